@@ -170,7 +170,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 
 // A workspace that a full disk would not let be put away keeps its sessions: archiving and deleting are refused before any of them has
 // ended, where the files cannot be kept and where only what comes after has no room. With room they go.
-func TestNoSessionEndsForAnArchiveThatHasNoRoom(t *testing.T) {
+func TestNoSessionEndsForAnArchiveWithoutDiskSpace(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
 	h := wstest.New(t, storetest.SQLite(t), func(c *assembly.Config) { c.DataDir = filepath.Join(disk, "data") })

@@ -443,7 +443,7 @@ func TestMergeOptionsOfAConfigDoNotCount(t *testing.T) {
 }
 
 // A file is looked at also where the worktree's index says that it need not be.
-func TestMarksOfAnIndexHideNothing(t *testing.T) {
+func TestIndexFlagsHideNothing(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")

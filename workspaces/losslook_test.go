@@ -22,7 +22,7 @@ func (p pollsBefore) Look(context.Context, string) (snapshot.Seen, bool, error) 
 }
 
 // What was polled after a sandbox was looked at is not taken for gone by the snapshot the look was for.
-func TestKeepHoldsWhatWasPolledSinceTheLook(t *testing.T) {
+func TestSnapshotHasWhatWasPolledSinceTheLook(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()

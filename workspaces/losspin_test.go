@@ -28,7 +28,7 @@ func (l listedOld) OldSnapshots(ctx context.Context, before int64, n int) ([]sna
 }
 
 // A snapshot that is pinned while old ones are being removed stays.
-func TestPinnedWhileOldSnapshotsEnd(t *testing.T) {
+func TestPinnedWhileOldSnapshotsExpire(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()

@@ -290,7 +290,7 @@ func (s *forgetful) InsertSnapshot(ctx context.Context, sn snapshot.Snap) error 
 }
 
 // A snapshot whose row could not be stored is in the timeline with the next one: the server need not end for that.
-func TestASnapshotThatWasNotStoredIsMended(t *testing.T) {
+func TestUnstoredSnapshotIsRecovered(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	h.Stop()

@@ -79,5 +79,5 @@ var harmless = map[string]string{
 	"createRun": "workspaces that are made", "keepRun": "the others are archived, as archiveWorkspace does", "emptyTeamCaches": "caches fill again",
 	"createRunner": "a machine that comes", "updateRunner": "a name", "revokeRunner": "its sandboxes end as destroySandbox does, or stay on the machine",
 	"regenerateRunner": "a key", "revokeInstanceRunner": "its sandboxes end as destroySandbox does, or stay on the machine", "revokeWatchLink": "a link",
-	"fallBack": "it is tried in workspaces: TestFallingBackKeepsFirst",
+	"fallBack": "it is tried in workspaces: TestFallbackTakesASnapshotFirst",
 }

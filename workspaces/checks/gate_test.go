@@ -11,7 +11,7 @@ import (
 )
 
 // What a project asks for is asked of exactly what would be merged: the commit the branch is at.
-func TestTheGateBeforeAMergeByHand(t *testing.T) {
+func TestGateBeforeAManualMerge(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		w := fx.workspace("w")
 		fx.set(check("a", true), check("b", false))
@@ -68,7 +68,7 @@ func TestTheGateBeforeAMergeByHand(t *testing.T) {
 	})
 }
 
-func TestNobodyApprovesWhereNobodyCan(t *testing.T) {
+func TestNoApprovalWithoutApprovers(t *testing.T) {
 	t.Parallel()
 	w := newDoubles()
 	ws := w.workspace("w")
@@ -78,7 +78,7 @@ func TestNobodyApprovesWhereNobodyCan(t *testing.T) {
 }
 
 // A merge elsewhere lands the commit that is there: it must be the one the rules were asked of here.
-func TestTheGateBeforeAMergeElsewhere(t *testing.T) {
+func TestGateBeforeAMergeOnTheForge(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		w := fx.workspace("w")
 		gate := func(head, want string) {

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// anew is how often the queue recomputes and rechecks a result because the base moved meanwhile.
-	anew = 5
-	// patience is how long a worker waits after a storage error.
-	patience = 5 * time.Second
+	// maxRecomputes is how often the queue recomputes and rechecks a result because the base moved meanwhile.
+	maxRecomputes = 5
+	// retryDelay is how long a worker waits after a storage error.
+	retryDelay = 5 * time.Second
 )
 
 // wake starts a worker on the project's queue unless one runs.
@@ -62,7 +62,7 @@ func (s *Service) work(projectID string) {
 		if err != nil && s.life.Err() == nil {
 			s.cfg.Log.Warn("the merge queue could not go on", "project_id", projectID, "error", err)
 			select {
-			case <-s.cfg.After(patience):
+			case <-s.cfg.After(retryDelay):
 			case <-s.life.Done():
 			}
 		}
@@ -122,7 +122,7 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 			return res, err
 		}
 	}
-	for range anew {
+	for range maxRecomputes {
 		w, p, err := s.of(ctx, e.WorkspaceID)
 		if err != nil {
 			return none, err
@@ -168,7 +168,7 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 			return none, err
 		}
 	}
-	return none, fault.New(fault.Conflict, "base_moved", "%s moved %d times while the result was checked. Nothing was merged: add it again when it is calmer.", e.Base, anew)
+	return none, fault.New(fault.Conflict, "base_moved", "%s moved %d times while the result was checked. Nothing was merged: add it again when it is calmer.", e.Base, maxRecomputes)
 }
 
 // again reports whether a landing failed because the base is no longer the one the result was computed on.

@@ -90,7 +90,7 @@ func TestTheQueueMergesInOrder(t *testing.T) {
 	})
 }
 
-func TestAMergedResultIsCheckedInAFolderOfItsOwn(t *testing.T) {
+func TestMergedResultIsCheckedInASeparateFolder(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
 		fx.project(func(p *workspaces.Project) { p.SetupScript = "run setup" })
@@ -213,7 +213,7 @@ func TestABaseThatMovesMeanwhile(t *testing.T) {
 	})
 }
 
-func TestABaseThatDoesNotComeToRest(t *testing.T) {
+func TestMergeGivesUpWhenTheBaseKeepsMoving(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
 		var move func()
@@ -230,7 +230,7 @@ func TestABaseThatDoesNotComeToRest(t *testing.T) {
 	})
 }
 
-func TestABranchThatMovesIsNotMerged(t *testing.T) {
+func TestMovedBranchIsNotMerged(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("v")
 		fx.workspace("w")
@@ -261,7 +261,7 @@ func TestAnApprovalThatEndsIsNotMerged(t *testing.T) {
 	})
 }
 
-func TestTakenOutOfTheQueue(t *testing.T) {
+func TestRemovedFromTheQueue(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		for _, id := range []string{"u", "v", "w"} {
 			fx.workspace(id)
@@ -307,7 +307,7 @@ func TestTakenOutOfTheQueue(t *testing.T) {
 	})
 }
 
-func TestWhatLandsIsNotTakenOut(t *testing.T) {
+func TestLandingEntryIsNotRemoved(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
 		hold := make(chan struct{})
@@ -364,7 +364,7 @@ func TestAWorkspacesOwnChecksWaitForTheQueue(t *testing.T) {
 	})
 }
 
-func TestTheQueueOutlivesTroubleOfItsStorage(t *testing.T) {
+func TestQueueSurvivesStorageErrors(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
 		fx.store.breakReads(errBroken)
@@ -388,7 +388,7 @@ func TestTheQueueOutlivesTroubleOfItsStorage(t *testing.T) {
 	})
 }
 
-func TestTroubleThatIsOursIsNotTold(t *testing.T) {
+func TestInternalErrorsAreNotShown(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
 		fx.set(check("a", true))
@@ -451,7 +451,7 @@ func TestARestartLosesWhatIsGone(t *testing.T) {
 	})
 }
 
-func TestARestartBeginsAnEntryAnew(t *testing.T) {
+func TestRestartRestartsAQueueEntry(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("v")
 		fx.workspace("w")
@@ -568,7 +568,7 @@ func (fx *fixture) endBoth(checkID string) {
 	synctest.Wait()
 }
 
-func TestTroubleOfARecovery(t *testing.T) {
+func TestErrorsDuringRecovery(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.stop()
 		fx.store.breakReads(errBroken)

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces/checks"
 )
 
-func TestARunCountsForTheFilesItRanOn(t *testing.T) {
+func TestRunAppliesToTheFilesItRanOn(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
 		fx.set(check("a", true), workspaces.Check{ID: "b", Name: "Check b", Command: "run b", TimeoutSeconds: 7})
@@ -364,7 +364,7 @@ func TestOutputIsSeenWhileACheckRuns(t *testing.T) {
 	})
 }
 
-func TestOldRunsAreForgotten(t *testing.T) {
+func TestOldRunsAreDeleted(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
 		fx.set(check("a", true))

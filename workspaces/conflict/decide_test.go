@@ -335,7 +335,7 @@ func TestSubmodulePointersAreDecided(t *testing.T) {
 }
 
 // Behind walls and far away conflicts are decided where the agent works.
-func TestDecidingElsewhere(t *testing.T) {
+func TestDecidingInIsolatedAndRemoteSandboxes(t *testing.T) {
 	t.Parallel()
 	began, ours, theirs := `printf '\0a' > pic.png; echo t > gone`, `printf '\0branch' > pic.png; rm gone`, `printf '\0base' > pic.png; echo more >> gone`
 	through := func(t *testing.T, h *wstest.Env, sh func(string) string, dir string, w workspaces.Workspace) {

@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rooms are a team's projects and workspaces with sizes that are told; how bytes are found is the workspaces room's, and tested there.
-type rooms struct {
+type fakes struct {
 	t  *testing.T
 	mu sync.Mutex
 
@@ -45,11 +45,11 @@ type rooms struct {
 	wrongScope bool
 }
 
-func newRooms(t *testing.T) *rooms {
+func newFakes(t *testing.T) *fakes {
 	p := func(id, kind string) workspaces.Project {
 		return workspaces.Project{ID: id, TeamID: "team_a", Name: "name of " + id, SourceKind: kind, GitDir: "/git/" + id}
 	}
-	return &rooms{
+	return &fakes{
 		t:        t,
 		projects: []workspaces.Project{p("prj_one", workspaces.SourceURL), p("prj_two", workspaces.SourcePath), p("prj_gone", workspaces.SourceURL)},
 		live: []workspaces.Workspace{{ID: "ws_small", ProjectID: "prj_one", Num: 1, Name: "small"}, {ID: "ws_large", ProjectID: "prj_two", Num: 2, Name: "large"},
@@ -64,14 +64,14 @@ func newRooms(t *testing.T) *rooms {
 	}
 }
 
-func (r *rooms) scope(ctx context.Context) {
+func (r *fakes) scope(ctx context.Context) {
 	if s, ok := tenant.Of(ctx); !ok || !slices.Equal(s.Teams(), []string{"team_a"}) {
 		r.wrongScope = true
 	}
 }
 
 // Projects returns one a page, so that the pages are walked.
-func (r *rooms) Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error) {
+func (r *fakes) Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := 0
@@ -88,11 +88,11 @@ func (r *rooms) Projects(ctx context.Context, teamID string, pg page.Page) ([]wo
 	return r.projects[i : i+1], next, nil
 }
 
-func (r *rooms) deleted(id string) bool {
+func (r *fakes) deleted(id string) bool {
 	return slices.ContainsFunc(r.trash, func(t reclaim.Trashed) bool { return t.ID == id }) || slices.Contains(r.purged, id)
 }
 
-func (r *rooms) WorkspacesOf(_ context.Context, projectID string) (out []workspaces.Workspace, _ error) {
+func (r *fakes) WorkspacesOf(_ context.Context, projectID string) (out []workspaces.Workspace, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.live {
@@ -103,7 +103,7 @@ func (r *rooms) WorkspacesOf(_ context.Context, projectID string) (out []workspa
 	return out, nil
 }
 
-func (r *rooms) Trashed(_ context.Context, teamID string) ([]reclaim.Trashed, error) {
+func (r *fakes) Trashed(_ context.Context, teamID string) ([]reclaim.Trashed, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if teamID != "team_a" {
@@ -118,7 +118,7 @@ func (r *rooms) Trashed(_ context.Context, teamID string) ([]reclaim.Trashed, er
 	return out, r.failing
 }
 
-func (r *rooms) TrashedProject(_ context.Context, id string) (workspaces.Project, error) {
+func (r *fakes) TrashedProject(_ context.Context, id string) (workspaces.Project, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.projects {
@@ -129,7 +129,7 @@ func (r *rooms) TrashedProject(_ context.Context, id string) (workspaces.Project
 	return workspaces.Project{}, errors.New("not in the trash")
 }
 
-func (r *rooms) UseOfWorkspace(ctx context.Context, id, gitDir string) (reclaim.WorkspaceUse, error) {
+func (r *fakes) UseOfWorkspace(ctx context.Context, id, gitDir string) (reclaim.WorkspaceUse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.scope(ctx)
@@ -139,21 +139,21 @@ func (r *rooms) UseOfWorkspace(ctx context.Context, id, gitDir string) (reclaim.
 	return u, r.broken[id]
 }
 
-func (r *rooms) UseOfRepository(ctx context.Context, p workspaces.Project) (reclaim.RepositoryUse, error) {
+func (r *fakes) UseOfRepository(ctx context.Context, p workspaces.Project) (reclaim.RepositoryUse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.scope(ctx)
 	return r.repos[p.ID], r.broken[p.ID]
 }
 
-func (r *rooms) NoteSize(_ context.Context, _ reclaim.TrashKind, id string, bytes int64) error {
+func (r *fakes) NoteSize(_ context.Context, _ reclaim.TrashKind, id string, bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noted[id] = bytes
 	return nil
 }
 
-func (r *rooms) Leftovers(context.Context) ([]string, int64, error) {
+func (r *fakes) Leftovers(context.Context) ([]string, int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.left == 0 {
@@ -162,7 +162,7 @@ func (r *rooms) Leftovers(context.Context) ([]string, int64, error) {
 	return []string{"/data/.trash-1"}, r.left, nil
 }
 
-func (r *rooms) RemoveLeftovers(context.Context) (int64, error) {
+func (r *fakes) RemoveLeftovers(context.Context) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.left
@@ -170,7 +170,7 @@ func (r *rooms) RemoveLeftovers(context.Context) (int64, error) {
 	return n, r.broken["leftovers"]
 }
 
-func (r *rooms) Purge(_ context.Context, kind reclaim.TrashKind, id string) error {
+func (r *fakes) Purge(_ context.Context, kind reclaim.TrashKind, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.IndexFunc(r.trash, func(t reclaim.Trashed) bool { return t.ID == id && t.Kind == kind })
@@ -186,27 +186,27 @@ func (r *rooms) Purge(_ context.Context, kind reclaim.TrashKind, id string) erro
 	return nil
 }
 
-func (r *rooms) Collect(_ context.Context, p workspaces.Project) (int64, error) {
+func (r *fakes) Collect(_ context.Context, p workspaces.Project) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.collected = append(r.collected, p.ID)
 	return r.repos[p.ID].Loose, r.broken["collect "+p.ID]
 }
 
-func (r *rooms) Bytes(context.Context, string) (int64, error) {
+func (r *fakes) Bytes(context.Context, string) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cache, nil
 }
 
-func (r *rooms) Empty(context.Context, string) error {
+func (r *fakes) Empty(context.Context, string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cache = 0
 	return r.broken["caches"]
 }
 
-func (r *rooms) Publish(_ context.Context, e events.Event) {
+func (r *fakes) Publish(_ context.Context, e events.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.published = append(r.published, e)
@@ -225,7 +225,7 @@ func counted(t *testing.T, s *disk.Service, team string) disk.Count {
 }
 
 // with runs fn beside a Service that counts.
-func with(t *testing.T, r *rooms, fn func(s *disk.Service)) {
+func with(t *testing.T, r *fakes, fn func(s *disk.Service)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := disk.New(disk.Config{Projects: r, Records: r, Reclaim: r, Caches: r, Events: r})
@@ -252,7 +252,7 @@ func use(list []disk.Use, k disk.Kind) disk.Use {
 
 func TestEachByteIsCountedOnce(t *testing.T) {
 	t.Parallel()
-	r := newRooms(t)
+	r := newFakes(t)
 	with(t, r, func(s *disk.Service) {
 		if _, known, counting := s.Of("team_a"); known || !counting {
 			t.Errorf("before the first count: known %v, counting %v", known, counting)
@@ -295,9 +295,9 @@ func TestEachByteIsCountedOnce(t *testing.T) {
 }
 
 // A project in the trash whose workspace is there too: what that kept lies in the project's repository.
-func TestWhatADeletedWorkspaceKeptIsFreedOnce(t *testing.T) {
+func TestDeletedWorkspacesSnapshotsAreFreedOnce(t *testing.T) {
 	t.Parallel()
-	r := newRooms(t)
+	r := newFakes(t)
 	r.trash = append(r.trash, reclaim.Trashed{Kind: reclaim.TrashWorkspace, ID: "ws_lost", TeamID: "team_a", ProjectID: "prj_gone", Num: 6, Name: "lost", Bytes: -1})
 	r.uses["ws_lost"] = reclaim.WorkspaceUse{Kept: 120, History: 8}
 	with(t, r, func(s *disk.Service) {
@@ -322,7 +322,7 @@ func TestFreesWhatWasPromised(t *testing.T) {
 	for _, k := range disk.Frees {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel()
-			r := newRooms(t)
+			r := newFakes(t)
 			with(t, r, func(s *disk.Service) {
 				promised := use(counted(t, s, "team_a").Free, k)
 				if promised.Bytes == 0 {
@@ -350,9 +350,9 @@ func TestFreesWhatWasPromised(t *testing.T) {
 	}
 }
 
-func TestFreeLeavesWhatIsHiddenAndGoesOnBehindFailures(t *testing.T) {
+func TestFreeLeavesHiddenAndContinuesAfterFailures(t *testing.T) {
 	t.Parallel()
-	r := newRooms(t)
+	r := newFakes(t)
 	r.broken["ws_old"] = fault.New(fault.Conflict, "workspace_busy", "It is being restored.")
 	r.broken["caches"] = errors.New("permission denied: /data/caches/secret")
 	with(t, r, func(s *disk.Service) {
@@ -384,9 +384,9 @@ func TestFreeLeavesWhatIsHiddenAndGoesOnBehindFailures(t *testing.T) {
 	})
 }
 
-func TestLooksCountAnewWhenOldAndAtMostOnceAtATime(t *testing.T) {
+func TestOldCountsAreRefreshedOneAtATime(t *testing.T) {
 	t.Parallel()
-	r := newRooms(t)
+	r := newFakes(t)
 	with(t, r, func(s *disk.Service) {
 		first := counted(t, s, "team_a")
 		for range 5 { // young: the same count
@@ -420,9 +420,9 @@ func TestLooksCountAnewWhenOldAndAtMostOnceAtATime(t *testing.T) {
 }
 
 // What of a workspace or a repository cannot be read is left out, and the rest is counted.
-func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
+func TestUnreadableIsLeftOut(t *testing.T) {
 	t.Parallel()
-	r := newRooms(t)
+	r := newFakes(t)
 	r.broken["ws_large"], r.broken["prj_gone"] = errors.New("gone"), errors.New("gone")
 	with(t, r, func(s *disk.Service) {
 		c := counted(t, s, "team_a")

@@ -24,7 +24,7 @@ func (f forgetful) InsertPullRequest(ctx context.Context, p forge.PullRequest) e
 
 // A pull request that a forge opened and that was not stored is found by itself, once, also where it was merged meanwhile; one that it never
 // opened is not waited for for ever.
-func TestAnOpenedOneIsFoundAgain(t *testing.T) {
+func TestOpenedPullRequestIsFoundAgain(t *testing.T) {
 	for _, how := range []string{"open", "merged", "never"} {
 		t.Run(how, func(t *testing.T) {
 			all(t, func(t *testing.T, h *harness, _ string) {
@@ -101,7 +101,7 @@ func (r raced) InsertPullRequest(ctx context.Context, p forge.PullRequest) error
 }
 
 // One that another process found and kept meanwhile is that one.
-func TestAnOpenedOneIsKeptOnce(t *testing.T) {
+func TestOpenedPullRequestIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, testforge.Gitea)
 	cfg := h.cfg

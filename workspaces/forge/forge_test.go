@@ -312,7 +312,7 @@ func TestFromBranchToMerged(t *testing.T) {
 }
 
 // What a server that was killed after the forge had made it left is found, and not made twice.
-func TestAnOpenOneIsTakenUp(t *testing.T) {
+func TestOpenPullRequestIsAdopted(t *testing.T) {
 	all(t, func(t *testing.T, h *harness, _ string) {
 		first := h.open(forge.Ask{Title: "One", Body: "b"})
 		again := h.open(forge.Ask{Title: "Two"})
@@ -421,7 +421,7 @@ func TestBudgetsAndETags(t *testing.T) {
 }
 
 // What was merged there by others is brought home by looking, also when the first try, or the server, failed between.
-func TestMergedByOthersIsBroughtHome(t *testing.T) {
+func TestMergeByOthersIsFetched(t *testing.T) {
 	all(t, func(t *testing.T, h *harness, kind string) {
 		pr := h.open(forge.Ask{})
 		strategy := map[string]string{testforge.GitHub: "rebase", testforge.GitLab: "squash", testforge.Gitea: "merge", testforge.Forgejo: "rebase"}[kind]
@@ -477,7 +477,7 @@ func (h *harness) until(ok func() bool) {
 }
 
 // Somebody who left the team is followed by nobody's eyes but the project's.
-func TestTheTokenOfWhoLeftIsNotUsed(t *testing.T) {
+func TestTokenOfFormerMemberIsNotUsed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, testforge.Gitea)
 	h.open(forge.Ask{})
@@ -515,7 +515,7 @@ func TestTheGateIsAsked(t *testing.T) {
 }
 
 // A token that may not see check runs still tells all the rest, and what it did not.
-func TestWhatIsNotToldIsNamed(t *testing.T) {
+func TestHiddenAspectsAreNamed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, testforge.GitHub)
 	h.there.Know(testforge.Token{Value: "narrow", User: "mika", Scopes: []string{"repo"}})

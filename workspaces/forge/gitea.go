@@ -124,7 +124,7 @@ func (g *giteaClient) Read(ctx context.Context, number int64) (Seen, error) {
 		}
 	}
 	all, _, err := c.GetCombinedStatus(g.owner, g.name, s.HeadCommit)
-	if !s.untold(err, "commit statuses") {
+	if !s.noteHidden(err, "commit statuses") {
 		if err != nil {
 			return s, g.at.fail(err, doing)
 		}

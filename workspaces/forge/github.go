@@ -129,7 +129,7 @@ func githubBlocked(pr *github.PullRequest) (mergeable, why string) {
 func (g *githubClient) checks(ctx context.Context, s *Seen) error {
 	for page := 1; page <= pages; page++ {
 		list, resp, err := g.c.Repositories.GetCombinedStatus(ctx, g.owner, g.name, s.HeadCommit, &github.ListOptions{PerPage: 100, Page: page})
-		if s.untold(err, "commit statuses") {
+		if s.noteHidden(err, "commit statuses") {
 			break
 		}
 		if err != nil {
@@ -144,7 +144,7 @@ func (g *githubClient) checks(ctx context.Context, s *Seen) error {
 	}
 	for page := 1; page <= pages; page++ {
 		list, resp, err := g.c.Checks.ListCheckRunsForRef(ctx, g.owner, g.name, s.HeadCommit, &github.ListCheckRunsOptions{ListOptions: github.ListOptions{PerPage: 100, Page: page}})
-		if s.untold(err, "check runs") {
+		if s.noteHidden(err, "check runs") {
 			break
 		}
 		if err != nil {

@@ -108,7 +108,7 @@ func (g *gitlabClient) Read(ctx context.Context, number int64) (Seen, error) {
 		return s, g.at.fail(err, doing)
 	}
 	ap, _, err := g.c.MergeRequestApprovals.GetConfiguration(g.at.Repository, number, gitlab.WithContext(ctx))
-	if !s.untold(err, "approvals") {
+	if !s.noteHidden(err, "approvals") {
 		if err != nil {
 			return s, g.at.fail(err, doing)
 		}
@@ -154,7 +154,7 @@ func gitlabBlocked(mr *gitlab.MergeRequest) (mergeable, why string) {
 func (g *gitlabClient) checks(ctx context.Context, s *Seen, mr *gitlab.MergeRequest) error {
 	for page := int64(1); page <= pages; page++ {
 		list, resp, err := g.c.Commits.GetCommitStatuses(g.at.Repository, s.HeadCommit, &gitlab.GetCommitStatusesOptions{ListOptions: gitlab.ListOptions{PerPage: 100, Page: page}}, gitlab.WithContext(ctx))
-		if s.untold(err, "commit statuses") {
+		if s.noteHidden(err, "commit statuses") {
 			break
 		}
 		if err != nil {

@@ -139,9 +139,9 @@ func (s *Service) keep(ctx context.Context, w workspaces.Workspace, asking PullR
 	return pr, err
 }
 
-// takeUp searches the forge for a pull request that was requested by a server that did not receive the answer. Somebody may have merged it
+// adopt searches the forge for a pull request that was requested by a server that did not receive the answer. Somebody may have merged it
 // since. If it is missing and no caller can still be waiting for it, it was never created.
-func (s *Service) takeUp(ctx context.Context, asking PullRequest, c Client) error {
+func (s *Service) adopt(ctx context.Context, asking PullRequest, c Client) error {
 	number, err := c.Find(ctx, asking.Head, asking.Base)
 	if err != nil {
 		return err

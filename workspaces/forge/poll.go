@@ -136,7 +136,7 @@ func (s *Service) ask(ctx context.Context, pr PullRequest) error {
 		return s.failed(ctx, pr, err)
 	}
 	if pr.State == asked {
-		return s.takeUp(ctx, pr, c)
+		return s.adopt(ctx, pr, c)
 	}
 	_, err = s.read(ctx, pr, c)
 	return err
@@ -198,7 +198,7 @@ func (s *Service) again(prID string, in time.Duration) {
 	s.plan[prID] = p
 }
 
-// rouse has Run look at its plan.
+// wakePoll has Run look at its plan.
 func (s *Service) wakePoll() {
 	tasks.Wake(s.wake)
 }
@@ -206,7 +206,7 @@ func (s *Service) wakePoll() {
 // same reports whether people would see no difference.
 func same(a, b PullRequest) bool {
 	a.SyncedAt, b.SyncedAt, a.nodeID, b.nodeID = 0, 0, "", ""
-	a.Untold, b.Untold = "", ""
+	a.Hidden, b.Hidden = "", ""
 	if len(a.Checks) == 0 && len(b.Checks) == 0 {
 		a.Checks, b.Checks = nil, nil
 	}

@@ -44,16 +44,16 @@ func (o *opinions) drop(who string) {
 	o.list = slices.DeleteFunc(o.list, func(r Review) bool { return r.Who == who })
 }
 
-// untold reports whether err says that the token may not see one aspect of the pull request, and notes that.
-func (s *Seen) untold(err error, what string) bool {
+// noteHidden reports whether err says that the token may not see one aspect of the pull request, and notes that.
+func (s *Seen) noteHidden(err error, what string) bool {
 	a, ok := errors.AsType[*answer](err)
 	if !ok || a.Status != http.StatusForbidden && a.Status != http.StatusNotFound {
 		return false
 	}
-	if s.Untold != "" {
-		s.Untold += " and "
+	if s.Hidden != "" {
+		s.Hidden += " and "
 	}
-	s.Untold += what
+	s.Hidden += what
 	return true
 }
 
@@ -77,8 +77,8 @@ func (s Seen) checked(at Place) (Seen, error) {
 		s.Reviews[i].Who = clean(r.Who, maxName)
 	}
 	s.ChecksState = sum(s.Checks)
-	if s.Untold != "" {
-		s.Untold = "The token may not see " + s.Untold + ". " + scopesOf(at.Kind)
+	if s.Hidden != "" {
+		s.Hidden = "The token may not see " + s.Hidden + ". " + scopesOf(at.Kind)
 	}
 	return s, nil
 }

@@ -241,12 +241,12 @@ func (s *Service) read(ctx context.Context, pr PullRequest, c Client) (PullReque
 	if err != nil {
 		return pr, s.failed(ctx, pr, err)
 	}
-	pr.Seen, pr.SyncedAt, pr.Error = seen, s.now(), seen.Untold
+	pr.Seen, pr.SyncedAt, pr.Error = seen, s.now(), seen.Hidden
 	if pr.State == Merged && (before.State != Merged || before.Error != "") {
 		if pr.Error = ""; pr.MergedAt == 0 {
 			pr.MergedAt = s.now()
 		}
-		return s.bringHome(ctx, pr, before)
+		return s.fetchMerged(ctx, pr, before)
 	}
 	return pr, s.save(ctx, pr, before)
 }
@@ -254,8 +254,8 @@ func (s *Service) read(ctx context.Context, pr PullRequest, c Client) (PullReque
 // awaited is stored with a merge until it is fetched, so that after a crash the next server fetches it.
 const awaited = "Its merge is being fetched."
 
-// bringHome stores that a pull request was merged, then fetches the new commits of the base.
-func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRequest, error) {
+// fetchMerged stores that a pull request was merged, then fetches the new commits of the base.
+func (s *Service) fetchMerged(ctx context.Context, pr, before PullRequest) (PullRequest, error) {
 	if before.State != Merged {
 		pr.Error = awaited
 		if err := s.save(ctx, pr, before); err != nil {

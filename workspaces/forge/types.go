@@ -115,7 +115,7 @@ type Seen struct {
 	MergedAt     int64
 	MergedCommit string // the commit on the base; with a rebase, the last one
 
-	Untold string // what the token was not allowed to see, for people; not stored as such
+	Hidden string // what the token was not allowed to see, for people; not stored as such
 	nodeID string // GitHub's own id of it
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // What stood in the URL becomes the project's own credential, and is in no file, row, argument or environment of git.
-func TestCredentialOfAURLIsKeptAsASecret(t *testing.T) {
+func TestCredentialOfAURLIsStoredAsASecret(t *testing.T) {
 	t.Parallel()
 	root, advertised := t.TempDir(), t.TempDir()
 	f := wstest.NewForge(t, root, "me", "hunt/er2-long-token")

@@ -135,7 +135,7 @@ func TestConflictsAreRead(t *testing.T) {
 	}
 }
 
-func TestThePlacesThatConflict(t *testing.T) {
+func TestConflictHunks(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "aaaa", "bbbb"
 	place := func(a, b string) string {

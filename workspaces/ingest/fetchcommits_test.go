@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-func TestCommitsComeHome(t *testing.T) {
+func TestCommitsAreFetched(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
@@ -244,7 +244,7 @@ func TestNothingOfADeadSandboxIsLost(t *testing.T) {
 }
 
 // A workspace moves to a place without walls and back, and keeps its branch, what is staged, and who owns its files.
-func TestAWorkspaceMovesBetweenPlaces(t *testing.T) {
+func TestMoveBetweenExecutors(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))

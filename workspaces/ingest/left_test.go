@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// TestWhatWasLeftBehindIsKeptBesideTheWork keeps what a sandbox did that its workspace went on without.
-func TestWhatWasLeftBehindIsKeptBesideTheWork(t *testing.T) {
+// TestRemnantsAreSavedNextToTheWork keeps what a sandbox did that its workspace went on without.
+func TestRemnantsAreSavedNextToTheWork(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))

@@ -253,7 +253,7 @@ func TestDeleteOfBrokenWorkspaces(t *testing.T) {
 	wstest.WantCode(t, err, "nothing_to_restore")
 }
 
-func TestNestedRepositoriesComeBack(t *testing.T) {
+func TestNestedRepositoriesAreRestored(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"in the box", "on the host", "without commits"} {
 		t.Run(way, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestNothingIsRemovedWithoutASnapshot(t *testing.T) {
 	}
 }
 
-func TestHiddenChangesAreKept(t *testing.T) {
+func TestHiddenChangesAreSnapshotted(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID})

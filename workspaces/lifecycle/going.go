@@ -35,8 +35,8 @@ func (s *Service) stay(ctx context.Context, w workspaces.Workspace) {
 // stayTime bounds storing that a workspace stays.
 const stayTime = 30 * time.Second
 
-// toEndWith is the disk space, in bytes, that ending sessions and storing an archive takes at most, with a large margin.
-const toEndWith = 4 << 20
+// endReserve is the disk space, in bytes, that ending sessions and storing an archive takes at most, with a large margin.
+const endReserve = 4 << 20
 
 // fits rejects archiving or deleting a workspace whose files would not fit into a snapshot, while its sessions still run: otherwise a full
 // disk would make it fail only after they had ended. The snapshot after their end then reuses the objects stored here.
@@ -49,15 +49,15 @@ func (s *Service) fits(ctx context.Context, sessions workspaces.Sessions, p work
 		return err
 	}
 	for _, dir := range []string{p.GitDir, s.cfg.DataDir} {
-		if free, ok := git.FreeBytes(dir); ok && free < toEndWith {
+		if free, ok := git.FreeBytes(dir); ok && free < endReserve {
 			return fault.New(fault.DiskFull, "disk_full", "The server's disk is nearly full, so nothing was ended or removed. Free some space, then try again.")
 		}
 	}
 	return nil
 }
 
-// recoverGoing finishes archives and deletions that an earlier server did not complete, or undoes those that had removed nothing.
-func (s *Service) recoverGoing(ctx context.Context) error {
+// recoverRemovals finishes archives and deletions that an earlier server did not complete, or undoes those that had removed nothing.
+func (s *Service) recoverRemovals(ctx context.Context) error {
 	all, err := s.store.WorkspacesIn(ctx, workspaces.Ready, workspaces.Paused)
 	if err != nil {
 		return fmt.Errorf("listing interrupted deletions: %w", err)

@@ -29,7 +29,7 @@ func (n noRow) InsertWorkspace(ctx context.Context, w workspaces.Workspace) (wor
 }
 
 // A workspace that is made of a snapshot has refs before its row: without the row nothing of them stays.
-func TestARestoreIntoANewWorkspaceThatIsCutLeavesNothing(t *testing.T) {
+func TestInterruptedRestoreIntoNewWorkspaceLeavesNothing(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()

@@ -36,7 +36,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	for _, w := range cut {
 		s.failCreate(ctx, w.ID, workspaces.ErrShutdown)
 	}
-	if err := s.recoverGoing(ctx); err != nil { // before the sweep: it leaves folders to remove
+	if err := s.recoverRemovals(ctx); err != nil { // before the sweep: it leaves folders to remove
 		return err
 	}
 	s.sweep(ctx)

@@ -298,7 +298,7 @@ func TestMergesAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestClonedBaseStaysInStep(t *testing.T) {
+func TestClonedBaseIsFastForwarded(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	src := h.Repo("origin")

@@ -255,7 +255,7 @@ func TestConflictsAreShownAndResolved(t *testing.T) {
 }
 
 // A workspace behind walls and one far away are updated where their agents work.
-func TestUpdateElsewhere(t *testing.T) {
+func TestUpdateInIsolatedAndRemoteSandboxes(t *testing.T) {
 	t.Parallel()
 	t.Run("boxed", func(t *testing.T) {
 		t.Parallel()

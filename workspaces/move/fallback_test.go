@@ -50,7 +50,7 @@ func cloudHarness(t *testing.T, allowed *bool) (*wstest.Env, *clouds) {
 	return h, c
 }
 
-func TestFallingBackNeedsTheOperatorAndTheOwner(t *testing.T) {
+func TestFallbackNeedsTheOperatorAndTheOwner(t *testing.T) {
 	t.Parallel()
 	allowed := false
 	h, _ := cloudHarness(t, &allowed)
@@ -99,7 +99,7 @@ func TestFallingBackNeedsTheOperatorAndTheOwner(t *testing.T) {
 	}
 }
 
-func TestAWorkspaceMayBeMadeForAPlaceThatIsDownWhereThatWasAgreed(t *testing.T) {
+func TestWorkspaceIsCreatedForUnavailableExecutorWithFallback(t *testing.T) {
 	t.Parallel()
 	allowed := true
 	h, c := cloudHarness(t, &allowed)
@@ -117,7 +117,7 @@ func TestAWorkspaceMayBeMadeForAPlaceThatIsDownWhereThatWasAgreed(t *testing.T) 
 	}
 }
 
-func TestFallingBackBecauseSomebodyAsks(t *testing.T) {
+func TestFallbackOnRequest(t *testing.T) {
 	t.Parallel()
 	allowed := false
 	h, _ := cloudHarness(t, &allowed)
@@ -138,7 +138,7 @@ func TestFallingBackBecauseSomebodyAsks(t *testing.T) {
 }
 
 // Before a workspace leaves its place for this server all its files are kept, as before any other move.
-func TestFallingBackKeepsFirst(t *testing.T) {
+func TestFallbackTakesASnapshotFirst(t *testing.T) {
 	t.Parallel()
 	allowed := true
 	h, _ := cloudHarness(t, &allowed)

@@ -63,7 +63,7 @@ func choosingHarness(t *testing.T) (*wstest.Env, *choosers) {
 	return h, c
 }
 
-func TestAWorkspaceLivesWhereItsProjectSays(t *testing.T) {
+func TestWorkspaceUsesItsProjectsExecutor(t *testing.T) {
 	t.Parallel()
 	h, c := choosingHarness(t)
 	p := h.PathProject(h.Repo("app"))

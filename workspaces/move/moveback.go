@@ -61,10 +61,10 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 		if !j.lost {
 			s.awaitMachines(ctx, m.From)
 		}
-		return s.moveGoOn(ctx, j, m.From)
+		return s.moveResume(ctx, j, m.From)
 	})
 	if errors.Is(context.Cause(ctx), workspaces.ErrShutdown) {
-		s.letGoMove(j)
+		s.leaveMove(j)
 		return
 	}
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 			return
 		}
 		if errors.Is(context.Cause(ctx), workspaces.ErrShutdown) {
-			s.letGoMove(j)
+			s.leaveMove(j)
 			return
 		}
 	}

@@ -212,14 +212,14 @@ func (s *Service) runMove(ctx context.Context, j *moveJob) {
 		return
 	}
 	if errors.Is(context.Cause(ctx), workspaces.ErrShutdown) {
-		s.letGoMove(j) // its row is unfinished: the next server continues
+		s.leaveMove(j) // its row is unfinished: the next server continues
 		return
 	}
 	s.moveBack(ctx, j, switched, err)
 }
 
-// letGoMove leaves the move to the next server.
-func (s *Service) letGoMove(j *moveJob) {
+// leaveMove leaves the move to the next server.
+func (s *Service) leaveMove(j *moveJob) {
 	s.movings.mu.Lock()
 	delete(s.movings.jobs, j.m.WorkspaceID)
 	s.movings.mu.Unlock()
@@ -251,7 +251,7 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 		{moveKeep, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveKeep(ctx, w, m) }},
 		{moveTry, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveTry(ctx, w, m) }},
 		{moveStop, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveStop(ctx, j, w) }},
-		{moveHome, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveHomeFirst(ctx, j, w) }},
+		{moveHome, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveSync(ctx, j, w) }},
 	} {
 		if err := s.moveStep(ctx, j, st.name, st.do); err != nil {
 			return false, err
@@ -284,7 +284,7 @@ func (s *Service) moveIn(ctx context.Context, j *moveJob) error {
 		return err
 	}
 	failpoint.Reach(failpoint.MoveStarted)
-	return s.moveStep(ctx, j, moveResume, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveGoOn(ctx, j, m.To) })
+	return s.moveStep(ctx, j, moveResume, func(ctx context.Context) (lifecycle.Outcome, error) { return s.moveResume(ctx, j, m.To) })
 }
 
 func (s *Service) moveKeep(ctx context.Context, w workspaces.Workspace, m workspaces.Moving) (lifecycle.Outcome, error) {
@@ -401,8 +401,8 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w workspaces.Workspa
 	return lifecycle.Outcome{Detail: git.Plural(len(plan), "session has", "sessions have") + " ended. Their terminals stay readable."}, nil
 }
 
-// moveHomeFirst syncs what the sandbox has while it still exists, and takes a snapshot of the files as the agents left them.
-func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w workspaces.Workspace) (lifecycle.Outcome, error) {
+// moveSync syncs what the sandbox has while it still exists, and takes a snapshot of the files as the agents left them.
+func (s *Service) moveSync(ctx context.Context, j *moveJob, w workspaces.Workspace) (lifecycle.Outcome, error) {
 	m := j.of(s)
 	switch lost := s.records.Chooser().Lost(ctx, w.ID); {
 	case lost && !j.lost: // the plan said that everything comes along
@@ -454,8 +454,8 @@ func (s *Service) shift(ctx context.Context, w workspaces.Workspace, to, folder 
 	return nil
 }
 
-// moveGoOn resumes the agents that were stopped. It reports those that cannot be resumed; people can resume their sessions manually.
-func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (lifecycle.Outcome, error) {
+// moveResume resumes the agents that were stopped. It reports those that cannot be resumed; people can resume their sessions manually.
+func (s *Service) moveResume(ctx context.Context, j *moveJob, place string) (lifecycle.Outcome, error) {
 	_, sessions, err := s.records.Connected()
 	if err != nil {
 		return lifecycle.Outcome{}, err

@@ -201,7 +201,7 @@ func TestCancellingAMove(t *testing.T) {
 
 // A place that lacks an agent's program is found out when it is tried, before anything is stopped; then the plan says so, and the move goes
 // without the agent, whose session waits. One that goes back has it go on.
-func TestAMoveToAPlaceWithoutTheAgent(t *testing.T) {
+func TestMoveToExecutorWithoutTheAgent(t *testing.T) {
 	t.Parallel()
 	h, p, m, w := movingHarness(t)
 	m.Needs, p.lacks = "claude", map[string]bool{"claude": true}

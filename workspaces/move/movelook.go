@@ -80,9 +80,9 @@ func (s *Service) staysBehind(ctx context.Context, w workspaces.Workspace) error
 		git.Plural(int(n), "file is", "files are")).With("not_synced", n)
 }
 
-// leftIgnored lists the ignored files of a workspace that would not come along, folders with a slash; nil when no sandbox can be asked now.
+// ignoredLeft lists the ignored files of a workspace that would not come along, folders with a slash; nil when no sandbox can be asked now.
 // along are files that do.
-func (s *Service) leftIgnored(ctx context.Context, b *sandboxgit.Sandbox, along func(name string) bool) []string {
+func (s *Service) ignoredLeft(ctx context.Context, b *sandboxgit.Sandbox, along func(name string) bool) []string {
 	if b == nil {
 		return nil
 	}

@@ -255,7 +255,7 @@ func (s *Service) planIgnored(ctx context.Context, p workspaces.Project, w works
 	if lost {
 		return
 	}
-	words := ignoredWords(s.leftIgnored(ctx, b, func(name string) bool {
+	words := ignoredWords(s.ignoredLeft(ctx, b, func(name string) bool {
 		return reported[name] || !plan.From.OwnDisk && !strings.HasSuffix(name, "/") && ignored.Wants(p.CopyIgnored, name)
 	}), len(chosen.Files)+len(chosen.Left) > 0) + ". " + stays
 	if plan.To.OwnDisk && strings.TrimSpace(p.SetupScript) != "" {

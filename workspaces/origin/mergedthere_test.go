@@ -13,7 +13,7 @@ import (
 
 // What was squashed elsewhere is home once it is told: the base here follows, the workspace counts as merged, and its old commits no
 // longer count as work of its own.
-func TestMergedElsewhere(t *testing.T) {
+func TestMergedOnTheForge(t *testing.T) {
 	t.Parallel()
 	h, f, _, p, bare := pushHarness(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Base: "refs/heads/main", Name: "Merge it there"})

@@ -58,7 +58,7 @@ func TestOrder(t *testing.T) {
 }
 
 // rooms stand in for storage and git: a workspace's files are the letters of its tree; who has a capital letter in common conflicts.
-type rooms struct {
+type fakes struct {
 	all      []workspaces.Workspace
 	trees    map[string]string
 	kept     []Overlap
@@ -68,9 +68,9 @@ type rooms struct {
 	reported []string
 }
 
-func (r *rooms) Publish(_ context.Context, e events.Event) { r.reported = append(r.reported, e.ID) }
+func (r *fakes) Publish(_ context.Context, e events.Event) { r.reported = append(r.reported, e.ID) }
 
-func (r *rooms) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
+func (r *fakes) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
 	r.asked++
 	for _, w := range r.all {
 		if w.ID == id {
@@ -79,23 +79,23 @@ func (r *rooms) Workspace(_ context.Context, id string) (workspaces.Workspace, e
 	}
 	return workspaces.Workspace{}, fault.New(fault.NotFound, "not_found", "none")
 }
-func (r *rooms) WorkspacesOf(context.Context, string) ([]workspaces.Workspace, error) {
+func (r *fakes) WorkspacesOf(context.Context, string) ([]workspaces.Workspace, error) {
 	return r.all, nil
 }
-func (r *rooms) Active(context.Context) ([]workspaces.Workspace, error)         { return r.all, nil }
-func (r *rooms) NewestTrees(context.Context, string) (map[string]string, error) { return r.trees, nil }
-func (r *rooms) TeamOverlaps(context.Context, string, ...string) ([]Overlap, error) {
+func (r *fakes) Active(context.Context) ([]workspaces.Workspace, error)         { return r.all, nil }
+func (r *fakes) NewestTrees(context.Context, string) (map[string]string, error) { return r.trees, nil }
+func (r *fakes) TeamOverlaps(context.Context, string, ...string) ([]Overlap, error) {
 	return r.kept, nil
 }
-func (r *rooms) ProjectOverlaps(context.Context, string) ([]Overlap, error) { return r.kept, nil }
+func (r *fakes) ProjectOverlaps(context.Context, string) ([]Overlap, error) { return r.kept, nil }
 
-func (r *rooms) ReplaceOverlaps(_ context.Context, id string, list []Overlap) ([]string, error) {
+func (r *fakes) ReplaceOverlaps(_ context.Context, id string, list []Overlap) ([]string, error) {
 	r.kept = slices.DeleteFunc(r.kept, func(o Overlap) bool { return o.FirstID == id || o.SecondID == id })
 	r.kept = append(r.kept, list...)
 	return []string{id}, nil
 }
 
-func (r *rooms) Footprint(_ context.Context, w workspaces.Workspace, tree string, known Footprint) (Footprint, error) {
+func (r *fakes) Footprint(_ context.Context, w workspaces.Workspace, tree string, known Footprint) (Footprint, error) {
 	id := w.ID
 	if known.Tree == tree && known.WorkspaceID == id {
 		return known, nil
@@ -107,7 +107,7 @@ func (r *rooms) Footprint(_ context.Context, w workspaces.Workspace, tree string
 	return f, nil
 }
 
-func (r *rooms) Collide(_ context.Context, _ string, one Footprint, others []Footprint) ([][]workspaces.Conflict, error) {
+func (r *fakes) Collide(_ context.Context, _ string, one Footprint, others []Footprint) ([][]workspaces.Conflict, error) {
 	out := make([][]workspaces.Conflict, len(others))
 	for i, o := range others {
 		r.collided++
@@ -124,7 +124,7 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		r := &rooms{trees: map[string]string{"a": "AB", "b": "AC", "c": "x", "d": "x"}}
+		r := &fakes{trees: map[string]string{"a": "AB", "b": "AC", "c": "x", "d": "x"}}
 		for _, id := range []string{"a", "b", "c", "d"} {
 			r.all = append(r.all, workspaces.Workspace{ID: id, ProjectID: "p", State: workspaces.Ready})
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // A folder that is one team's is no other team's, by whatever name it is called; a team of its own may have several projects in one.
-func TestAFolderIsOneTeams(t *testing.T) {
+func TestFolderBelongsToOneTeam(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		h := wstest.New(t, db)
@@ -76,7 +76,7 @@ func TestAFolderIsOneTeams(t *testing.T) {
 }
 
 // Of teams that add a folder at one moment one gets it.
-func TestAFolderIsOneTeamsAtOnce(t *testing.T) {
+func TestFolderBelongsToOneTeamConcurrently(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		h := wstest.New(t, db)

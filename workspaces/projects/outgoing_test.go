@@ -114,7 +114,7 @@ func TestGitReachesWhatIsAllowed(t *testing.T) {
 }
 
 // A host that is allowed does not lead inside: not by sending git on, at the first request or later, nor by the repository's config.
-func TestGitIsNotLedInside(t *testing.T) {
+func TestRedirectsDoNotLeadGitInside(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	f := wstest.NewForge(t, root, "me", "the-token-of-the-project")
@@ -170,7 +170,7 @@ func TestGitIsNotLedInside(t *testing.T) {
 }
 
 // The tunnel's secret is in no argument of git, and not in what git says.
-func TestTheWayOutShowsNoSecret(t *testing.T) {
+func TestProxyShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	reported := t.TempDir()
 	at, _ := listener(t)

@@ -36,7 +36,7 @@ func (s *Service) Collect(ctx context.Context, p workspaces.Project) (freed int6
 	if p.SourceKind == workspaces.SourcePath || !git.FolderExists(p.GitDir) {
 		return 0, nil
 	}
-	borrowed, err := s.borrowings(ctx, p)
+	borrowed, err := s.neededObjects(ctx, p)
 	if err != nil {
 		return 0, err
 	}
@@ -53,7 +53,7 @@ func (s *Service) Collect(ctx context.Context, p workspaces.Project) (freed int6
 	if err := s.noCollectHook(ctx, p); err != nil {
 		return 0, err
 	}
-	if err := s.nameBorrowed(ctx, p, borrowed); err != nil {
+	if err := s.protectNeeded(ctx, p, borrowed); err != nil {
 		return 0, err
 	}
 	defer func() { err = joinFault(err, s.dropRefsBelow(context.WithoutCancel(ctx), p, collectingRef)) }()
@@ -90,9 +90,9 @@ func joinFault(err, after error) error {
 	return after
 }
 
-// borrowings lists the objects that the sandboxes of a repository's workspaces may need. Their git dirs are untrusted: it reads the files
+// neededObjects lists the objects that the sandboxes of a repository's workspaces may need. Their git dirs are untrusted: it reads the files
 // as data.
-func (s *Service) borrowings(ctx context.Context, p workspaces.Project) ([]string, error) {
+func (s *Service) neededObjects(ctx context.Context, p workspaces.Project) ([]string, error) {
 	projects, err := s.store.ProjectsAt(ctx, p.GitDir)
 	if err != nil {
 		return nil, fmt.Errorf("listing the repository's projects: %w", err)
@@ -305,8 +305,8 @@ func indexNames(b []byte) (names []string, err error) {
 	return names, nil
 }
 
-// nameBorrowed makes refs to existing objects for the duration of the collection: one per commit, and one tree with all other objects.
-func (s *Service) nameBorrowed(ctx context.Context, p workspaces.Project, ids []string) error {
+// protectNeeded makes refs to existing objects for the duration of the collection: one per commit, and one tree with all other objects.
+func (s *Service) protectNeeded(ctx context.Context, p workspaces.Project, ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}

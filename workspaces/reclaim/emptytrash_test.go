@@ -110,7 +110,7 @@ func TestTheTrashEmptiesItself(t *testing.T) {
 }
 
 // Collecting frees what nothing names any more, and nothing that a sandbox borrows: not even what is only staged there.
-func TestCollectLeavesWhatSandboxesBorrow(t *testing.T) {
+func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	p, err := h.S.Projects.CreateProject(t.Context(), h.Actor, h.Team, workspaces.NewProject{Kind: workspaces.SourceSample})

@@ -85,7 +85,7 @@ func TestPlacesAreFoundInOneWalk(t *testing.T) {
 	}
 }
 
-func TestALookElsewhereEndsWithWhoAsked(t *testing.T) {
+func TestRemoteLookEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	from, to := Tree{Tree: "a"}, Tree{Tree: "b"}
 	lines := strings.Split(strings.Repeat("func moved() error {\n", 1000), "\n")

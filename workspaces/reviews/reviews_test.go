@@ -233,7 +233,7 @@ func TestWhatAReviewAnswersIsReadAtOnce(t *testing.T) {
 	}
 }
 
-func TestAReviewCutOffIsDeliveredOnce(t *testing.T) {
+func TestInterruptedReviewIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.write(map[string]string{"a.go": before})

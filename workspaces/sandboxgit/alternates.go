@@ -40,7 +40,7 @@ func (s *Store) SharedStore(projectID string) objectStore {
 
 // OwnStore is the store visible to the workspace's sandbox only. It is outside of what that may write.
 func (s *Store) OwnStore(workspaceID string) objectStore {
-	return objectStore(filepath.Join(s.SandboxDir(workspaceID), "lent"))
+	return objectStore(filepath.Join(s.SandboxDir(workspaceID), "store"))
 }
 
 // make creates the folders, with the store's alternates.
@@ -106,7 +106,7 @@ func (s *Store) ShareObjects(ctx context.Context, p workspaces.Project, w worksp
 		if err := errors.Join(shared.make(""), own.make(shared.Objects())); err != nil {
 			return git.DiskFault(err, "Preparing the objects of the workspace's sandbox")
 		}
-		before, err := s.borrowedBefore(ctx, p, w)
+		before, err := s.legacyObjects(ctx, p, w)
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ func (s *Store) packInto(ctx context.Context, p workspaces.Project, o objectStor
 	if err := git.MakeFolders(s.records.TmpDir()); err != nil {
 		return git.DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
-	dir, err := os.MkdirTemp(s.records.TmpDir(), "lend-")
+	dir, err := os.MkdirTemp(s.records.TmpDir(), "share-")
 	if err != nil {
 		return git.DiskFault(err, "Packing the objects of the workspace's sandbox")
 	}
@@ -218,8 +218,8 @@ func (s *Store) packInto(ctx context.Context, p workspaces.Project, o objectStor
 	return nil
 }
 
-// noteLent records that a pack from the workspace's sandbox, which was put into its store, has everything reachable from these ids.
-func (s *Store) noteLent(ctx context.Context, p workspaces.Project, w workspaces.Workspace, ids []string) error {
+// noteReceived records that a pack from the workspace's sandbox, which was put into its store, has everything reachable from these ids.
+func (s *Store) noteReceived(ctx context.Context, p workspaces.Project, w workspaces.Workspace, ids []string) error {
 	unlock, err := s.locks.Lending.LockContext(ctx, p.ID)
 	if err != nil {
 		return err
@@ -233,14 +233,14 @@ func (s *Store) noteLent(ctx context.Context, p workspaces.Project, w workspaces
 	return nil
 }
 
-// looseMost is how many packs a store has before they are repacked into one.
-const looseMost = 50
+// maxPacks is how many packs a store has before they are repacked into one.
+const maxPacks = 50
 
 // packTogether repacks the many packs of a store into one while sandboxes read it: git searches again for objects it no longer finds. A
 // failure costs only time.
 func (s *Store) packTogether(ctx context.Context, p workspaces.Project, o objectStore) {
 	packs, err := filepath.Glob(filepath.Join(hostgit.GlobEscape(o.Objects()), "pack", "pack-*.pack"))
-	if err != nil || len(packs) <= looseMost {
+	if err != nil || len(packs) <= maxPacks {
 		return
 	}
 	scratch, err := s.git.ScratchOver(ctx, s.records.TmpDir(), p.GitDir, o.Objects())
@@ -261,9 +261,9 @@ func (s *Store) packTogether(ctx context.Context, p workspaces.Project, o object
 	}
 }
 
-// borrowedBefore are the objects that a git dir older than the workspace's store may depend on: one of an earlier version, whose sandbox
+// legacyObjects are the objects that a git dir older than the workspace's store may depend on: one of an earlier version, whose sandbox
 // saw the whole repository. They are the workspace's own, snapshots included, and those advertised to its sandbox.
-func (s *Store) borrowedBefore(ctx context.Context, p workspaces.Project, w workspaces.Workspace) ([]string, error) {
+func (s *Store) legacyObjects(ctx context.Context, p workspaces.Project, w workspaces.Workspace) ([]string, error) {
 	if !s.Separate(w.ID) {
 		return nil, nil
 	}
@@ -370,7 +370,7 @@ func (s *Store) DropShared(ctx context.Context, p workspaces.Project) error {
 	}
 	defer unlock()
 	shared := s.SharedStore(p.ID)
-	names, err := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), "boxes", "*", "lent", "objects", "info", "alternates"))
+	names, err := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), "boxes", "*", "store", "objects", "info", "alternates"))
 	if err != nil {
 		return err
 	}

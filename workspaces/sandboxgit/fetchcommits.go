@@ -316,7 +316,7 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 	if err := in.Keep(); err != nil {
 		return 0, git.DiskFault(err, "Fetching the workspace's commits")
 	}
-	return size, s.noteLent(ctx, p, w, slices.Sorted(maps.Keys(tips)))
+	return size, s.noteReceived(ctx, p, w, slices.Sorted(maps.Keys(tips)))
 }
 
 // errPipe means that the reader stopped before the writer was done.

@@ -10,7 +10,7 @@ import (
 )
 
 // In a sandbox git works as it does anywhere, on a git dir of the workspace's own.
-func TestGitInABox(t *testing.T) {
+func TestGitInIsolatedSandbox(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
@@ -43,7 +43,7 @@ func TestGitInABox(t *testing.T) {
 	}
 }
 
-func TestBoxesOfOddRepositories(t *testing.T) {
+func TestSandboxesOfUnusualRepositories(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
 	makeRepo := func(name string, init ...string) string {

@@ -78,7 +78,7 @@ func (hidden hiddenObjects) unreadable(t *testing.T, run func(script string) str
 }
 
 // A sandbox with walls reads no work of other workspaces that was not given to the team, by any name.
-func TestASandboxReadsNobodyElsesObjects(t *testing.T) {
+func TestSandboxReadsNoForeignObjects(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
@@ -97,7 +97,7 @@ func TestASandboxReadsNobodyElsesObjects(t *testing.T) {
 }
 
 // One with a disk of its own is sent none.
-func TestASandboxAfarIsSentNobodyElsesObjects(t *testing.T) {
+func TestRemoteSandboxGetsNoForeignObjects(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.Repo("r"))
@@ -201,7 +201,7 @@ func TestAnOlderGitFolderFindsItsObjects(t *testing.T) {
 	wstest.Must(t, err)
 	want := b.Sh(w, "git log --format=%H; git stash list --format=%H; git ls-files -s; git diff --cached")
 	wstest.Must(t, b.Destroy(context.Background(), w.ID))
-	wstest.Must(t, os.RemoveAll(filepath.Join(h.Data, "boxes", w.ID, "lent")))
+	wstest.Must(t, os.RemoveAll(filepath.Join(h.Data, "boxes", w.ID, "store")))
 	wstest.Must(t, os.RemoveAll(filepath.Join(h.Data, "shared")))
 	h.Stop()
 	h.Start()

@@ -46,7 +46,7 @@ func TestASandboxWithRefusedCommitsIsNotEnded(t *testing.T) {
 }
 
 // A secret in what is staged, or in a file, keeps no commit from coming home, and goes into no repository with what is put away.
-func TestASecretBesideTheCommitsDoesNotKeepThem(t *testing.T) {
+func TestSecretOutsideTheCommitsDoesNotBlockThem(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	ctx := context.Background()

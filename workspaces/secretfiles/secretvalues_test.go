@@ -42,7 +42,7 @@ func objectsWith(t *testing.T, gitDir, text string) (found []string) {
 }
 
 // However an agent puts a secret into its commits, they do not come home, and do once it is taken out.
-func TestCommitsWithASecretDoNotComeHome(t *testing.T) {
+func TestCommitsWithASecretAreRejected(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
 	p := h.PathProject(h.Repo("r"))
@@ -181,7 +181,7 @@ func (unknowing) SecretFiles(context.Context, string) (workspaces.SecretFiles, e
 }
 
 // Who cannot find out what is secret shows nothing and keeps nothing.
-func TestUnknownSecretsShowNothing(t *testing.T) {
+func TestNothingIsShownIfSecretsAreUnknown(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()

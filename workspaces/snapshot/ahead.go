@@ -86,7 +86,7 @@ func compareRaw(ctx context.Context, scratch *hostgit.Scratch, from, to string) 
 func (s *Service) rootOf(ctx context.Context, p workspaces.Project, scratch *hostgit.Scratch, commit string) (string, error) {
 	k := git.CommitKey{GitDir: p.GitDir, Commit: commit}
 	if git.IsCommitID(commit) {
-		if known, ok := s.keeps.roots.Get(k); ok {
+		if known, ok := s.captureState.roots.Get(k); ok {
 			return known.Tree, nil
 		}
 	}
@@ -95,7 +95,7 @@ func (s *Service) rootOf(ctx context.Context, p workspaces.Project, scratch *hos
 		return "", git.GitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+commit)
 	}
 	if git.IsCommitID(commit) {
-		s.keeps.roots.Put(k, git.CommitTree{Tree: tree})
+		s.captureState.roots.Put(k, git.CommitTree{Tree: tree})
 	}
 	return tree, nil
 }

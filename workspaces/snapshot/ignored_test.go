@@ -15,7 +15,7 @@ import (
 )
 
 // Ignored files a project chose are kept beside a snapshot's files, come back where nothing lies, and end with the snapshot.
-func TestChosenIgnoredFilesAreKept(t *testing.T) {
+func TestSelectedIgnoredFilesAreSnapshotted(t *testing.T) {
 	t.Parallel()
 	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		ctx := context.Background()
@@ -110,7 +110,7 @@ func TestChosenIgnoredFilesAreKept(t *testing.T) {
 }
 
 // Files of secrets are in no snapshot, also those that somebody changed and that stayed when their session ended; what is left out is named.
-func TestIgnoredFilesThatAreNotKept(t *testing.T) {
+func TestIgnoredFilesLeftOut(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
@@ -149,7 +149,7 @@ func TestIgnoredFilesThatAreNotKept(t *testing.T) {
 }
 
 // Ignored files in a sandbox with a disk of its own are asked for there, and brought back there.
-func TestIgnoredFilesAfarAreKept(t *testing.T) {
+func TestRemoteIgnoredFilesAreSnapshotted(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	ctx := context.Background()

@@ -79,9 +79,9 @@ func (s *Service) capture(ctx context.Context, w workspaces.Workspace, f Request
 	}
 	sn, made, err = t.run(ctx, seen)
 	if err != nil { // it may be in the repository already: the next one searches for unstored rows
-		s.keeps.mu.Lock()
-		delete(s.keeps.last, w.ID)
-		s.keeps.mu.Unlock()
+		s.captureState.mu.Lock()
+		delete(s.captureState.last, w.ID)
+		s.captureState.mu.Unlock()
 	}
 	if git.DiskIsFull(err) {
 		return Snap{}, false, fault.Wrap(err, fault.DiskFull, "disk_full", "The workspace's files could not be saved: the server's disk is full. Free some space, then try again.")
@@ -89,26 +89,26 @@ func (s *Service) capture(ctx context.Context, w workspaces.Workspace, f Request
 	if err != nil {
 		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be saved: %s", git.Reason(err))
 	}
-	s.keeps.mu.Lock()
+	s.captureState.mu.Lock()
 	if seen == nil || seen.Stale == "" && (!part || seen.All) {
-		s.keeps.sure[w.ID] = true
+		s.captureState.sure[w.ID] = true
 	}
 	if !made {
-		s.keeps.mu.Unlock()
+		s.captureState.mu.Unlock()
 		return sn, false, nil
 	}
-	s.keeps.last[w.ID] = sn
-	s.keeps.loose[p.GitDir]++
-	s.keeps.mu.Unlock()
+	s.captureState.last[w.ID] = sn
+	s.captureState.loose[p.GitDir]++
+	s.captureState.mu.Unlock()
 	s.reportedSnap(ctx, sn)
 	return sn, true, nil
 }
 
 // compared reports whether a snapshot of the workspace was compared with all its files since the server started.
 func (s *Service) compared(workspaceID string) bool {
-	s.keeps.mu.Lock()
-	defer s.keeps.mu.Unlock()
-	return s.keeps.sure[workspaceID]
+	s.captureState.mu.Lock()
+	defer s.captureState.mu.Unlock()
+	return s.captureState.sure[workspaceID]
 }
 
 // maxSnapTitle is how many characters a snapshot's title may have.
@@ -460,9 +460,9 @@ func countSnap(ctx context.Context, scratch *hostgit.Scratch, sn *Snap, from str
 // lastSnap is the newest snapshot of a workspace, the zero one when there is none. The first call recreates rows that a killed server did
 // not store. The caller holds the workspace's lock.
 func (s *Service) lastSnap(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (Snap, error) {
-	s.keeps.mu.Lock()
-	sn, ok := s.keeps.last[w.ID]
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	sn, ok := s.captureState.last[w.ID]
+	s.captureState.mu.Unlock()
 	if ok {
 		return sn, nil
 	}
@@ -480,9 +480,9 @@ func (s *Service) lastSnap(ctx context.Context, p workspaces.Project, w workspac
 			sn = Snap{At: sn.At}
 		}
 	}
-	s.keeps.mu.Lock()
-	s.keeps.last[w.ID] = sn
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	s.captureState.last[w.ID] = sn
+	s.captureState.mu.Unlock()
 	return sn, nil
 }
 

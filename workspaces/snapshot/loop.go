@@ -56,12 +56,12 @@ func (q *queue) take() []dueSnap {
 // TurnEnded notes that an agent has finished a turn: Run takes a snapshot. prompt is what the agent was asked, "" if unknown. It does not
 // block.
 func (s *Service) TurnEnded(workspaceID, sessionID, prompt string) {
-	s.keeps.queue.add(dueSnap{workspaceID, Request{Kind: SnapTurn, SessionID: sessionID, Title: sandboxgit.FirstLine(prompt)}})
+	s.captureState.queue.add(dueSnap{workspaceID, Request{Kind: SnapTurn, SessionID: sessionID, Title: sandboxgit.FirstLine(prompt)}})
 }
 
 // Committed notes that a workspace's branch may have moved.
 func (s *Service) Committed(workspaceID string) {
-	s.keeps.queue.add(dueSnap{workspaceID, Request{Kind: SnapCommit}})
+	s.captureState.queue.add(dueSnap{workspaceID, Request{Kind: SnapCommit}})
 }
 
 // Intervals of the loop.
@@ -80,9 +80,9 @@ func (s *Service) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.keeps.queue.wake:
+		case <-s.captureState.queue.wake:
 		}
-		for _, n := range s.keeps.queue.take() {
+		for _, n := range s.captureState.queue.take() {
 			select {
 			case turns <- struct{}{}:
 			case <-ctx.Done():
@@ -272,11 +272,11 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old
 	for i, sn := range old {
 		ids[i] = sn.ID
 	}
-	s.keeps.mu.Lock()
-	if last := s.keeps.last[workspaceID]; slices.Contains(ids, last.ID) {
-		delete(s.keeps.last, workspaceID)
+	s.captureState.mu.Lock()
+	if last := s.captureState.last[workspaceID]; slices.Contains(ids, last.ID) {
+		delete(s.captureState.last, workspaceID)
 	}
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Unlock()
 	return s.store.DeleteSnapshots(ctx, ids)
 }
 
@@ -331,15 +331,15 @@ const packAfter = 500
 
 // packSnaps packs the objects of snapshots when there are many: a folder of a hundred thousand files makes git slow.
 func (s *Service) packSnaps(ctx context.Context) {
-	s.keeps.mu.Lock()
+	s.captureState.mu.Lock()
 	var dirs []string
-	for dir, n := range s.keeps.loose {
+	for dir, n := range s.captureState.loose {
 		if n >= packAfter {
 			dirs = append(dirs, dir)
-			delete(s.keeps.loose, dir)
+			delete(s.captureState.loose, dir)
 		}
 	}
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Unlock()
 	for _, dir := range dirs {
 		_, err := s.git.Run(ctx, hostgit.Call{GitDir: dir, Args: []string{"maintenance", "run", "--task=loose-objects", "--quiet"}, Timeout: s.cfg.StepTimeout})
 		if err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {

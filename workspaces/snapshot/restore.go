@@ -76,9 +76,9 @@ func Wanted(name string, paths []string) bool {
 // Apply changes files to the new side of a comparison. It removes files first, to make room for others.
 func (s *Service) Apply(ctx context.Context, p workspaces.Project, w workspaces.Workspace, files []git.ChangedFile, out *Restored) error {
 	var to filesOf
-	s.keeps.mu.Lock()
-	box := s.keeps.sandboxed
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	box := s.captureState.sandboxed
+	s.captureState.mu.Unlock()
 	if box != nil {
 		away, err := box.FilesInSandbox(ctx, w.ID)
 		if err != nil {

@@ -87,15 +87,15 @@ type Config struct {
 
 // Service takes, shows and restores snapshots of workspaces' files. Safe for concurrent use.
 type Service struct {
-	cfg         Config
-	store       Store
-	records     *workspaces.Records
-	repo        *git.Repo
-	secretFiles *secretfiles.Service
-	sandboxes   *sandboxgit.Store
-	git         *hostgit.Git
-	locks       *workspaces.Locks
-	keeps       *keeps
+	cfg          Config
+	store        Store
+	records      *workspaces.Records
+	repo         *git.Repo
+	secretFiles  *secretfiles.Service
+	sandboxes    *sandboxgit.Store
+	git          *hostgit.Git
+	locks        *workspaces.Locks
+	captureState *captureState
 }
 
 // New makes a Service. It starts nothing and panics if a dependency is missing.
@@ -103,5 +103,5 @@ func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Repo == nil || cfg.SecretFiles == nil || cfg.Sandboxes == nil || cfg.Git == nil || cfg.Locks == nil {
 		panic(errors.New("snapshot: Store, Records, Repo, SecretFiles, Sandboxes, Git, Locks are required"))
 	}
-	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, secretFiles: cfg.SecretFiles, sandboxes: cfg.Sandboxes, git: cfg.Git, locks: cfg.Locks, keeps: newKeeps()}
+	return &Service{cfg: cfg, store: cfg.Store, records: cfg.Records, repo: cfg.Repo, secretFiles: cfg.SecretFiles, sandboxes: cfg.Sandboxes, git: cfg.Git, locks: cfg.Locks, captureState: newCaptureState()}
 }

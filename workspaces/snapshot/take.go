@@ -96,8 +96,8 @@ type Watcher interface {
 // lookTime bounds how long a snapshot waits for a sandbox.
 const lookTime = 2 * time.Minute
 
-// keeps is the package's state of snapshots while it runs.
-type keeps struct {
+// captureState is the package's state of snapshots while it runs.
+type captureState struct {
 	mu        sync.Mutex
 	watcher   Watcher
 	sandboxed Sandboxed
@@ -112,39 +112,39 @@ type keeps struct {
 	queue     queue
 }
 
-func newKeeps() *keeps {
-	return &keeps{last: make(map[string]Snap), sure: make(map[string]bool), trees: git.NewCommitTrees(), roots: git.NewCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: queue{wake: make(chan struct{}, 1)}}
+func newCaptureState() *captureState {
+	return &captureState{last: make(map[string]Snap), sure: make(map[string]bool), trees: git.NewCommitTrees(), roots: git.NewCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: queue{wake: make(chan struct{}, 1)}}
 }
 
 // ForgetSnapshots drops the cached state of a workspace that was purged.
 func (s *Service) ForgetSnapshots(workspaceID string) {
-	s.keeps.mu.Lock()
-	defer s.keeps.mu.Unlock()
-	delete(s.keeps.last, workspaceID)
-	delete(s.keeps.sure, workspaceID)
-	delete(s.keeps.sizes, workspaceID)
+	s.captureState.mu.Lock()
+	defer s.captureState.mu.Unlock()
+	delete(s.captureState.last, workspaceID)
+	delete(s.captureState.sure, workspaceID)
+	delete(s.captureState.sizes, workspaceID)
 }
 
 // Watch sets the Watcher. It is called once, before Run.
 func (s *Service) Watch(w Watcher) {
-	s.keeps.mu.Lock()
-	defer s.keeps.mu.Unlock()
-	s.keeps.watcher = w
+	s.captureState.mu.Lock()
+	defer s.captureState.mu.Unlock()
+	s.captureState.watcher = w
 }
 
 // ConnectSandboxed sets the writer of files in sandboxes with their own disk. It is called once, before Run.
 func (s *Service) ConnectSandboxed(b Sandboxed) {
-	s.keeps.mu.Lock()
-	defer s.keeps.mu.Unlock()
-	s.keeps.sandboxed = b
+	s.captureState.mu.Lock()
+	defer s.captureState.mu.Unlock()
+	s.captureState.sandboxed = b
 }
 
 // OnSnapshot has fn called after each new snapshot, in the order they are taken. fn must not block, nor request a snapshot of the same
 // workspace before it returns. OnSnapshot is called before Run.
 func (s *Service) OnSnapshot(fn func(workspaceID string, s Snap)) {
-	s.keeps.mu.Lock()
-	defer s.keeps.mu.Unlock()
-	s.keeps.hooks = append(s.keeps.hooks, fn)
+	s.captureState.mu.Lock()
+	defer s.captureState.mu.Unlock()
+	s.captureState.hooks = append(s.captureState.hooks, fn)
 }
 
 // Take takes a snapshot of everything a workspace has on disk now. Callers that change or remove files call it first, and stop if it fails.
@@ -194,9 +194,9 @@ func (s *Service) HasFiles(w workspaces.Workspace) bool {
 
 // lookAround finds the differences, before the snapshot's lock is taken: syncing files takes snapshots itself.
 func (s *Service) lookAround(ctx context.Context, w workspaces.Workspace) (*Seen, error) {
-	s.keeps.mu.Lock()
-	watcher := s.keeps.watcher
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	watcher := s.captureState.watcher
+	s.captureState.mu.Unlock()
 	if watcher == nil {
 		return nil, nil
 	}
@@ -262,9 +262,9 @@ func (s *Service) Snap(ctx context.Context, workspaceID, id string) (Snap, error
 
 // newestSnap returns the newest snapshot of a workspace.
 func (s *Service) newestSnap(ctx context.Context, workspaceID string) (Snap, error) {
-	s.keeps.mu.Lock()
-	sn, ok := s.keeps.last[workspaceID]
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	sn, ok := s.captureState.last[workspaceID]
+	s.captureState.mu.Unlock()
 	if ok && sn.ID != "" {
 		return sn, nil
 	}
@@ -280,9 +280,9 @@ func (s *Service) publishSnap(ctx context.Context, sn Snap, version int64) {
 // reportedSnap publishes a new snapshot.
 func (s *Service) reportedSnap(ctx context.Context, sn Snap) {
 	s.publishSnap(ctx, sn, sn.At)
-	s.keeps.mu.Lock()
-	hooks := s.keeps.hooks
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	hooks := s.captureState.hooks
+	s.captureState.mu.Unlock()
 	for _, fn := range hooks {
 		fn(sn.WorkspaceID, sn)
 	}

@@ -39,7 +39,7 @@ func TestPatchOfLongNames(t *testing.T) {
 	wstest.WantCode(t, err, "too_many_paths")
 }
 
-func TestKeepHoldsTheWholeTree(t *testing.T) {
+func TestSnapshotHasTheWholeTree(t *testing.T) {
 	t.Parallel()
 	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		ctx := context.Background()

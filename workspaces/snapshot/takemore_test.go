@@ -24,7 +24,7 @@ func snapRefs(h *wstest.Env, p workspaces.Project) string {
 }
 
 // A pin that is let go of leaves no ref, and a snapshot that was removed does not come back with the next server.
-func TestWhatIsLetGoOfIsGone(t *testing.T) {
+func TestReleasedSnapshotsAreGone(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()
@@ -184,7 +184,7 @@ func baseMoves(h *wstest.Env, w workspaces.Workspace) {
 }
 
 // How long snapshots are kept may be set anew: it counts for those there are, too.
-func TestSnapshotsEndAsTheyAreToldTo(t *testing.T) {
+func TestSnapshotsExpireByRetention(t *testing.T) {
 	t.Parallel()
 	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		ctx := context.Background()

@@ -57,9 +57,9 @@ func (s *Service) snapEnd(sn Snap) int64 {
 // ConnectReviews sets the function that returns what a reader's last review of a workspace saw: a snapshot's id or a commit, "" when there
 // is none.
 func (s *Service) ConnectReviews(seen func(ctx context.Context, workspaceID, userID string) (rev string, err error)) {
-	s.keeps.mu.Lock()
-	defer s.keeps.mu.Unlock()
-	s.keeps.reviewed = seen
+	s.captureState.mu.Lock()
+	defer s.captureState.mu.Unlock()
+	s.captureState.reviewed = seen
 }
 
 // Snapshots returns a page of a workspace's snapshots, the newest first; of these kinds only, all when none is named.
@@ -133,7 +133,7 @@ func (sn Snap) AsTree(rev, label string) git.Tree {
 // FillTree reads a commit's tree and time.
 func (s *Service) FillTree(ctx context.Context, p workspaces.Project, t *git.Tree) error {
 	k := git.CommitKey{GitDir: p.GitDir, Commit: t.Commit}
-	if known, ok := s.keeps.trees.Get(k); ok {
+	if known, ok := s.captureState.trees.Get(k); ok {
 		t.Tree, t.At = known.Tree, known.At
 		return nil
 	}
@@ -149,14 +149,14 @@ func (s *Service) FillTree(ctx context.Context, p workspaces.Project, t *git.Tre
 	if d, err := time.ParseDuration(at + "s"); err == nil {
 		t.At = d.Milliseconds()
 	}
-	s.keeps.trees.Put(k, git.CommitTree{Tree: t.Tree, At: t.At})
+	s.captureState.trees.Put(k, git.CommitTree{Tree: t.Tree, At: t.At})
 	return nil
 }
 
 func (s *Service) resolveReview(ctx context.Context, w workspaces.Workspace, userID string) (git.Tree, error) {
-	s.keeps.mu.Lock()
-	seen := s.keeps.reviewed
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	seen := s.captureState.reviewed
+	s.captureState.mu.Unlock()
 	rev := ""
 	if seen != nil {
 		var err error

@@ -102,7 +102,7 @@ func TestRestoreLeavesWhatChangesMeanwhile(t *testing.T) {
 	}
 }
 
-func TestSnapshotsEndWithTheirDays(t *testing.T) {
+func TestSnapshotsExpireWithTheirDays(t *testing.T) {
 	t.Parallel()
 	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
 		ctx := context.Background()
@@ -191,7 +191,7 @@ func TestOldSnapshotsAreReadAtOnce(t *testing.T) {
 }
 
 // A row that was not stored, because the server was killed, is made from the repository.
-func TestSnapshotsThatWereCutAreMended(t *testing.T) {
+func TestInterruptedSnapshotsAreRecovered(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	ctx := context.Background()

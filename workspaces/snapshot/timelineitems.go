@@ -169,11 +169,11 @@ func (s *Service) dropTips(ctx context.Context, p workspaces.Project, sn Snap) e
 
 // snapChanged publishes that a snapshot was changed or removed.
 func (s *Service) snapChanged(ctx context.Context, sn Snap) {
-	s.keeps.mu.Lock()
-	if last, ok := s.keeps.last[sn.WorkspaceID]; ok && last.ID == sn.ID {
-		delete(s.keeps.last, sn.WorkspaceID)
+	s.captureState.mu.Lock()
+	if last, ok := s.captureState.last[sn.WorkspaceID]; ok && last.ID == sn.ID {
+		delete(s.captureState.last, sn.WorkspaceID)
 	}
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Unlock()
 	s.publishSnap(ctx, sn, s.records.Millis())
 }
 
@@ -243,9 +243,9 @@ const keptBytesEvery = 5 * time.Minute
 
 // KeptBytes is the size of the repository's objects that only snapshots of a workspace reach, compressed; -1 = unknown yet.
 func (s *Service) KeptBytes(ctx context.Context, workspaceID string) (int64, error) {
-	s.keeps.mu.Lock()
-	was, ok := s.keeps.sizes[workspaceID]
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	was, ok := s.captureState.sizes[workspaceID]
+	s.captureState.mu.Unlock()
 	if ok && s.cfg.Now().Sub(was.at) < keptBytesEvery {
 		return was.bytes, nil
 	}
@@ -265,9 +265,9 @@ func (s *Service) KeptBytes(ctx context.Context, workspaceID string) (int64, err
 	if err != nil {
 		return -1, fmt.Errorf("rev-list answered %.100q", out)
 	}
-	s.keeps.mu.Lock()
-	s.keeps.sizes[workspaceID] = keptSize{n, s.cfg.Now()}
-	s.keeps.mu.Unlock()
+	s.captureState.mu.Lock()
+	s.captureState.sizes[workspaceID] = keptSize{n, s.cfg.Now()}
+	s.captureState.mu.Unlock()
 	return n, nil
 }
 

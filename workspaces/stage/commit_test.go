@@ -70,7 +70,7 @@ func TestCommitChosenPaths(t *testing.T) {
 	})
 }
 
-func TestCommitThatCannotBe(t *testing.T) {
+func TestImpossibleCommit(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
@@ -166,7 +166,7 @@ func TestCommitRunsNothingOfTheAgentsOnTheHost(t *testing.T) {
 
 // A crash between any two steps of a commit leaves an index from which the next commit of an agent does not take the work back:
 // before the branch moves, the agent's index knows what will be committed.
-func TestCommitTellsTheIndexFirst(t *testing.T) {
+func TestCommitUpdatesTheIndexFirst(t *testing.T) {
 	t.Parallel()
 	for name, paths := range map[string][]string{"all": nil, "chosen": {"a.txt", "gone.txt", "new.txt"}} {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestStageHunksAndLines(t *testing.T) {
 	}
 }
 
-func TestAPartThatIsNoLongerWhatWasShownIsRefused(t *testing.T) {
+func TestChangedPartIsRejected(t *testing.T) {
 	t.Parallel()
 	h, w := partsHarness(t, nil)
 	wstest.Write(t, w.Path, "a.txt", wstest.Lines(30, "line 05=five", "line 20=twenty"))
@@ -142,7 +142,7 @@ func TestAPartThatIsNoLongerWhatWasShownIsRefused(t *testing.T) {
 	}
 }
 
-func TestDiscardIsKeptFirst(t *testing.T) {
+func TestDiscardTakesASnapshotFirst(t *testing.T) {
 	t.Parallel()
 	h, w := partsHarness(t, nil)
 	p, err := h.S.Records.Project(t.Context(), w.ProjectID)

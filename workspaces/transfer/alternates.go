@@ -29,12 +29,12 @@ type alternates struct {
 	objects []string // object folders as the sandbox sees them
 }
 
-// maxLent bounds the number of shared commits.
-const maxLent = 1_000
+// maxShared bounds the number of shared commits.
+const maxShared = 1_000
 
-// borrow asks the machine to share the commits that tips, commits of a workspace, are based on. nil means that nothing is shared; the
+// shareFrom asks the machine to share the commits that tips, commits of a workspace, are based on. nil means that nothing is shared; the
 // reason is logged.
-func (s *Service) borrow(ctx context.Context, p workspaces.Project, w workspaces.Workspace, tips []string) (*alternates, error) {
+func (s *Service) shareFrom(ctx context.Context, p workspaces.Project, w workspaces.Workspace, tips []string) (*alternates, error) {
 	machine := machineOf(w.Executor)
 	if machine == "" || w.Folder == "" || s.cfg.Machines == nil {
 		return nil, nil
@@ -62,19 +62,19 @@ func (s *Service) borrow(ctx context.Context, p workspaces.Project, w workspaces
 	if err != nil || len(known) == 0 {
 		return none("the folder has no commit of the project's", err)
 	}
-	if ask.Commits, err = s.edge(ctx, p, tips, known); err != nil || len(ask.Commits) == 0 || len(ask.Commits) > maxLent {
+	if ask.Commits, err = s.edge(ctx, p, tips, known); err != nil || len(ask.Commits) == 0 || len(ask.Commits) > maxShared {
 		return none("the work is not based on what the folder has", err)
 	}
-	lent, err := s.cfg.Machines.Lend(ctx, machine, ask)
+	shared, err := s.cfg.Machines.Lend(ctx, machine, ask)
 	if err != nil {
 		return none("the machine refused", err)
 	}
 	for _, id := range ask.Commits {
-		if !slices.Contains(lent.Commits, id) {
+		if !slices.Contains(shared.Commits, id) {
 			return none("the folder lost a commit meanwhile", nil)
 		}
 	}
-	objects := slices.DeleteFunc(lent.Objects, func(dir string) bool { return !plainObjects(dir) })
+	objects := slices.DeleteFunc(shared.Objects, func(dir string) bool { return !plainObjects(dir) })
 	if len(objects) == 0 {
 		return none("the folder's objects cannot be shown", nil)
 	}
@@ -124,8 +124,8 @@ func (s *Service) edge(ctx context.Context, p workspaces.Project, tips, known []
 	return git.Unique(edge), nil
 }
 
-// packBeyond writes packs of what tips have and the shared commits lack into a git folder, and adds the shared objects as its alternates.
-func (s *Service) packBeyond(ctx context.Context, p workspaces.Project, dir string, tips []string, l *alternates, say func(done, all int64)) error {
+// packMissing writes packs of what tips have and the shared commits lack into a git folder, and adds the shared objects as its alternates.
+func (s *Service) packMissing(ctx context.Context, p workspaces.Project, dir string, tips []string, l *alternates, say func(done, all int64)) error {
 	ask := strings.Join(git.Unique(tips), "\n") + "\n--not\n" + strings.Join(l.commits, "\n") + "\n"
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(ask), Timeout: s.cfg.StepTimeout, Passing: true,
 		Config:   []string{"pack.packSizeLimit=0", "pack.island=", "core.compression=1"},

@@ -154,12 +154,12 @@ func (s *Service) bundleGit(ctx context.Context, p workspaces.Project, w workspa
 	if err != nil {
 		return "", err
 	}
-	lent, err := s.borrow(ctx, p, w, tips.all)
+	shared, err := s.shareFrom(ctx, p, w, tips.all)
 	if err != nil {
 		return "", err
 	}
-	if lent != nil {
-		return staged, s.packBeyond(ctx, p, dir, append(tips.all, blobs...), lent, say)
+	if shared != nil {
+		return staged, s.packMissing(ctx, p, dir, append(tips.all, blobs...), shared, say)
 	}
 	h, err := s.repo.CutHistory(ctx, p, tips.main, tips.others)
 	if err != nil {

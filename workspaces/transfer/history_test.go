@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// TestHistoryIsCutWhereNothingIsMissed asks git there what it says here.
-func TestHistoryIsCutWhereNothingIsMissed(t *testing.T) {
+// TestHistoryIsShallowWhereNothingIsMissed asks git there what it says here.
+func TestHistoryIsShallowWhereNothingIsMissed(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")
@@ -133,8 +133,8 @@ func TestASandboxThatIsLost(t *testing.T) {
 	}
 }
 
-// TestLedHomeAfterARestart does what a server that was killed had left to do.
-func TestLedHomeAfterARestart(t *testing.T) {
+// TestWorktreeIsRestoredAfterARestart does what a server that was killed had left to do.
+func TestWorktreeIsRestoredAfterARestart(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
@@ -154,8 +154,8 @@ func TestLedHomeAfterARestart(t *testing.T) {
 	}
 }
 
-// TestPlacesChange moves work between places of either kind.
-func TestPlacesChange(t *testing.T) {
+// TestExecutorsChange moves work between places of either kind.
+func TestExecutorsChange(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
@@ -228,8 +228,8 @@ func TestTheBundleIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestAMergeThatWasEndedElsewhere leaves no mark of itself here, and one whose sandbox never came to be is under way still.
-func TestAMergeThatWasEndedElsewhere(t *testing.T) {
+// TestMergeFinishedInTheSandbox leaves no mark of itself here, and one whose sandbox never came to be is under way still.
+func TestMergeFinishedInTheSandbox(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")

@@ -29,7 +29,7 @@ func reported(h *wstest.Env, w workspaces.Workspace) string {
 }
 
 // Ignored files that a project keeps are in each sandbox with a disk of its own, whatever became of the one before.
-func TestChosenIgnoredFilesTravel(t *testing.T) {
+func TestSelectedIgnoredFilesAreTransferred(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t, func(e executors.Executor) executors.Executor { return &fake.Cloud{Executor: e.(*fake.Executor)} }) // one that can stand still
 	a.KeepsOnEnd()
@@ -103,7 +103,7 @@ func TestChosenIgnoredFilesTravel(t *testing.T) {
 }
 
 // Files of secrets do not leave this server, whoever chose them.
-func TestSecretFilesDoNotTravel(t *testing.T) {
+func TestSecretFilesAreNotTransferred(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "Work"})
@@ -207,7 +207,7 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 }
 
 // What git was told not to look at is looked at all the same where it differs: it goes along, and is kept.
-func TestFilesGitDoesNotLookAtTravel(t *testing.T) {
+func TestFilesGitIgnoresChangesOfAreTransferred(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "Work", Executor: "here"})

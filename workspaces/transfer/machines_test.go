@@ -64,7 +64,7 @@ func TestAProjectComesFromAFolderOfAMachine(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCannotBeHad(t *testing.T) {
+func TestUnusableMachineFolder(t *testing.T) {
 	t.Parallel()
 	h, _, o := wstest.RunnerEnv(t)
 	for _, n := range []workspaces.NewProject{{Path: "/x"}, {RunnerID: wstest.Laptop}, {RunnerID: wstest.Laptop, Path: "relative"}, {RunnerID: wstest.Laptop, Path: "/a/../b"}, {RunnerID: wstest.Laptop, Path: "/a\nb"}} {
@@ -167,7 +167,7 @@ func (s silent) Read(p []byte) (int, error) {
 
 func (s silent) Close() error { close(s.closed); return nil }
 
-func TestAWorkspaceBorrowsFromTheFolder(t *testing.T) {
+func TestWorkspaceSharesTheFoldersObjects(t *testing.T) {
 	t.Parallel()
 	h, a, o := wstest.RunnerEnv(t)
 	dir := o.FolderRepo(h, "app")
@@ -240,7 +240,7 @@ func TestAWorkspaceBorrowsFromTheFolder(t *testing.T) {
 }
 
 // A folder that lacks what the work stands on is no reason not to work.
-func TestWithoutALoanEverythingIsSent(t *testing.T) {
+func TestWithoutSharedObjectsEverythingIsSent(t *testing.T) {
 	t.Parallel()
 	h, a, o := wstest.RunnerEnv(t)
 	other := o.FolderRepo(h, "other")

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-func TestAWorkspaceArrivesAfar(t *testing.T) {
+func TestTransferToRemoteSandbox(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("My Project")
@@ -50,8 +50,8 @@ func TestAWorkspaceArrivesAfar(t *testing.T) {
 	}
 }
 
-// TestWorkTravels has one piece of work go from place to place, with everything that is not committed.
-func TestWorkTravels(t *testing.T) {
+// TestWorkIsTransferred has one piece of work go from place to place, with everything that is not committed.
+func TestWorkIsTransferred(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")
@@ -81,8 +81,8 @@ func TestWorkTravels(t *testing.T) {
 	}
 }
 
-// TestNobodyIsWokenForTheHost does without a sandbox what the host can do alone.
-func TestNobodyIsWokenForTheHost(t *testing.T) {
+// TestNoSandboxIsWokenForTheHost does without a sandbox what the host can do alone.
+func TestNoSandboxIsWokenForTheHost(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	dir := h.LongRepo("r")
