@@ -37,7 +37,7 @@ func smallDisk(t *testing.T) string {
 	return disk
 }
 
-// noise is what cannot be made smaller.
+// noise is data that cannot be compressed.
 func noise(n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{byte(n)})
@@ -45,7 +45,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// fillDisk takes all room of a disk but some, until empty is called.
+// fillDisk fills all but some of a disk's space, until empty is called.
 func fillDisk(t *testing.T, disk string, spare int64) (empty func()) {
 	t.Helper()
 	name := filepath.Join(disk, "filler")
@@ -65,8 +65,8 @@ func fillDisk(t *testing.T, disk string, spare int64) (empty func()) {
 	return func() { wstest.Must(t, os.Remove(name)) }
 }
 
-// On a disk that is full nothing is begun that cannot be ended: it is said, refs, rows and files are as they were, and once there is room it
-// goes.
+// On a full disk nothing starts that cannot be finished: the error says so, refs, rows and files are unchanged, and once there is space it
+// works.
 func TestAFullDiskLosesNothing(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
@@ -143,7 +143,7 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 			if !fault.Is(err, fault.DiskFull) || fault.CodeOf(err) != "disk_full" {
 				t.Errorf("%s with %d bytes to spare: %s %s: %v", op.name, spare, fault.KindOf(err), fault.CodeOf(err), err)
 			}
-			if now := state(); now != was && op.name != "restore" && op.name != "update" { // which keep first
+			if now := state(); now != was && op.name != "restore" && op.name != "update" { // which take a snapshot first
 				t.Errorf("%s with %d bytes to spare failed, and left\n%s\nwhere was\n%s", op.name, spare, now, was)
 			}
 			for name, b := range files {
@@ -168,8 +168,8 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	}
 }
 
-// A workspace that a full disk would not let be put away keeps its sessions: archiving and deleting are refused before any of them has
-// ended, where the files cannot be kept and where only what comes after has no room. With room they go.
+// A workspace that cannot be archived because of a full disk keeps its sessions: archiving and deleting are rejected before any of them has
+// ended, whether the snapshot does not fit or only what comes after it. With enough space they work.
 func TestNoSessionEndsForAnArchiveWithoutDiskSpace(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
@@ -194,7 +194,7 @@ func TestNoSessionEndsForAnArchiveWithoutDiskSpace(t *testing.T) {
 		for _, at := range []struct {
 			name  string
 			spare int64
-			large int // bytes of a file that is not kept yet
+			large int // bytes of a file that is in no snapshot yet
 		}{{"no room", 0, 0}, {"room for less than what comes after", 2 << 20, 0}, {"no room for the files", 5 << 20, 6<<20 + i}} {
 			wstest.Must(t, os.WriteFile(filepath.Join(w.Path, "large"), noise(at.large), 0o600))
 			empty := fillDisk(t, disk, at.spare)

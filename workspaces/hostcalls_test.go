@@ -19,7 +19,7 @@ import (
 	"github.com/parawork/parawork/workspaces/assembly"
 )
 
-// Every function of this room that makes git calls on the host makes them beside tricks that are written to run a program there, or to lie:
+// Every function of these packages that calls git on the host is run next to attacks that try to run a program there, or to lie:
 // a new one fails here until it is tried, too.
 func TestHostileGit(t *testing.T) {
 	t.Parallel()
@@ -50,22 +50,22 @@ func TestHostileGit(t *testing.T) {
 	}
 }
 
-// triedElsewhere are calls that are not made in these tests, and why that is no gap.
+// triedElsewhere are calls that these tests do not make, and why that is no gap.
 var triedElsewhere = map[string]string{
 	"snapshot/loop.packSnaps":            "it takes 500 snapshots: the call itself is made in partPaths",
 	"snapshot/read.storeSmall":           "it takes 32 MiB of small files: it is the call of snapshot/read.write",
-	"merge/rebase.emptyCommit":           "an empty tree on a desk, as snapshot/timeline.emptyTree makes it",
+	"merge/rebase.emptyCommit":           "an empty tree in a scratch repository, as snapshot/timeline.emptyTree makes it",
 	"git/disk.HoldsTrash":                "it is asked of clones that failed: names of refs, as git/refs.HiddenRefs asks for them",
 	"snapshot/restore.StillAs":           "it asks for the size of a file that is large",
-	"ingest/left.savedAlready":           "only where work came home in between: trees of two commits",
+	"ingest/left.savedAlready":           "only where work was fetched in between: trees of two commits",
 	"snapshot/patch.Patch":               "git runs in the goroutine of gitReader, which is tried: every trick's patch is read",
-	"sandboxgit/alternates.packTogether": "it takes 50 packs: they are joined on a desk over a folder of the server's own",
+	"sandboxgit/alternates.packTogether": "it takes 50 packs: they are joined in a scratch repository over a folder of the server's own",
 }
 
 // aboveGit are folders whose code runs no git of its own, or is about other things than one workspace's repository and has tests of its own.
 var aboveGit = []string{"assembly", "checks", "disk", "forge", "reviews"}
 
-// hostCalls knows which functions that work on workspaces made a call of git on the host: it is their log, which hears of each call in the
+// hostCalls records which functions that work on workspaces called git on the host: it is their log, which receives each call in the
 // goroutine that makes it.
 type hostCalls struct {
 	mu   sync.Mutex
@@ -74,7 +74,7 @@ type hostCalls struct {
 
 func newHostCalls() *hostCalls { return &hostCalls{made: make(map[string]bool)} }
 
-// hear makes their log this one.
+// hear makes this the log of cfg.
 func (c *hostCalls) hear(cfg *assembly.Config) { cfg.Log = slog.New(c) }
 
 func (c *hostCalls) Enabled(context.Context, slog.Level) bool { return true }
@@ -103,7 +103,7 @@ func (c *hostCalls) Handle(_ context.Context, r slog.Record) error {
 	}
 }
 
-// missed lists the functions that make a call of git on the host, by their text, and those of them that made none.
+// missed lists the functions whose source calls git on the host, and those of them that were not run.
 func (c *hostCalls) missed(t *testing.T) (all, missed []string) {
 	t.Helper()
 	c.mu.Lock()
@@ -141,7 +141,7 @@ func (c *hostCalls) missed(t *testing.T) (all, missed []string) {
 	return all, missed
 }
 
-// returnsCall says whether a function only says what is to be called.
+// returnsCall reports whether a function only builds a Call.
 func returnsCall(fn *ast.FuncDecl) bool {
 	if fn.Type.Results == nil {
 		return false
@@ -150,7 +150,7 @@ func returnsCall(fn *ast.FuncDecl) bool {
 	return ok && t.Sel.Name == "Call"
 }
 
-// callsGit says whether a function makes a call of git on the host: it fills in a hostgit.Call, or calls git or a desk.
+// callsGit reports whether a function calls git on the host: it fills in a hostgit.Call, or calls git or a scratch repository.
 func callsGit(body *ast.BlockStmt) (found bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -160,14 +160,14 @@ func callsGit(body *ast.BlockStmt) (found bool) {
 			}
 		case *ast.CallExpr:
 			called, ok := n.Fun.(*ast.SelectorExpr)
-			if !ok || !slices.Contains([]string{"Run", "Text", "OK", "Desk", "Intake"}, called.Sel.Name) {
+			if !ok || !slices.Contains([]string{"Run", "Text", "OK", "Scratch", "ScratchOver", "Quarantine"}, called.Sel.Name) {
 				break
 			}
 			switch on := called.X.(type) {
 			case *ast.SelectorExpr:
-				found = found || on.Sel.Name == "git" || strings.EqualFold(on.Sel.Name, "desk")
+				found = found || on.Sel.Name == "git" || strings.EqualFold(on.Sel.Name, "scratch")
 			case *ast.Ident:
-				found = found || on.Name == "git" || on.Name == "desk"
+				found = found || on.Name == "git" || on.Name == "scratch"
 			}
 		}
 		return !found

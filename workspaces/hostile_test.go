@@ -20,7 +20,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// trap is a program for each trick: it leaves a mark with the trick's name.
+// trap has a program for each attack, which leaves a mark with the attack's name.
 type trap struct {
 	t     *testing.T
 	dir   string
@@ -35,7 +35,7 @@ func newTrap(t *testing.T) *trap {
 	return tr
 }
 
-// evil makes the program of a trick. What stands behind it passes its input on, as filters have to.
+// evil makes the program of an attack. It passes its input on, as filters must.
 func (tr *trap) evil(name string) string {
 	path := filepath.Join(tr.dir, name)
 	syscall.ForkLock.RLock()
@@ -44,7 +44,7 @@ func (tr *trap) evil(name string) string {
 	return path
 }
 
-// sprung returns the tricks that ran, and forgets them.
+// sprung returns the attacks that ran, and resets them.
 func (tr *trap) sprung() []string {
 	left, err := os.ReadDir(tr.marks)
 	wstest.Must(tr.t, err)
@@ -56,8 +56,8 @@ func (tr *trap) sprung() []string {
 	return names
 }
 
-// plant writes every trick that needs nothing but a repository's own folder, or a file of a worktree, into a project whose agents work
-// without walls: its config and hooks are theirs to write. The repository goes on to work for the server.
+// plant writes every attack that needs only a repository's own folder, or a file of a worktree, into a project whose agents are not
+// isolated: its config and hooks are theirs to write. The repository still works for the server.
 func (tr *trap) plant(dir string, worktrees ...string) {
 	t := tr.t
 	t.Helper()
@@ -127,7 +127,7 @@ func (tr *trap) plant(dir string, worktrees ...string) {
 	for _, tree := range worktrees {
 		wstest.Write(t, tree, ".gitattributes", "* merge=evil diff=evil filter=evil\n*.tar export-subst\n")
 		wstest.Write(t, tree, "work.proc", "work\n")
-		// A repository inside with tricks of its own, which git looks into when it looks at the files around it.
+		// A nested repository with its own attacks, which git looks into when it looks at the files around it.
 		nested := filepath.Join(tree, "nested")
 		wstest.Must(t, os.MkdirAll(nested, 0o755))
 		wstest.Git(t, nested, "init", "-q")
@@ -153,7 +153,7 @@ func sign(t *testing.T, dir string) {
 	wstest.Git(t, dir, "reset", "-q", "--soft", wstest.Git(t, dir, "hash-object", "-t", "commit", "-w", file))
 }
 
-// hostPaths is everything this server does with git by itself, without a sandbox to run it in.
+// hostPaths is everything this server does with git itself, without a sandbox to run it in.
 func hostPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, w, other workspaces.Workspace) {
 	t.Helper()
 	ctx := context.Background()
@@ -272,8 +272,8 @@ func hostPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, w, o
 	do("deleting", func() error { _, err := h.S.Lifecycle.Delete(ctx, h.Actor, other.ID); return err })
 }
 
-// Whatever an agent without walls writes into the repository's own folder and into its files, this server runs none of it. All tricks are
-// there at once, and everything goes on to work.
+// Whatever an agent without isolation writes into the repository's own folder and into its files, this server runs none of it. All attacks
+// are there at once, and everything works nevertheless.
 func noTrickRuns(t *testing.T, calls *hostCalls) {
 	root := t.TempDir()
 	f := wstest.NewForge(t, root, "person", "their-own-long-token")
@@ -314,7 +314,7 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 		wstest.Write(t, w.Path, "a.txt", "one\nTWO\nthree\nfour\n") // not committed
 		tr := newTrap(t)
 		tr.plant(p.GitDir, w.Path, other.Path, third.Path)
-		// That they are no paper tigers: what people would run here runs them.
+		// The attacks are real: what people would run here runs them.
 		for _, args := range [][]string{{"status"}, {"log", "-1", "--format=%T"}, {"update-ref", "refs/probe", "HEAD"}, {"diff", "--no-ext-diff"}, {"diff"}, {"add", "a.txt"}, {"checkout-index", "-f", "dir/b.txt"}, {"merge-tree", "--write-tree", "HEAD", "main"}} {
 			out, _ := wstest.TryGit(w.Path, args...)
 			if len(tr.sprung()) == 0 {
@@ -322,7 +322,7 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 			}
 		}
 		broken := errors.New("no sandbox")
-		h.Sandboxes.Fail(broken) // everything is done by the host itself
+		h.Sandboxes.Fail(broken) // the host does everything itself
 		if far {
 			partPaths(t, h, tr, p, w, other)
 			conflictPaths(t, h, tr, third)
@@ -339,7 +339,7 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 	}
 }
 
-// Tricks that lie about the repository instead of running a program: what they lead to is neither read nor believed.
+// Attacks that fake the repository's content instead of running a program: the content they lead to is neither read nor trusted.
 func noLieIsBelieved(t *testing.T, calls *hostCalls) {
 	h := wstest.SQLiteEnv(t, calls.hear)
 	secret := h.Repo("neighbour")
@@ -384,7 +384,7 @@ func noLieIsBelieved(t *testing.T, calls *hostCalls) {
 			wstest.Git(t, dir, "config", "protocol.ext.allow", "always")
 			wstest.Git(t, dir, "config", "core.repositoryFormatVersion", "1")
 			wstest.Git(t, dir, "config", "extensions.partialClone", "evil")
-			blob := wstest.Git(t, dir, "rev-parse", "main:base.txt") // what is not there git would ask it for
+			blob := wstest.Git(t, dir, "rev-parse", "main:base.txt") // git would ask it for missing objects
 			wstest.Must(t, os.Remove(filepath.Join(dir, ".git/objects", blob[:2], blob[2:])))
 		},
 		"a .git that leads elsewhere": func(_ string, w workspaces.Workspace) {
@@ -425,7 +425,7 @@ func noLieIsBelieved(t *testing.T, calls *hostCalls) {
 	}
 }
 
-// What a config says of merges into a branch does not count when work is merged here: the branch moves, or it is said that it did not.
+// A config's options for merges into a branch do not apply when the server merges: the branch moves, or there is an error.
 func TestMergeOptionsOfAConfigDoNotCount(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -442,7 +442,7 @@ func TestMergeOptionsOfAConfigDoNotCount(t *testing.T) {
 	}
 }
 
-// A file is looked at also where the worktree's index says that it need not be.
+// A file is read even if the worktree's index says that it need not be.
 func TestIndexFlagsHideNothing(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

@@ -27,7 +27,7 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// tries makes what a room does be done beside tricks: none may run, and all goes on to work.
+// tries runs an operation next to attacks: none may run, and the operation must work.
 func (tr *trap) tries(what string, fn func() error) {
 	tr.t.Helper()
 	err := fn()
@@ -39,7 +39,7 @@ func (tr *trap) tries(what string, fn func() error) {
 	}
 }
 
-// meets is tries for what may be refused.
+// meets is tries for operations that may be rejected.
 func (tr *trap) meets(what string, fn func() error) {
 	tr.t.Helper()
 	tr.tries(what, func() error {
@@ -50,7 +50,7 @@ func (tr *trap) meets(what string, fn func() error) {
 	})
 }
 
-// partPaths is what this server does with git of its own for reading and for parts of work.
+// partPaths is what this server does with git for reading and for parts of work.
 func partPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, w, other workspaces.Workspace) {
 	t.Helper()
 	ctx := t.Context()
@@ -162,7 +162,7 @@ func partPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, w, o
 	})
 }
 
-// conflictPaths is what this server does with git of its own where a workspace and its base changed the same lines.
+// conflictPaths is what this server does with git where a workspace and its base changed the same lines.
 func conflictPaths(t *testing.T, h *wstest.Env, tr *trap, w workspaces.Workspace) {
 	t.Helper()
 	ctx := t.Context()
@@ -195,7 +195,7 @@ func conflictPaths(t *testing.T, h *wstest.Env, tr *trap, w workspaces.Workspace
 	tr.meets("finishing", func() error { _, _, err := h.S.Conflicts.FinishResolve(ctx, h.Actor, w.ID); return err })
 }
 
-// endPaths is what this server does with git of its own once work is merged or gone.
+// endPaths is what this server does with git once work is merged or deleted.
 func endPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, merged, gone workspaces.Workspace) {
 	t.Helper()
 	ctx := t.Context()
@@ -224,7 +224,7 @@ func endPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, merge
 	})
 }
 
-// notePaths is what this server does with git of its own when reports go to a remote that has others' notes.
+// notePaths is what this server does with git when reports go to a remote that has others' notes.
 func notePaths(t *testing.T, h *wstest.Env, tr *trap, merged workspaces.Workspace, bare string) {
 	t.Helper()
 	for _, text := range []string{"first", "second"} {
@@ -244,7 +244,7 @@ func notePaths(t *testing.T, h *wstest.Env, tr *trap, merged workspaces.Workspac
 	tr.sprung()
 }
 
-// clonedPaths is what this server does with git of its own for a project it cloned, whose repository agents without walls write into.
+// clonedPaths is what this server does with git for a project it cloned, whose repository agents without isolation write into.
 func clonedPaths(t *testing.T, h *wstest.Env, url string) {
 	t.Helper()
 	ctx := t.Context()
@@ -268,7 +268,7 @@ func clonedPaths(t *testing.T, h *wstest.Env, url string) {
 		}
 		return err
 	})
-	private := filepath.Join(h.Data, "boxes", w.ID, "git") // of a sandbox that borrows
+	private := filepath.Join(h.Data, "boxes", w.ID, "git") // of a sandbox that shares them
 	wstest.Must(t, os.MkdirAll(filepath.Dir(private), 0o755))
 	wstest.Git(t, h.Data, "init", "-q", "--bare", private)
 	wstest.Write(t, private, "objects/info/alternates", filepath.Join(p.GitDir, "objects")+"\n")
@@ -295,7 +295,7 @@ func clonedPaths(t *testing.T, h *wstest.Env, url string) {
 	})
 }
 
-// noTrickTravels has the work of a repository full of tricks go to a place with a disk of its own, and come back.
+// noTrickTravels transfers the work of a repository full of attacks to a sandbox with its own disk, and back.
 func noTrickTravels(t *testing.T, calls *hostCalls) {
 	h, a := wstest.RemoteEnvWith(t, func(c *assembly.Config) { calls.hear(c); c.DefaultExecutor = string(wstest.RemoteKind) }, fake.Knobs{OwnDisk: true, Kind: wstest.RemoteKind})
 	dir := h.LongRepo("r")
@@ -304,7 +304,7 @@ func noTrickTravels(t *testing.T, calls *hostCalls) {
 	tr.plant(filepath.Join(dir, ".git"))
 	ctx := context.Background()
 	var w workspaces.Workspace
-	tr.tries("arriving afar", func() error { w = h.Ready(workspaces.NewWorkspace{ProjectID: p.ID}); return nil })
+	tr.tries("transfer to a remote sandbox", func() error { w = h.Ready(workspaces.NewWorkspace{ProjectID: p.ID}); return nil })
 	a.Sh(w, "echo 1 > one; git add one; git commit -qm one; echo staged > staged; git add staged; echo more >> a.txt; git branch side; git switch -q side; echo 2 > two; git add two; git commit -qm two; git switch -q -; git stash -q -u; git stash pop -q --index")
 	tr.sprung()
 	h.Keeping(w, "ignored/")

@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/testing/wstest"
 )
 
-// Whoever turns the line ends of a file changes it: the timeline has both.
+// Changing a file's line ends changes the file: the timeline has both versions.
 func TestSnapshotsHoldChangedLineEnds(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// pollsBefore tells of files that differ, and has another one polled between its look and the snapshot.
+// pollsBefore reports files that differ, and has another one polled between its look and the snapshot.
 type pollsBefore struct {
 	seen snapshot.Seen
 	then func()
@@ -21,7 +21,7 @@ func (p pollsBefore) Look(context.Context, string) (snapshot.Seen, bool, error) 
 	return p.seen, true, nil
 }
 
-// What was polled after a sandbox was looked at is not taken for gone by the snapshot the look was for.
+// A snapshot does not take files that were polled after its look at the sandbox for deleted.
 func TestSnapshotHasWhatWasPolledSinceTheLook(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

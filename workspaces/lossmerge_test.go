@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// A file a person's folder ignores is kept by nobody: a merge does not write over it.
+// A file ignored in somebody's folder is in no snapshot: a merge does not overwrite it.
 func TestMergeKeepsIgnoredFilesOfTheFolder(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -28,7 +28,7 @@ func TestMergeKeepsIgnoredFilesOfTheFolder(t *testing.T) {
 	}
 }
 
-// Nor does the merge or rebase that is begun in a worktree for its conflicts to be resolved.
+// Neither does a merge or rebase that is started in a worktree to resolve its conflicts.
 func TestResolveKeepsIgnoredFiles(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

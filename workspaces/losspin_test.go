@@ -13,7 +13,7 @@ import (
 
 type rows = store.Workspaces
 
-// listedOld calls a func between the listing of old snapshots and their removal.
+// listedOld calls a func between listing old snapshots and removing them.
 type listedOld struct {
 	*rows
 	then func()

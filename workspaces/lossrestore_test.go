@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// A large file that no snapshot holds as it is now, because it is too large or was written just now, is not written over by a restore.
+// A restore does not overwrite a large file whose current version is in no snapshot, because it is too large or was written just now.
 func TestRestoreLeavesLargeFilesNoSnapshotHolds(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// What a review is about stays, for its reader compares with it, and others see what was approved.
+// A snapshot that was reviewed stays, because its reader compares with it, and others see what was approved.
 func TestSnapshotsOfReviewsStay(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {

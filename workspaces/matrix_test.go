@@ -17,10 +17,10 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// attack is one way in which git can be made to run a program, planted by an agent in its box.
+// attack is one way to make git run a program, planted by an agent in its sandbox.
 type attack struct {
 	name  string
-	plant string // in the box; $EVIL is the program
+	plant string // in the sandbox; $EVIL is the program
 	fires string // a git call on the host that would run it, were it made with what the agent wrote; "" = none that is plain
 }
 
@@ -58,8 +58,8 @@ var attacks = []attack{
 	{"a .git that is a folder below", `mkdir -p deep/er/.git; printf 'ref: refs/heads/x\n' > deep/er/.git/HEAD; printf '[core]\n\tfsmonitor = %s\n\trepositoryformatversion = 0\n' $EVIL > deep/er/.git/config; mkdir deep/er/.git/objects deep/er/.git/refs`, ""},
 }
 
-// However an agent sets git up in its box, the host never runs what it wrote: not while it looks, commits, merges, keeps, brings
-// back, with a sandbox and without one.
+// However an agent configures git in its sandbox, the host never runs what it wrote: not while it looks, commits, merges, snapshots or
+// restores, with a sandbox and without one.
 func noAttackRuns(t *testing.T, calls *hostCalls) {
 	h, b := wstest.IsolatedEnv(t, calls.hear)
 	dir := h.Repo("r")
@@ -70,7 +70,7 @@ func noAttackRuns(t *testing.T, calls *hostCalls) {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: fmt.Sprintf("attack %d", i)})
-			marker := filepath.Join(t.TempDir(), "ran") // a folder no box shows: only the host can write there
+			marker := filepath.Join(t.TempDir(), "ran") // a folder no sandbox sees: only the host can write there
 			evil := filepath.Join(w.Path, ".evil")
 			b.Sh(w, fmt.Sprintf("printf '#!/bin/sh\\necho ran >> %s 2>/dev/null\\nexit 0\\n' > .evil; chmod 755 .evil; git reset -q --hard HEAD~1; echo own > own.txt; git add own.txt; git commit -qm own; echo more >> a.txt", marker))
 			b.Sh(w, fmt.Sprintf("EVIL=%s; G=$(git rev-parse --absolute-git-dir); %s", evil, a.plant))
@@ -78,7 +78,7 @@ func noAttackRuns(t *testing.T, calls *hostCalls) {
 			run := func(what string, fn func() error) {
 				t.Helper()
 				if err := fn(); err != nil {
-					t.Logf("%s: %v", what, err) // refusing is fine, running is not
+					t.Logf("%s: %v", what, err) // an error is fine, running is not
 				}
 				if _, err := os.Stat(marker); err == nil {
 					t.Fatalf("%s: the host ran what the agent wrote", what)
@@ -127,7 +127,7 @@ func noAttackRuns(t *testing.T, calls *hostCalls) {
 			})
 
 			if git := filepath.Join(h.Data, "boxes", w.ID, "git"); a.fires != "" && wstest.Exists(git, "HEAD") {
-				// That it would run otherwise: the same call with the agent's git dir.
+				// The attack works: the same call with the agent's git dir runs it.
 				out, err := wstest.TryGit(w.Path, append([]string{"--git-dir=" + git, "--work-tree=" + w.Path}, strings.Fields(a.fires)...)...)
 				if _, serr := os.Stat(marker); serr != nil {
 					t.Errorf("git %s with the agent's git dir does not run it: the attack is none: %v %s", a.fires, err, out)
@@ -146,7 +146,7 @@ func noAttackRuns(t *testing.T, calls *hostCalls) {
 	}
 }
 
-// A FIFO where git reads patterns makes git wait for ever: the calls end in time, and others go on meanwhile.
+// A FIFO where git reads patterns blocks git forever: the calls end in time, and others continue meanwhile.
 func TestFIFODoesNotBlock(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t, func(c *assembly.Config) { c.SandboxTimeout, c.GitTimeout = 5*time.Second, 5*time.Second })
@@ -174,7 +174,7 @@ func TestFIFODoesNotBlock(t *testing.T) {
 	}
 }
 
-// A file with a name elsewhere is not given away with a worktree.
+// A file with a hard link elsewhere is not given away with a worktree.
 func TestHardLinksAreNotGivenAway(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -25,8 +25,9 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// mortal is a server's life: it ends without warning before or after a chosen call of the store, of a sandbox, of the files' room or of git on
-// the host. From then on nothing that server tries has any effect, and its goroutines end where they are, as those of a killed process do.
+// mortal is the life of a server that ends without warning before or after a chosen call of the store, of a sandbox, of filesync or of git
+// on the host. From then on nothing that server tries has any effect, and its goroutines end where they are, as those of a killed process
+// do.
 type mortal struct {
 	dir  string // of git's wrapper
 	left atomic.Int64
@@ -263,7 +264,7 @@ func (f mortalFiles) Read(ctx context.Context, id, wire string) (io.ReadCloser, 
 	return r, info, inWords(err)
 }
 
-// inWords says of what the system refuses what the room of files says.
+// inWords words a system error as filesync does.
 func inWords(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -289,7 +290,7 @@ func (s *forgetful) InsertSnapshot(ctx context.Context, sn snapshot.Snap) error 
 	return s.Store.InsertSnapshot(ctx, sn)
 }
 
-// A snapshot whose row could not be stored is in the timeline with the next one: the server need not end for that.
+// A snapshot whose row could not be stored is in the timeline with the next one, without a restart.
 func TestUnstoredSnapshotIsRecovered(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

@@ -110,7 +110,8 @@ func TestOverlaps(t *testing.T) {
 		t.Errorf("bases %s and %s, conflicts %v", behind.Base, ahead.Base, found)
 	}
 
-	// Unchanged is not looked at again, and costs one statement: every workspace of a project is asked for when one has changed.
+	// An unchanged workspace is not compared again, and costs one statement: every workspace of a project is requested when one has
+	// changed.
 	w, err := h.S.Records.Workspace(ctx, top.WorkspaceID)
 	wstest.Must(t, err)
 	before := h.Db.Statements()

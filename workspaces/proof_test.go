@@ -23,14 +23,14 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// version is what a file was: git's name of its bytes stands for them.
+// version identifies a file's content by git's object id.
 type version struct{ path, mode, oid string }
 
-// piece is a workspace under proof.
+// piece is a workspace under test.
 type piece struct {
 	id, path string
 	known    map[string]version // when it was looked at last
-	whole    bool               // the next look tells of everything, as that of a server that begins
+	whole    bool               // the next look reports everything, like the first one after a start
 	gen      map[string]int     // how often the agent has written each file
 	all      int                // how often it had git do so
 	must     map[version]string // what the timeline must have, and why
@@ -44,7 +44,7 @@ type proof struct {
 	life   *mortal
 	ctx    context.Context
 	seed   uint64
-	whole  *whole       // the server's other rooms, where places are far; nil = worktrees on this server alone
+	whole  *whole       // the server's other services, where sandboxes are remote; nil = only worktrees on this server
 	folder string       // the repository people work in beside
 	ahead  atomic.Int64 // ns
 
@@ -53,7 +53,7 @@ type proof struct {
 	steps   []string
 	pieces  []*piece
 	trees   map[string]map[version]bool // by commit
-	cut     []func()                    // what is owed for steps a server died over
+	cut     []func()                    // what is owed for steps a server died in
 	fresh   int
 }
 
@@ -63,7 +63,7 @@ func (p *proof) add(w workspaces.Workspace) *piece {
 	return x
 }
 
-// at is how many steps were gone.
+// at is how many steps were done.
 func (p *proof) at() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *proof) step(format string, args ...any) {
 	p.steps = append(p.steps, fmt.Sprintf(format, args...))
 }
 
-// summary counts what people did and what came of it.
+// summary counts what people did and the results.
 func (p *proof) summary() string {
 	n := make(map[string]int)
 	for _, s := range p.steps {
@@ -110,7 +110,7 @@ func (p *proof) reborn() {
 	}
 }
 
-// Look stands for the guest: it tells what differs from the base.
+// Look replaces the guest: it reports what differs from the base.
 func (p *proof) Look(ctx context.Context, id string) (snapshot.Seen, bool, error) {
 	base, err := p.h.S.Repo.BaseCommit(ctx, id)
 	if err != nil {
@@ -148,7 +148,7 @@ var (
 	errUnseen = fault.New(fault.Unavailable, "not_seen", "the sandbox could not be looked at")
 )
 
-// do has the server do something; it may die over it.
+// do has the server do something; it may die in it.
 func (p *proof) do(fn func(ctx context.Context) error) error {
 	err := errDied
 	done := make(chan struct{})
@@ -165,7 +165,7 @@ func (p *proof) do(fn func(ctx context.Context) error) error {
 	return err
 }
 
-// dir is where the files are that people and agents work with.
+// dir is the folder of the files that people and agents work with.
 func (p *proof) dir(x *piece) string {
 	if p.whole != nil {
 		return p.whole.root(workspaces.Workspace{ID: x.id, Path: x.path})
@@ -173,10 +173,10 @@ func (p *proof) dir(x *piece) string {
 	return x.path
 }
 
-// still reports whether the files lie where nobody can look at them now.
+// still reports whether the files are where nobody can look at them now.
 func (p *proof) still(x *piece) bool { return p.whole != nil && p.whole.still(x.id) }
 
-// idle reports whether no agent can be at work: its place has a disk of its own, and the sandbox stands still, or there is none.
+// idle reports whether no agent can be working: its sandbox has its own disk and is suspended, or there is none.
 func (p *proof) idle(x *piece) bool {
 	if p.whole == nil || p.whole.sandbox(x.id) != "" {
 		return p.still(x)
@@ -232,7 +232,7 @@ func (p *proof) scan(x *piece) (map[string]version, map[string]int) {
 	return out, gen
 }
 
-// owe notes that the timeline must have what was on disk, of the files that kept says and the agent has not written meanwhile.
+// owe records that the timeline must have what was on disk, for the files that kept accepts and the agent has not written meanwhile.
 func (p *proof) owe(x *piece, why string, before map[string]version, gen map[string]int, kept func(was, is version) bool) {
 	after, now := p.scan(x)
 	p.writing.Lock() // before mu, as agents do
@@ -250,7 +250,7 @@ func (p *proof) owe(x *piece, why string, before map[string]version, gen map[str
 	}
 }
 
-// look has the server told of what changed, as the look of a guest does.
+// look reports changed files to the server, as a guest does.
 func (p *proof) look(x *piece) {
 	before, gen := p.scan(x)
 	whole, away, still := x.whole, x.away.Load(), p.still(x)
@@ -299,14 +299,14 @@ func (p *proof) look(x *piece) {
 	p.owe(x, fmt.Sprintf("seen by the look of step %d", p.at()), before, gen, func(was, is version) bool { return was == is })
 }
 
-// unexpected reports errors nobody is told of in words.
+// unexpected reports errors without a message for people.
 func (p *proof) unexpected(what string, err error) {
 	if err != nil && !errors.Is(err, errDied) && !errors.Is(err, context.Canceled) && fault.CodeOf(err) == "" {
 		p.t.Errorf("%s, step %d: %v", what, p.at(), err)
 	}
 }
 
-// settle has the server live, and the workspaces with their files.
+// settle runs the server, and ends with a worktree for each workspace.
 func (p *proof) settle() {
 	if at, dead := p.life.over(); dead {
 		p.step("the server died: %s; another takes over", at)

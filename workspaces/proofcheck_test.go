@@ -29,7 +29,7 @@ func (p *proof) snaps(x *piece) []snapshot.Snap {
 	}
 }
 
-// has is what a commit holds.
+// has is the files of a commit.
 func (p *proof) has(dir, commit string) map[version]bool {
 	if t := p.trees[commit]; t != nil {
 		return t
@@ -45,7 +45,7 @@ func (p *proof) has(dir, commit string) map[version]bool {
 	return t
 }
 
-// verify looks for all there must be in the timelines. The files are looked at before, as by any server that begins.
+// verify checks that the timelines have everything they must. It reads the files before, like any starting server.
 func (p *proof) verify() {
 	p.t.Helper()
 	for _, x := range p.pieces {
@@ -84,7 +84,7 @@ func (p *proof) fsck(project workspaces.Project) {
 	}
 }
 
-// afterwards lets the time of what was kept be over, in two steps.
+// afterwards lets the snapshots' retention end, in two steps.
 func (p *proof) afterwards(project workspaces.Project) {
 	p.t.Helper()
 	x := p.pieces[0]
@@ -148,7 +148,7 @@ func (p *proof) afterwards(project workspaces.Project) {
 	}
 }
 
-// collect has git remove what nothing names: in a clone of ours by ourselves, in a folder of a person's as that person may.
+// collect has git remove unreachable objects: in a clone the server does it, in somebody's folder git gc.
 func (p *proof) collect(project workspaces.Project) {
 	p.t.Helper()
 	_ = filepath.WalkDir(filepath.Join(project.GitDir, "objects"), func(name string, _ fs.DirEntry, err error) error {

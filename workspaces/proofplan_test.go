@@ -32,18 +32,19 @@ var (
 )
 
 // Whatever an agent and people do to a workspace's files, and wherever the server ends without warning: every version of a file that was on
-// disk when the files were looked at, and every one the server itself changed, is in the timeline until its time is over. When that is, its
-// space is given back, and nothing else is lost.
+// disk when the files were looked at, and every one the server itself changed, is in the timeline until its retention ends. After that its
+// space is freed, and nothing else is lost.
 //
-// Each walk is random and told by its seed: go test ./workspaces -run TestNothingIsLost/here -proof.seed=N goes it again, -proof=10m goes on
-// with new ones, and a walk that fails is made shorter. Where agent and people act at once the order of their steps is the machine's.
-// Walks go here, where this server has the worktrees, or afar, between a place here and others with disks of their own, behind real guests.
+// Each walk is random and reproducible by its seed: go test ./workspaces -run TestNothingIsLost/local -proof.seed=N repeats it, -proof=10m
+// goes on with new ones, and a walk that fails is made shorter. Where agent and people act at once the order of their steps is the
+// machine's. Walks run locally, where this server has the worktrees, or remotely, between a local executor and others with their own disks
+// and real guests.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
-	for where, always := range map[string][]uint64{"here": {2, uint64(time.Now().UnixNano()) | 1<<40}, "afar": {uint64(time.Now().UnixNano()) | 1<<41}} { //nolint:gosec // any number does
+	for where, always := range map[string][]uint64{"local": {2, uint64(time.Now().UnixNano()) | 1<<40}, "remote": {uint64(time.Now().UnixNano()) | 1<<41}} { //nolint:gosec // any number does
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			far := where == "afar"
+			far := where == "remote"
 			if *proofSeed != 0 {
 				prove(t, far, *proofSeed, *proofSteps)
 				return
@@ -66,7 +67,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// planned is one step of a walk. It draws from numbers of its own, so that it is the same whichever steps go before it.
+// planned is one step of a walk. It draws from its own random numbers, so that it is the same whichever steps come before it.
 type planned struct {
 	n     int // its number, from 1
 	what  string
@@ -110,7 +111,7 @@ func everyStep(seed uint64, steps int, far bool) []planned {
 	return out
 }
 
-// picked are the steps of a list as of -proof.only.
+// picked are the steps selected by -proof.only.
 func picked(t testing.TB, steps []planned, list string) []planned {
 	if list == "" {
 		return steps
@@ -145,11 +146,11 @@ func numbers(steps []planned) string {
 	return strings.Join(out, ",")
 }
 
-// prove goes a walk, and makes it shorter where it loses something.
+// prove runs a walk, and shortens it if it loses something.
 func prove(t *testing.T, far bool, seed uint64, steps int) {
 	again := func() []planned { return everyStep(seed, steps, far) }
 	all := picked(t, again(), *proofOnly)
-	where := map[bool]string{false: "here", true: "afar"}[far]
+	where := map[bool]string{false: "local", true: "remote"}[far]
 	went, log := tried(t, far, seed, all)
 	if went < 0 {
 		return
@@ -174,7 +175,7 @@ func prove(t *testing.T, far bool, seed uint64, steps int) {
 
 var tries atomic.Int64 //nolint:gochecknoglobals // names of subtests
 
-// tried goes a walk and says at which of its steps it failed, -1 = it did not, and in which words.
+// tried runs a walk and returns at which of its steps it failed, -1 = it did not, and the failure.
 func tried(t *testing.T, far bool, seed uint64, steps []planned) (at int, words string) {
 	at = -1
 	t.Run(fmt.Sprintf("try=%d,steps=%d", tries.Add(1), len(steps)), func(t *testing.T) { // its name is a folder's, and of a URL
@@ -194,7 +195,7 @@ func tried(t *testing.T, far bool, seed uint64, steps []planned) (at int, words 
 	return at, words
 }
 
-// quiet is a test of which nobody hears that it failed.
+// quiet is a testing.T whose failures are not reported.
 type quiet struct {
 	testing.TB
 	failed atomic.Bool
@@ -239,7 +240,7 @@ func walk(t testing.TB, db *store.DB, far bool, seed uint64, steps []planned) {
 	p.h = wstest.New(t, db, func(c *assembly.Config) {
 		c.GitPath = filepath.Join(p.life.dir, "git")
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
-		c.After = func(time.Duration) <-chan time.Time { return nil } // what is done each hour is done by hand
+		c.After = func(time.Duration) <-chan time.Time { return nil } // hourly jobs are run explicitly
 	})
 	defer func() {
 		if testing.Verbose() {
@@ -285,7 +286,7 @@ func walk(t testing.TB, db *store.DB, far bool, seed uint64, steps []planned) {
 	p.afterwards(project)
 }
 
-// go1 goes one step.
+// go1 runs one step.
 func (p *proof) go1(s planned) {
 	if s.what == "at once" {
 		p.atOnce(s.rng, s.piece)

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// place does one thing to where a workspace lives: by a person, or by the world.
+// place does one thing to a workspace's sandbox: as a person, or as its provider.
 func (p *proof) place(rng *rand.Rand, x *piece) {
 	before, gen := p.scan(x)
 	what, lost := "", false
@@ -41,7 +41,7 @@ func (p *proof) place(rng *rand.Rand, x *piece) {
 	owe()
 }
 
-// shift says what it did, and whether a sandbox went by itself.
+// shift returns what it did, and whether a sandbox ended without the server.
 func (p *proof) shift(ctx context.Context, rng *rand.Rand, x *piece) (what string, lost bool, err error) {
 	w := p.whole
 	switch rng.IntN(12) {
@@ -62,14 +62,14 @@ func (p *proof) shift(ctx context.Context, rng *rand.Rand, x *piece) (what strin
 	case 7:
 		return "stops", false, w.m.Destroy(ctx, x.id)
 	case 8:
-		return "stands still", false, w.m.Pause(ctx, x.id, "A person paused it.")
+		return "suspends", false, w.m.Pause(ctx, x.id, "A person paused it.")
 	case 9:
 		return "wakes", false, w.m.Wake(ctx, x.id)
 	case 10:
 		if place, ok := w.m.Live(x.id); ok && place.Kind == cloudKind {
 			w.world.Expire(place.SandboxID) // nobody tells the server
 		}
-		return "stands still by itself", false, w.m.Check(ctx, x.id)
+		return "suspends when idle", false, w.m.Check(ctx, x.id)
 	}
 	if w.sandbox(x.id) == "" {
 		return "has no sandbox to lose", false, nil
@@ -100,7 +100,7 @@ func (p *proof) moveEnd(ctx context.Context, id string) (workspaces.Moving, erro
 	}
 }
 
-// comeHome ends what is far: the rest is about what this server keeps.
+// comeHome ends the remote sandboxes: the rest is about what this server stores.
 func (p *proof) comeHome() {
 	if p.whole == nil {
 		return

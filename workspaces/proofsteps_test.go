@@ -20,7 +20,7 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// atOnce has an agent, the looks and a person act at the same time.
+// atOnce runs an agent, the looks and a person at the same time.
 func (p *proof) atOnce(rng *rand.Rand, steps int) {
 	for range 2 {
 		p.arm(rng)
@@ -156,7 +156,7 @@ func (p *proof) replace(at string, text []byte) {
 	_ = os.WriteFile(at, text, 0o644)
 }
 
-// person does one thing by the server, which may refuse it. What the server changes of the files must be in the timeline.
+// person does one thing through the server, which may reject it. What the server changes of the files must be in the timeline.
 func (p *proof) person(rng *rand.Rand, x *piece) {
 	before, gen := p.scan(x)
 	what := ""

@@ -25,7 +25,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// Places of a whole server: one on this machine, one with a disk of its own, and one that can stand still, too.
+// Executors of a whole server: one on this machine, one with its own disk, and one that can also suspend.
 const (
 	hereKind  executors.Kind = "here"
 	cloudKind executors.Kind = "cloud"
@@ -33,7 +33,7 @@ const (
 
 var wholeKinds = []executors.Kind{hereKind, wstest.RemoteKind, cloudKind}
 
-// whole is a server with the real rooms that a file in a sandbox goes through: places with real guests, the room that brings files home,
+// whole is a server with the real services that a file in a sandbox goes through: executors with real guests, filesync,
 // and workspaces. The sandboxes' world outlives it.
 type whole struct {
 	t     testing.TB
@@ -50,7 +50,7 @@ type whole struct {
 	inside map[string]string // by workspace id: the worktree in the sandbox it came to last
 }
 
-// newWhole makes the world; the harness's own service is never started.
+// newWhole makes the world; the Env's own service is never started.
 func newWhole(t testing.TB, h *wstest.Env, db *store.DB, life *mortal) *whole {
 	t.Helper()
 	x := &whole{t: t, h: h, life: life, world: fake.NewWorld(t.TempDir(), nil), inside: make(map[string]string), log: slog.New(slog.DiscardHandler)}
@@ -112,7 +112,7 @@ func (x *whole) born(ctx context.Context) {
 	keep := func(ctx context.Context, p *executors.Place) { s.Snapshots.TakeBefore(ctx, p.WorkspaceID, "stop") }
 	m.Attach(executors.Participant{Pausing: keep})
 	m.Attach(executors.Participant{Ending: keep})
-	last := func(context.Context, *executors.Place) { life.reach("before a sandbox stands still or ends") }
+	last := func(context.Context, *executors.Place) { life.reach("before a sandbox is suspended or ends") }
 	m.Attach(executors.Participant{Pausing: last})
 	m.Attach(executors.Participant{Ending: last})
 	s.Records.Connect(wholeRooms{m}, h.Ses)
@@ -136,7 +136,7 @@ func (x *whole) born(ctx context.Context) {
 	h.Stop = func() { cancel(); wg.Wait(); db.Close() }
 }
 
-// root is where the files are that people and agents work with.
+// root is the folder of the files that people and agents work with.
 func (x *whole) root(w workspaces.Workspace) string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -171,7 +171,7 @@ func (r wholeRooms) Live(id string) bool {
 	return ok
 }
 
-// wholeWatcher shows workspaces what differs in their files.
+// wholeWatcher tells workspaces what differs in their files.
 type wholeWatcher struct{ files *filesync.Service }
 
 func (w wholeWatcher) Look(ctx context.Context, id string) (snapshot.Seen, bool, error) {
@@ -192,7 +192,7 @@ func (w wholeWatcher) Remove(ctx context.Context, id, path, ifMatch string) erro
 	return w.files.RemoveIf(ctx, id, guest.EncodePath(path), ifMatch)
 }
 
-// hostTrees shows the room that brings files home the repositories and worktrees.
+// hostTrees gives filesync access to the repositories and worktrees.
 type hostTrees struct {
 	*git.Repo
 	records *workspaces.Records
@@ -232,7 +232,7 @@ func (t hostTrees) HostDiff(ctx context.Context, id string, d filesync.HostDiff,
 	return t.Repo.HereDiff(ctx, id, git.HereDiff(d), w)
 }
 
-// mortalPlace is a kind of place as a mortal server uses it.
+// mortalPlace is an executor as a mortal server uses it.
 type mortalPlace struct {
 	*fake.Executor
 	m *mortal
@@ -245,7 +245,7 @@ func (e mortalPlace) Create(ctx context.Context, s executors.Spec) (executors.Sa
 	return sb, err
 }
 
-// mortalCloud is the same of one whose sandboxes can stand still.
+// mortalCloud is the same with sandboxes that can be suspended.
 type mortalCloud struct {
 	*fake.Cloud
 	m *mortal

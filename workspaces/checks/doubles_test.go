@@ -23,13 +23,13 @@ import (
 
 var _ checks.Store = (*memory)(nil)
 
-// memory is the storage of checks and queues in memory. Like the tables, it gives out copies and leaves outputs out of lists.
+// memory is an in-memory store of checks and queues. Like the tables, it returns copies and leaves outputs out of lists.
 type memory struct {
 	mu      sync.Mutex
 	runs    []checks.Run
 	entries []checks.Entry
 	now     map[string]checks.Now
-	broken  error // what each read of the queue fails with
+	broken  error // error of each read of the queue
 }
 
 func runMissing() error {
@@ -67,7 +67,7 @@ func (m *memory) CheckRun(_ context.Context, id string) (checks.Run, error) {
 	return checks.Run{}, runMissing()
 }
 
-// these are the runs that want asks for, oldest first, without their outputs. The caller holds the lock.
+// these are the runs that want accepts, oldest first, without their outputs. The caller holds the lock.
 func (m *memory) these(want func(checks.Run) bool) []checks.Run {
 	var out []checks.Run
 	for _, r := range m.runs {
@@ -213,8 +213,8 @@ func (m *memory) breakReads(err error) {
 	m.broken = err
 }
 
-// doubles are what the checks have around them: workspaces and projects, their files and branches, the base they are merged into, the
-// members, and commands that end when the test says so.
+// doubles are the fakes around the checks: workspaces and projects, their files and branches, the base they are merged into, the members,
+// and commands that end when the test says so.
 type doubles struct {
 	mu         sync.Mutex
 	workspaces map[string]workspaces.Workspace
@@ -231,7 +231,7 @@ type doubles struct {
 	conflicts map[string][]workspaces.Conflict
 	landed    []string // the commits, in order
 	merges    int      // how often a result was computed
-	beforeTip func()   // called, once, before something lands; without the lock
+	beforeTip func()   // called once, before something lands; without the lock
 	folders   []string // what was checked out and removed, in order
 
 	commands map[string]*running
@@ -404,7 +404,7 @@ func (w *doubles) Exec(ctx context.Context, req command.Request) (command.Comman
 	return r.Command, nil
 }
 
-// line is what a check runs.
+// line is the script that a check runs.
 func line(req command.Request) string { return req.Argv[len(req.Argv)-1] }
 
 func (w *doubles) Wait(ctx context.Context, id string) (command.Command, error) {
@@ -473,11 +473,11 @@ type fixture struct {
 	svc   *checks.Service
 	stop  func()
 	tick  int64
-	after chan time.Time // what ends the patience of a worker
-	asked int            // how often one had to be patient
+	after chan time.Time // ends the retry delay of a worker
+	asked int            // how often a worker waited for a retry
 }
 
-// withService runs a test in a bubble with a Service that runs.
+// withService runs a test in a synctest bubble with a running Service.
 func withService(t *testing.T, fn func(t *testing.T, fx *fixture)) {
 	t.Helper()
 	t.Parallel()
@@ -490,11 +490,11 @@ func withService(t *testing.T, fn func(t *testing.T, fx *fixture)) {
 	})
 }
 
-// make puts a new Service over what is stored, as a start of the server does; nothing runs yet.
+// make creates a new Service on the stored data, like a start of the server; nothing runs yet.
 func (fx *fixture) make() {
 	fx.stop = func() {}
 	fx.svc = checks.New(checks.Config{Store: fx.store, Records: fx, Sandboxes: fx, Merges: fx, Commands: fx, Accounts: fx, Events: fx, Approved: fx.isApproved,
-		Now: func() time.Time { // each moment is another one, so that what is newest is certain
+		Now: func() time.Time { // each moment differs, so that the newest is unique
 			fx.mu.Lock()
 			defer fx.mu.Unlock()
 			fx.tick++
@@ -506,7 +506,7 @@ func (fx *fixture) make() {
 		}})
 }
 
-// run has the Service work until stop.
+// run runs the Service until stop.
 func (fx *fixture) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -541,7 +541,7 @@ func check(id string, required bool) workspaces.Check {
 	return workspaces.Check{ID: id, Name: "Check " + id, Command: "run " + id, Required: required}
 }
 
-// begin starts checks and waits until there is nothing to do but to wait for commands.
+// begin starts checks and waits until everything waits for commands.
 func (fx *fixture) begin(workspaceID string, ids ...string) {
 	fx.t.Helper()
 	if err := fx.svc.Start(fx.t.Context(), "ada", workspaceID, ids); err != nil {
@@ -550,7 +550,7 @@ func (fx *fixture) begin(workspaceID string, ids ...string) {
 	synctest.Wait()
 }
 
-// end ends the command that runs the line of a check; fn says how, and it printed its line.
+// end ends the command of a check; fn says how.
 func (fx *fixture) end(checkID string, fn func(c *command.Command)) {
 	fx.t.Helper()
 	ids := fx.open("run " + checkID)
@@ -590,7 +590,7 @@ func (fx *fixture) newest(workspaceID, checkID string) checks.Run {
 	return checks.Run{}
 }
 
-// standing is how the workspace's checks stand, as its page shows it.
+// standing is the state of the workspace's checks as its page shows it.
 func (fx *fixture) standing(workspaceID string) checks.State {
 	fx.t.Helper()
 	o, err := fx.svc.Overview(fx.t.Context(), workspaceID)
@@ -600,7 +600,7 @@ func (fx *fixture) standing(workspaceID string) checks.State {
 	return o.State
 }
 
-// change gives a workspace other files, which a snapshot knows of.
+// change changes a workspace's files, and stores a snapshot of them.
 func (fx *fixture) change(workspaceID, tree string) {
 	fx.do(func() {
 		f := fx.files[workspaceID]
@@ -612,7 +612,7 @@ func (fx *fixture) change(workspaceID, tree string) {
 	fx.store.now[workspaceID] = checks.Now{Tree: tree}
 }
 
-// enqueue adds a workspace to the queue and waits until nothing is left to do but to wait for commands.
+// enqueue adds a workspace to the queue and waits until everything waits for commands.
 func (fx *fixture) enqueue(workspaceID string) checks.Entry {
 	fx.t.Helper()
 	e, err := fx.svc.Enqueue(fx.t.Context(), fx.members["ada"], workspaceID, checks.EnqueueRequest{})

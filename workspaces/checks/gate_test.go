@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/workspaces/checks"
 )
 
-// What a project asks for is asked of exactly what would be merged: the commit the branch is at.
+// A project's rules apply to exactly what would be merged: the commit of the branch.
 func TestGateBeforeAManualMerge(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		w := fx.workspace("w")
@@ -46,7 +46,7 @@ func TestGateBeforeAManualMerge(t *testing.T) {
 		}
 		fx.do(func() { fx.branch["w"] = [2]string{"head-2", "tree-w"} }) // another commit of the same files
 		gate("")
-		fx.do(func() { fx.branch["w"] = [2]string{"head-w", "as git keeps it"} }) // a filter keeps them otherwise than they are on disk
+		fx.do(func() { fx.branch["w"] = [2]string{"head-w", "as git keeps it"} }) // a filter stores them differently than they are on disk
 		gate("")
 
 		fx.do(func() { fx.branch["w"] = [2]string{"head-w", "tree-w"} })
@@ -57,11 +57,11 @@ func TestGateBeforeAManualMerge(t *testing.T) {
 		fx.do(func() { fx.approved["w"] = "tree-w" })
 		gate("")
 		fx.set(check("a", true), check("b", false), check("new", true))
-		gate("checks_required") // an approval does not stand in for checks
+		gate("checks_required") // an approval does not replace checks
 		changed := check("a", true)
 		changed.Command = "run more"
 		fx.set(changed)
-		gate("checks_required") // it passed as something else
+		gate("checks_required") // it passed with another command
 
 		rules(workspaces.Merging{Queue: true})
 		gate("merge_queue_required")
@@ -77,7 +77,7 @@ func TestNoApprovalWithoutApprovers(t *testing.T) {
 	wantCode(t, svc.Gate(t.Context(), ws), "approval_required")
 }
 
-// A merge elsewhere lands the commit that is there: it must be the one the rules were asked of here.
+// A merge on the forge lands the commit that is there: it must be the one that the rules were applied to.
 func TestGateBeforeAMergeOnTheForge(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		w := fx.workspace("w")

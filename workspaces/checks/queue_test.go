@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces/checks"
 )
 
-// states are what became of the runs for a workspace's newest entry, in order.
+// states are the states of the runs for a workspace's newest entry, in order.
 func (fx *fixture) states(workspaceID string) string {
 	fx.t.Helper()
 	var out []string
@@ -25,7 +25,7 @@ func (fx *fixture) states(workspaceID string) string {
 	return strings.Join(out, ", ")
 }
 
-// failed checks how the newest entry of a workspace failed, and that its timeline says so.
+// failed asserts how the newest entry of a workspace failed, and that its timeline says so.
 func (fx *fixture) failed(workspaceID, says string) {
 	fx.t.Helper()
 	e := fx.entry(workspaceID)
@@ -65,7 +65,7 @@ func TestTheQueueMergesInOrder(t *testing.T) {
 		for range 3 {
 			fx.end("a", exit(0))
 		}
-		// Each was checked on what the one before it made of the base.
+		// Each was checked on the base that the one before it left.
 		if want := []string{"head-u+base0", "head-v+head-u+base0", "head-w+head-v+head-u+base0"}; !slices.Equal(fx.landed, want) {
 			t.Errorf("landed %q", fx.landed)
 		}
@@ -82,7 +82,7 @@ func TestTheQueueMergesInOrder(t *testing.T) {
 			t.Errorf("the timeline: %q", fx.timeline)
 		}
 		if !slices.ContainsFunc(fx.events, func(e events.Event) bool { return e.Type == "queue.updated" && e.ID == "p" && e.WorkspaceID == "w" }) {
-			t.Error("nobody was told")
+			t.Error("no event was published")
 		}
 		if want := []string{"out head-u+base0 as main", "dropped u"}; !slices.Equal(fx.folders[:2], want) || len(fx.folders) != 6 {
 			t.Errorf("folders %q", fx.folders)
@@ -101,7 +101,7 @@ func TestMergedResultIsCheckedInASeparateFolder(t *testing.T) {
 		if fx.entry("w").State != checks.EntryChecking {
 			t.Error("it was merged before all checks ended")
 		}
-		fx.end("taste", exit(1)) // not required: it says what it says
+		fx.end("taste", exit(1)) // not required: only reported
 		if got := fx.states("w"); got != "setup passed, a passed, taste failed" {
 			t.Errorf("runs: %s", got)
 		}
@@ -132,7 +132,7 @@ func TestConflictsLetTheNextGoOn(t *testing.T) {
 			t.Errorf("the next: %+v, landed %q", e.Entry, fx.landed)
 		}
 		fx.do(func() { delete(fx.conflicts, "v") })
-		fx.enqueue("v") // once it is mended it may be added again
+		fx.enqueue("v") // once it is fixed it may be added again
 		if e := fx.entry("v"); e.State != checks.EntryMerged || e.Position != 3 {
 			t.Errorf("again: %+v", e.Entry)
 		}
@@ -325,7 +325,7 @@ func TestLandingEntryIsNotRemoved(t *testing.T) {
 	})
 }
 
-// The checks of the queue take a workspace's sandbox in turn with its own.
+// The queue's checks and the workspace's own take turns in its sandbox.
 func TestTheQueueWaitsForAWorkspacesOwnChecks(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
@@ -343,7 +343,7 @@ func TestTheQueueWaitsForAWorkspacesOwnChecks(t *testing.T) {
 	})
 }
 
-// Nor do they end what runs for the queue when they are started meanwhile: they wait for it.
+// Starting them does not cancel the queue's runs: they wait.
 func TestAWorkspacesOwnChecksWaitForTheQueue(t *testing.T) {
 	withService(t, func(t *testing.T, fx *fixture) {
 		fx.workspace("w")
@@ -372,7 +372,7 @@ func TestQueueSurvivesStorageErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		for want := 1; want < 3; want++ { // it waits before it asks again
+		for want := 1; want < 3; want++ { // it waits before it retries
 			if fx.asked != want {
 				t.Fatalf("asked for patience %d times, want %d", fx.asked, want)
 			}
@@ -476,7 +476,7 @@ func TestRestartRestartsAQueueEntry(t *testing.T) {
 	})
 }
 
-// The server is stopped between the landing and what is stored of it: the next one asks again, and hears that it landed.
+// The server is stopped between the landing and storing it: the next one retries, and learns that it landed.
 func TestARestartWhileSomethingLands(t *testing.T) {
 	for what, c := range map[string]struct {
 		landed bool   // the first time

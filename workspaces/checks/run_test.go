@@ -60,7 +60,7 @@ func TestRunAppliesToTheFilesItRanOn(t *testing.T) {
 		if !slices.ContainsFunc(fx.events, func(e events.Event) bool {
 			return e.Type == "checks.updated" && e.WorkspaceID == "w" && e.TeamID == "team"
 		}) {
-			t.Errorf("nobody was told: %+v", fx.events)
+			t.Errorf("no event was published: %+v", fx.events)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestWhatACheckIsRunWith(t *testing.T) {
 	})
 }
 
-// A run says something of the files only when they were the same before and after it.
+// A run's result applies to the files only if they are the same before and after it.
 func TestARunOnFilesThatChangedProvesNothing(t *testing.T) {
 	for what, c := range map[string]struct {
 		before, after string
@@ -164,7 +164,7 @@ func TestARunThatCannotBegin(t *testing.T) {
 				fx.set(check("a", true), check("b", true))
 				fx.do(func() { fx.execErr, fx.filesErr = c.exec, c.files })
 				fx.begin("w")
-				for _, id := range []string{"a", "b"} { // the one that follows is tried all the same
+				for _, id := range []string{"a", "b"} { // the next one is tried nevertheless
 					if r := fx.newest("w", id); r.State != checks.RunFailed || r.Reason != c.says || r.EndedAt == 0 {
 						t.Errorf("%s: %+v", id, r)
 					}
@@ -193,7 +193,7 @@ func TestChecksOfAWorkspaceRunOneAfterTheOther(t *testing.T) {
 			t.Errorf("the other workspace's: %+v", r)
 		}
 		fx.end("a", exit(1))
-		fx.end("b", exit(0)) // a check that failed keeps none from running
+		fx.end("b", exit(0)) // a failed check does not stop the others
 		if r := fx.newest("w", "b"); r.State != checks.RunPassed {
 			t.Errorf("the second: %+v", r)
 		}
@@ -218,7 +218,7 @@ func TestStartingAgainEndsWhatRuns(t *testing.T) {
 		if n := len(fx.open("run a")); n != 0 {
 			t.Errorf("%d commands of it go on", n)
 		}
-		fx.end("c", exit(0)) // was not asked for again, and comes to its end first
+		fx.end("c", exit(0)) // was not requested again, and ends first
 		fx.end("a", exit(0))
 		fx.end("b", exit(0))
 		if s := fx.standing("w"); s != checks.Passed {
@@ -312,7 +312,7 @@ func TestChecksAfterATurn(t *testing.T) {
 		w := fx.workspaces["w"]
 		w.State = workspaces.Paused
 		fx.workspaces["w"] = w
-		fx.svc.AfterTurn("w") // it was put aside meanwhile, and is not waked for this
+		fx.svc.AfterTurn("w") // it was suspended meanwhile, and is not woken for this
 		synctest.Wait()
 		if n := len(fx.store.runs); n != 0 {
 			t.Errorf("%d runs in a workspace that is paused", n)

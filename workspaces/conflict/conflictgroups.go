@@ -205,7 +205,7 @@ func (g *grouping) renamed(ctx context.Context) ([4]map[string]string, error) {
 	said, err := g.b.Git(ctx, nil, args...)
 	from := strings.TrimSpace(said)
 	if err != nil || !git.IsCommitID(from) {
-		return out, nil //nolint:nilerr // without what both began with, names are told as they are
+		return out, nil //nolint:nilerr // without a common ancestor, names stay as they are
 	}
 	for stage, commit := range map[int]string{2: g.head, 3: other} {
 		list, err := g.b.Git(ctx, nil, "diff-tree", "-r", "-z", "--name-status", "--find-renames", "-l", strconv.Itoa(maxRenames), "--diff-filter=R", from, commit)

@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces/conflict"
 )
 
-// sides is what both sides do: scripts that are run in the base's folder and in the workspace's.
+// sides is what both sides do: scripts that run in the base's folder and in the workspace's.
 type sides struct{ began, branch, base string }
 
 // everyConflict has one of each kind.
@@ -82,7 +82,7 @@ func TestConflictsWithoutLinesAreDecided(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]string{"text": "content", "pic.png": "binary", "kept": "deleted", "gone": "deleted", "type": "types", "fd": "folder", "link": "symlink",
 		"ren": "renames", "rendel-branch": "rename_gone", "added.bin": "binary", "prog": "mode"}
-	want := map[string]map[string]string{ // what is taken: files afterwards, "" = none
+	want := map[string]map[string]string{ // the choice: files afterwards, "" = none
 		"branch": {"text": "one\nbranch\nthree\n", "pic.png": "\x00branch", "kept": "t\nbranch\n", "gone": "", "type": "->there", "fd.main": "", "fd/in": "in\n", "link": "->branch",
 			"ren": "", "ren-branch": "seq", "ren-base": "", "rendel-branch": "seq", "added.bin": "\x00x", "prog": "same\n"},
 		"base": {"text": "one\nbase\nthree\n", "pic.png": "\x00base", "kept": "", "gone": "t\nbase\n", "type": "t\nbase\n", "fd.main": "t\nbase\n", "fd/in": "in\n", "link": "->base",
@@ -138,10 +138,10 @@ func TestConflictsWithoutLinesAreDecided(t *testing.T) {
 					if c := h.Open(w)[name]; !c.Decided || c.Taken != choice {
 						t.Errorf("%s after %s: %+v", name, choice, c)
 					}
-					// It can be taken back, as it was and as git left it, and is decided anew.
+					// It can be undone, to the state before and as git left it, and decided again.
 					for i, from := range []string{snap, ""} {
 						if (strategy == "merge") != (side == "both") || (i == 0) != (side == "both") && side != "base" {
-							continue // one way of each is enough
+							continue // one choice of each is enough
 						}
 						takeBack(h, w, name, from)
 						if now := wstest.Git(t, w.Path, "status", "--porcelain=v2", "-uall"); now != status {
@@ -187,7 +187,7 @@ func TestConflictsWithoutLinesAreDecided(t *testing.T) {
 	}
 }
 
-// everyFile is all that is in a worktree.
+// everyFile is all files of a worktree.
 func everyFile(t testing.TB, dir string) string {
 	t.Helper()
 	var out strings.Builder
@@ -208,7 +208,7 @@ func everyFile(t testing.TB, dir string) string {
 	return out.String()
 }
 
-// What was shown and is not so any more is not decided, and nothing is written over that nobody kept.
+// A conflict that has changed since it was shown is not decided, and nothing is overwritten that no snapshot has.
 func TestDecidingMeetsTheAgent(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -238,7 +238,7 @@ func TestDecidingMeetsTheAgent(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 
-	// It stages at the very moment at which the file is written: the index stays its own.
+	// It stages at the very moment at which the file is written: its index stays.
 	h.S.Stage.ConnectFiles(wstest.TreeFiles{Paths: h.Path, Before: func(op, name string) {
 		if op == "put" && name == "text" {
 			wstest.Git(t, w.Path, "add", "text")
@@ -246,7 +246,7 @@ func TestDecidingMeetsTheAgent(t *testing.T) {
 	}})
 	wstest.WantCode(t, try(conflict.Decision{Path: "text", Version: seen["text"].Version, Take: "base"}), "conflict_changed")
 
-	// It writes into it at that moment: what it wrote stays.
+	// It writes to the file at that moment: what it wrote stays.
 	h.S.Stage.ConnectFiles(wstest.TreeFiles{Paths: h.Path, Before: func(op, name string) {
 		if op == "put" && name == "added.bin" {
 			wstest.Write(t, w.Path, "added.bin", "just now")
@@ -256,21 +256,21 @@ func TestDecidingMeetsTheAgent(t *testing.T) {
 	if got := wstest.Read(t, w.Path, "added.bin"); got != "just now" {
 		t.Errorf("added.bin has %q", got)
 	}
-	// A file of its own lies where the second is to be kept.
+	// There is another file where the second is to be stored.
 	h.S.Stage.ConnectFiles(wstest.TreeFiles{Paths: h.Path})
 	wstest.Write(t, w.Path, "added.main.bin", "mine")
 	wstest.WantCode(t, try(conflict.Decision{Path: "added.bin", Version: seen["added.bin"].Version, Take: "both"}), "files_in_the_way")
 	if got := wstest.Read(t, w.Path, "added.main.bin"); got != "mine" {
 		t.Errorf("added.main.bin has %q", got)
 	}
-	// As it lies it can be taken, too.
+	// The file can also be taken as it is in the folder.
 	h.Decide(w, "added.bin", "as_is")
 	if got := wstest.Git(t, w.Path, "show", ":added.bin"); got != "just now" {
 		t.Errorf("staged is %q", got)
 	}
 }
 
-// Marks are found in what is resolved, too, and named with their lines; lines that a side has itself are none.
+// Markers are also found in resolved files, with their lines; marker-like lines of a side do not count.
 func TestMarksAreFoundBeforeFinishing(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -295,14 +295,14 @@ func TestMarksAreFoundBeforeFinishing(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	wstest.WantCode(t, finish(), "unresolved_conflicts")
-	wstest.Write(t, w.Path, "text", "both\n") // staged are the marks still
+	wstest.Write(t, w.Path, "text", "both\n") // the markers are still staged
 	wstest.Must(t, finish())
 	if got := wstest.Git(t, w.Path, "show", "HEAD:text"); got != "both" || wstest.Read(t, w.Path, "doc") != "one\n<<<<<<< of its own\nbase\n" || wstest.Git(t, w.Path, "status", "--porcelain") != "" {
 		t.Errorf("%q, %s", got, wstest.Git(t, w.Path, "status", "--porcelain"))
 	}
 }
 
-// Where a submodule's commit is in conflict, its pointer is decided; its folder stays as it is.
+// If a submodule's commit is in conflict, its pointer is decided; its folder stays as it is.
 func TestSubmodulePointersAreDecided(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -334,7 +334,7 @@ func TestSubmodulePointersAreDecided(t *testing.T) {
 	}
 }
 
-// Behind walls and far away conflicts are decided where the agent works.
+// In isolated and remote sandboxes conflicts are decided where the agent works.
 func TestDecidingInIsolatedAndRemoteSandboxes(t *testing.T) {
 	t.Parallel()
 	began, ours, theirs := `printf '\0a' > pic.png; echo t > gone`, `printf '\0branch' > pic.png; rm gone`, `printf '\0base' > pic.png; echo more >> gone`

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// rooms are a team's projects and workspaces with sizes that are told; how bytes are found is the workspaces room's, and tested there.
+// fakes are a team's projects and workspaces with given sizes; counting bytes belongs to reclaim, and is tested there.
 type fakes struct {
 	t  *testing.T
 	mu sync.Mutex
@@ -70,7 +70,7 @@ func (r *fakes) scope(ctx context.Context) {
 	}
 }
 
-// Projects returns one a page, so that the pages are walked.
+// Projects returns one per page, so that all pages are read.
 func (r *fakes) Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,7 +224,7 @@ func counted(t *testing.T, s *disk.Service, team string) disk.Count {
 	return c
 }
 
-// with runs fn beside a Service that counts.
+// with runs fn next to a Service that counts.
 func with(t *testing.T, r *fakes, fn func(s *disk.Service)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestEachByteIsCountedOnce(t *testing.T) {
 			t.Errorf("before the first count: known %v, counting %v", known, counting)
 		}
 		c := counted(t, s, "team_a")
-		// Repositories of ours, files, homes and histories, the caches; what is kept lies in the repositories, and a folder of somebody's is theirs.
+		// The server's repositories, files, homes and histories, the caches; snapshots are in the repositories, and somebody's own folder does not count.
 		if want := int64(1000 + 300 + 13 + 123 + 30 + 13 + 50); c.Bytes != want {
 			t.Errorf("all of it is %d, want %d", c.Bytes, want)
 		}
@@ -281,12 +281,12 @@ func TestEachByteIsCountedOnce(t *testing.T) {
 		if got := strings.Join(names, " "); got != "large old private small hidden" {
 			t.Errorf("the largest does not stand first: %s", got)
 		}
-		// Of one in the trash too: what it keeps is looked for in its project's repository.
+		// For one in the trash too: its snapshots are searched in its project's repository.
 		if r.dirs["ws_old"] != "/git/prj_one" || r.dirs["ws_large"] != "/git/prj_two" {
 			t.Errorf("counted with the wrong repository: %v", r.dirs)
 		}
 		if r.noted["ws_old"] != 53 || r.noted["ws_hidden"] != 11 || r.noted["prj_gone"] != 300 {
-			t.Errorf("the trash was told other sizes: %v", r.noted)
+			t.Errorf("the trash has other sizes: %v", r.noted)
 		}
 		if len(r.published) != 1 || r.published[0].Type != "disk.updated" || r.published[0].TeamID != "team_a" || r.published[0].Version != c.At {
 			t.Errorf("published %+v", r.published)
@@ -294,7 +294,7 @@ func TestEachByteIsCountedOnce(t *testing.T) {
 	})
 }
 
-// A project in the trash whose workspace is there too: what that kept lies in the project's repository.
+// A project in the trash whose workspace is there too: the workspace's snapshots are in the project's repository.
 func TestDeletedWorkspacesSnapshotsAreFreedOnce(t *testing.T) {
 	t.Parallel()
 	r := newFakes(t)
@@ -305,9 +305,9 @@ func TestDeletedWorkspacesSnapshotsAreFreedOnce(t *testing.T) {
 		if got, want := use(c.Free, disk.Trash), (disk.Use{Kind: disk.Trash, Items: 4, Bytes: 53 + 11 + 300 + 8}); got != want {
 			t.Errorf("emptying the trash would free %+v, want %+v", got, want)
 		}
-		// Each by itself: the workspace with what it kept, then the project without it.
+		// Separately: the workspace with its snapshots, then the project without it.
 		if r.noted["ws_lost"] != 128 || r.noted["prj_gone"] != 180 {
-			t.Errorf("the trash was told other sizes: %v", r.noted)
+			t.Errorf("the trash has other sizes: %v", r.noted)
 		}
 		f, err := s.Free(tenant.In(t.Context(), "team_a"), "team_a", []disk.Kind{disk.Trash}, nil)
 		if err != nil || f.Bytes != 53+11+300+8 {
@@ -316,7 +316,7 @@ func TestDeletedWorkspacesSnapshotsAreFreedOnce(t *testing.T) {
 	})
 }
 
-// What would be free is what comes free.
+// What was reported as free is what is freed.
 func TestFreesWhatWasPromised(t *testing.T) {
 	t.Parallel()
 	for _, k := range disk.Frees {
@@ -332,7 +332,7 @@ func TestFreesWhatWasPromised(t *testing.T) {
 				if err != nil || len(f.Failed) > 0 {
 					t.Fatalf("%v, failed: %v", err, f.Failed)
 				}
-				if k == disk.Loose { // a folder of somebody's is not packed, whatever is asked: the workspaces room answers 0 for it
+				if k == disk.Loose { // somebody's own folder is never packed: Collect returns 0 for it
 					f.Bytes -= r.repos["prj_two"].Loose
 				}
 				if f.Bytes != promised.Bytes {
@@ -377,7 +377,7 @@ func TestFreeLeavesHiddenAndContinuesAfterFailures(t *testing.T) {
 		if want := int64(300 + 9 + 70 + 900); f.Bytes != want {
 			t.Errorf("%d came free, want %d", f.Bytes, want)
 		}
-		// Repositories of what is gone are not packed.
+		// Repositories of deleted projects are not packed.
 		if strings.Join(r.collected, " ") != "prj_one prj_two" {
 			t.Errorf("packed %v", r.collected)
 		}
@@ -406,7 +406,7 @@ func TestOldCountsAreRefreshedOneAtATime(t *testing.T) {
 		if c, _, _ := s.Of("team_a"); len(r.published) != 2 || c.At <= first.At {
 			t.Errorf("counted %d times, at %d and %d", len(r.published), first.At, c.At)
 		}
-		// What cannot be counted leaves the last count; one team's failure is not another's.
+		// A failed count leaves the last one; one team's failure does not affect another's.
 		time.Sleep(3 * time.Minute)
 		r.mu.Lock()
 		r.failing = errors.New("the database is away")
@@ -419,7 +419,7 @@ func TestOldCountsAreRefreshedOneAtATime(t *testing.T) {
 	})
 }
 
-// What of a workspace or a repository cannot be read is left out, and the rest is counted.
+// An unreadable workspace or repository is left out, and the rest is counted.
 func TestUnreadableIsLeftOut(t *testing.T) {
 	t.Parallel()
 	r := newFakes(t)

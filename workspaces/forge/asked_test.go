@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/workspaces/forge"
 )
 
-// forgetful keeps no row of a pull request that has a number, as a server that died in between.
+// forgetful loses the row of a pull request that has a number, like a server that died in between.
 type forgetful struct{ forge.Store }
 
 func (f forgetful) InsertPullRequest(ctx context.Context, p forge.PullRequest) error {
@@ -22,8 +22,8 @@ func (f forgetful) InsertPullRequest(ctx context.Context, p forge.PullRequest) e
 	return f.Store.InsertPullRequest(ctx, p)
 }
 
-// A pull request that a forge opened and that was not stored is found by itself, once, also where it was merged meanwhile; one that it never
-// opened is not waited for for ever.
+// A pull request that a forge opened and that was not stored is found by polling, once, also if it was merged meanwhile; one that it never
+// opened is not waited for forever.
 func TestOpenedPullRequestIsFoundAgain(t *testing.T) {
 	for _, how := range []string{"open", "merged", "never"} {
 		t.Run(how, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestOpenedPullRequestIsFoundAgain(t *testing.T) {
 						return false
 					})
 				}
-				if _, err := forge.New(cfg).Open(h.ctx, h.actor, "ws_1", forge.Ask{Title: "Mend"}); err == nil {
+				if _, err := forge.New(cfg).Open(h.ctx, h.actor, "ws_1", forge.Ask{Title: "Fix"}); err == nil {
 					t.Fatal("it was opened")
 				}
 				h.there.Behave(nil)
@@ -71,7 +71,7 @@ func TestOpenedPullRequestIsFoundAgain(t *testing.T) {
 					pr, ok, _ = h.svc.Of(h.ctx, "ws_1")
 					return ok && pr.SyncedAt != 0 && pr.Error == ""
 				})
-				if want := map[string]forge.State{"open": forge.Open, "merged": forge.Merged}[how]; pr.Number != 1 || pr.State != want || pr.Title != "Mend" || pr.OpenedBy != "usr_1" {
+				if want := map[string]forge.State{"open": forge.Open, "merged": forge.Merged}[how]; pr.Number != 1 || pr.State != want || pr.Title != "Fix" || pr.OpenedBy != "usr_1" {
 					t.Errorf("found %+v", pr)
 				}
 				if n := len(h.there.Pulls(repo)); n != 1 {
@@ -86,7 +86,7 @@ func TestOpenedPullRequestIsFoundAgain(t *testing.T) {
 	}
 }
 
-// raced keeps another process's row of the same pull request first.
+// raced stores another process's row of the same pull request first.
 type raced struct{ forge.Store }
 
 func (r raced) InsertPullRequest(ctx context.Context, p forge.PullRequest) error {
@@ -100,13 +100,13 @@ func (r raced) InsertPullRequest(ctx context.Context, p forge.PullRequest) error
 	return r.Store.InsertPullRequest(ctx, p)
 }
 
-// One that another process found and kept meanwhile is that one.
+// If another process found and stored it meanwhile, that row is used.
 func TestOpenedPullRequestIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, testforge.Gitea)
 	cfg := h.cfg
 	cfg.Store = raced{h.kept}
-	pr, err := forge.New(cfg).Open(h.ctx, h.actor, "ws_1", forge.Ask{Title: "Mend"})
+	pr, err := forge.New(cfg).Open(h.ctx, h.actor, "ws_1", forge.Ask{Title: "Fix"})
 	must(t, err)
 	if pr.ID != "pr_other" || pr.State != forge.Open || pr.SyncedAt == 0 {
 		t.Errorf("opened %+v", pr)

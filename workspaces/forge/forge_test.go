@@ -40,10 +40,10 @@ const repo = "acme/app"
 
 var kinds = []string{testforge.GitHub, testforge.GitLab, testforge.Gitea, testforge.Forgejo}
 
-// scopes are those docs/forge.md asks for.
+// scopes are those docs/forge.md requires.
 var scopes = map[string][]string{testforge.GitHub: {"repo", "checks"}, testforge.GitLab: {"api"}, testforge.Gitea: {"write:repository"}, testforge.Forgejo: {"write:repository"}}
 
-// harness is the room with one project, one workspace and one forge.
+// harness is a Service with one project, one workspace and one forge.
 type harness struct {
 	t     *testing.T
 	ctx   context.Context
@@ -58,10 +58,10 @@ type harness struct {
 	origin   string
 	tokens   map[string]string // by user, "" = the project's
 	home     []origin.MergedThere
-	fails    error // of bringing home
+	fails    error // error of fetching
 	reported []events.Event
 	acts     []workspaces.Activity
-	lost     bool // the person is no member any more
+	lost     bool // the person is no longer a member
 	tick     chan time.Time
 }
 
@@ -72,7 +72,7 @@ func (h *harness) Publish(_ context.Context, e events.Event) {
 }
 
 func (h *harness) Workspace(context.Context, string) (workspaces.Workspace, error) {
-	return workspaces.Workspace{ID: "ws_1", TeamID: "team_1", ProjectID: "prj_1", Num: 7, Name: "Mend the <login>", Branch: "parawork/mend", Base: "main", State: workspaces.Ready}, nil
+	return workspaces.Workspace{ID: "ws_1", TeamID: "team_1", ProjectID: "prj_1", Num: 7, Name: "Fix the <login>", Branch: "parawork/fix", Base: "main", State: workspaces.Ready}, nil
 }
 
 func (h *harness) Project(context.Context, string) (workspaces.Project, error) {
@@ -86,7 +86,7 @@ func (h *harness) Origin(context.Context, string) (string, error) {
 }
 
 func (h *harness) Ahead(context.Context, string) (origin.Ahead, error) {
-	return origin.Ahead{Branch: "parawork/mend", Head: h.there.Ref(repo, "parawork/mend"), Target: "main", Subjects: []string{"Second @all", "First <b>"}}, nil
+	return origin.Ahead{Branch: "parawork/fix", Head: h.there.Ref(repo, "parawork/fix"), Target: "main", Subjects: []string{"Second @all", "First <b>"}}, nil
 }
 
 func (h *harness) MergedThere(_ context.Context, _ string, m origin.MergedThere) error {
@@ -159,11 +159,11 @@ func newHarness(t *testing.T, kind string) *harness {
 	h.cfg = forge.Config{Store: h.kept, Workspaces: h, Origin: h, Credentials: h, People: h, Events: h, HTTP: there.Transport(), Now: h.clock,
 		Link: func(context.Context, workspaces.Workspace) string { return "https://parawork.example/harbour/w/PW-7" },
 		Prompts: func(context.Context, workspaces.Workspace, string) ([]string, error) {
-			return []string{"Mend it.\n@everyone closes #3"}, nil
+			return []string{"Fix it.\n@everyone closes #3"}, nil
 		},
 		After: func(time.Duration) <-chan time.Time { return h.tick },
 		Push: func(context.Context, accounts.Actor, string) (forge.Pushed, error) {
-			return forge.Pushed{Branch: "parawork/mend", Commit: there.Ref(repo, "parawork/mend")}, nil
+			return forge.Pushed{Branch: "parawork/fix", Commit: there.Ref(repo, "parawork/fix")}, nil
 		}}
 	h.svc = forge.New(h.cfg)
 	return h
@@ -174,7 +174,7 @@ var made struct {
 	dir  string
 }
 
-// template is the repository every test begins with, made once.
+// template is the repository every test starts from, made once.
 func template(t *testing.T) string {
 	t.Helper()
 	made.once.Do(func() {
@@ -187,7 +187,7 @@ func template(t *testing.T) string {
 		must(t, err)
 		_, err = there.Put(repo, "main", "a.txt", "one\n")
 		must(t, err)
-		_, err = there.Put(repo, "parawork/mend", "b.txt", "two\n")
+		_, err = there.Put(repo, "parawork/fix", "b.txt", "two\n")
 		must(t, err)
 		made.dir = dir
 	})
@@ -215,7 +215,7 @@ func (h *harness) refresh() forge.PullRequest {
 	return pr
 }
 
-// all runs a test against each of the four.
+// all runs a test against each of the four forges.
 func all(t *testing.T, fn func(t *testing.T, h *harness, kind string)) {
 	t.Parallel()
 	for _, kind := range kinds {
@@ -236,21 +236,21 @@ func code(t *testing.T, err error, want string) {
 	}
 }
 
-// A pull request's whole life: opened as a draft with a body made of the workspace, made ready, its checks and reviews seen, merged
-// there at the commit that was seen, and brought home.
+// A pull request's whole life: opened as a draft with a body made of the workspace, made ready, its checks and reviews read, merged there
+// at the commit that was seen, and fetched.
 func TestFromBranchToMerged(t *testing.T) {
 	all(t, func(t *testing.T, h *harness, kind string) {
 		pr := h.open(forge.Ask{Draft: true, Push: true})
-		if pr.State != forge.Draft || pr.Number != 1 || pr.Head != "parawork/mend" || pr.Base != "main" || pr.HeadCommit != h.there.Ref(repo, "parawork/mend") {
+		if pr.State != forge.Draft || pr.Number != 1 || pr.Head != "parawork/fix" || pr.Base != "main" || pr.HeadCommit != h.there.Ref(repo, "parawork/fix") {
 			t.Fatalf("opened %+v", pr)
 		}
 		there := h.there.Pulls(repo)[0]
-		for _, want := range []string{"> Mend it.", "> @\u200beveryone closes #\u200b3", "- First &lt;b>", "[PW-7](https://parawork.example/harbour/w/PW-7)"} {
+		for _, want := range []string{"> Fix it.", "> @\u200beveryone closes #\u200b3", "- First &lt;b>", "[PW-7](https://parawork.example/harbour/w/PW-7)"} {
 			if !strings.Contains(there.Body, want) {
 				t.Errorf("the body lacks %q:\n%s", want, there.Body)
 			}
 		}
-		if !strings.Contains(there.Title, "Mend the <login>") {
+		if !strings.Contains(there.Title, "Fix the <login>") {
 			t.Errorf("title %q", there.Title)
 		}
 		_, err := h.svc.Merge(h.ctx, h.actor, "ws_1", forge.MergeAsk{Strategy: "merge", Head: pr.HeadCommit})
@@ -289,7 +289,7 @@ func TestFromBranchToMerged(t *testing.T) {
 		}
 
 		seen := pr.HeadCommit
-		_, err = h.there.Put(repo, "parawork/mend", "c.txt", "three\n")
+		_, err = h.there.Put(repo, "parawork/fix", "c.txt", "three\n")
 		must(t, err)
 		_, err = h.svc.Merge(h.ctx, h.actor, "ws_1", forge.MergeAsk{Strategy: "squash", Head: seen})
 		code(t, err, "pull_request_moved")
@@ -301,7 +301,7 @@ func TestFromBranchToMerged(t *testing.T) {
 			t.Errorf("merged: %+v", pr)
 		}
 		if len(h.home) != 1 || h.home[0].Base != "main" || h.home[0].Commit != pr.MergedCommit || h.home[0].Head != pr.HeadCommit {
-			t.Errorf("brought home %+v", h.home)
+			t.Errorf("fetched %+v", h.home)
 		}
 		_, err = h.svc.Merge(h.ctx, h.actor, "ws_1", forge.MergeAsk{Strategy: "squash", Head: pr.HeadCommit})
 		code(t, err, "pull_request_not_open")
@@ -311,7 +311,7 @@ func TestFromBranchToMerged(t *testing.T) {
 	})
 }
 
-// What a server that was killed after the forge had made it left is found, and not made twice.
+// A pull request of a server that was killed after the forge created it is found, and not created twice.
 func TestOpenPullRequestIsAdopted(t *testing.T) {
 	all(t, func(t *testing.T, h *harness, _ string) {
 		first := h.open(forge.Ask{Title: "One", Body: "b"})
@@ -331,7 +331,7 @@ func TestOpenPullRequestIsAdopted(t *testing.T) {
 	})
 }
 
-// What goes wrong is said in words that help, and never shows the token.
+// Errors have helpful messages that never contain the token.
 func TestRefusals(t *testing.T) {
 	all(t, func(t *testing.T, h *harness, kind string) {
 		open := func() error { _, err := h.svc.Open(h.ctx, h.actor, "ws_1", forge.Ask{}); return err }
@@ -383,7 +383,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A forge that asks to be left alone is, for as long as it said, whoever asks with that token; and unchanged answers cost no budget.
+// A forge that limits requests is left alone for as long as it said, for all users of that token; unchanged answers cost no budget.
 func TestBudgetsAndETags(t *testing.T) {
 	all(t, func(t *testing.T, h *harness, kind string) {
 		h.open(forge.Ask{})
@@ -396,7 +396,7 @@ func TestBudgetsAndETags(t *testing.T) {
 				t.Errorf("asked for anew although nothing changed: %s", line)
 			}
 		}
-		if kind == testforge.Gitea || kind == testforge.Forgejo { // they have no budgets; proxies before them say this
+		if kind == testforge.Gitea || kind == testforge.Forgejo { // they have no budgets; proxies in front of them say this
 			h.there.Behave(func(w http.ResponseWriter, _ *http.Request) bool {
 				w.Header().Set("Retry-After", "120")
 				w.WriteHeader(http.StatusTooManyRequests)
@@ -420,7 +420,7 @@ func TestBudgetsAndETags(t *testing.T) {
 	})
 }
 
-// What was merged there by others is brought home by looking, also when the first try, or the server, failed between.
+// Polling fetches what others merged on the forge, also when the first try, or the server, failed in between.
 func TestMergeByOthersIsFetched(t *testing.T) {
 	all(t, func(t *testing.T, h *harness, kind string) {
 		pr := h.open(forge.Ask{})
@@ -448,12 +448,12 @@ func TestMergeByOthersIsFetched(t *testing.T) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if len(h.home) != 1 || h.home[0].Head != pr.HeadCommit || h.home[0].ActorID != "" {
-			t.Errorf("brought home %+v", h.home)
+			t.Errorf("fetched %+v", h.home)
 		}
 	})
 }
 
-// run lets the room look by itself until stop.
+// run lets the Service poll until stop.
 func (h *harness) run() (stop func()) {
 	ctx, cancel := context.WithCancel(tenant.All(context.Background(), "a test"))
 	done := make(chan struct{})
@@ -462,7 +462,7 @@ func (h *harness) run() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// until waits for something, and lets time tick meanwhile.
+// until waits for a condition, and lets time tick meanwhile.
 func (h *harness) until(ok func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); {
@@ -476,7 +476,7 @@ func (h *harness) until(ok func() bool) {
 	}
 }
 
-// Somebody who left the team is followed by nobody's eyes but the project's.
+// The pull request of somebody who left the team is polled only with the project's token.
 func TestTokenOfFormerMemberIsNotUsed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, testforge.Gitea)
@@ -497,7 +497,7 @@ func TestTokenOfFormerMemberIsNotUsed(t *testing.T) {
 	}
 }
 
-// A gate that says no is heard before the forge is asked.
+// The gate is asked before the forge, and can reject.
 func TestTheGateIsAsked(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, testforge.GitHub)
@@ -514,7 +514,7 @@ func TestTheGateIsAsked(t *testing.T) {
 	}
 }
 
-// A token that may not see check runs still tells all the rest, and what it did not.
+// A token that may not see check runs still reads all the rest, and reports what it could not see.
 func TestHiddenAspectsAreNamed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, testforge.GitHub)
@@ -527,7 +527,7 @@ func TestHiddenAspectsAreNamed(t *testing.T) {
 	}
 }
 
-// The smart HTTP of the stand-in takes a push from who shows a token, and nobody else.
+// The stand-in's smart HTTP accepts a push only with a token.
 func TestStandInTakesPushes(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

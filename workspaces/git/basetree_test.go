@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// What a commit has is read without a worktree, and a file here is compared with it as a sandbox's guest compares.
+// A commit's files are read without a worktree, and a local file is compared with it like in a sandbox's guest.
 func TestBaseTrees(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

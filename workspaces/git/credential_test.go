@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces/assembly"
 )
 
-// What stood in the URL becomes the project's own credential, and is in no file, row, argument or environment of git.
+// The credential in the URL becomes the project's own, and is in no file, row, argument or environment of git.
 func TestCredentialOfAURLIsStoredAsASecret(t *testing.T) {
 	t.Parallel()
 	root, advertised := t.TempDir(), t.TempDir()
@@ -41,7 +41,7 @@ func TestCredentialOfAURLIsStoredAsASecret(t *testing.T) {
 		t.Error("the credential lies in a file")
 	}
 
-	// A branch that comes, one that moves and one that goes.
+	// One branch is created, one moves and one is deleted.
 	wstest.Git(t, work, "push", "--quiet", "forge", "HEAD:refs/heads/goes")
 	if _, err := h.S.Ingest.Branches(t.Context(), p.ID, true); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestCredentialOfAURLIsStoredAsASecret(t *testing.T) {
 	}
 }
 
-// Whatever an agent writes into the repository's config, the token goes to its own host, and nowhere else.
+// Whatever an agent writes into the repository's config, the token is sent to its own host only.
 func TestConfigOfTheRepositoryDoesNotSendTheCredentialElsewhere(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -94,14 +94,14 @@ func TestConfigOfTheRepositoryDoesNotSendTheCredentialElsewhere(t *testing.T) {
 		t.Errorf("fetched %s, want %s", got, head)
 	}
 	if s := evil.Heard(); s != "" {
-		t.Errorf("the other host was told %q", s)
+		t.Errorf("the other host received %q", s)
 	}
 	if wstest.Exists(filepath.Dir(pwned), "pwned") {
 		t.Error("a program of the config's was run")
 	}
 }
 
-// A host that sends git on to another does not get the credential sent there, nor does the same name at another port.
+// A host that redirects git to another does not get the credential sent there, nor does the same name at another port.
 func TestRedirectDoesNotTakeTheCredentialAlong(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -127,9 +127,9 @@ func TestRedirectDoesNotTakeTheCredentialAlong(t *testing.T) {
 	}} {
 		f.Does(turn)
 		before := evil.Asked()
-		_, _ = h.S.Ingest.Branches(t.Context(), p.ID, true) // what came of it is told in the answer
+		_, _ = h.S.Ingest.Branches(t.Context(), p.ID, true) // the result is in the answer
 		if s := evil.Heard(); s != "" {
-			t.Fatalf("the other host was told %q", s)
+			t.Fatalf("the other host received %q", s)
 		}
 		if evil.Asked() == before {
 			t.Fatal("the other host was not asked: the test proves nothing")
@@ -137,7 +137,7 @@ func TestRedirectDoesNotTakeTheCredentialAlong(t *testing.T) {
 	}
 }
 
-// What a host says back in its errors is masked.
+// A host's error messages are masked.
 func TestErrorsDoNotShowTheCredential(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

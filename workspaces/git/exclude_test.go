@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/workspaces/git"
 )
 
-// A line of info/exclude hides the file it is for and none of the others here, whatever an agent called it: git itself says so.
+// A line of info/exclude hides exactly the file it is for, whatever an agent called it: git itself confirms that.
 func TestAnExcludedFileIsThatFileAlone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -224,7 +224,7 @@ func TestArgumentsComeInBatches(t *testing.T) {
 	}
 }
 
-// What is sent to a sandbox is what is there: no link is followed, and what is no file is left out.
+// A bundle has the files that exist: no link is followed, and only regular files and links are included.
 func TestWhatIsSentToASandbox(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()

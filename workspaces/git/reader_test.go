@@ -33,7 +33,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// run calls git as a person does.
+// run calls git like a user.
 func run(tb testing.TB, dir, input string, args ...string) string {
 	tb.Helper()
 	c := exec.Command("git", args...)
@@ -149,7 +149,7 @@ func sameCommits(t *testing.T, s *Repo, dir, other string, names []string) (here
 	return here
 }
 
-// What is read in this process is what the program answers.
+// Reading in this process gives the same results as git's program.
 func TestReaderAgrees(t *testing.T) {
 	t.Parallel()
 	s := plainRepo(t)
@@ -186,7 +186,7 @@ func TestReaderAgrees(t *testing.T) {
 	}
 }
 
-// agree compares all that is read of a repository.
+// agree compares everything that is read of a repository.
 func agree(t *testing.T, s *Repo, rng *rand.Rand, dir, other string) {
 	t.Helper()
 	ctx := t.Context()
@@ -242,7 +242,7 @@ func agree(t *testing.T, s *Repo, rng *rand.Rand, dir, other string) {
 		advertised += sameCommit(t, s, dir, other, c)
 	}
 	if advertised < 20 {
-		t.Errorf("only %d of 40 commits are told of in this process", advertised)
+		t.Errorf("only %d of 40 commits are read in this process", advertised)
 	}
 
 	listed := 0
@@ -273,7 +273,7 @@ func agree(t *testing.T, s *Repo, rng *rand.Rand, dir, other string) {
 	}
 }
 
-// sameCommit compares what is told of a commit, and says 1 when it is told in this process.
+// sameCommit compares how a commit is read, and returns 1 when it is read in this process.
 func sameCommit(t *testing.T, s *Repo, dir, other, c string) int {
 	t.Helper()
 	got, err := s.ReadCommit(t.Context(), workspaces.Project{GitDir: dir}, c)
@@ -286,7 +286,7 @@ func sameCommit(t *testing.T, s *Repo, dir, other, c string) int {
 	return 1
 }
 
-// Commits of all kinds are told of as git's log tells of them.
+// Commits of all kinds are read as in git log.
 func TestReaderOfOddCommits(t *testing.T) {
 	t.Parallel()
 	s := plainRepo(t)
@@ -333,7 +333,7 @@ func TestReaderOfOddCommits(t *testing.T) {
 		advertised += sameCommit(t, s, dir, twins, id)
 	}
 	if advertised < 15 {
-		t.Errorf("only %d of %d commits are told of in this process", advertised, len(ids))
+		t.Errorf("only %d of %d commits are read in this process", advertised, len(ids))
 	}
 }
 
@@ -384,7 +384,7 @@ func sameFiles(t *testing.T, s *Repo, dir, id string, paths []string, all bool) 
 	return 1
 }
 
-// Repositories of other kinds are read as the program reads them, or left to it.
+// Repositories of other kinds are read like the program reads them, or left to it.
 func TestReaderOfOtherRepositories(t *testing.T) {
 	t.Parallel()
 	s := plainRepo(t)

@@ -95,7 +95,8 @@ func nameOf(kind string, b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Whatever a repository holds, reading it here ends soon, in little memory, with what has the name that was asked for or with nothing.
+// Whatever a repository contains, reading it in this process ends soon, with little memory, and returns either the requested object or
+// nothing.
 func TestReaderOfHostilePacks(t *testing.T) { // not in parallel: it looks at the whole process's memory
 	s := plainRepo(t)
 	empty := []byte("tree " + nameOf("tree", nil) + "\nauthor A <a> 1 +0000\ncommitter A <a> 1 +0000\n\nx\n")
@@ -221,7 +222,7 @@ func TestReaderOfHostilePacks(t *testing.T) { // not in parallel: it looks at th
 	})
 }
 
-// memory is what fn allocates in all.
+// memory is what fn allocates in total.
 func memory(fn func()) uint64 {
 	var was, is runtime.MemStats
 	runtime.ReadMemStats(&was)
@@ -230,7 +231,7 @@ func memory(fn func()) uint64 {
 	return is.TotalAlloc - was.TotalAlloc
 }
 
-// No damage to packs, indexes and loose objects changes an answer: it is the right one, or git's program is asked.
+// Damage to packs, indexes and loose objects never changes an answer: it is right, or git's program is asked.
 func TestReaderOfDamage(t *testing.T) {
 	t.Parallel()
 	s := plainRepo(t)

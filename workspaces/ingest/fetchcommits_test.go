@@ -46,7 +46,7 @@ func TestCommitsAreFetched(t *testing.T) {
 	}
 	two := tip("refs/heads/" + w.Branch)
 
-	// History that is written anew: what was is kept.
+	// Rewritten history: the old commits are saved.
 	b.Sh(w, "git commit -q --amend -m deux; git branch other HEAD~1; git tag v1; echo s > s; git add s; git stash -q")
 	if got := commits(); got != "deux one" {
 		t.Fatalf("the host knows of %q", got)
@@ -77,7 +77,7 @@ func TestCommitsAreFetched(t *testing.T) {
 	}
 	wstest.Git(t, p.GitDir, "fsck", "--strict")
 
-	// The base moves on, and the box sees it under all its names.
+	// The base moves, and the sandbox sees it under all its names.
 	wstest.Write(t, p.Source, "base.txt", "new")
 	wstest.CommitAll(t, p.Source, "on the base")
 	h.Merge(w, "merge")
@@ -89,7 +89,7 @@ func TestCommitsAreFetched(t *testing.T) {
 	b.Sh(w, "git rebase -q main && git log -1 --format=%s main")
 }
 
-// What a sandbox sends is checked: whatever it says, the repository stays as it was.
+// The server checks what a sandbox sends: whatever it is, the repository is unchanged.
 func TestALyingSandboxIsRefused(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -200,7 +200,7 @@ func TestAnEndlessPackIsEnded(t *testing.T) {
 	}
 }
 
-// What was committed in a sandbox that died comes home with the next one, and is not lost where there is none.
+// Commits of a sandbox that died are fetched with the next one, and are not lost if there is none.
 func TestNothingOfADeadSandboxIsLost(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -243,7 +243,7 @@ func TestNothingOfADeadSandboxIsLost(t *testing.T) {
 	}
 }
 
-// A workspace moves to a place without walls and back, and keeps its branch, what is staged, and who owns its files.
+// A workspace moves to an executor without isolation and back, and retains its branch, what is staged, and the owner of its files.
 func TestMoveBetweenExecutors(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -284,7 +284,7 @@ func TestMoveBetweenExecutors(t *testing.T) {
 	}
 }
 
-// Objects that only their owner can read work in sandboxes, and stay closed: what a sandbox may read of them is packed for it.
+// Objects that only their owner can read work in sandboxes, and stay unreadable otherwise: those a sandbox may read are packed for it.
 func TestClosedRepositories(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

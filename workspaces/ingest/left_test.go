@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// TestRemnantsAreSavedNextToTheWork keeps what a sandbox did that its workspace went on without.
+// What an abandoned sandbox did after its workspace continued without it is saved.
 func TestRemnantsAreSavedNextToTheWork(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -48,7 +48,7 @@ func TestRemnantsAreSavedNextToTheWork(t *testing.T) {
 			t.Errorf("%s holds\n%s", name, s)
 		}
 	}
-	if now := wstest.Git(t, p.GitDir, "rev-parse", w.Branch); now != was && now != one { // what comes home by itself may have
+	if now := wstest.Git(t, p.GitDir, "rev-parse", w.Branch); now != was && now != one { // a background fetch may have moved it
 		t.Errorf("the workspace's own branch is at %s", now)
 	}
 	if again := keep(); len(again) != 2 {

@@ -326,7 +326,7 @@ func TestHiddenChangesAreSnapshotted(t *testing.T) {
 	w, err = h.S.Lifecycle.Restore(t.Context(), h.Actor, w.ID)
 	wstest.Must(t, err)
 	if wstest.Read(t, w.Path, "a.txt") != "hidden 1\n" || wstest.Read(t, w.Path, "dir/b.txt") != "hidden 2\n" {
-		t.Error("changes git was told not to see are lost")
+		t.Error("changes git was configured not to see are lost")
 	}
 }
 

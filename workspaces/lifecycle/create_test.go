@@ -70,7 +70,7 @@ func TestWorkspaceFromFolder(t *testing.T) {
 			t.Errorf("activity %+v %v", acts, err)
 		}
 		if h.Bus.Count("workspace.updated") < 5 {
-			t.Errorf("the team was not told of the steps")
+			t.Errorf("the steps were not published to the team")
 		}
 	})
 }

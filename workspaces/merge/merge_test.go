@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// The report of a merge stands beside its commit, where git shows it; a newer one takes its place.
+// The report of a merge is attached to its commit, where git shows it; a newer one replaces it.
 func TestAReportIsAttachedToTheMerge(t *testing.T) {
 	t.Parallel()
 	h := wstest.New(t, storetest.SQLite(t))
@@ -38,7 +38,7 @@ func TestAReportIsAttachedToTheMerge(t *testing.T) {
 	}
 }
 
-// readsAsMerged compares what was before a workspace's last merge with what it became: by name, and by the commits these names stand for.
+// readsAsMerged compares the base before a workspace's last merge with the result: by name, and by the commits these names refer to.
 func readsAsMerged(h *wstest.Env, w workspaces.Workspace, commit string, landed git.Comparison) {
 	h.T.Helper()
 	before, err := h.S.Snapshots.Resolve(h.T.Context(), w, snapshot.RevMerged+"^", "")
@@ -113,7 +113,7 @@ func TestMergeStrategies(t *testing.T) {
 				if now.MergedCommit != r.Commit || now.MergedAt == 0 || now.BaseCommit != r.Head {
 					t.Errorf("%+v", now)
 				}
-				// The branch differs in no commit now: what was merged is told still.
+				// The branch differs in no commit now: the merge is still reported.
 				if landed, made, err := h.S.Merging.Landed(t.Context(), w.ID); err != nil || len(landed.Files) != r.Files || len(made) != r.Commits || r.Files == 0 {
 					t.Errorf("%+v %+v %v", landed, made, err)
 				} else {
@@ -250,7 +250,7 @@ func TestMergeKeepsLocalChangesOfTheFolder(t *testing.T) {
 		t.Errorf("%+v %s", r, wstest.Git(t, dir, "status", "--porcelain"))
 	}
 
-	// The base checked out in another workspace is not moved under it.
+	// A base that is checked out in another workspace is not moved.
 	w2 := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "two"})
 	wstest.Write(t, w2.Path, "two", "2")
 	h.Commit(w2, "two")
@@ -309,12 +309,12 @@ func TestClonedBaseIsFastForwarded(t *testing.T) {
 	if r := h.Merge(w, "squash"); !r.Merged || wstest.Git(t, p.GitDir, "rev-parse", "main") != r.Commit {
 		t.Fatalf("%+v", r)
 	}
-	// Only here: a new workspace begins with it.
+	// Only local: a new workspace starts from it.
 	w2 := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "two"})
 	if !wstest.Exists(w2.Path, "mine") || !strings.Contains(wstest.StepOf(t, w2, "fetch").Detail, "1 commit is here that the remote has not") {
 		t.Errorf("%+v", wstest.StepOf(t, w2, "fetch"))
 	}
-	// The remote moves on as well: now they have parted, and which is meant must be said.
+	// The remote moves as well: now they have diverged, and the user must choose.
 	wstest.Write(t, src, "theirs", "x")
 	wstest.CommitAll(t, src, "theirs")
 	w3 := h.Settled(h.Create(workspaces.NewWorkspace{ProjectID: p.ID, Name: "three"}).ID)
@@ -373,7 +373,7 @@ func TestUnsafeNamesDoNotReachTheBase(t *testing.T) {
 	h := wstest.SQLiteEnv(t)
 	dir := h.Repo("app")
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(dir).ID})
-	// git's own commands refuse such a tree; an agent can write its object by hand.
+	// git's own commands reject such a tree; an agent can write its object manually.
 	blob := wstest.Git(t, w.Path, "hash-object", "-w", "a.txt")
 	raw, err := hex.DecodeString(blob)
 	wstest.Must(t, err)

@@ -93,7 +93,7 @@ func TestUpdateAfterASquash(t *testing.T) {
 	}
 }
 
-// Uncommitted changes in files that the base changed are kept on top where they fit, and stop the update where they do not.
+// Uncommitted changes in files that the base changed are reapplied if they merge cleanly, and stop the update if not.
 func TestUpdateCarriesWhatFits(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -122,7 +122,7 @@ func TestUpdateCarriesWhatFits(t *testing.T) {
 	if !r.Updated || wstest.Read(t, w.Path, "long.txt") != "base\n"+long+"agent\n" || wstest.Git(t, w.Path, "status", "--porcelain") != " M long.txt" {
 		t.Errorf("%+v\n%s", r, wstest.Git(t, w.Path, "status", "--porcelain"))
 	}
-	// An ignored file is nobody's to overwrite either.
+	// An ignored file must not be overwritten either.
 	wstest.Write(t, w.Path, "ignored/x", "precious")
 	wstest.Git(t, dir, "rm", "-q", "--cached", ".gitignore")
 	wstest.Write(t, dir, "ignored/x", "the base has it now\n")
@@ -147,7 +147,7 @@ func TestUpdateMeetsTheAgent(t *testing.T) {
 			do()
 		}
 	}
-	// A commit that knows nothing of the update: everything is taken back.
+	// A commit without the update: everything is undone.
 	meanwhile = func() {
 		wstest.Git(t, w.Path, "update-ref", "refs/heads/"+w.Branch, wstest.Git(t, w.Path, "commit-tree", "-p", head, "-m", "at the same moment", head+"^{tree}"))
 	}
@@ -156,7 +156,7 @@ func TestUpdateMeetsTheAgent(t *testing.T) {
 	if wstest.Git(t, w.Path, "rev-parse", "HEAD~1") != head || wstest.Exists(w.Path, "base.txt") || wstest.Git(t, w.Path, "status", "--porcelain") != "" {
 		t.Errorf("status %q", wstest.Git(t, w.Path, "status", "--porcelain"))
 	}
-	// One that takes what is staged along: nothing of it is taken back behind its back.
+	// One that includes what is staged: none of it is undone silently.
 	meanwhile = func() { wstest.Git(t, w.Path, "commit", "-q", "-m", "with all that is staged") }
 	_, err = h.S.Merging.Update(t.Context(), h.Actor, w.ID, workspaces.UpdateRequest{Strategy: "merge"})
 	wstest.WantCode(t, err, "head_moved")
@@ -214,7 +214,7 @@ func TestConflictsAreShownAndResolved(t *testing.T) {
 		_, err := h.S.Conflicts.BeginResolve(t.Context(), h.Actor, w.ID, strategy)
 		wstest.WantCode(t, err, "files_in_the_way")
 		wstest.Git(t, w.Path, "rm", "-q", "-f", "dirty")
-		for range 2 { // who asks again is told the same
+		for range 2 { // asking again gives the same answer
 			b, err := h.S.Conflicts.BeginResolve(t.Context(), h.Actor, w.ID, strategy)
 			wstest.Must(t, err)
 			if !slices.Equal(b.Files, []string{"a.txt", "dir/b.txt"}) || !strings.Contains(b.Prompt, `"a.txt"`) || b.Strategy != strategy {
@@ -254,7 +254,7 @@ func TestConflictsAreShownAndResolved(t *testing.T) {
 	}
 }
 
-// A workspace behind walls and one far away are updated where their agents work.
+// Isolated and remote workspaces are updated where their agents work.
 func TestUpdateInIsolatedAndRemoteSandboxes(t *testing.T) {
 	t.Parallel()
 	t.Run("boxed", func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces/assembly"
 )
 
-// clouds are choosers with a place on another machine, "cloud".
+// clouds are choosers with a remote executor, "cloud".
 type clouds struct {
 	*choosers
 	down bool
@@ -137,7 +137,7 @@ func TestFallbackOnRequest(t *testing.T) {
 	}
 }
 
-// Before a workspace leaves its place for this server all its files are kept, as before any other move.
+// Before a workspace falls back to this server, a snapshot of all its files is taken, as before any other move.
 func TestFallbackTakesASnapshotFirst(t *testing.T) {
 	t.Parallel()
 	allowed := true

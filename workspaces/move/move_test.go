@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// choosers are sandboxes without walls in several places.
+// choosers are sandboxes without isolation in several executors.
 type choosers struct {
 	*wstest.Sandboxes
 	wishes []executors.Kind // of the last choice
@@ -103,7 +103,7 @@ func TestMoving(t *testing.T) {
 	if _, _, err := h.S.Move(t.Context(), h.Actor, w.ID, "bubblewrap", ""); fault.CodeOf(err) != "sessions_running" || c.left != 0 {
 		t.Errorf("while a session runs: %v", err)
 	}
-	c.lost = true // its place is gone: nothing can be stopped there
+	c.lost = true // its executor is gone: nothing can be stopped there
 	moved, changes, err := h.S.Move(t.Context(), h.Actor, w.ID, "bubblewrap", "")
 	wstest.Must(t, err)
 	if moved.Executor != "bubblewrap" || c.left != 1 {

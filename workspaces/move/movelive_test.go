@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// places are choosers that can be tried, and that fail where they are told to.
+// places is a Chooser and Trier that fails on demand.
 type places struct {
 	*choosers
 	try    func(ctx context.Context) error
@@ -109,7 +109,7 @@ func TestMovingLive(t *testing.T) {
 	}
 }
 
-// Whatever fails, the workspace goes on where it was, with its agent, and can be moved once that is mended.
+// Whatever fails, the workspace continues where it was, with its agent, and can be moved once that is fixed.
 func TestMovingLiveFails(t *testing.T) {
 	t.Parallel()
 	boom := fault.New(fault.Unavailable, "boom", "It broke.")
@@ -154,7 +154,7 @@ func TestMovingLiveFails(t *testing.T) {
 	}
 }
 
-// A workspace that borrows from a folder of a member's machine borrows from it again when it goes back there.
+// A workspace that shares objects of a folder on a member's machine shares them again when it moves back there.
 func TestMovingBackToAFolder(t *testing.T) {
 	t.Parallel()
 	h, p, _, w := movingHarness(t)
@@ -199,8 +199,8 @@ func TestCancellingAMove(t *testing.T) {
 	}
 }
 
-// A place that lacks an agent's program is found out when it is tried, before anything is stopped; then the plan says so, and the move goes
-// without the agent, whose session waits. One that goes back has it go on.
+// A missing agent program is found when the executor is tried, before anything is stopped; then the plan says so, and the move continues
+// without the agent, whose session waits. Moving back resumes it.
 func TestMoveToExecutorWithoutTheAgent(t *testing.T) {
 	t.Parallel()
 	h, p, m, w := movingHarness(t)

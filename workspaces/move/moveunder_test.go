@@ -11,8 +11,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// A git dir in which a merge is under way is not left: what git noted of it would not come along. One that was begun before the sandbox
-// was made, and ended in it, is over when the workspace comes back.
+// A git dir with a merge in progress is not left: its state would not come along. A merge that was started before the sandbox was created,
+// and ended in it, is over when the workspace comes back.
 func TestAMoveLeavesNoHalfMergeBehind(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -24,7 +24,7 @@ func TestAMoveLeavesNoHalfMergeBehind(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	// One that a sandbox is made over.
+	// One over which a sandbox is created.
 	_, _, err := h.S.Move(t.Context(), h.Actor, w.ID, "local", "")
 	wstest.Must(t, err)
 	wstest.Write(t, w.Path, "both", "a\n")

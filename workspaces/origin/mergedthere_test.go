@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/workspaces/origin"
 )
 
-// What was squashed elsewhere is home once it is told: the base here follows, the workspace counts as merged, and its old commits no
+// MergedThere fetches what was squashed on the forge: the local base follows, the workspace counts as merged, and its old commits no
 // longer count as work of its own.
 func TestMergedOnTheForge(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestMergedOnTheForge(t *testing.T) {
 	acts, _, err := h.S.Records.Activity(t.Context(), w.ID, page.Page{})
 	wstest.Must(t, err)
 	if n := len(slices.DeleteFunc(acts, func(a workspaces.Activity) bool { return a.Kind != "merge" })); n != 1 {
-		t.Errorf("it is told %d times", n)
+		t.Errorf("it is in the timeline %d times", n)
 	}
 	if a, err = h.S.Ahead(t.Context(), w.ID); err != nil || !slices.Equal(a.Subjects, []string{"Go on"}) {
 		t.Errorf("left to merge: %+v %v", a, err)

@@ -59,7 +59,7 @@ func TestPush(t *testing.T) {
 		t.Errorf("standing %+v %+v, %v", st, st.Pushed, err)
 	}
 
-	// The branch is written anew: that replaces what is there only if it is asked for, and only what was seen.
+	// The branch is rewritten: a push replaces the remote's only on request, and only the commit that was seen.
 	wstest.Git(t, w.Path, "commit", "-q", "--amend", "-m", "Add new, better said")
 	_, err = h.S.Push(t.Context(), h.Actor, w.ID, workspaces.PushRequest{})
 	wstest.WantCode(t, err, "push_rejected")
@@ -93,7 +93,7 @@ func TestPush(t *testing.T) {
 		}
 	}
 
-	// What was merged here goes to the remote's base when somebody says so.
+	// The local base is pushed to the remote's on request.
 	keys.Put(p.ID, secrets.Credential{Host: f.Host(), Username: "person", Token: "their-own-long-token"})
 	if m := h.Merge(w, "squash"); !m.Merged || wstest.Git(t, bare, "rev-parse", "main") == m.Commit {
 		t.Fatalf("%+v", m)
@@ -124,7 +124,7 @@ func TestPushNeedsARemote(t *testing.T) {
 	wstest.WantCode(t, err, "no_remote")
 }
 
-// A push that hangs is seen, others wait for their turn behind it, and somebody can end it.
+// A push that hangs is visible, others wait for their turn behind it, and anybody can cancel it.
 func TestPushIsSeenAndCancelled(t *testing.T) {
 	t.Parallel()
 	h, f, keys, p, bare := pushHarness(t)
@@ -175,7 +175,7 @@ func TestPushIsSeenAndCancelled(t *testing.T) {
 		t.Errorf("second was pushed: %s", out)
 	}
 	if h.Bus.Count("git.updated") < 4 {
-		t.Error("nobody was told")
+		t.Error("no event was published")
 	}
 }
 

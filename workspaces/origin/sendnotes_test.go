@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Reports go to the remote with what they are about, beside the notes others made there.
+// Reports are sent with the commits they are about, next to the notes others made there.
 func TestReportsArePushed(t *testing.T) {
 	t.Parallel()
 	h, f, keys, p, bare := pushHarness(t)
@@ -42,16 +42,16 @@ func TestReportsArePushed(t *testing.T) {
 	if wstest.Git(t, p.GitDir, "rev-parse", w.Branch) == commit {
 		t.Fatal("the merge is the branch")
 	}
-	// The merge is not on the remote: the report stays here with it.
+	// The merge is not on the remote: the report stays local with it.
 	push(workspaces.PushRequest{}, 0, "")
 	if refs := wstest.Git(t, bare, "for-each-ref", "refs/notes"); refs != "" {
 		t.Fatalf("the remote has %s", refs)
 	}
-	// A remote that takes no notes has the branch nevertheless.
+	// A remote that rejects notes has the branch nevertheless.
 	hook := filepath.Join(bare, "hooks", "update")
 	wstest.Must(t, os.MkdirAll(filepath.Dir(hook), 0o755))
 	wstest.Must(t, os.WriteFile(hook, []byte("#!/bin/sh\ncase $1 in refs/notes/*) exit 1;; esac\n"), 0o755))
-	push(workspaces.PushRequest{Base: true}, 0, "refused refs/notes/parawork")
+	push(workspaces.PushRequest{Base: true}, 0, "rejected refs/notes/parawork")
 	if got := wstest.Git(t, bare, "rev-parse", "main"); got != merged.Commit || commit != merged.Commit {
 		t.Fatalf("main is %s there", got)
 	}
@@ -65,7 +65,7 @@ func TestReportsArePushed(t *testing.T) {
 	if got := wstest.Git(t, clone, "log", "-1", "--notes=parawork", "--format=%N", commit); got != "# Report" {
 		t.Errorf("others read %q", got)
 	}
-	// They write into it, and to another commit; here the report is attached anew: all of it is there afterwards.
+	// They edit it, and write to another commit; the report is attached again here: all of it is there afterwards.
 	other := func(on, text string) {
 		wstest.Git(t, clone, "fetch", "-q", "origin", "+refs/notes/parawork:refs/notes/parawork")
 		wstest.Git(t, clone, "-c", "user.name=other", "-c", "user.email=o@example.com", "notes", "--ref=parawork", "append", "-m", text, on)
@@ -83,7 +83,7 @@ func TestReportsArePushed(t *testing.T) {
 			t.Errorf("%s has %q", dir, got)
 		}
 	}
-	// What nobody else touched is replaced by its newer text.
+	// A note that nobody else changed is replaced by its newer text.
 	attach("# Report, at last\n")
 	push(workspaces.PushRequest{Base: true}, 1, "")
 	if got := there(commit); got != "# Report, at last" {

@@ -57,7 +57,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// rooms stand in for storage and git: a workspace's files are the letters of its tree; who has a capital letter in common conflicts.
+// fakes stand in for storage and git: a workspace's files are the letters of its tree; two with a common capital letter conflict.
 type fakes struct {
 	all      []workspaces.Workspace
 	trees    map[string]string

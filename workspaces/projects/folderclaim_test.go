@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A folder that is one team's is no other team's, by whatever name it is called; a team of its own may have several projects in one.
+// One team's folder cannot be another's, under any name; the same team may have several projects in it.
 func TestFolderBelongsToOneTeam(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
@@ -66,7 +66,7 @@ func TestFolderBelongsToOneTeam(t *testing.T) {
 		wstest.Must(t, add(h.Team, above))
 		wstest.WantCode(t, add(h.Team, taken), "project_exists")
 
-		// In the trash it is theirs still, and no longer once it is removed for good.
+		// In the trash it is still theirs, and no longer after a purge.
 		p := h.PathProject(h.Repo("trashed"))
 		wstest.Must(t, h.S.Projects.DeleteProject(t.Context(), h.Actor, p.ID))
 		wstest.WantCode(t, add(other.ID, p.Source), "folder_taken")
@@ -75,7 +75,7 @@ func TestFolderBelongsToOneTeam(t *testing.T) {
 	})
 }
 
-// Of teams that add a folder at one moment one gets it.
+// Of teams that add a folder at the same time, one gets it.
 func TestFolderBelongsToOneTeamConcurrently(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {

@@ -27,7 +27,7 @@ func connector(t *testing.T) string {
 	return at
 }
 
-// guarded makes a harness that reaches these addresses alone of what is not public.
+// guarded makes an Env that may reach only these non-public addresses.
 func guarded(t *testing.T, env func(string) string, allowed ...string) *wstest.Env {
 	t.Helper()
 	g := &egress.Guard{}
@@ -39,7 +39,7 @@ func guarded(t *testing.T, env func(string) string, allowed ...string) *wstest.E
 	return wstest.SQLiteEnv(t, func(c *assembly.Config) { c.Outgoing, c.Connector, c.Env = g, connector(t), env })
 }
 
-// listener counts who connects, and says nothing.
+// listener counts connections, and says nothing.
 func listener(t *testing.T) (address string, hits *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func clone(h *wstest.Env, t *testing.T, raw string) (workspaces.Project, error) 
 	return h.Cloned(p.ID), nil
 }
 
-// ASVS 1.3.6: git reaches nothing inside the server's own network, by no protocol, and says so in words.
+// ASVS 1.3.6: git reaches nothing inside the server's own network, by any protocol, and the error says so.
 func TestASVS_1_3_6_GitReachesNothingInside(t *testing.T) {
 	t.Parallel()
 	at, hits := listener(t)
@@ -97,7 +97,7 @@ func TestASVS_1_3_6_GitReachesNothingInside(t *testing.T) {
 	}
 }
 
-// What an operator allows is reached, by each protocol.
+// Addresses that an operator allows are reachable by each protocol.
 func TestGitReachesWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	at, hits := listener(t)
@@ -113,7 +113,7 @@ func TestGitReachesWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// A host that is allowed does not lead inside: not by sending git on, at the first request or later, nor by the repository's config.
+// An allowed host cannot redirect inside: not by redirecting git, at the first request or later, nor by the repository's config.
 func TestRedirectsDoNotLeadGitInside(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -154,7 +154,7 @@ func TestRedirectsDoNotLeadGitInside(t *testing.T) {
 		t.Errorf("%d connections were made inside", n)
 	}
 
-	// A folder of the server whose origin is elsewhere is asked the same way.
+	// The origin of a folder of the server is checked the same way.
 	folder := h.Repo("folder")
 	wstest.Git(t, folder, "remote", "add", "origin", "https://localhost:"+strings.Split(at, ":")[1]+"/a.git")
 	wstest.Git(t, folder, "config", "http.proxy", "")
@@ -169,7 +169,7 @@ func TestRedirectsDoNotLeadGitInside(t *testing.T) {
 	}
 }
 
-// The tunnel's secret is in no argument of git, and not in what git says.
+// The tunnel's secret is in no argument of git, and in no message of git.
 func TestProxyShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	reported := t.TempDir()

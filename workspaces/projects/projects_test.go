@@ -174,7 +174,7 @@ func TestCloneFromURL(t *testing.T) {
 		if w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID, Base: "origin/feature"}); w.BaseCommit == tip {
 			t.Error("feature is main")
 		}
-		// The remote is gone: said, never papered over.
+		// The remote is gone: that is reported, never hidden.
 		wstest.Must(t, os.Rename(src, src+"-away"))
 		br, err = h.S.Ingest.Branches(t.Context(), p.ID, true)
 		if err != nil || br.FetchError == "" || len(br.Items) == 0 || br.FetchedAt == 0 {
@@ -338,7 +338,7 @@ func TestBrowseAndSearch(t *testing.T) {
 		_, err := h.S.Projects.Browse(t.Context(), bad)
 		wstest.WantCode(t, err, "path_not_allowed")
 	}
-	// What is no folder is said, and never opened: opening a FIFO would wait for a writer.
+	// A path that is not a folder is reported, and never opened: opening a FIFO would block until there is a writer.
 	wstest.Must(t, syscall.Mkfifo(filepath.Join(h.Roots, "work/fifo"), 0o644))
 	wstest.Must(t, os.WriteFile(filepath.Join(h.Roots, "work/file"), nil, 0o644))
 	for _, bad := range []string{"fifo", "file"} {

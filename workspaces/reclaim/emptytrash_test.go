@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
-// A workspace that is removed for good leaves nothing behind, and takes nothing of another's with it.
+// Purging a workspace removes everything of it, and nothing of another's.
 func TestPurge(t *testing.T) {
 	t.Parallel()
 	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
@@ -60,7 +60,7 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// What lay in the trash for long enough goes by itself, workspaces before their project; what a crash cut is finished.
+// What has been in the trash long enough is purged automatically, workspaces before their project; an interrupted purge is finished.
 func TestTheTrashEmptiesItself(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -109,7 +109,7 @@ func TestTheTrashEmptiesItself(t *testing.T) {
 	wstest.WantCode(t, err, "not_found")
 }
 
-// Collecting frees what nothing names any more, and nothing that a sandbox borrows: not even what is only staged there.
+// Collecting frees unreachable objects, but none that a sandbox shares: not even one that is only staged there.
 func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -121,7 +121,7 @@ func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 		return wstest.Git(t, p.GitDir, "hash-object", "-w", filepath.Join(h.Data, "blob"))
 	}
 	staged, loose, young := blob("only staged in a sandbox"), blob("needed by nobody"), blob("being written now")
-	// What git notes while it merges and the like, and an index of a worktree the agent made itself, name objects, too.
+	// git's state of a merge and the like, and an index of a worktree the agent made itself, name objects, too.
 	merging, rebased, linked := blob("being merged"), blob("before a rebase"), blob("staged in another worktree")
 	private := filepath.Join(h.Data, "boxes", w.ID, "git")
 	wstest.Must(t, os.MkdirAll(filepath.Dir(private), 0o755))
@@ -153,7 +153,7 @@ func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 		t.Errorf("names left: %s", left)
 	}
 	wstest.Git(t, p.GitDir, "fsck", "--connectivity-only")
-	// While a sandbox has commits that are not home nothing is removed; nor while its git cannot be read.
+	// While a sandbox has unfetched commits, or its git cannot be read, nothing is removed.
 	wstest.Write(t, private, "refs/heads/secret", strings.Repeat("a", 40)+"\n")
 	_, err = h.S.Reclaim.Collect(t.Context(), p)
 	wstest.WantCode(t, err, "repository_borrowed")
@@ -162,7 +162,7 @@ func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 	_, err = h.S.Reclaim.Collect(t.Context(), p)
 	wstest.WantCode(t, err, "repository_borrowed")
 	wstest.Must(t, os.Remove(filepath.Join(private, "worktrees/mine/HEAD")))
-	// Names in a reftable are no text: they are not read as if there were none. A branch and its log may be called like one.
+	// Names in a reftable are not text: they are not treated as missing. A branch and its log may have that name.
 	wstest.Write(t, private, "refs/heads/reftable/mine", wstest.Git(t, p.GitDir, "rev-parse", "HEAD")+"\n")
 	wstest.Write(t, private, "logs/refs/heads/reftable/mine", "")
 	_, err = h.S.Reclaim.Collect(t.Context(), p)
@@ -175,7 +175,7 @@ func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 		}
 		wstest.Must(t, os.RemoveAll(filepath.Join(private, dir)))
 	}
-	// More than is held in memory is not read: nothing of it costs room on the disk.
+	// More than fits in memory is not read: it may be sparse on the disk.
 	for i := range 6 {
 		wstest.Write(t, private, fmt.Sprintf("logs/refs/heads/large%d", i), "")
 		wstest.Must(t, os.Truncate(filepath.Join(private, fmt.Sprintf("logs/refs/heads/large%d", i)), 100<<20))

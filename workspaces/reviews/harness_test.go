@@ -25,7 +25,7 @@ import (
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
-// harness is the room over a database and a real repository; snapshots are its commits, and the agent's queue is a list.
+// harness is a Service with a database and a real repository; snapshots are its commits, and the agent's queue is a list.
 type harness struct {
 	t    *testing.T
 	db   *store.DB
@@ -69,7 +69,7 @@ func (h *harness) open() *reviews.Service {
 	}})
 }
 
-// run is one life of the room.
+// run is one run of the Service.
 func (h *harness) run() (end func()) {
 	ctx, cancel := context.WithCancel(tenant.All(context.Background(), "test"))
 	done := make(chan struct{})
@@ -132,7 +132,7 @@ func (h *harness) write(files map[string]string) {
 	}
 }
 
-// snap takes a snapshot of the files as they are and tells of it. Of kind commit they are the branch's newest commit.
+// snap takes a snapshot of the current files and publishes it. Of kind commit they are the branch's newest commit.
 func (h *harness) snap(kind, title, session string) string {
 	h.t.Helper()
 	h.git("add", "-A")
@@ -153,7 +153,7 @@ func (h *harness) snap(kind, title, session string) string {
 	return commit
 }
 
-// soon waits until the room's view of a workspace is as ok wants it.
+// soon waits until ok accepts the Service's view of a workspace.
 func (h *harness) soon(what string, ok func([]reviews.Review) bool) []reviews.Review {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.ctx(), 30*time.Second)
@@ -178,7 +178,7 @@ func (h *harness) soon(what string, ok func([]reviews.Review) bool) []reviews.Re
 
 func (h *harness) ctx() context.Context { return tenant.In(h.t.Context(), h.w.TeamID) }
 
-// What the room needs of others.
+// Fakes of the Service's dependencies.
 
 func (h *harness) Workspace(context.Context, string) (workspaces.Workspace, error) { return h.w, nil }
 

@@ -98,7 +98,7 @@ func TestDraftsAreTheirAuthorsAndOutliveEverything(t *testing.T) {
 	_, err = h.room.Find(ctx, h.ben, d.ID)
 	refused(t, err, "review_not_found")
 
-	// Thrown away, and taken back into what was written meanwhile.
+	// Discarded, and restored into what was written meanwhile.
 	if _, err := h.room.EditComment(ctx, h.ana, c.ID, reviews.CommentEdit{Body: new("Say why, please.")}); err != nil {
 		t.Error(err)
 	}
@@ -151,7 +151,7 @@ func TestAReviewGoesToTheAgentAsOne(t *testing.T) {
 	refused(t, err, "comment_sent")
 	refused(t, h.room.DeleteComment(ctx, h.ana, c.ID), "comment_sent")
 
-	// While it waits it can be taken back, by its author, with what was written since.
+	// While it waits its author can take it back, with what was written since.
 	_, err = h.room.TakeBack(ctx, h.ben, r.ID)
 	refused(t, err, "not_your_review")
 	h.comment(reviews.NewComment{Path: "a.go", Side: reviews.NewSide, Line: 8, Body: "And this."})
@@ -160,7 +160,7 @@ func TestAReviewGoesToTheAgentAsOne(t *testing.T) {
 		t.Errorf("%+v %v", d, err)
 	}
 
-	// What becomes of the prompt becomes of the review.
+	// The prompt's state determines the review's.
 	h.run()
 	for _, to := range []struct {
 		prompt reviews.PromptState
@@ -196,8 +196,8 @@ func TestAReviewGoesToTheAgentAsOne(t *testing.T) {
 	}
 }
 
-// A server that ended between the row and the queue: the next one puts it there, once.
-// What it takes to send a review does not grow with the comments that its replies answer.
+// A server that ended between the row and the queue: the next one puts it there, once. The cost of sending a review does not grow with the
+// comments that its replies answer.
 func TestWhatAReviewAnswersIsReadAtOnce(t *testing.T) {
 	t.Parallel()
 	statements := func(replies int) int64 {
@@ -223,7 +223,7 @@ func TestWhatAReviewAnswersIsReadAtOnce(t *testing.T) {
 		count := h.db.Statements() - from
 		for _, p := range h.prompts {
 			if n := strings.Count(p.Text, "In answer to "+h.ana.User.Name); n != replies {
-				t.Errorf("the agent is told of %d comments that are answered, not %d:\n%s", n, replies, p.Text)
+				t.Errorf("the prompt has %d comments that are answered, not %d:\n%s", n, replies, p.Text)
 			}
 		}
 		return count
@@ -299,7 +299,7 @@ func TestCommentsFollowTheCodeAndKnowWhatAnsweredThem(t *testing.T) {
 		}
 	}
 
-	// Then it mends the line, in steps: what lies about, a commit, the turn's end.
+	// Then it fixes the line, in steps: uncommitted, a commit, the turn's end.
 	repaired := "// licence\n" + strings.Replace(before, "\treturn\n", "\treturn 1\n", 1)
 	h.write(map[string]string{"c.go": repaired})
 	h.snap("poll", "mending", "")
@@ -321,7 +321,7 @@ func TestCommentsFollowTheCodeAndKnowWhatAnsweredThem(t *testing.T) {
 	if c := at(all, two.ID); c.Answer != nil || c.Outdated || c.NowLine != 8 {
 		t.Errorf("%+v", c)
 	}
-	h.snap("turn", "Mend it", "ses_1")
+	h.snap("turn", "Fix it", "ses_1")
 	later := h.comment(reviews.NewComment{Path: "c.go", Side: reviews.NewSide, Line: 1, Body: "Thanks."})
 	got := h.soon("the turn", func([]reviews.Review) bool {
 		d, err := h.room.MyDraft(h.ctx(), h.w, h.ana.User.ID)
@@ -334,13 +334,13 @@ func TestCommentsFollowTheCodeAndKnowWhatAnsweredThem(t *testing.T) {
 		t.Error("a new comment is outdated")
 	}
 
-	// The author hears of it until they have had their say.
+	// The author sees it until they have responded.
 	waiting, err := h.room.AnsweredIn(h.ctx(), h.w.TeamID)
 	if err != nil || len(waiting) != 1 || waiting[0].ReviewID != r.ID || waiting[0].Comments != 4 || waiting[0].Changed != 3 || waiting[0].AuthorID != h.ana.User.ID {
 		t.Errorf("%+v %v", waiting, err)
 	}
 
-	// The old lines come back: that is no answer.
+	// The old lines come back: that is not an answer.
 	h.write(map[string]string{"c.go": "// licence\n" + strings.Replace(before, "\treturn\n", "\treturn // wrong\n", 1)})
 	h.snap("poll", "back", "")
 	all = h.soon("back", func(all []reviews.Review) bool { return at(all, wrong.ID).Answer == nil })
@@ -357,7 +357,7 @@ func TestCommentsFollowTheCodeAndKnowWhatAnsweredThem(t *testing.T) {
 	}
 }
 
-// Lines that went to another file take their comments along; what is in several places as good as each other, or says too little, does not.
+// Lines that moved to another file take their comments along; lines with several equally good matches, or too little content, do not.
 func TestCommentsFollowLinesToOtherFiles(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -26,7 +26,7 @@ const (
 	maxSyncMemory = 3 << 30  // bytes git may allocate to check it
 	maxSyncRefs   = 2_000    // branches, tags and stashes
 	maxStashes    = 50
-	MaxNegatives  = 1_000 // commits that a sandbox is told to leave out
+	MaxNegatives  = 1_000 // commits that a sandbox leaves out
 	maxKept       = 100   // saved commits that the sandbox no longer names
 )
 

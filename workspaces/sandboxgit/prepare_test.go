@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// In a sandbox git works as it does anywhere, on a git dir of the workspace's own.
+// In a sandbox git works normally, in the workspace's private git dir.
 func TestGitInIsolatedSandbox(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)

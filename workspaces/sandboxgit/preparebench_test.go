@@ -13,9 +13,9 @@ import (
 	"github.com/parawork/parawork/workspaces/assembly"
 )
 
-// BenchmarkBox prepares the box of a workspace of 10,000 files for the first time and again, and compares each with a git status of
-// the same files, taken in turn: first_vs_status and again_vs_status are ratios of the totals. BenchmarkBox/home brings one small
-// commit home and compares it with a plain git fetch of one.
+// BenchmarkBox prepares the sandbox of a workspace of 10,000 files for the first time and again, and compares each with a git status of the
+// same files, taken in turn: first_vs_status and again_vs_status are ratios of the totals. BenchmarkBox/home fetches one small commit and
+// compares it with a plain git fetch of one.
 func BenchmarkBox(b *testing.B) {
 	h := wstest.SQLiteEnv(b, func(c *assembly.Config) { c.Chown = os.Geteuid() == 0 })
 	dir := h.Repo("big")
@@ -51,8 +51,8 @@ func BenchmarkBox(b *testing.B) {
 	b.ReportMetric(again.Seconds()/status.Seconds(), "again_vs_status")
 }
 
-// BenchmarkHome brings one small commit home out of a sandbox and compares that with a plain git fetch of such a commit and the bare
-// sandbox calls it takes, taken in turn.
+// BenchmarkHome fetches one small commit from a sandbox and compares that with a plain git fetch of such a commit and the bare sandbox
+// calls it takes, taken in turn.
 func BenchmarkHome(b *testing.B) {
 	h, walls := wstest.IsolatedEnv(b)
 	p := h.PathProject(h.Repo("r"))

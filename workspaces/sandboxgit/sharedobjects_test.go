@@ -21,8 +21,8 @@ import (
 // hiddenObjects is work of a project that one workspace's sandbox must not be able to read, by what it is.
 type hiddenObjects map[string]string
 
-// hideWork makes two workspaces with an uncommitted file, an ignored one, a discarded change, a stash and commits, keeps snapshots of
-// them, and puts one into the trash. run runs a script where a workspace's agents work.
+// hideWork makes two workspaces with an uncommitted file, an ignored one, a discarded change, a stash and commits, takes snapshots of them,
+// and deletes one. run runs a script where a workspace's agents work.
 func hideWork(t *testing.T, h *wstest.Env, p workspaces.Project, run func(w workspaces.Workspace, script string) string) hiddenObjects {
 	t.Helper()
 	ctx := context.Background()
@@ -42,7 +42,7 @@ func hideWork(t *testing.T, h *wstest.Env, p workspaces.Project, run func(w work
 			id := strings.Fields(run(w, "echo "+name+"-"+what+" | git hash-object --stdin"))[0]
 			wstest.WaitFor(t, name+"'s "+what+" content to be in the repository", func() bool {
 				_, err := wstest.TryGit(p.GitDir, "cat-file", "-e", id)
-				return err == nil || h.Away != nil && what != "committed" // there they come home with the files
+				return err == nil || h.Away != nil && what != "committed" // there they are synced with the files
 			})
 			hidden[name+"'s "+what+" content"] = id
 		}
@@ -77,7 +77,7 @@ func (hidden hiddenObjects) unreadable(t *testing.T, run func(script string) str
 	}
 }
 
-// A sandbox with walls reads no work of other workspaces that was not given to the team, by any name.
+// An isolated sandbox cannot read work of other workspaces that was not shared with the team, by any name.
 func TestSandboxReadsNoForeignObjects(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -90,13 +90,13 @@ func TestSandboxReadsNoForeignObjects(t *testing.T) {
 		t.Run(w.Name, func(t *testing.T) {
 			hidden.unreadable(t, func(script string) string { return b.Sh(w, script) })
 			if out := b.Sh(w, "git for-each-ref"); strings.Contains(out, "mine") || strings.Contains(out, "gone") {
-				t.Errorf("it is told of a private branch:\n%s", out)
+				t.Errorf("a private branch is advertised to it:\n%s", out)
 			}
 		})
 	}
 }
 
-// One with a disk of its own is sent none.
+// A sandbox with its own disk is sent none.
 func TestRemoteSandboxGetsNoForeignObjects(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -111,8 +111,8 @@ func TestRemoteSandboxGetsNoForeignObjects(t *testing.T) {
 	}
 }
 
-// A sandbox that knows the name of somebody else's object does not get it by naming it in a commit of its own, nor by lying about what
-// it packs: its own branch would make it readable.
+// A sandbox that knows the id of somebody else's object does not get it by naming it in its own commit, nor by lying about what it packs:
+// its own branch would make it readable.
 func TestNamingAnObjectDoesNotGiveIt(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -157,8 +157,8 @@ func TestNamingAnObjectDoesNotGiveIt(t *testing.T) {
 	}
 }
 
-// A branch that names a commit its own sandbox does not have did not come home: a merge says so, and does not report that there was nothing
-// to merge. Whoever waits for its work is told in the workspace's activity.
+// A branch that names a commit its own sandbox lacks is not fetched: a merge reports that, instead of that there was nothing
+// to merge. The workspace's activity reports it too.
 func TestABranchThatNamesAMissingCommitIsNotMerged(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -190,7 +190,7 @@ func TestABranchThatNamesAMissingCommitIsNotMerged(t *testing.T) {
 	}
 }
 
-// A sandbox's git folder of an earlier version, which stood on the repository itself, finds all it stands on in the place of it.
+// A sandbox's git folder of an earlier version, which used the repository's objects directly, finds all it needs in the store.
 func TestAnOlderGitFolderFindsItsObjects(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Commits that do not come home are not lost with the sandbox that has them: nobody ends it without saying so, and who tries reads why.
+// Rejected commits are not lost with the sandbox that has them: ending it requires force, and the error says why.
 func TestASandboxWithRefusedCommitsIsNotEnded(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -45,7 +45,7 @@ func TestASandboxWithRefusedCommitsIsNotEnded(t *testing.T) {
 	}
 }
 
-// A secret in what is staged, or in a file, keeps no commit from coming home, and goes into no repository with what is put away.
+// A secret in what is staged, or in a file, does not block fetching commits, and archiving does not put it into a repository.
 func TestSecretOutsideTheCommitsDoesNotBlockThem(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)

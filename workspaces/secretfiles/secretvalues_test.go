@@ -41,7 +41,7 @@ func objectsWith(t *testing.T, gitDir, text string) (found []string) {
 	return found
 }
 
-// However an agent puts a secret into its commits, they do not come home, and do once it is taken out.
+// However an agent puts a secret into its commits, they are rejected, and are fetched once it is removed.
 func TestCommitsWithASecretAreRejected(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -95,7 +95,7 @@ func TestCommitsWithASecretAreRejected(t *testing.T) {
 	h.Merge(w, "merge")
 }
 
-// Where the agent's commits are the project's at once, they are neither merged nor is the value shown.
+// Without isolation the agent's commits are in the project at once: they are not merged, and the value is not shown.
 func TestASecretInACommitIsNotMergedNorShown(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -117,7 +117,7 @@ func TestASecretInACommitIsNotMergedNorShown(t *testing.T) {
 	if len(sn.Missing) != 1 || sn.Missing[0].Path != "key.go" {
 		t.Errorf("the snapshot does not say it: %+v", sn.Missing)
 	}
-	// A restore leaves what the snapshot could not keep.
+	// A restore leaves files that the snapshot could not store.
 	res, err := h.S.Lifecycle.RestoreSnapshot(ctx, h.Actor, before, snapshot.RestoreRequest{})
 	wstest.Must(t, err)
 	if !strings.Contains(wstest.Read(t, w.Path, "key.go"), secretValue) || len(res.Conflicts) != 1 {
@@ -154,7 +154,7 @@ func TestASecretInACommitIsNotMergedNorShown(t *testing.T) {
 	wstest.WantCode(t, err, "secret_value")
 }
 
-// What the base shows to everybody is a setting, and no reason to refuse work.
+// A value that the base exposes is a setting, and no reason to reject work.
 func TestAValueOfTheBaseIsNoSecret(t *testing.T) {
 	t.Parallel()
 	h, b := wstest.IsolatedEnv(t)
@@ -180,7 +180,7 @@ func (unknowing) SecretFiles(context.Context, string) (workspaces.SecretFiles, e
 	return workspaces.SecretFiles{}, errors.New("the database is away")
 }
 
-// Who cannot find out what is secret shows nothing and keeps nothing.
+// If the secrets are unknown, nothing is shown or stored.
 func TestNothingIsShownIfSecretsAreUnknown(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// Ignored files a project chose are kept beside a snapshot's files, come back where nothing lies, and end with the snapshot.
+// Selected ignored files are stored with a snapshot, are restored where there are no others, and are deleted with the snapshot.
 func TestSelectedIgnoredFilesAreSnapshotted(t *testing.T) {
 	t.Parallel()
 	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
@@ -51,7 +51,7 @@ func TestSelectedIgnoredFilesAreSnapshotted(t *testing.T) {
 			t.Errorf("a poll is %+v", poll)
 		}
 
-		// What is there with other bytes is left alone, what is not comes back.
+		// Files with other bytes are left alone, missing ones are restored.
 		wstest.Must(t, os.Remove(filepath.Join(w.Path, "ignored/a.key")))
 		ask := snapshot.RestoreRequest{Ignored: true, DryRun: true}
 		plan, err := h.S.Lifecycle.RestoreSnapshot(ctx, h.Actor, sn, ask)
@@ -84,7 +84,7 @@ func TestSelectedIgnoredFilesAreSnapshotted(t *testing.T) {
 			t.Error("a workspace out of the trash is without them")
 		}
 
-		// A server that did not store the row finds it again, ignored files and all; a pin keeps them too.
+		// A server that did not store the row finds it again, ignored files included; a pin keeps them too.
 		last := h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual, Title: "last"})
 		wstest.Must(t, h.Store.DeleteSnapshots(ctx, []string{last.ID}))
 		h.Stop()
@@ -109,7 +109,8 @@ func TestSelectedIgnoredFilesAreSnapshotted(t *testing.T) {
 	})
 }
 
-// Files of secrets are in no snapshot, also those that somebody changed and that stayed when their session ended; what is left out is named.
+// Files of secrets are in no snapshot, including those that somebody changed and that stayed when their session ended; what is left out is
+// listed.
 func TestIgnoredFilesLeftOut(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -148,7 +149,7 @@ func TestIgnoredFilesLeftOut(t *testing.T) {
 	}
 }
 
-// Ignored files in a sandbox with a disk of its own are asked for there, and brought back there.
+// Ignored files in a sandbox with its own disk are read from there, and restored there.
 func TestRemoteIgnoredFilesAreSnapshotted(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)

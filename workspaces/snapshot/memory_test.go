@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/workspaces/sandboxgit"
 )
 
-// However many files differ, only so much of what is in them is held in memory: the rest goes to the repository one by one.
+// However many files differ, only a bounded part of their content is in memory: the rest is written to the repository one by one.
 func TestASnapshotHoldsLittleInMemory(t *testing.T) {
 	t.Parallel()
 	dir, tree := t.TempDir(), t.TempDir()

@@ -23,7 +23,7 @@ func snapRefs(h *wstest.Env, p workspaces.Project) string {
 	return wstest.Git(h.T, p.GitDir, "for-each-ref", "--format=%(refname)", "refs/parawork/snapshots")
 }
 
-// A pin that is let go of leaves no ref, and a snapshot that was removed does not come back with the next server.
+// An unpinned snapshot leaves no ref, and a removed one does not come back with the next server.
 func TestReleasedSnapshotsAreGone(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -65,7 +65,7 @@ func TestReleasedSnapshotsAreGone(t *testing.T) {
 	}
 }
 
-// A secret's file that git sees is in no snapshot, and is read out of none, nor is a copy of it.
+// A secret's file that git sees, or a copy of it, is in no snapshot, and cannot be read from one.
 func TestNoSnapshotHoldsASecretsFile(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -134,7 +134,7 @@ func TestNoSnapshotHoldsASecretsFile(t *testing.T) {
 	}
 }
 
-// A secret's file that git sees is in no commit that is made here, whatever is asked to be in it.
+// A secret's file that git sees is in no commit that is made here, whatever is requested.
 func TestNoCommitHoldsASecretsFile(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -167,7 +167,7 @@ func TestNoCommitHoldsASecretsFile(t *testing.T) {
 	wstest.Git(t, w.Path, "-c", "user.name=agent", "-c", "user.email=agent@example.com", "commit", "-qm", "by the agent")
 	wstest.Must(t, os.Remove(filepath.Join(w.Path, "conf/token")))
 	wstest.Must(t, commit(stage.CommitRequest{Paths: []string{"conf/token"}}))
-	// Nor does a merge that is finished hold it.
+	// Neither does finishing a merge commit it.
 	baseMoves(h, w)
 	wstest.Write(t, w.Path, "b.txt", value)
 	wstest.Git(t, w.Path, "add", "b.txt")
@@ -183,7 +183,7 @@ func baseMoves(h *wstest.Env, w workspaces.Workspace) {
 	wstest.Git(h.T, w.Path, "merge", "-q", "--no-ff", "--no-commit", other)
 }
 
-// How long snapshots are kept may be set anew: it counts for those there are, too.
+// Retention may change: the new one also applies to existing snapshots.
 func TestSnapshotsExpireByRetention(t *testing.T) {
 	t.Parallel()
 	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
@@ -204,7 +204,7 @@ func TestSnapshotsExpireByRetention(t *testing.T) {
 				}
 				return time.UnixMilli(sn.At).UTC().Truncate(day).Add(day + keep).UnixMilli()
 			}
-			wstest.WaitFor(t, "snapshots end as they are told to", func() bool {
+			wstest.WaitFor(t, "the retention to be applied", func() bool {
 				for _, sn := range h.Snaps(w) {
 					want := end(sn, others)
 					if sn.Kind == snapshot.SnapPoll {

@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// A server that died between files that changed and the snapshot with them: the next one's first snapshot is of the files, whatever it is
-// taken for and whatever it is told of them.
+// A server died between changing files and the snapshot of them: the next one's first snapshot has the files, whatever it is taken for and
+// whatever is reported of them.
 func TestTheFirstSnapshotAfterAStartIsOfTheFiles(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(h *wstest.Env, w workspaces.Workspace) error{
@@ -43,7 +43,7 @@ func TestTheFirstSnapshotAfterAStartIsOfTheFiles(t *testing.T) {
 				paths = append(paths, f)
 			}
 			wstest.Must(t, h.S.Snapshots.Polled(ctx, w.ID, w.BaseCommit, paths, true))
-			// What comes home and is in no snapshot when the server dies.
+			// What is synced and in no snapshot when the server dies.
 			wstest.Write(t, w.Path, "program", "\x00two")
 			wstest.Must(t, os.Rename(filepath.Join(w.Path, "old name"), filepath.Join(w.Path, "new name")))
 			wstest.Must(t, os.RemoveAll(filepath.Join(w.Path, "made")))

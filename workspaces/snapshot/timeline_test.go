@@ -81,7 +81,7 @@ func TestRestoreASnapshot(t *testing.T) {
 	}
 }
 
-// A file that somebody writes in the moment of a restore is left alone.
+// A file that somebody writes at the moment of a restore is left alone.
 func TestRestoreLeavesWhatChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -161,7 +161,7 @@ func TestSnapshotsExpireWithTheirDays(t *testing.T) {
 	})
 }
 
-// What old snapshots cost to let go of grows with their workspaces, not with how many there are of each.
+// The cost of deleting old snapshots grows with their workspaces, not with the number of snapshots of each.
 func TestOldSnapshotsAreReadAtOnce(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -190,7 +190,7 @@ func TestOldSnapshotsAreReadAtOnce(t *testing.T) {
 	}
 }
 
-// A row that was not stored, because the server was killed, is made from the repository.
+// A row that was not stored, because the server was killed, is recreated from the repository.
 func TestInterruptedSnapshotsAreRecovered(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -208,11 +208,11 @@ func TestInterruptedSnapshotsAreRecovered(t *testing.T) {
 	got, err := h.S.Snapshots.Snap(ctx, w.ID, lost.ID)
 	wstest.Must(t, err)
 	if got.Tree != lost.Tree || got.Commit != lost.Commit || got.At != lost.At || got.Title != "second" || got.Reason != "update" || got.Files != lost.Files {
-		t.Errorf("mended to %+v, was %+v", got, lost)
+		t.Errorf("recovered as %+v, was %+v", got, lost)
 	}
 }
 
-// Whatever an agent puts into its worktree: a snapshot takes what can be kept, names the rest, runs nothing and comes to an end.
+// Whatever an agent puts into its worktree: a snapshot takes what can be stored, lists the rest, runs nothing and ends.
 func TestSnapshotOfAHostileTree(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -265,7 +265,7 @@ func TestSnapshotOfAHostileTree(t *testing.T) {
 	}
 }
 
-// What a turn changed is all it changed, however many looks saw it change.
+// A turn's changes are all it changed, however many polls saw them.
 func TestATurnIsComparedWithTheTurnBefore(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)

@@ -164,8 +164,8 @@ func TestCommitRunsNothingOfTheAgentsOnTheHost(t *testing.T) {
 	}
 }
 
-// A crash between any two steps of a commit leaves an index from which the next commit of an agent does not take the work back:
-// before the branch moves, the agent's index knows what will be committed.
+// After a crash between any two steps of a commit, the agent's next commit does not revert the work: before the branch moves, the agent's
+// index has what will be committed.
 func TestCommitUpdatesTheIndexFirst(t *testing.T) {
 	t.Parallel()
 	for name, paths := range map[string][]string{"all": nil, "chosen": {"a.txt", "gone.txt", "new.txt"}} {
@@ -193,7 +193,7 @@ func TestCommitUpdatesTheIndexFirst(t *testing.T) {
 				t.Errorf("%d moves, status %q", moves, got)
 			}
 
-			// A branch that moves in between keeps its commit, and the index is the agent's again.
+			// A branch that moves in between keeps its commit, and the index is restored for the agent.
 			wstest.Write(t, w.Path, "a.txt", "changed again\n")
 			h.Sandboxes.OnRun = func(argv []string) {
 				if slices.Contains(argv, "update-ref") {

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces/stage"
 )
 
-// partsHarness has a workspace whose file a.txt has thirty lines, and hands files of worktrees out.
+// partsHarness has a workspace whose file a.txt has thirty lines, and serves files of worktrees.
 func partsHarness(t *testing.T, before func(op, path string)) (*wstest.Env, workspaces.Workspace) {
 	t.Helper()
 	h := wstest.SQLiteEnv(t)
@@ -177,7 +177,7 @@ func TestDiscardTakesASnapshotFirst(t *testing.T) {
 	if got := wstest.Git(t, w.Path, "status", "--porcelain"); got != "MM a.txt" && got != "" || wstest.Read(t, w.Path, "a.txt") != wstest.Lines(30) || wstest.Exists(w.Path, "folder") {
 		t.Errorf("status %q", got)
 	}
-	// What snapshots do not keep is not discarded.
+	// What snapshots leave out is not discarded.
 	wstest.Write(t, w.Path, "ignored/x", "x")
 	_, err = h.S.Stage.Discard(t.Context(), h.Actor, w.ID, stage.Parts{List: []stage.Part{{Path: "ignored/x"}}})
 	wstest.WantCode(t, err, "part_not_kept")
@@ -233,21 +233,21 @@ func TestCommitParts(t *testing.T) {
 	if c.Files != 2 || wstest.Git(t, w.Path, "show", "HEAD:a.txt")+"\n" != wstest.Lines(30, "line 05=five") || wstest.Git(t, w.Path, "show", "HEAD:new.txt") != "1\n2" {
 		t.Errorf("%+v %s", c, wstest.Git(t, w.Path, "show", "HEAD"))
 	}
-	// What was staged beside it still is, what was not is not, the files are as they were.
+	// Other staged changes stay staged, unstaged ones unstaged, and the files unchanged.
 	if got := wstest.Git(t, w.Path, "show", ":a.txt") + "\n"; got != wstest.Lines(30, "line 05=five", "line 25=twenty five") {
 		t.Errorf("staged %s", got)
 	}
 	if got := wstest.Git(t, w.Path, "status", "--porcelain"); got != "MM a.txt\nA  other.txt" || wstest.Read(t, w.Path, "a.txt") != now {
 		t.Errorf("status %q", got)
 	}
-	// What is staged, and nothing else.
+	// Only what is staged.
 	c = commit(stage.CommitRequest{Staged: true})
 	if got := wstest.Git(t, w.Path, "status", "--porcelain"); got != " M a.txt" || c.Files != 2 {
 		t.Errorf("status %q %+v", got, c)
 	}
 	_, err := h.S.Stage.Commit(t.Context(), h.Actor, w.ID, stage.CommitRequest{Message: "m", Staged: true})
 	wstest.WantCode(t, err, "nothing_to_commit")
-	// What was shown against an older commit still stands where it did.
+	// What was shown against an older commit is still where it was.
 	c = commit(stage.CommitRequest{Parts: wstest.With(r, stage.Part{Path: "a.txt", Hunks: hunks[1:2]})})
 	if got := wstest.Git(t, w.Path, "status", "--porcelain"); got != "" || c.Files != 1 {
 		t.Errorf("status %q %+v", got, c)

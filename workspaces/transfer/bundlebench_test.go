@@ -81,9 +81,9 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkArrive brings a repository of 10,000 files to a sandbox behind a line of 32 MiB a second. send_vs_raw is the throughput of the
-// step that sends, packing left out, as a ratio of the line's; arrive_vs_raw is that of everything from the first look at the
-// repository to the last file laid out, against the time the bare line takes for the bundle.
+// BenchmarkArrive transfers a repository of 10,000 files to a sandbox behind a line of 32 MiB a second. send_vs_raw is the throughput of
+// the step that sends, packing left out, as a ratio of the line's; arrive_vs_raw is that of everything from the first look at the
+// repository to the last file written, against the time the bare line takes for the bundle.
 func BenchmarkArrive(b *testing.B) {
 	const rate = 32 << 20
 	h, a := wstest.RemoteEnv(b, func(e executors.Executor) executors.Executor { return line{e.(*fake.Executor), rate} })

@@ -31,7 +31,7 @@ const (
 	maxBundleBlob   = 2 << 30  // bytes of one file
 	maxBundleMemory = 3 << 30  // bytes git may allocate to check it
 	maxBundleRefs   = 20_000
-	maxBundleHave   = 2_000 // commits that a machine is told the server has
+	maxBundleHave   = 2_000 // commits that the server reports having to a machine
 )
 
 func brokenBundle(why string) error {

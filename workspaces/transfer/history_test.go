@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// TestHistoryIsShallowWhereNothingIsMissed asks git there what it says here.
+// git gives the same answers in the sandbox as on the server.
 func TestHistoryIsShallowWhereNothingIsMissed(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -52,7 +52,7 @@ func TestHistoryIsShallowWhereNothingIsMissed(t *testing.T) {
 	wstest.Git(t, dir, "fsck", "--strict")
 }
 
-// TestTheBaseMovesOn tells a live sandbox of a base that moved, with the commits it lacks.
+// A live sandbox is sent the commits of a base that moved.
 func TestTheBaseMovesOn(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -86,7 +86,7 @@ func TestTheBaseMovesOn(t *testing.T) {
 	})
 }
 
-// TestAShallowProject sends what a repository has whose own history is cut.
+// A repository with a shallow history is transferred.
 func TestAShallowProject(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -105,14 +105,14 @@ func TestAShallowProject(t *testing.T) {
 	}
 }
 
-// TestASandboxThatIsLost keeps what had come home, and works on from there.
+// After a sandbox is lost, what was fetched stays, and work continues from there.
 func TestASandboxThatIsLost(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
 	p := h.PathProject(h.LongRepo("r"))
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	one := a.Sh(w, "echo 1 > one; git add one; git commit -qm one; git rev-parse HEAD")
-	wstest.WaitFor(t, "the commit to come home", func() bool {
+	wstest.WaitFor(t, "the commit to be fetched", func() bool {
 		h.S.Ingest.HeadMoved(w.ID)
 		out, _ := wstest.TryGit(p.GitDir, "rev-parse", w.Branch)
 		return strings.TrimSpace(out) == one
@@ -133,7 +133,7 @@ func TestASandboxThatIsLost(t *testing.T) {
 	}
 }
 
-// TestWorktreeIsRestoredAfterARestart does what a server that was killed had left to do.
+// A restart finishes what a killed server had left to do.
 func TestWorktreeIsRestoredAfterARestart(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -154,7 +154,7 @@ func TestWorktreeIsRestoredAfterARestart(t *testing.T) {
 	}
 }
 
-// TestExecutorsChange moves work between places of either kind.
+// Work moves between executors of either kind.
 func TestExecutorsChange(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -180,7 +180,7 @@ func TestExecutorsChange(t *testing.T) {
 	}
 }
 
-// TestSetupRunsAgain runs the setup script in each sandbox, and one that fails keeps nobody out.
+// The setup script runs in each sandbox, and a failing one does not prevent using it.
 func TestSetupRunsAgain(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -206,11 +206,11 @@ func TestSetupRunsAgain(t *testing.T) {
 	list, _, err := h.S.Records.Activity(context.Background(), w.ID, page.Page{})
 	wstest.Must(t, err)
 	if len(list) == 0 || list[0].Kind != "setup.failed" {
-		t.Errorf("nobody is told: %+v", list)
+		t.Errorf("the timeline says nothing: %+v", list)
 	}
 }
 
-// TestTheBundleIsMadeOnce has the making go on with what an earlier try had packed.
+// A second try continues with what an earlier one had packed.
 func TestTheBundleIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -228,7 +228,7 @@ func TestTheBundleIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestMergeFinishedInTheSandbox leaves no mark of itself here, and one whose sandbox never came to be is under way still.
+// A merge finished in the sandbox leaves no state on the server, and one whose sandbox was never created is still in progress.
 func TestMergeFinishedInTheSandbox(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)

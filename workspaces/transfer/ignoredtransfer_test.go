@@ -28,10 +28,10 @@ func reported(h *wstest.Env, w workspaces.Workspace) string {
 	return strings.Join(out, "\n")
 }
 
-// Ignored files that a project keeps are in each sandbox with a disk of its own, whatever became of the one before.
+// Ignored files that a project selects are in each sandbox with its own disk, whatever happened to the one before.
 func TestSelectedIgnoredFilesAreTransferred(t *testing.T) {
 	t.Parallel()
-	h, a := wstest.RemoteEnv(t, func(e executors.Executor) executors.Executor { return &fake.Cloud{Executor: e.(*fake.Executor)} }) // one that can stand still
+	h, a := wstest.RemoteEnv(t, func(e executors.Executor) executors.Executor { return &fake.Cloud{Executor: e.(*fake.Executor)} }) // one that can suspend
 	a.KeepsOnEnd()
 	ctx := context.Background()
 	w := h.Ready(workspaces.NewWorkspace{ProjectID: h.PathProject(h.Repo("app")).ID, Name: "Work"})
@@ -49,7 +49,7 @@ func TestSelectedIgnoredFilesAreTransferred(t *testing.T) {
 		t.Errorf("the next sandbox has\n%s", got)
 	}
 
-	// What became of them there takes the place of what was sent; what somebody has here since does not go.
+	// Changed files of the sandbox replace what was sent; files changed here since stay.
 	a.Sh(w, "echo two > .env; echo there > ignored/gone; chmod -x ignored/sub/a.key; echo new > ignored/new")
 	wstest.Write(t, w.Path, "ignored/gone", "here\n")
 	a.End(w)
@@ -60,13 +60,13 @@ func TestSelectedIgnoredFilesAreTransferred(t *testing.T) {
 		t.Error("this server's folder is not as it should be")
 	}
 	if acts := reported(h, w); !strings.Contains(acts, "1 ignored file of the sandbox did not replace others on this server: ignored/gone.") {
-		t.Errorf("told of: %s", acts)
+		t.Errorf("reported: %s", acts)
 	}
 	if got := wstest.Git(t, h.Keeping(w, ".env", "ignored/").GitDir, "for-each-ref", "refs/parawork/far/"); got != "" {
 		t.Errorf("left behind: %s", got)
 	}
 
-	// Put away while its sandbox could not be asked, and out of the trash into a far place again.
+	// Deleted while its sandbox could not be asked, and restored from the trash into a remote sandbox.
 	a.Sh(w, "echo three > .env")
 	h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual})
 	wstest.Must(t, a.Pause(ctx, w.ID, "test"))
@@ -85,7 +85,7 @@ func TestSelectedIgnoredFilesAreTransferred(t *testing.T) {
 		t.Errorf("out of the trash it has %q", got)
 	}
 
-	// Into a new workspace, which is far, too.
+	// Into a new workspace, which is remote, too.
 	sn := h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual})
 	made, err := h.S.Lifecycle.RestoreSnapshot(ctx, h.Actor, sn, snapshot.RestoreRequest{New: true, Name: "again", Ignored: true})
 	wstest.Must(t, err)
@@ -93,7 +93,7 @@ func TestSelectedIgnoredFilesAreTransferred(t *testing.T) {
 		t.Errorf("a new workspace has %q", got)
 	}
 
-	// A sandbox that is lost all at once: they are as they were kept last.
+	// A sandbox that is lost suddenly: they are as last stored.
 	h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual})
 	a.Sh(w, "echo never > .env")
 	a.Lose(w)
@@ -102,7 +102,7 @@ func TestSelectedIgnoredFilesAreTransferred(t *testing.T) {
 	}
 }
 
-// Files of secrets do not leave this server, whoever chose them.
+// Files of secrets do not leave this server, whoever selects them.
 func TestSecretFilesAreNotTransferred(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -124,7 +124,7 @@ func TestSecretFilesAreNotTransferred(t *testing.T) {
 	}
 }
 
-// A plan names the ignored files that come along, how large they are, and which do not and why; the move does what it said.
+// A plan lists the ignored files that come along, their size, and which do not and why; the move does what the plan said.
 func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -189,7 +189,7 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 	m.Runs["agent"], m.Needs = false, ""
 	m.Mu.Unlock()
 
-	// What cannot be read there keeps it there.
+	// If they cannot be read there, the workspace stays there.
 	a.Sh(w, "chmod 000 ignored/a.key")
 	if os.Geteuid() != 0 {
 		if m := move("here"); m.State != workspaces.MoveFailed || !strings.Contains(m.Reason, "ignored/a.key could not be read") {
@@ -206,7 +206,7 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 	}
 }
 
-// What git was told not to look at is looked at all the same where it differs: it goes along, and is kept.
+// Changes that git was configured to ignore are found nevertheless: they are transferred and snapshotted.
 func TestFilesGitIgnoresChangesOfAreTransferred(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)

@@ -38,7 +38,7 @@ func TestAProjectComesFromAFolderOfAMachine(t *testing.T) {
 	if strings.Contains(config, dir) {
 		t.Errorf("the server's copy names a folder of the machine: %s", config)
 	}
-	// What is new there comes with the next fetch, and no more than that; what went is gone; feature becomes a name of another sort.
+	// New commits come with the next fetch, and nothing else; deleted branches are gone; feature becomes a folder of names.
 	wstest.Git(t, dir, "branch", "-D", "-q", "feature/a")
 	wstest.Git(t, dir, "branch", "feature")
 	wstest.Write(t, dir, "new.txt", "new")
@@ -82,7 +82,7 @@ func TestUnusableMachineFolder(t *testing.T) {
 	}
 }
 
-// What a machine sends is not believed.
+// What a machine sends is not trusted.
 func TestHostileBundlesAreRefused(t *testing.T) {
 	t.Parallel()
 	h, _, o := wstest.RunnerEnv(t)
@@ -135,7 +135,7 @@ func TestHostileBundlesAreRefused(t *testing.T) {
 	if got := wstest.Git(t, p.GitDir, "for-each-ref", "--format=%(refname)"); got != "refs/heads/main\nrefs/remotes/origin/good" {
 		t.Errorf("%q", got)
 	}
-	// A machine that falls silent in the middle holds nobody up.
+	// A machine that falls silent in the middle blocks nobody.
 	o.Set(func() {
 		o.Answer = func(wire.BundleAsk) (io.ReadCloser, error) {
 			return silent{strings.NewReader(good.String()[:good.Len()/2]), make(chan struct{})}, nil
@@ -194,7 +194,7 @@ func TestWorkspaceSharesTheFoldersObjects(t *testing.T) {
 	if got := a.Sh(w, "git count-objects -v | grep -E '^(in-pack|count)'"); got != "count: 0\nin-pack: 0" {
 		t.Errorf("it was sent %q", got)
 	}
-	// All of the history is there, and the ignored file, which never came by the server.
+	// All of the history is there, and the ignored file, which never passed through the server.
 	for cmd, want := range map[string]string{"git status --porcelain": "", "git rev-list --count HEAD": wstest.Git(t, dir, "rev-list", "--count", "main"), "git fsck --strict": "",
 		"git log -1 --format=%s": "data", "cat .env": "SECRET=1", "git branch --show-current": w.Branch} {
 		if got := a.Sh(w, cmd); got != want {
@@ -204,14 +204,14 @@ func TestWorkspaceSharesTheFoldersObjects(t *testing.T) {
 	if wstest.Exists(w.Path, ".env") {
 		t.Error("an ignored file of the machine's is on the server")
 	}
-	// The owner throws the branch's history away: the work does not notice.
+	// The owner deletes the branch's history: the work is not affected.
 	wstest.Git(t, dir, "reset", "-q", "--hard", "HEAD~1")
 	wstest.Git(t, dir, "reflog", "expire", "--expire=now", "--all")
 	wstest.Git(t, dir, "gc", "-q", "--prune=now")
 	a.Sh(w, "git fsck --strict; echo more > more; git add more; git commit -qm more")
 	tip := a.Sh(w, "git rev-parse HEAD")
 
-	// It comes home, and goes to the folder.
+	// It is fetched, and delivered to the folder.
 	d, err := h.S.Transfer.Deliver(context.Background(), h.Actor, w.ID)
 	if err != nil || d.Branch != w.Branch || d.Commit != tip || wstest.Git(t, dir, "rev-parse", w.Branch) != tip {
 		t.Fatalf("%+v %v", d, err)
@@ -219,13 +219,13 @@ func TestWorkspaceSharesTheFoldersObjects(t *testing.T) {
 	wstest.Git(t, dir, "fsck", "--strict")
 	a.End(w)
 	if got := wstest.Git(t, p.GitDir, "rev-parse", w.Branch); got != tip {
-		t.Errorf("the branch came home at %s, want %s", got, tip)
+		t.Errorf("the branch was fetched at %s, want %s", got, tip)
 	}
-	// The next sandbox borrows again; what the folder got it is not sent.
+	// The next sandbox shares the objects again; what was delivered to the folder is not sent.
 	if got := a.Sh(w, "git count-objects -v | grep -E '^(in-pack|count)'; git rev-parse HEAD; cat more"); got != "count: 0\nin-pack: 0\n"+tip+"\nmore" {
 		t.Errorf("%q", got)
 	}
-	// In another place it borrows nothing.
+	// In another executor it shares nothing.
 	a.End(w)
 	w, _, err = h.S.Move(context.Background(), h.Actor, w.ID, "here", "")
 	if err != nil || w.Folder != "" {
@@ -239,7 +239,7 @@ func TestWorkspaceSharesTheFoldersObjects(t *testing.T) {
 	}
 }
 
-// A folder that lacks what the work stands on is no reason not to work.
+// A folder that lacks the commits the work is based on does not prevent working.
 func TestWithoutSharedObjectsEverythingIsSent(t *testing.T) {
 	t.Parallel()
 	h, a, o := wstest.RunnerEnv(t)
@@ -255,7 +255,7 @@ func TestWithoutSharedObjectsEverythingIsSent(t *testing.T) {
 	if got := a.Sh(w, "git log --format=%s; git fsck --strict"); got != "old t" {
 		t.Errorf("%q", got)
 	}
-	// A clone of the same, of another age, is of use.
+	// A clone of the same repository, of another age, is useful.
 	clone := filepath.Join(o.Dir, "clone")
 	wstest.Git(t, o.Dir, "clone", "-q", p.Source, clone)
 	wstest.Write(t, p.Source, "later.txt", "later")
@@ -272,7 +272,7 @@ func TestWithoutSharedObjectsEverythingIsSent(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := h.S.Lifecycle.Create(context.Background(), h.Actor, h.Team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "three", Executor: "here", Folder: clone}); err == nil {
-		_ = err // this harness has no Chooser but the Manager, which takes what it is told
+		_ = err // this harness has no Chooser but the Manager, which accepts any
 		t.Error("a place that is no machine has a folder")
 	}
 }

@@ -50,7 +50,7 @@ func TestTransferToRemoteSandbox(t *testing.T) {
 	}
 }
 
-// TestWorkIsTransferred has one piece of work go from place to place, with everything that is not committed.
+// One piece of work moves from executor to executor, with everything that is not committed.
 func TestWorkIsTransferred(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
@@ -65,7 +65,7 @@ func TestWorkIsTransferred(t *testing.T) {
 		if a.Awake(w.ID) {
 			t.Fatal("it is still awake")
 		}
-		// The linked worktree stands where the sandbox stood.
+		// The linked worktree is at the sandbox's position.
 		if got := wstest.Git(t, w.Path, "status", "--porcelain"); got != " M a.txt\nD  dir/b.txt\nAM staged\n?? link\n?? \"new file\"" {
 			t.Errorf("round %d: status of the linked worktree:\n%s", round, got)
 		}
@@ -81,7 +81,7 @@ func TestWorkIsTransferred(t *testing.T) {
 	}
 }
 
-// TestNoSandboxIsWokenForTheHost does without a sandbox what the host can do alone.
+// The host does what it can without waking a sandbox.
 func TestNoSandboxIsWokenForTheHost(t *testing.T) {
 	t.Parallel()
 	h, a := wstest.RemoteEnv(t)
