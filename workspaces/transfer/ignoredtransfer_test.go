@@ -174,7 +174,7 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 	if got := says["kept_ignored"]; got != "2 ignored files that the project selects, 8 bytes: .env, ignored/a.key." {
 		t.Errorf("come back: %q", got)
 	}
-	if got := says["kept_left"]; !strings.HasPrefix(got, "1 ignored file that the project selects: ignored/more.key (9.0 MB): it is larger than 8 MB. They end") {
+	if got := says["kept_left"]; !strings.HasPrefix(got, "1 ignored file that the project selects: ignored/more.key (9.0 MB): it is larger than 8 MB. They are lost") {
 		t.Errorf("are left there: %q", got)
 	}
 
