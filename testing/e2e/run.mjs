@@ -50,7 +50,7 @@ if (first.length > 0) console.log(`\n!!! failed: ${first.join(", ")}`);
 const again = first.length > mayFail ? first : await failing(first, 1);
 const flaky = first.filter((file) => !again.includes(file));
 console.log(`\n${all.length} files, ${all.length - first.length} passed at once`);
-if (flaky.length > 0) console.log("!!! What follows is a bug to mend; what it said is above.");
+if (flaky.length > 0) console.log("!!! Each of these is a bug to fix; its output is above.");
 for (const file of flaky) console.log(`FLAKY: failed first, passed when run again: ${file}`);
 for (const file of again) console.log(`FAILED: ${file}`);
 process.exit(again.length > 0 ? 1 : 0);

@@ -1,5 +1,5 @@
 // Command forge is forges for the browser tests: GitHub, GitLab, Gitea and Forgejo, over HTTPS, with git behind them. It prints where it
-// is told what to do: POST /test/new makes one, the others have something happen there.
+// receives commands over HTTP: POST /test/new creates a repository, the others make something happen in it.
 package main
 
 import (

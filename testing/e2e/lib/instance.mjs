@@ -207,7 +207,7 @@ export async function until(what, probe, ms = 120_000) {
 /** The scripted model server. */
 export const modelServer = () => built("modelserver");
 
-/** A provider of identities, with a GitHub beside it: people and clients are told to it at /test/person and /test/client. */
+/** An identity provider and a stand-in for GitHub: tests register people and clients at /test/person and /test/client. */
 export async function issuer() {
   const p = await built("issuer");
   const tell = async (what, body) => {

@@ -162,7 +162,7 @@ const programs = (origin) =>
     reason: i < 3 ? "" : "it is being built; try again in a minute",
   }));
 
-/** What a new token is told with. */
+/** The response to a new token. */
 export const enrolment = (origin, over = {}) => ({
   id: "rtk_1",
   name: "Work Laptop",

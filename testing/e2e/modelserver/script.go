@@ -12,7 +12,7 @@ import (
 type step struct {
 	Thinking string     `json:"thinking"`
 	Text     string     `json:"text"`
-	Recall   string     `json:"recall"` // the answer is the line of what the model was told beforehand that holds this
+	Recall   string     `json:"recall"` // the reply is the line of the system prompt that contains this
 	Tools    []toolCall `json:"tools"`
 	Error    *struct {  // instead of an answer
 		Status  int    `json:"status"`
@@ -72,7 +72,7 @@ var failures struct {
 	seen map[string]int
 }
 
-// recall answers with what the model was told: told are the texts that come before the conversation.
+// recall replies from the system prompt: told are the texts before the conversation.
 func (s step) recall(reported ...string) step {
 	if s.Recall == "" {
 		return s

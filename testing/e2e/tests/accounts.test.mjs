@@ -43,7 +43,7 @@ describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed
     const form = page.getByRole("group", { name: `New account of ${agent}` });
     await form.getByLabel("Name").fill(name);
     await form.getByLabel("API key", { exact: true }).fill(key);
-    if (url) await form.getByLabel("Address of the API").fill(url);
+    if (url) await form.getByLabel("API address").fill(url);
     await form.getByRole("button", { name: submit }).click();
     await form.waitFor({ state: "detached" });
   };

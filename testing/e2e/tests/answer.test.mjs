@@ -207,7 +207,7 @@ describe("answers", { skip }, () => {
     await close(page);
   });
 
-  test("who is late is told what was answered", async () => {
+  test("a late answer shows what was already answered", async () => {
     const { s, question } = await asking();
     const page = await open(`/w/${ws.key}?session=${s.id}`);
     await bar(page, question).waitFor();

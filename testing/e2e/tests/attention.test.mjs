@@ -50,7 +50,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
     await until("the title has no number", async () => !(await page.title()).startsWith("("));
     assert.equal((await inbox()).count, 0);
     await page.getByText("Snoozed 1").click();
-    await page.getByRole("button", { name: `Bring back ${ws.name}` }).click();
+    await page.getByRole("button", { name: `Unsnooze ${ws.name}` }).click();
     await page.getByRole("listitem", { name: ws.name }).waitFor();
 
     await page.keyboard.press("Escape");
@@ -131,7 +131,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
         const page = await newPage(browser, { colorScheme, viewport, hasTouch: size === "phone", isMobile: size === "phone", reducedMotion: "reduce" });
         await signIn(page, instance, password);
         await page.goto(at(""));
-        // A phone begins with what waits, a desk with the work.
+        // A phone starts at the inbox, a desktop at the workspaces.
         await page.getByRole("heading", { name: size === "phone" ? "Inbox" : "Workspaces" }).waitFor();
         await page.goto(at("/inbox"));
         await page.getByRole("listitem").filter({ hasText: "Failed" }).first().waitFor();

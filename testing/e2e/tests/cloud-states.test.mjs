@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { farAway, place, sandbox, steps } from "../lib/faraway.mjs";
+import { farAway, place, sandbox, steps } from "../lib/cloud-fixtures.mjs";
 import { Instance, password } from "../lib/instance.mjs";
 
 describe("cloud states", { skip: !haveChromium && "Chromium is not installed" }, () => {
@@ -14,7 +14,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
     if (!haveChromium) return;
     instance = await Instance.start({ sandboxing: { monthlyBudgetUsd: 500 } });
     await instance.setUp();
-    workspace = await instance.workspace("Far away");
+    workspace = await instance.workspace("Remote");
     session = await instance.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo the kept screen; exec cat"] });
     browser = await launch(["--disable-3d-apis"]);
   });
@@ -82,7 +82,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await page.getByRole("heading", { name: "Starting E2B" }).waitFor();
       await page.getByText("12 MB of 80 MB").waitFor();
       assert.equal(await page.getByRole("progressbar", { name: "Send the repository" }).getAttribute("aria-valuenow"), "16");
-      await page.getByText("You may leave this page; it goes on.").waitFor();
+      await page.getByText("You can leave this page. It continues in the background.").waitFor();
       await page.getByRole("button", { name: "Cancel", exact: true }).click();
       await page.getByRole("button", { name: "Cancel", exact: true }).waitFor();
       assert.equal(cancelled, 1);
@@ -98,8 +98,8 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
         [`/workspaces/${workspace.id}/fallback`]: (r, json) => (moved++, json(r, { ...workspace, executor: "local", place_changes: ["Agents share this server's kernel."] })),
       };
       const page = await open(look, state, `/w/${workspace.key}?tab=shell`);
-      const panel = page.getByRole("alert").filter({ hasText: "Your files are safe" });
-      await panel.getByRole("heading", { name: "E2B cannot serve now" }).waitFor();
+      const panel = page.getByRole("alert").filter({ hasText: "Your synced files are safe" });
+      await panel.getByRole("heading", { name: "E2B is not available" }).waitFor();
       await panel.getByRole("button", { name: "Retry" }).click();
       await panel.getByText("Pause a workspace that nobody uses.").waitFor();
       await panel.getByRole("button", { name: "Upgrade plan" }).click();
@@ -115,7 +115,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await done(page, `cloud-moved-${look}`);
     });
 
-    test(`a sandbox shows what it uses, what is home, what it costs and when it ends, ${look}`, async () => {
+    test(`a sandbox shows its usage, sync state, cost and end, ${look}`, async () => {
       const soon = Date.now() + 200_000;
       const page = await open(look, { sandbox: sandbox({ idle_at: soon }) }, `/w/${workspace.key}?dialog=place`);
       const dialog = page.getByRole("dialog", { name: /Place of/ });
@@ -156,7 +156,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await done(page, `cloud-awake-${look}`);
     });
 
-    test(`files that did not come home are named, and conflicts are dealt with, ${look}`, async () => {
+    test(`unsynced files are listed, and conflicts are resolved, ${look}`, async () => {
       const settled = [];
       const state = { sandbox: sandbox({ sync: { state: "behind", synced_at: Date.now() - 65_000, pending: 3, reason: "the disk of the server is full", not_synced: 1, conflicts: 1 } }) };
       state.sync = {
@@ -237,7 +237,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await page.getByText("Nearly spent").waitFor();
       await page.getByText("$460.00 of $500.00 this month, $40.00 left").waitFor();
       await page.getByText(/3 ready, 0 being made, 2 in use; taken 14 times, none was ready 1 time; \$10.00 this month/).waitFor();
-      await page.getByRole("region", { name: "Cost by workspace" }).getByText("A workspace that is gone").waitFor();
+      await page.getByRole("region", { name: "Cost by workspace" }).getByText("A deleted workspace").waitFor();
       await done(page, `cloud-metrics-${look}`);
     });
   }

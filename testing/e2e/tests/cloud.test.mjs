@@ -56,7 +56,7 @@ describe("a cloud place", { skip }, () => {
     await form.getByPlaceholder(`kept, ends in ${cloud.api_key.slice(-4)}`).waitFor();
     await form.getByRole("radio", { name: /2 cores, 2 GB by default/ }).waitFor();
     assert.doesNotMatch(await page.content(), new RegExp(cloud.api_key));
-    page.problems.length = 0; // a refused key may be told as an error of the network
+    page.problems.length = 0; // the browser may log a refused key as a network error
     await fine("cloud-key");
   });
 
@@ -78,22 +78,22 @@ describe("a cloud place", { skip }, () => {
     await fine("cloud-real-terminal");
   });
 
-  test("what is written there comes home, and is told", async () => {
+  test("files written there are synced and shown", async () => {
     await page.locator(".xterm-helper-textarea").first().focus();
-    await page.keyboard.type("echo from afar > afar.txt\n");
-    const done = await until("the file is home", async () => (await instance.api("GET", `/workspaces/${workspace.id}/changes`)).items.find((c) => c.path === "afar.txt"));
+    await page.keyboard.type("echo from remote > remote.txt\n");
+    const done = await until("the file is synced", async () => (await instance.api("GET", `/workspaces/${workspace.id}/changes`)).items.find((c) => c.path === "remote.txt"));
     assert.equal(done.status, "untracked");
     await page.getByText(/Synced (just now|\d+ s ago)/).first().waitFor();
     await go(`/w/${workspace.key}?tab=changes`);
-    await page.getByText("from afar").first().waitFor();
+    await page.getByText("from remote").first().waitFor();
     await page.getByRole("button", { name: "Sync now" }).click();
-    await page.getByText("Everything is on the server").first().waitFor();
+    await page.getByText("All files are synced").first().waitFor();
     await fine("cloud-real-changes");
   });
 
   test("it is paused and woken, and its screen stays", async () => {
     await go(`/w/${workspace.key}?tab=shell`);
-    await page.getByText("echo from afar").first().waitFor();
+    await page.getByText("echo from remote").first().waitFor();
     await go(`/w/${workspace.key}?tab=shell&dialog=place`);
     const dialog = page.getByRole("dialog", { name: /Place of/ });
     await dialog.getByRole("button", { name: "Pause" }).click();
@@ -101,14 +101,14 @@ describe("a cloud place", { skip }, () => {
     assert.equal((await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "paused");
     await fine("cloud-real-paused");
     await dialog.getByRole("button", { name: "Close" }).click();
-    await page.getByText("echo from afar").first().waitFor();
-    await page.getByText(/Press Wake to go on\./).waitFor();
+    await page.getByText("echo from remote").first().waitFor();
+    await page.getByText(/Press Wake to continue\./).waitFor();
     await page.getByRole("button", { name: "Wake", exact: true }).click();
     await until("it runs again", async () => (await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "running");
     await page.getByRole("button", { name: "Wake", exact: true }).waitFor({ state: "detached" });
     await page.locator(".xterm-helper-textarea").first().focus();
-    await page.keyboard.type("cat afar.txt | tr a-z A-Z\n");
-    await page.getByText("FROM AFAR").first().waitFor();
+    await page.keyboard.type("cat remote.txt | tr a-z A-Z\n");
+    await page.getByText("FROM REMOTE").first().waitFor();
     assert.deepEqual(page.problems, []);
   });
 
@@ -120,24 +120,24 @@ describe("a cloud place", { skip }, () => {
     await fine("cloud-real-metrics");
   });
 
-  test("it is ended, and what came home stays", async () => {
+  test("it is ended, and synced files stay", async () => {
     await go(`/w/${workspace.key}?dialog=place`);
     const dialog = page.getByRole("dialog", { name: /Place of/ });
     await dialog.getByRole("button", { name: "End", exact: true }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "End" }).click();
-    await dialog.getByText(/Nothing runs here now/).waitFor();
+    await dialog.getByText(/Nothing is running/).waitFor();
     await until("E2B has no sandbox left", async () => (await cloud.sandboxes()).length === 0);
     await go(`/w/${workspace.key}?tab=changes`);
-    await page.getByText("from afar").first().waitFor();
+    await page.getByText("from remote").first().waitFor();
     assert.deepEqual(page.problems, []);
   });
 
-  test("a place that is out of reach says so, and the workspace goes on here when it is told to", async () => {
+  test("an unreachable place says so, and the workspace continues here on request", async () => {
     await instance.api("PATCH", `/workspaces/${workspace.id}`, { fallback_ok: false }); // nothing by itself
     await cloud.stop();
     await go(`/w/${workspace.key}?tab=shell&session=`);
     await page.getByRole("button", { name: /Open a(nother)? shell/ }).first().click();
-    const panel = page.getByRole("alert").filter({ hasText: "cannot serve now" });
+    const panel = page.getByRole("alert").filter({ hasText: "is not available" });
     await panel.waitFor({ timeout: 120_000 });
     page.problems.length = 0;
     await fine("cloud-real-outage");
@@ -146,8 +146,8 @@ describe("a cloud place", { skip }, () => {
     await page.getByText(/lives in .* now/).first().waitFor();
     const moved = await instance.api("GET", `/workspaces/${workspace.id}`);
     assert.notEqual(moved.executor, "e2b");
-    // Here it goes on with what came home.
-    const read = await instance.api("POST", `/workspaces/${workspace.id}/exec`, { command: "cat afar.txt", timeout_ms: 60_000 });
-    assert.equal(read.stdout.trim(), "from afar");
+    // It continues here with the synced files.
+    const read = await instance.api("POST", `/workspaces/${workspace.id}/exec`, { command: "cat remote.txt", timeout_ms: 60_000 });
+    assert.equal(read.stdout.trim(), "from remote");
   });
 });

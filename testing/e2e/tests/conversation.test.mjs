@@ -64,7 +64,7 @@ describe("conversation", { skip }, () => {
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}`);
     await page.getByRole("link", { name: "Conversation" }).click();
     await feed().getByText("Done.", { exact: true }).waitFor({ timeout: 60_000 });
-    await until("the turn's tokens are told", async () => (await items(first)).some((i) => i.kind === "usage" && i.usage.output === 100));
+    await until("the turn's tokens are shown", async () => (await items(first)).some((i) => i.kind === "usage" && i.usage.output === 100));
     assert.deepEqual(
       (await items(first)).map((i) => [i.kind, i.tool || i.text.split(" #script")[0], i.status].filter(Boolean).join(" ").split("\n")[0]),
       ["prompt Say it in German.", "thinking Only the second line.", "text I look at `greet.txt` first.", "tool Read ok", "edit Edit ok", "tool Bash failed", "text **Done.** See [the docs](https://example.com/docs) and <script>alert(1)</script>", "usage"],
@@ -108,7 +108,7 @@ describe("conversation", { skip }, () => {
     await feed().waitFor();
   });
 
-  test("it grows while the agent works, follows the end, and tells of errors and a restart", async () => {
+  test("it grows while the agent works, follows the end, and shows errors and a restart", async () => {
     await type(first, script("Fail.", { error: { status: 400, type: "invalid_request_error", message: "the model said no" } }));
     await feed().getByText("API Error: 400 the model said no").waitFor({ timeout: 60_000 });
     await instance.kill();
@@ -121,11 +121,11 @@ describe("conversation", { skip }, () => {
     await until("it shows the end", atEnd);
     // Who scrolls up is left alone.
     await feed().evaluate((el) => el.scrollTo(0, 0));
-    await page.getByRole("button", { name: "To the end" }).waitFor();
+    await page.getByRole("button", { name: "Jump to latest" }).waitFor();
     await type(first, script("And more.", { text: "The very last word.", usage: { in: 1, out: 1 } }));
     await until("it is kept", async () => (await items(first)).some((i) => i.text === "The very last word."));
     assert.ok(await feed().evaluate((el) => el.scrollTop < 200));
-    await page.getByRole("button", { name: "To the end" }).click();
+    await page.getByRole("button", { name: "Jump to latest" }).click();
     await feed().getByText("The very last word.", { exact: true }).waitFor();
     assert.deepEqual(page.problems, []);
   });
@@ -152,9 +152,9 @@ describe("conversation", { skip }, () => {
 
     await page.getByLabel("What is shown").selectOption("Everything");
     await page.getByLabel("Session", { exact: true }).selectOption(next.id);
-    await page.getByRole("button", { name: "Show that one" }).click();
+    await page.getByRole("button", { name: "Show that session" }).click();
     await page.waitForURL((u) => u.searchParams.get("session") === first);
-    await page.getByText("Goes on in a later session").waitFor();
+    await page.getByText("Continues in a later session").waitFor();
     assert.deepEqual(page.problems, []);
   });
 
@@ -179,7 +179,7 @@ describe("conversation", { skip }, () => {
     assert.ok((await feed().getByRole("listitem").count()) < 80, "more rows exist than are on screen");
     // Scrolling up loads what is older, and what is read stays where it is.
     await feed().evaluate((el) => el.scrollTo(0, 300));
-    await page.getByRole("button", { name: "To the end" }).waitFor();
+    await page.getByRole("button", { name: "Jump to latest" }).waitFor();
     await until("older steps are there", async () => (await feed().evaluate((el) => el.scrollTop)) > 2000);
     // A place far back opens by its address.
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=conversation&session=${s.id}&place=4001`);

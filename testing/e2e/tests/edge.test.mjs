@@ -80,11 +80,11 @@ describe("the edge", { skip: !haveChromium && "Chromium is not installed" }, () 
       listen(page);
       await signIn(page, instance, password);
       await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?session=${session.id}`);
-      await page.getByRole("button", { name: "More for this workspace" }).click();
-      await page.getByRole("menuitem", { name: /Let somebody watch/ }).click();
+      await page.getByRole("button", { name: "More actions for this workspace" }).click();
+      await page.getByRole("menuitem", { name: /Share view-only link/ }).click();
       const dialog = page.getByRole("dialog");
-      await dialog.getByLabel("For whom").fill(`Ann ${size}`);
-      await dialog.getByRole("button", { name: "Make a link" }).click();
+      await dialog.getByLabel("Name").fill(`Ann ${size}`);
+      await dialog.getByRole("button", { name: "Create link" }).click();
       await dialog.getByText("shown this once").waitFor();
       const url = await dialog.getByText(/\/watch#pw_watch_/).first().textContent();
       secrets.set(`the link's token, ${size}`, new URL(url).hash.slice(1));
@@ -94,7 +94,7 @@ describe("the edge", { skip: !haveChromium && "Chromium is not installed" }, () 
 
       const guest = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
       await guest.goto(url);
-      await guest.getByText("You only look.").waitFor();
+      await guest.getByText("View only.").waitFor();
       await until("the guest sees the terminal", async () => (await guest.locator(".xterm-rows").textContent()).includes("ready"));
       assert.equal(new URL(guest.url()).hash, "", "the secret stands in the address");
       const history = await (await guest.context().newCDPSession(guest)).send("Page.getNavigationHistory");
@@ -120,10 +120,10 @@ describe("the edge", { skip: !haveChromium && "Chromium is not installed" }, () 
       assert.deepEqual(await axe(page), []);
       await shot(page, `links-list-${size}`);
       await page.getByRole("button", { name: `Revoke the link: Ann ${size}` }).click();
-      await guest.getByRole("heading", { name: "This link has ended" }).waitFor();
+      await guest.getByRole("heading", { name: "This link has expired" }).waitFor();
       assert.deepEqual(await axe(guest), []);
       await guest.goto(url);
-      await guest.getByRole("heading", { name: "This link has ended" }).waitFor();
+      await guest.getByRole("heading", { name: "This link has expired" }).waitFor();
       assert.deepEqual(page.problems, []);
       assert.deepEqual(guest.problems.filter((p) => !/status of 410/.test(p)), []);
       await guest.context().close();

@@ -43,20 +43,20 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
       return p.state === "ready";
     });
     const ws = await instance.newWorkspace(project.id, name);
-    writeFileSync(join(ws.path, "login.txt"), "mended\n");
-    await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Mend the login" });
+    writeFileSync(join(ws.path, "login.txt"), "fixed\n");
+    await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Fix the login" });
     return { project, ws };
   };
 
   /** The workspace once it is known to be merged as that commit: the page says so when the forge does, and the base is fetched after it. */
   const home = (ws, commit) =>
-    until("the merge is home", async () => {
+    until("the merge is fetched", async () => {
       const now = await instance.api("GET", `/workspaces/${ws.id}`);
       return now.merged_commit === commit && now;
     });
 
-  test("a project says its forge, a draft is opened, followed, made ready, merged there and comes home", async () => {
-    const { project, ws } = await begin("github", "Mend the login");
+  test("a project says its forge, a draft is opened, followed, made ready, merged there and fetched", async () => {
+    const { project, ws } = await begin("github", "Fix the login");
     const page = await newPage(browser);
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
@@ -73,14 +73,14 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const fresh = card.getByRole("form", { name: "New pull request" });
     await fresh.waitFor();
-    assert.equal(await fresh.getByLabel("Title").inputValue(), "Mend the login");
+    assert.equal(await fresh.getByLabel("Title").inputValue(), "Fix the login");
     assert.equal(await fresh.getByLabel("Into").inputValue(), "main");
     await fresh.getByLabel("Description").fill("It was broken.");
-    await fresh.getByLabel("As a draft").check();
+    await fresh.getByLabel("Create as draft").check();
     assert.deepEqual(await axe(page), []);
     await shot(page, "pull-request-new");
     await fresh.getByRole("button", { name: "Push and open the pull request" }).click();
-    await card.getByRole("link", { name: "#1 Mend the login" }).waitFor();
+    await card.getByRole("link", { name: "#1 Fix the login" }).waitFor();
     await card.getByText("Draft", { exact: true }).waitFor();
     const [there] = await hub.tell("pulls", { kind: "github" });
     assert.equal(there.Body, "It was broken.");
@@ -105,13 +105,13 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     // Somebody pushes there: what was not seen is not merged.
     await hub.tell("put", { kind: "github", branch: ws.branch, file: "other.txt", text: "theirs\n" });
     await card.getByRole("radio", { name: "Squash" }).check();
-    await card.getByRole("button", { name: "Merge there" }).click();
+    await card.getByRole("button", { name: "Merge on the forge" }).click();
     await card
       .getByRole("alert")
       .getByText(/has other commits than you saw/)
       .waitFor();
-    await card.getByText(/The branch here is at/).waitFor(); // asked anew by itself
-    await card.getByRole("button", { name: "Merge there" }).click();
+    await card.getByText(/The local branch is at/).waitFor(); // asked anew by itself
+    await card.getByRole("button", { name: "Merge on the forge" }).click();
     await card.getByText("Merged", { exact: true }).waitFor();
     const main = (await hub.tell("ref", { kind: "github", branch: "main" })).commit;
     const now = await home(ws, main);
@@ -123,8 +123,8 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     await page.context().close();
   });
 
-  test("a merge request merged by others is brought home; a pull request is opened on a telephone", async () => {
-    const { project, ws } = await begin("gitlab", "Mend it there");
+  test("a merge request merged by others is fetched; a pull request is opened on a telephone", async () => {
+    const { project, ws } = await begin("gitlab", "Fix it there");
     await instance.api("PATCH", `/projects/${project.id}`, { forge: { kind: "gitlab", api_url: at.gitlab.api } });
     const mr = await instance.api("POST", `/workspaces/${ws.id}/pull-request`, { title: "By the API" });
     assert.deepEqual([mr.number, mr.state, mr.head_commit === mr.local_commit], [1, "open", true]);
@@ -143,13 +143,13 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     await page.setViewportSize({ width: 390, height: 844 });
     await page.goto(`${instance.url}/${instance.team}/w/${other.ws.key}?tab=merge`);
     const small = page.getByRole("region", { name: "Pull request", exact: true });
-    await small.getByRole("button", { name: "Put the report into the description" }).click();
+    await small.getByRole("button", { name: "Insert the report into the description" }).click();
     await until("the report is there", async () => (await small.getByLabel("Description").inputValue()).includes(`# ${other.ws.key} Small screen`));
     await small.getByRole("button", { name: "Push and open the pull request" }).click();
     await small.getByRole("link", { name: "#1 Small screen" }).waitFor();
     assert.deepEqual(await axe(page), []);
     await small.getByRole("button", { name: "Close…" }).click();
-    await page.getByRole("alertdialog").getByRole("button", { name: "Close it" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Close" }).click();
     await small.getByText("Closed", { exact: true }).waitFor();
     assert.deepEqual(page.problems, []);
     await page.context().close();

@@ -43,7 +43,7 @@ test("a search over the whole history leads to the moment", { skip }, async () =
   await page.locator("[data-terminal] textarea").focus();
   await page.keyboard.press("Control+f");
   await page.getByLabel("Find in the terminal").fill("needle");
-  await page.getByRole("button", { name: /Search everything/ }).click();
+  await page.getByRole("button", { name: /Search the output of all sessions/ }).click();
   const results = page.getByRole("list", { name: "Results" }).getByRole("link");
   await until("two lines are found", async () => (await results.count()) === 2);
   assert.match(await results.nth(0).innerText(), /another needle|needle is here/);
@@ -56,7 +56,7 @@ test("a search over the whole history leads to the moment", { skip }, async () =
   await page.context().close();
 });
 
-test("a replay plays, skips silences and goes where it is told", { skip }, async () => {
+test("a replay plays, skips silences and seeks where it should", { skip }, async () => {
   const page = await newPage(browser, { permissions: ["clipboard-read", "clipboard-write"] });
   await signIn(page, instance, password);
   await page.goto(`${instance.url}/${instance.team}/w/${ws.key}`);

@@ -1,5 +1,5 @@
-// A budget is spent while an agent runs far away: people are warned, the work has a grace that is counted down, then everything comes home and
-// the sandbox stands still; raised, it goes on. The real server and web app, and a stand-in for E2B that runs real sandboxes.
+// A budget is spent while an agent runs in a remote sandbox: people are warned, a grace period counts down, then all files are synced and
+// the sandbox is paused; once the budget is raised, it continues. The real server and web app, and a stand-in for E2B that runs real sandboxes.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -39,7 +39,7 @@ describe("a budget that is spent", { skip }, () => {
     await instance.api("POST", `/teams/${instance.team}/webhooks`, { url: `http://127.0.0.1:${hook.address().port}/hook`, kinds: ["budget"] });
     const project = await instance.api("POST", `/teams/${instance.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
     await until("the project is ready", async () => (await instance.api("GET", `/projects/${project.id}`)).state === "ready");
-    const made = await instance.api("POST", `/teams/${instance.team}/workspaces`, { project_id: project.id, name: "Far and dear", executor: "e2b" });
+    const made = await instance.api("POST", `/teams/${instance.team}/workspaces`, { project_id: project.id, name: "Remote and costly", executor: "e2b" });
     workspace = await until("the workspace is ready", async () => {
       const w = await instance.api("GET", `/workspaces/${made.id}`);
       return w.state === "ready" && w;
@@ -74,9 +74,9 @@ describe("a budget that is spent", { skip }, () => {
     await spend({ limit_nano: Math.ceil(spent * 1.22), grace_seconds: 600 }); // 82 % of it
     const alert = await until("the threshold is noted", async () => (await instance.api("GET", `/teams/${instance.team}/budget`)).alerts.find((a) => a.percent === 80));
     assert.equal(alert.scope, "team_budget");
-    await until("the webhook hears of it", () => heard.some((m) => m.type === "attention.budget" && /of the team's budget of \$0\.\d+ are spent/.test(m.text)));
+    await until("the webhook is called", () => heard.some((m) => m.type === "attention.budget" && /of the team's budget of \$0\.\d+ (are|is) spent/.test(m.text)));
     await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?tab=activity`);
-    await page.getByText(/of the team's budget of \$0\.\d+ are spent/).first().waitFor();
+    await page.getByText(/of the team's budget of \$0\.\d+ (are|is) spent/).first().waitFor();
   });
 
   test("at 100 % the work has a grace, which its terminal and its page count down", async () => {
@@ -87,7 +87,7 @@ describe("a budget that is spent", { skip }, () => {
     await bar.getByRole("timer", { name: "Time left" }).getByText(/^\d+:\d\d$/).waitFor();
     await bar.getByRole("link", { name: "Raise the budget" }).waitFor();
     const notice = page.getByRole("region", { name: "Used this month" });
-    await notice.getByText(/of the team's budget of .* What costs money stands still in a few minutes/).waitFor();
+    await notice.getByText(/of the team's budget of .* Paid sandboxes are paused in a few minutes/).waitFor();
     const line = page.locator("[data-grace-line=counting]");
     await line.getByText(/^\d+:\d\d$/).waitFor();
     const left = await line.getByRole("timer").textContent();
@@ -112,11 +112,11 @@ describe("a budget that is spent", { skip }, () => {
     assert.equal((await now()).grace, null);
   });
 
-  test("when the grace is over everything comes home and the sandbox stands still", async () => {
+  test("when the grace period ends, all files are synced and the sandbox is paused", async () => {
     await spend({ limit_nano: 1, grace_seconds: 1 });
     const bar = page.getByRole("region", { name: "Limit", exact: true });
-    await bar.getByText("The sandbox stands still with everything in it.").waitFor({ timeout: 60_000 });
-    await bar.getByText("It goes on by itself when the limit is raised or the month ends.").waitFor();
+    await bar.getByText("The sandbox is paused with everything in it.").waitFor({ timeout: 60_000 });
+    await bar.getByText("It continues automatically when the limit is raised or the month ends.").waitFor();
     const sandbox = await instance.api("GET", `/workspaces/${workspace.id}/sandbox`);
     assert.deepEqual([sandbox.state, sandbox.paused_for], ["paused", "limit"]);
     assert.equal((await instance.api("GET", `/workspaces/${workspace.id}/changes`)).items.find((c) => c.path === "ticks")?.status, "untracked");

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
-import { farAway, place, sandbox } from "../lib/faraway.mjs";
+import { farAway, place, sandbox } from "../lib/cloud-fixtures.mjs";
 import { Instance, password } from "../lib/instance.mjs";
 import { asPlace, away, enrolment, haveMachines, machine, tower } from "../lib/machines.mjs";
 
@@ -72,7 +72,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await laptop.getByText("34 % CPU, 6 GB of 16 GB").waitFor();
       const mac = page.getByRole("link", { name: /Tower/ });
       await mac.getByText("DANGEROUS").waitFor();
-      await mac.getByText("1 question waiting at the machine").waitFor();
+      await mac.getByText("1 question waiting for approval at the machine").waitFor();
       assert.equal(await laptop.getByText("DANGEROUS").count(), 0);
       const box = page.getByRole("region", { name: "Shared with the team" }).getByRole("link");
       await box.getByText("Offline", { exact: true }).waitFor();
@@ -123,7 +123,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await page.getByRole("heading", { name: "Tower", level: 1 }).waitFor();
       await page.getByText("DANGEROUS").first().waitFor();
       await page.getByText("parawork runner allow q7", { exact: true }).waitFor();
-      await page.getByText("Its owner is asked at the machine before anything is started or written.").waitFor();
+      await page.getByText("The machine asks its owner before anything starts or writes.").waitFor();
       await page.getByText("No heartbeat for 25 s.").waitFor();
       await page.getByText("Connected now").waitFor();
       await page.getByText(/Version 1.4.0 is there/).waitFor();
@@ -134,7 +134,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await dialog.getByRole("button", { name: "Rename" }).click();
       await page.getByRole("heading", { name: "Old tower", level: 1 }).waitFor();
       await page.getByRole("button", { name: "New key" }).click();
-      await page.getByRole("alertdialog").getByText(/dropped at once/).waitFor();
+      await page.getByRole("alertdialog").getByText(/drops its connection immediately/).waitFor();
       await page.getByRole("alertdialog").getByRole("button", { name: "Regenerate" }).click();
       const renewed = page.getByRole("dialog", { name: "New key for Old tower" });
       await renewed.getByText("Waiting for the machine…").waitFor();
@@ -155,7 +155,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       const choice = page.getByRole("group", { name: "Place" });
       const laptop = choice.getByRole("radio", { name: /Work Laptop/ });
       await laptop.waitFor();
-      await page.getByText("Several machines are connected. Choose where it is to live.").waitFor();
+      await page.getByText("Several machines are connected. Choose a machine.").waitFor();
       await page.getByLabel("Name", { exact: true }).first().fill("On a machine");
       const create = page.getByRole("button", { name: "Create" });
       assert.ok(await create.isDisabled());
@@ -225,7 +225,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       const m = tower({ questions: [{ id: "q7", workspace_id: workspace.id, text: "Start claude in this workspace?", asked_at: Date.now() - 40_000 }] });
       const page = await onMachine(m);
       await page.getByRole("heading", { level: 1 }).locator("..").getByText("DANGEROUS").waitFor();
-      await page.getByText("Waiting for your yes at Tower").waitFor();
+      await page.getByText("Waiting for your approval at Tower").waitFor();
       await page.getByText("parawork runner allow q7").waitFor();
       await sound(page, `workspace-asks-${look}`);
       await page.goto(`${instance.url}/${instance.team}/w`);
@@ -238,16 +238,16 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       const m = machine({ state: "offline", offline_at: Date.now() - 600_000, offline_reason: "no heartbeat for 25 s", connected_at: null });
       const page = await onMachine(m, { path: "?tab=shell" });
       const bar = page.getByRole("region", { name: "Work Laptop is offline" });
-      await bar.getByText(/Work Laptop is offline since \d/).waitFor();
+      await bar.getByText(/Work Laptop has been offline since \d/).waitFor();
       await bar.getByText(/No heartbeat for 25 s/).waitFor();
       const go = bar.getByRole("button", { name: /Continue in E2B from the last synced state, \$0\.13 an hour/ });
       await go.waitFor();
       await page.getByText("No shell open").waitFor();
       await sound(page, `workspace-offline-${look}`);
       await bar.getByRole("button", { name: "Wait" }).click();
-      await page.getByText(/is offline since .*\. Waiting for it\./).waitFor();
+      await page.getByText(/has been offline since .*\. Waiting for the machine\./).waitFor();
       await page.reload();
-      await page.getByText(/is offline since .*\. Waiting for it\./).waitFor();
+      await page.getByText(/has been offline since .*\. Waiting for the machine\./).waitFor();
       await shot(page, `workspace-waits-${look}`);
       await page.getByRole("button", { name: "Choose again" }).click();
       let moved;
@@ -260,7 +260,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await go.click();
       const ask = page.getByRole("alertdialog");
       await ask.getByText("Agents live in a virtual machine at E2B.").waitFor();
-      await ask.getByText(/brought home as a snapshot/).waitFor();
+      await ask.getByText(/saved as a snapshot/).waitFor();
       await shot(page, `workspace-continue-${look}`);
       await ask.getByRole("button", { name: "Continue in E2B" }).click();
       await page.getByText(`${workspace.key} goes on in E2B`).first().waitFor();
@@ -273,7 +273,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
 
   test("nothing connected yet: one sentence and one button", async () => {
     const page = await open("wide", "/machines", {});
-    await page.getByRole("heading", { name: "No machine is connected yet" }).waitFor();
+    await page.getByRole("heading", { name: "No machine connected yet" }).waitFor();
     assert.equal(await page.getByRole("link", { name: /Connect a machine/ }).count(), 1);
     await done(page, "machines-none");
   });

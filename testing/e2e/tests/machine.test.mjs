@@ -17,7 +17,7 @@ describe("a member's own machine", { skip }, () => {
   let browser;
   let engine;
   let page;
-  let desk; // the folder somebody sits in at the machine
+  let home; // the current folder on the machine
   let runner;
   let command;
   let workspace;
@@ -27,23 +27,23 @@ describe("a member's own machine", { skip }, () => {
     await instance.setUp();
     browser = await launch(["--disable-3d-apis"]);
     mkdirSync(join(root, ".cache/e2e"), { recursive: true });
-    desk = mkdtempSync(join(root, ".cache/e2e/desk-"));
+    home = mkdtempSync(join(root, ".cache/e2e/runner-"));
     page = await newPage(browser, { colorScheme: "dark", reducedMotion: "reduce" });
     await signIn(page, instance, password);
   });
   after(async () => {
     // The kill switch: what a machine runs would go on without its program.
-    if (desk && existsSync(join(desk, "parawork"))) await once(type("./parawork runner stop --now"), "exit");
+    if (home && existsSync(join(home, "parawork"))) await once(type("./parawork runner stop --now"), "exit");
     await end("SIGTERM");
     await browser?.close();
     await instance?.stop();
     await engine?.stop();
-    if (desk) rmSync(desk, { recursive: true, force: true, maxRetries: 5 });
+    if (home) rmSync(home, { recursive: true, force: true, maxRetries: 5 });
   });
 
   /** Types a line into a shell of the machine. */
   const type = (line) => {
-    const child = spawn("bash", ["-c", `exec 2>&1; ${line}`], { cwd: desk, env: { PATH: process.env.PATH, HOME: desk, DOCKER_HOST: engine.host, NO_COLOR: "1" } });
+    const child = spawn("bash", ["-c", `exec 2>&1; ${line}`], { cwd: home, env: { PATH: process.env.PATH, HOME: home, DOCKER_HOST: engine.host, NO_COLOR: "1" } });
     child.said = "";
     child.stdout.on("data", (d) => (child.said += d));
     return child;
@@ -62,7 +62,7 @@ describe("a member's own machine", { skip }, () => {
     const dialog = page.getByRole("dialog", { name: "Connect a machine" });
     await dialog.getByLabel("Name", { exact: true }).fill("Work Laptop");
     await dialog.getByRole("radio", { name: /^In Docker Each/ }).check();
-    await dialog.getByRole("radio", { name: /The machine's own network/ }).check();
+    await dialog.getByRole("radio", { name: /The machine's network/ }).check();
     await dialog.getByRole("button", { name: "Show the command" }).click();
     const lines = dialog.locator("code.select-all");
     await until("both lines are there", async () => (await lines.count()) === 2);
@@ -71,7 +71,7 @@ describe("a member's own machine", { skip }, () => {
     const fetched = type(download);
     const [code] = await once(fetched, "exit");
     assert.equal(code, 0, fetched.said);
-    assert.ok(existsSync(join(desk, "parawork")));
+    assert.ok(existsSync(join(home, "parawork")));
     await dialog.getByText("Waiting for the machine…").waitFor();
     command = start;
     runner = type(`exec ${start}`);
@@ -110,15 +110,15 @@ describe("a member's own machine", { skip }, () => {
     const [session] = (await instance.api("GET", `/workspaces/${workspace.id}/sessions`)).items;
     await end("SIGKILL");
     const bar = page.getByRole("region", { name: "Work Laptop is offline" });
-    await bar.getByText(/Work Laptop is offline since/).waitFor();
+    await bar.getByText(/Work Laptop has been offline since/).waitFor();
     await shot(page, "machine-real-offline");
     assert.deepEqual(await axe(page, [".xterm"]), []);
     await bar.getByRole("button", { name: "Wait" }).click();
-    await page.getByText(/is offline since .*\. Waiting for it\./).waitFor();
+    await page.getByText(/has been offline since .*\. Waiting for the machine\./).waitFor();
     await page.getByText("What you type now is not sent.", { exact: false }).waitFor();
     const before = Number((await instance.output(session.id)).match(/tick-(\d+)\s*$/)?.[1] ?? 0);
     runner = type("exec ./parawork runner");
-    await page.getByText(/Waiting for it\./).waitFor({ state: "detached" });
+    await page.getByText(/Waiting for the machine\./).waitFor({ state: "detached" });
     const text = await until("the shell went on", async () => {
       const all = await instance.output(session.id);
       return Number(all.match(/tick-(\d+)\s*$/)?.[1] ?? 0) > before + 3 && all;
@@ -144,7 +144,7 @@ describe("a member's own machine", { skip }, () => {
     await page.getByRole("status").getByText("Online", { exact: true }).waitFor();
   });
 
-  test("renamed and revoked, it is told and never comes back", async () => {
+  test("renamed and revoked, the machine is notified and never reconnects", async () => {
     await page.getByRole("button", { name: "Rename" }).click();
     const dialog = page.getByRole("dialog", { name: "Rename Work Laptop" });
     await dialog.getByLabel("Name").fill("Old laptop");
@@ -161,7 +161,7 @@ describe("a member's own machine", { skip }, () => {
   });
 
   test("without isolation it is marked; its owner's folder becomes a project, and their yes is waited for", async () => {
-    const repository = join(desk, "shop");
+    const repository = join(home, "shop");
     const git = (...args) => execFileSync("git", ["-C", repository, "-c", "user.name=Mika", "-c", "user.email=mika@example.com", ...args], { encoding: "utf8" });
     mkdirSync(repository);
     git("init", "-qb", "main");
@@ -186,7 +186,7 @@ describe("a member's own machine", { skip }, () => {
     const add = page.getByRole("dialog", { name: "Add a project" });
     await add.getByRole("radio", { name: /shop/ }).check();
     await add.getByRole("button", { name: "Add", exact: true }).click();
-    const waits = page.getByRole("region", { name: /Waiting for your yes/ });
+    const waits = page.getByRole("region", { name: /Waiting for your approval/ });
     await waits.getByText(/read the repository in/).waitFor();
     await shot(page, "machine-real-asks-project");
     await allow();
@@ -198,7 +198,7 @@ describe("a member's own machine", { skip }, () => {
     await place.getByText("DANGEROUS").waitFor();
     await page.getByText(/The project's own: .*shop/).waitFor({ state: "attached" });
     await page.getByLabel("Name", { exact: true }).first().fill("In the shop");
-    await page.getByRole("radio", { name: /^Nothing yet/ }).check();
+    await page.getByRole("radio", { name: /^None/ }).check();
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "In the shop" }).waitFor();
     await page.getByRole("heading", { level: 1 }).locator("..").getByText("DANGEROUS").waitFor();
@@ -211,7 +211,7 @@ describe("a member's own machine", { skip }, () => {
     assert.deepEqual(page.problems, []);
   });
 
-  /** Says yes at the machine to the question that waits. */
+  /** Allows the waiting question at the machine. */
   const allow = async (...how) => {
     const [, id] = await heard(/QUESTION (\S+)/);
     runner.said = "";

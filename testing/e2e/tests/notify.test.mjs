@@ -1,4 +1,4 @@
-// Being told outside the page: a webhook added, tried and told of a failure on the screen; a push message shown by the service
+// Notifications outside the page: a webhook added, tested, and a failed delivery shown on the screen; a push message shown by the service
 // worker, and its click.
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -50,7 +50,7 @@ test("a webhook is added, tried and told", { skip }, async () => {
     await page.getByLabel("has finished").uncheck();
     assert.deepEqual(await axe(page), [], `${colorScheme}: the form`);
     await page.getByRole("region", { name: "Webhooks" }).getByRole("button", { name: "Add", exact: true }).click();
-    const key = page.getByRole("status").filter({ hasText: "Copy the signing key now: it is shown this once." });
+    const key = page.getByRole("status").filter({ hasText: "Copy the signing key now. It is not shown again." });
     await key.waitFor();
     assert.ok(await key.evaluate((el) => el === document.activeElement), "the key has the focus, as the form is gone");
     await page.getByRole("button", { name: "Done" }).click();
@@ -67,7 +67,7 @@ test("a webhook is added, tried and told", { skip }, async () => {
   }
   const ws = await instance.workspace("Break");
   await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 9"] });
-  await until("both are told of the failure", () => told.filter((t) => t.body.type === "attention.failed").length === 2);
+  await until("both are notified of the failure", () => told.filter((t) => t.body.type === "attention.failed").length === 2);
   assert.ok(told.every((t) => /^t=\d+,v1=[0-9a-f]{64}$/.test(t.signature)));
 });
 
@@ -101,6 +101,6 @@ test("a push message is shown, and not about what is looked at", { skip }, async
   await until("the newer one takes its place", async () => (await shown())[0]?.title === "Newer");
   assert.deepEqual(await shown(), [{ title: "Newer", tag: "ws_1", path: "/" }], "a message leads nowhere but to this server");
   await push("not JSON");
-  await until("what cannot be read is told, too", async () => (await shown()).some((n) => n.title === "Something needs you"));
+  await until("an unreadable message is shown as well", async () => (await shown()).some((n) => n.title === "Something needs you"));
   assert.deepEqual(page.problems, []);
 });

@@ -122,14 +122,14 @@ test("a file is edited while somebody else writes it", part, async () => {
 
   // Mine and the agent's in other lines: put together. Text that was not saved outlives a reload.
   await text.fill("one\ntwo\nthree\nfour\nFIVE");
-  await page.getByText("Not saved").waitFor();
+  await page.getByText("Unsaved").waitFor();
   await put(ws, "story.txt", "ONE\ntwo\nthree\nfour\nfive");
   page.once("dialog", (d) => void d.accept());
   await page.reload();
-  await page.getByText("written since you opened it").first().waitFor();
+  await page.getByText("The file changed since you opened it").first().waitFor();
   assert.equal(await get(ws, "story.txt"), "ONE\ntwo\nthree\nfour\nfive");
   assert.deepEqual(await axe(page), []);
-  await page.getByRole("button", { name: "Put both together" }).click();
+  await page.getByRole("button", { name: "Merge both" }).click();
   await page.getByRole("button", { name: "Save" }).click();
   await until("both are in it", async () => (await get(ws, "story.txt")) === "ONE\ntwo\nthree\nfour\nFIVE");
 
@@ -140,7 +140,7 @@ test("a file is edited while somebody else writes it", part, async () => {
   await page.getByText("1 place").first().waitFor();
   await shot(page, "editor-conflict");
   await page.getByRole("radio", { name: "Yours" }).check();
-  await page.getByRole("button", { name: "Put both together" }).click();
+  await page.getByRole("button", { name: "Merge both" }).click();
   await page.getByRole("button", { name: "Save" }).click();
   await until("mine is in it", async () => (await get(ws, "story.txt")) === "ONE\ntwo\nmine\nfour\nFIVE");
 
@@ -199,14 +199,14 @@ test("all files are browsed, not only the changed ones", part, async () => {
 
 test("files of another workspace are taken, with a preview", part, async () => {
   await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes`);
-  await page.getByRole("button", { name: "More: take files, new file" }).click();
-  await page.getByRole("menuitem", { name: "Take files of another workspace…" }).click();
-  const dialog = page.getByRole("dialog", { name: "Take files of another workspace" });
+  await page.getByRole("button", { name: "More: copy files, new file" }).click();
+  await page.getByRole("menuitem", { name: "Copy files from another workspace…" }).click();
+  const dialog = page.getByRole("dialog", { name: "Copy files from another workspace" });
   await dialog.getByLabel("From").selectOption(other.id);
   await dialog.getByLabel("taken.txt").check();
   await dialog.getByLabel("notes.txt").check();
   await dialog.getByRole("button", { name: "Preview 2 files" }).click();
-  await dialog.getByText("differs here, too").waitFor();
+  await dialog.getByText("also changed in this workspace").waitFor();
   assert.deepEqual(await axe(page), []);
   await dialog.getByRole("button", { name: "Take 2 files" }).click();
   await page.getByText("Took 2 files", { exact: true }).waitFor();
@@ -220,7 +220,7 @@ test("the same on a phone, in both themes", part, async () => {
   const phone = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
   await signIn(phone, instance, password);
   await phone.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=changes&from=head`);
-  await phone.getByRole("button", { name: "More: take files, new file" }).waitFor();
+  await phone.getByRole("button", { name: "More: copy files, new file" }).waitFor();
   const both = async (what, there) => {
     for (const colorScheme of ["light", "dark"]) {
       await phone.emulateMedia({ colorScheme, reducedMotion: "reduce" });
@@ -237,7 +237,7 @@ test("the same on a phone, in both themes", part, async () => {
   await phone.getByRole("menuitem", { name: "Edit the file" }).tap();
   await both("the editor", phone.getByRole("textbox", { name: "Text of notes.txt" }));
   await shot(phone, "editor-phone");
-  await phone.getByRole("button", { name: "More: new file, rename, remove" }).tap();
+  await phone.getByRole("button", { name: "More: new file, rename, delete" }).tap();
   await phone.getByRole("menuitem", { name: "Rename…" }).waitFor();
   await phone.keyboard.press("Escape");
   await phone.getByRole("button", { name: "All files", exact: true }).tap();

@@ -39,11 +39,11 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
   const join = async (page, link, name, email) => {
     await page.goto(link);
     await page.getByRole("heading", { name: /^Join/ }).waitFor();
-    await page.waitForFunction(() => location.hash === ""); // the token is taken out of the address
+    await page.waitForFunction(() => location.hash === ""); // the token is removed from the address
     await page.getByLabel("Your name").fill(name);
     if (email) await page.getByLabel("E-mail").fill(email);
     await page.getByLabel("Password").fill(other);
-    await page.getByRole("button", { name: "Make an account and join" }).click();
+    await page.getByRole("button", { name: "Create account and join" }).click();
     await page.waitForURL(new RegExp(`/${instance.team}/`));
   };
 
@@ -71,7 +71,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       // It works once.
       const late = await newPage(browser);
       await late.goto(link);
-      await late.getByRole("heading", { name: "This invite has ended" }).waitFor();
+      await late.getByRole("heading", { name: "This invite is no longer valid" }).waitFor();
       await late.context().close();
 
       await page.reload();
@@ -83,7 +83,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
 
       await guest.getByRole("button", { name: "Leave the team" }).click();
       await guest.getByRole("alertdialog").getByRole("button", { name: "Leave" }).click();
-      await guest.getByRole("heading", { name: "You are in no team" }).waitFor();
+      await guest.getByRole("heading", { name: "You are not in a team" }).waitFor();
       assert.deepEqual(guest.problems, []);
       await guest.context().close();
 
@@ -99,7 +99,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       const section = await page.getByRole("navigation", { name: "Settings" }).locator("[aria-current=page]").boundingBox();
       assert.ok(section.x >= 0 && section.x + section.width <= page.viewportSize().width, `the open section lies at ${section.x}`);
       assert.deepEqual(await axe(page), []);
-      await page.getByLabel("What was done").fill("member.update");
+      await page.getByLabel("Action").fill("member.update");
       await page.getByRole("button", { name: "Show" }).click();
       await page.waitForFunction(() => {
         const items = [...document.querySelectorAll('ul[aria-label^="Entries"] > li')];
@@ -129,7 +129,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       await cy.getByLabel(/e-?mail/i).fill(email);
       await cy.getByLabel(/password/i).fill(password);
       await cy.getByRole("button", { name: /sign in/i }).click();
-      await cy.getByRole("heading", { name: "You are in no team" }).waitFor();
+      await cy.getByRole("heading", { name: "You are not in a team" }).waitFor();
       await cy.getByRole("list", { name: "Invitations" }).getByText("Harbour, as a viewer").waitFor();
       await shot(cy, `invitation-${colorScheme}-${size}`);
       assert.deepEqual(await axe(cy), []);
@@ -215,13 +215,13 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await settings(page, "teams");
     await page.getByRole("button", { name: "New team" }).click();
     await page.getByLabel("Name").fill("Lighthouse");
-    await page.getByRole("button", { name: "Make the team" }).click();
+    await page.getByRole("button", { name: "Create team" }).click();
     await page.getByRole("list", { name: "Teams" }).getByText("Lighthouse", { exact: true }).waitFor();
     assert.deepEqual(await axe(page), []);
     await page.getByRole("button", { name: "Harbour: switch to another team" }).click();
     await page.getByRole("menuitemradio", { name: "Lighthouse" }).click();
     await page.waitForURL(/\/lighthouse\//);
-    await page.getByRole("button", { name: /^Search and commands/ }).click();
+    await page.getByRole("button", { name: /^Command palette/ }).click();
     await page.getByPlaceholder("A workspace, branch, project or command").fill("harbour");
     await page.getByRole("option", { name: /Switch to Harbour/ }).click();
     await page.waitForURL(new RegExp(`/${instance.team}/`));
@@ -233,7 +233,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await join(bo, link, "Bo", "");
     await bo.context().clearCookies();
     await bo.goto(made.url);
-    await bo.getByRole("link", { name: "Sign in, then join" }).click();
+    await bo.getByRole("link", { name: "Sign in and join" }).click();
     await bo.getByRole("heading", { name: "Sign in" }).waitFor(); // the page before has fields of the same names
     await bo.getByLabel(/e-?mail/i).fill("bo@example.com");
     await bo.getByLabel(/password/i).fill(other);
@@ -283,7 +283,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await settings(page, "server-audit");
     const entries = page.getByRole("list", { name: "Entries, newest first" });
     await entries.getByText("signed in").first().waitFor();
-    await page.getByLabel("What was done").fill("user.suspend");
+    await page.getByLabel("Action").fill("user.suspend");
     await page.getByRole("button", { name: "Show" }).click();
     await entries.getByText("suspended user").waitFor();
     assert.deepEqual(await axe(page), []);
@@ -304,7 +304,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
         await page.getByRole("button", { name: "Add a rule" }).click();
         await page.getByLabel("Model", { exact: true }).fill("claude-*");
         await page.getByLabel("Requests a minute").fill("0");
-        await page.getByText("A whole number above 0").waitFor();
+        await page.getByText("Enter a whole number above 0").waitFor();
         await page.getByLabel("Requests a minute").fill("60");
         await page.getByRole("button", { name: "Save the rules" }).click();
         await page.getByText("It counts within seconds").first().waitFor();

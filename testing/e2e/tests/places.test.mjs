@@ -55,7 +55,7 @@ describe("places", {
     const place = page.getByRole("group", { name: "Place" });
     assert.ok(await place.getByRole("radio", { name: /Process sandbox/ }).isChecked());
     await place
-      .getByText(/limits are kept, the network is bound/)
+      .getByText(/limits enforced, network restricted/)
       .first()
       .waitFor();
     await shot(page, "places-new");
@@ -84,11 +84,11 @@ describe("places", {
       .getByText(/4 GB|4096/)
       .first()
       .waitFor(); // the maximum is named
-    await until("the browser tells of the refusal, too", () => page.problems.some((p) => p.includes("400")));
+    await until("the browser logs the refusal as well", () => page.problems.some((p) => p.includes("400")));
     page.problems.length = 0;
     await dialog.getByLabel("Memory in MB").fill("256");
     await dialog.getByRole("button", { name: "Save the limits" }).click();
-    await page.getByText("In force: 256 MB of memory, 300 processes.").first().waitFor();
+    await page.getByText("Applied: 256 MB of memory, 300 processes.").first().waitFor();
     await shot(page, "places-dialog-wide");
     assert.deepEqual(await axe(page), []);
     assert.deepEqual(page.problems, []);
@@ -121,7 +121,7 @@ describe("places", {
     assert.match(tried.stdout, /403|CONNECT/);
     page = await open("phone");
     await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?dialog=place`);
-    const refused = page.getByRole("region", { name: "Refused" });
+    const refused = page.getByRole("region", { name: "Blocked" });
     await refused.getByText("refused.invalid", { exact: true }).waitFor();
     await shot(page, "places-dialog-phone");
     assert.deepEqual(await axe(page), []);
@@ -156,7 +156,7 @@ describe("places", {
       const { name } = places.find((p) => p.executor.kind === to).executor;
       const page = await open(size);
       await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}`);
-      await page.getByRole("button", { name: "More for this workspace" }).click();
+      await page.getByRole("button", { name: "More actions for this workspace" }).click();
       await page.getByRole("menuitem", { name: /Move to another place/ }).click();
       const dialog = page.getByRole("dialog", { name: `Move ${workspace.key} to another place` });
       assert.match(page.url(), /dialog=move/, "moving has an address");
@@ -166,7 +166,7 @@ describe("places", {
         .and(dialog.locator(`[value=${to}]`))
         .check();
       await dialog.getByText(/1 uncommitted file/).waitFor();
-      await dialog.getByText("Is lost", { exact: true }).waitFor();
+      await dialog.getByText("Lost", { exact: true }).waitFor();
       assert.deepEqual(await axe(page), []);
       await shot(page, `places-move-${size}`);
       await dialog.getByRole("button", { name: "Move", exact: true }).click();

@@ -39,7 +39,7 @@ describe("queue", { skip: !haveChromium && "Chromium is not installed" }, () => 
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/p/${project.id}`);
     await page.getByRole("button", { name: "Add a check" }).click();
-    await page.getByLabel("Name of the check").fill("Tests");
+    await page.getByLabel("Check name").fill("Tests");
     await page.getByLabel("Command", { exact: true }).fill("cat same.txt && echo all is well");
     await page.getByLabel("Merge through the queue only").check();
     assert.deepEqual(await axe(page), []);
@@ -71,7 +71,7 @@ describe("queue", { skip: !haveChromium && "Chromium is not installed" }, () => 
 
     await page.goto(`${instance.url}/${instance.team}/p/${project.id}`);
     const list = page.getByRole("region", { name: "Merge queue" });
-    await list.getByText("The last ones").click();
+    await list.getByText("Recently finished").click();
     await list.getByRole("link", { name: new RegExp(spaces.one.key) }).waitFor();
     assert.deepEqual(await axe(page), []);
     assert.deepEqual(page.problems, []);

@@ -86,11 +86,11 @@ describe("review", { skip }, () => {
       const dialog = page.getByRole("dialog", { name: "Review" });
       assert.equal(await dialog.getByLabel(/^Comment/).isChecked(), sent, "no verdict is given unasked");
       await dialog.getByLabel(/Request changes/).check();
-      await until("it goes to the agent", async () => (await dialog.getByLabel("Give it to").inputValue()) === session.id);
+      await until("it goes to the agent", async () => (await dialog.getByLabel("Send to").inputValue()) === session.id);
       return dialog;
     };
     let dialog = await send(true);
-    await dialog.getByLabel("About the whole").fill("Nearly there.");
+    await dialog.getByLabel("Summary").fill("Nearly there.");
     assert.deepEqual(await axe(page), []);
     await dialog.getByRole("button", { name: "Send", exact: true }).click();
     await dialog.waitFor({ state: "detached" });
@@ -101,13 +101,13 @@ describe("review", { skip }, () => {
     await standing.getByRole("button", { name: "Take back" }).click();
     await thread.getByText("Draft").waitFor();
 
-    // It comes to rest, gets the review, and mends the line.
+    // It becomes idle, gets the review, and fixes the line.
     await instance.api("POST", `/sessions/${session.id}/interrupt`, {});
     dialog = await send(false);
-    assert.equal(await dialog.getByLabel("About the whole").inputValue(), "Nearly there.", "the body came back with the draft");
+    assert.equal(await dialog.getByLabel("Summary").inputValue(), "Nearly there.", "the body came back with the draft");
     await dialog.getByRole("button", { name: "Send", exact: true }).dblclick();
     await dialog.waitFor({ state: "detached" });
-    await until("the agent has mended it", () => readFileSync(file, "utf8") === "one\ntwo\nthree\n");
+    await until("the agent has fixed it", () => readFileSync(file, "utf8") === "one\ntwo\nthree\n");
     await thread.getByText("Changed", { exact: true }).waitFor();
     const prompts = (await instance.api("GET", `/sessions/${session.id}/prompts`)).items;
     assert.equal(prompts.filter((p) => p.text.startsWith("This is a review") && p.state !== "cancelled").length, 1, "a double click sends it once");
@@ -115,12 +115,12 @@ describe("review", { skip }, () => {
     assert.match(asked, /^This is a review of your changes by Mika, which asks for changes\.\n\nNearly there\.\n\nOne comment\..*\n\n1\. made\.txt, line 2\n\| to\nThe number two\./);
     await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Write the number two" });
     await thread.getByText("Write the number two").waitFor();
-    await thread.getByText("as it was").waitFor();
+    await thread.getByText("original code").waitFor();
     const answer = await thread.getByRole("link", { name: "Show the commit" }).getAttribute("href");
     assert.match(answer, /from=[0-9a-f]{40}(\^|%5E)&to=[0-9a-f]{40}/);
     await shot(page, "review-answered");
 
-    // The author hears of it, and resolves what is done.
+    // The author sees it, and resolves the comment.
     const inbox = await until("the inbox has it", async () => (await instance.api("GET", `/teams/${instance.team}/inbox`)).items.find((i) => i.kind === "review"));
     assert.match(inbox.reason, /lines you commented on have changed/);
     await thread.getByRole("button", { name: "Resolve" }).click();
@@ -141,9 +141,9 @@ describe("review", { skip }, () => {
     await page.getByText("made.txt").first().waitFor();
     await page.getByRole("button", { name: /^Review/ }).click();
     dialog = page.getByRole("dialog", { name: "Review" });
-    await until("who worked last is meant", async () => (await dialog.getByLabel("Give it to").inputValue()) === second.id);
+    await until("who worked last is meant", async () => (await dialog.getByLabel("Send to").inputValue()) === second.id);
     await dialog.getByRole("group", { name: "Also to" }).getByRole("checkbox").check();
-    await dialog.getByLabel("About the whole").fill("For both of you.");
+    await dialog.getByLabel("Summary").fill("For both of you.");
     assert.deepEqual(await axe(page), []);
     await shot(page, "review-also-to");
     await dialog.getByRole("button", { name: "Send", exact: true }).click();

@@ -40,7 +40,7 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     const rows = page.getByRole("region", { name: "Attempts" }).getByRole("row");
     await until("three attempts are shown", async () => (await rows.count()) === 4);
     await page.getByText("Working").first().waitFor();
-    // The talker writes what it is told; the shell does what it is told.
+    // The talker repeats its prompt; the shell runs it.
     await until("files have changed", async () => (await page.getByRole("rowheader", { name: "told" }).count()) === 1);
     await page.getByRole("rowheader", { name: "made-here" }).waitFor();
     await shot(page, "run-compare");
@@ -69,7 +69,7 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     await page.context().close();
   });
 
-  test("what fails is told by its attempt; a repeated request happens once", async () => {
+  test("a failure is shown on its attempt; a repeated request has one effect", async () => {
     const body = { project_id: project.id, prompt: "Do it 1", attempts: [{ agent: "codex" }, { agent: "claude-code" }, { agent: "codex", base: "no-such-branch" }] };
     const ask = () =>
       fetch(`${instance.url}/api/v1/teams/${instance.team}/runs`, {

@@ -73,7 +73,7 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
           ["changes", `${at}/w/${ws.key}?tab=changes`, () => page.getByText("added.txt").filter({ visible: true }).first().waitFor()],
           ["shell", `${at}/w/${ws.key}?tab=shell`, () => page.getByRole("button", { name: "Open a shell" }).waitFor()],
           ["activity", `${at}/w/${ws.key}?tab=activity`, () => page.getByText(/created/i).first().waitFor()],
-          ["merge", `${at}/w/${ws.key}?tab=merge`, () => page.getByRole("group", { name: "What would happen" }).waitFor()],
+          ["merge", `${at}/w/${ws.key}?tab=merge`, () => page.getByRole("group", { name: "Preview" }).waitFor()],
           ["delete", `${at}/w/${ws.key}?dialog=delete`, () => page.getByRole("dialog").waitFor()],
           ["archived", `${at}/w/PW-2`, () => page.getByRole("button", { name: /restore/i }).first().waitFor()],
           ["machines", `${at}/machines`, () => page.getByRole("link", { name: /Connect a machine/ }).waitFor()],
@@ -83,7 +83,7 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
           // Half of the combinations tell as much as all of them.
           ...((colorScheme === "dark") === (size === "phone")
             ? [
-                ["trash", `${at}/w?show=trash`, () => page.getByRole("button", { name: "Delete for good: Thrown away" }).waitFor()],
+                ["trash", `${at}/w?show=trash`, () => page.getByRole("button", { name: "Delete permanently: Thrown away" }).waitFor()],
                 ["disk", `${at}/settings/disk`, () => page.getByText(/on disk, counted/).waitFor()],
               ]
             : []),

@@ -77,7 +77,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     // The password alone no longer signs in; the code does, and each once.
     const other = await open();
     await type(other);
-    const code = other.getByLabel("Code of your authenticator app");
+    const code = other.getByLabel("Code from your authenticator app");
     await code.waitFor();
     await check(other, "second-step");
     assert.equal((await other.request.get(`${at}/api/v1/me`)).status(), 401);
@@ -127,7 +127,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await page.request.post(`${at}/api/v1/logout`);
     await type(page);
     const ask = page.getByRole("button", { name: "Use a passkey" });
-    await page.getByRole("heading", { name: "One more step" }).waitFor();
+    await page.getByRole("heading", { name: "Second factor" }).waitFor();
     await device.present(true);
     await ask.click();
     await inside(page);
@@ -152,7 +152,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/settings/security`);
     await page.getByRole("heading", { name: "Where you are signed in" }).waitFor();
-    await page.getByText(/open this page as http:\/\/localhost:/).waitFor();
+    await page.getByText(/Open this page as http:\/\/localhost:/).waitFor();
     await close(page);
   });
 
@@ -194,7 +194,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await page.route("**/api/v1/me/tokens", (route) => {
       if (route.request().method() !== "POST" || refused) return route.continue();
       refused = true;
-      return route.fulfill({ status: 403, contentType: "application/problem+json", body: JSON.stringify({ code: "confirm_needed", message: "Confirm that it is you first.", details: { second_factor: false }, request_id: "r" }) });
+      return route.fulfill({ status: 403, contentType: "application/problem+json", body: JSON.stringify({ code: "confirm_needed", message: "Confirm your identity first.", details: { second_factor: false }, request_id: "r" }) });
     });
     await page.goto(`${at}/${instance.team}/settings/tokens`);
     await page.getByLabel("What it is for").fill("Nightly");
@@ -205,7 +205,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await page.getByRole("checkbox", { name: /^Read/ }).check();
     await check(page, "tokens");
     await page.getByRole("button", { name: "Make a token" }).click();
-    const dialog = page.getByRole("dialog", { name: "Confirm that it is you" });
+    const dialog = page.getByRole("dialog", { name: "Confirm your identity" });
     await dialog.getByLabel("Password", { exact: true }).fill("not the password");
     await dialog.getByRole("button", { name: "Confirm" }).click();
     await dialog.getByRole("alert").waitFor();
@@ -231,7 +231,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await close(page);
   });
 
-  test("a link to a first password, a team that asks for a second factor, and one that is suspended", async () => {
+  test("a link to a first password, a team that requires a second factor, and one that is suspended", async () => {
     const made = await instance.api("POST", "/instance/users", { email: "bo@example.com", name: "Bo", team: instance.team, role: "member" });
     const link = new URL(made.link.url);
     const bo = await open(sizes.phone);
@@ -239,10 +239,10 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await bo.getByLabel("New password").fill("password123");
     assert.equal(new URL(bo.url()).hash, "", "the token stayed in the address");
     await check(bo, "reset");
-    await bo.getByRole("button", { name: "Set the password" }).click();
+    await bo.getByRole("button", { name: "Set password" }).click();
     await bo.locator("[aria-invalid=true]").waitFor(); // a common one
     await bo.getByLabel("New password").fill("a lighthouse in fog");
-    await bo.getByRole("button", { name: "Set the password" }).click();
+    await bo.getByRole("button", { name: "Set password" }).click();
     await bo.getByRole("link", { name: "Sign in" }).click();
     await signIn(bo, { url: at }, "a lighthouse in fog", "bo@example.com");
     await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
@@ -256,7 +256,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await mika.getByRole("list", { name: "Your passkeys" }).waitFor();
     const setting = async (second_factor) => assert.equal((await mika.request.patch(`${at}/api/v1/teams/${instance.team}`, { data: { second_factor } })).status(), 200);
     await setting(true);
-    await bo.getByRole("heading", { name: "Harbour asks for a second factor" }).waitFor();
+    await bo.getByRole("heading", { name: "Harbour requires a second factor" }).waitFor();
     await bo.getByRole("button", { name: "Set up an authenticator app" }).waitFor();
     await check(bo, "team-asks");
     await bo.getByRole("button", { name: "Set up an authenticator app" }).click();
@@ -271,7 +271,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await bo.getByRole("heading", { name: "Harbour is suspended" }).waitFor();
     await check(bo, "team-suspended");
     await instance.api("POST", `/instance/teams/${team.id}/restore`);
-    await bo.getByRole("button", { name: "Look again" }).click();
+    await bo.getByRole("button", { name: "Check again" }).click();
     await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
     await close(bo);
     await close(mika);

@@ -43,7 +43,7 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
     await page.getByRole("button", { name: as }).click();
   };
 
-  test("a refusal is told in words, and who the provider vouches for lands in the team of their group", async () => {
+  test("a refusal is shown as a message, and an accepted user joins the team of their group", async () => {
     const page = await newPage(browser);
     await goes(page, "Continue as Eve");
     await page.getByRole("alert").getByText(/mail domain may not sign in here with Corp/).waitFor();
@@ -78,7 +78,7 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
 
     await page.request.post(`${instance.url}/api/v1/logout`);
     await goes(page, "Continue as Mika K");
-    await page.getByLabel("Code of your authenticator app").fill(totp(secret, 1));
+    await page.getByLabel("Code from your authenticator app").fill(totp(secret, 1));
     await page.waitForURL((u) => u.pathname === `/${instance.team}/p`);
     const sessions = (await (await page.request.get(`${instance.url}/api/v1/me/login-sessions`)).json()).items;
     const now = sessions.find((s) => s.current);

@@ -78,7 +78,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
 
     await page.getByRole("button", { name: "Interrupt", exact: true }).click();
     await page.getByText("Codex was interrupted", { exact: true }).waitFor();
-    await page.getByRole("button", { name: "Let it go on" }).click();
+    await page.getByRole("button", { name: "Continue queue" }).click();
     await until("all were sent", () => told(ws).length === 4);
     assert.deepEqual(told(ws), ["first 300", "interrupted", "third 0", "changed 0"]);
     await until("nothing waits", async () => (await page.getByRole("button", { name: /queued|held/ }).count()) === 0);
@@ -91,7 +91,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
     const ws = await instance.workspace("Resumed");
     const { page, s, box } = await begin(ws);
     await send(page, box, "begin 0");
-    await until("it is told", () => told(ws).length === 1);
+    await until("it gets the prompt", () => told(ws).length === 1);
     await box.fill("not yet\nsent 0");
     await page.reload();
     await until("the draft is there", async () => (await box.inputValue()) === "not yet\nsent 0");
@@ -99,7 +99,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
     await page.getByRole("button", { name: "Resume and send" }).waitFor();
     await box.fill("again 0");
     await page.getByRole("button", { name: "Resume and send" }).click();
-    await until("it is told", () => told(ws).at(-1) === "again 0");
+    await until("it gets the prompt", () => told(ws).at(-1) === "again 0");
     await page.waitForURL((u) => u.searchParams.get("session") !== s.id);
 
     await page.getByRole("button", { name: "More for Codex" }).click();
@@ -123,7 +123,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
       const { page, box } = await begin(ws, { colorScheme, viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
       await box.fill("from the phone 300");
       await page.getByRole("button", { name: /^(Send|Queue)$/ }).tap();
-      await until("it is told", () => told(ws)[0] === "from the phone 300");
+      await until("it gets the prompt", () => told(ws)[0] === "from the phone 300");
       await send(page, box, "next 0");
       await page.getByRole("button", { name: "1 queued" }).tap();
       await page.getByRole("list", { name: "Queued prompts" }).waitFor();

@@ -28,29 +28,29 @@ describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () 
     const page = await newPage(browser);
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=timeline`);
-    await page.getByRole("button", { name: "Keep files now" }).click();
-    const kept = page.getByRole("listitem").filter({ hasText: "Kept by hand" });
+    await page.getByRole("button", { name: "Save snapshot" }).click();
+    const kept = page.getByRole("listitem").filter({ hasText: "Saved manually" });
     await kept.waitFor();
     writeFileSync(file, "# Worse\n");
     await instance.api("POST", `/workspaces/${ws.id}/sync`);
-    await page.getByLabel("Every change of a file").check();
+    await page.getByLabel("Every file change").check();
     await page.getByRole("listitem").filter({ hasText: "Files changed" }).first().waitFor();
     assert.deepEqual(await axe(page, []), [], "accessibility");
 
-    await kept.getByRole("button", { name: /What can be done/ }).click();
+    await kept.getByRole("button", { name: /Actions for/ }).click();
     await page.getByRole("menuitem", { name: "Restore…" }).click();
     const dialog = page.getByRole("dialog", { name: "Restore" });
     await dialog.getByText("README.md").waitFor();
     assert.deepEqual(await axe(page, []), [], "accessibility of the dialog");
     await dialog.getByRole("button", { name: "Restore" }).click();
-    await page.getByText("1 file is as it was", { exact: true }).first().waitFor();
+    await page.getByText("1 file restored", { exact: true }).first().waitFor();
     assert.equal(readFileSync(file, "utf8"), "# Good\n");
     await page.getByRole("listitem").filter({ hasText: "Before a restore" }).waitFor();
 
-    await kept.getByRole("button", { name: /What can be done/ }).click();
+    await kept.getByRole("button", { name: /Actions for/ }).click();
     await page.getByRole("menuitem", { name: "Pin" }).click();
     await kept.getByText("pinned").waitFor();
-    await kept.getByRole("button", { name: /What can be done/ }).click();
+    await kept.getByRole("button", { name: /Actions for/ }).click();
     await page.getByRole("menuitem", { name: "What changed" }).click();
     await page.waitForURL(/tab=changes/);
     await page.getByText("README.md").first().waitFor();
@@ -62,7 +62,7 @@ describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () 
     await page.getByRole("link", { name: "Trash" }).waitFor();
     await page.goto(`${instance.url}/${instance.team}/settings/disk`);
     await page.getByText(/on disk, counted/).waitFor();
-    await page.getByRole("heading", { name: "What sessions printed" }).waitFor();
+    await page.getByRole("heading", { name: "Terminal history" }).waitFor();
     assert.deepEqual(page.problems, [], "problems");
 
     const phone = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });

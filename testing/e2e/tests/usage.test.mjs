@@ -69,7 +69,7 @@ describe("usage and quotas", { skip }, () => {
 
   test("chart, table, file and ledger agree to the nano-dollar", async () => {
     await instance.api("POST", `/workspaces/${workspace.id}/pause`, {});
-    await until("it stands still", async () => (await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "paused");
+    await until("it is paused", async () => (await instance.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "paused");
     const ledger = (await instance.api("GET", "/instance/metrics")).workspaces.find((w) => w.workspace_id === workspace.id).cost_nano;
     assert.ok(ledger > 0);
     await go("/usage?exact=1");
@@ -132,16 +132,16 @@ describe("usage and quotas", { skip }, () => {
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByRole("alert").getByText(/Choose a larger plan, or ask an operator/).waitFor();
     assert.equal((await instance.api("GET", `/teams/${instance.team}/quotas`)).items.find((r) => r.user.name === "Ana").by_hand.hours_month, 40);
-    page.problems.length = 0; // the refusal is told as an error of the network
+    page.problems.length = 0; // the browser logs the refusal as a network error
     await page.getByRole("button", { name: "Discard" }).click();
   });
 
-  test("what a quota refuses is told before and at a start, with two ways on", async () => {
+  test("a quota refusal is shown before and at a start, with two alternatives", async () => {
     const mika = (await instance.api("GET", "/me")).user.id;
     await instance.api("PUT", `/teams/${instance.team}/quotas`, { items: [{ user_id: mika, hours_month: 0 }] });
     await go(`/w?new=${workspace.project_id}`);
     await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).check();
-    const before = page.getByRole("status").filter({ hasText: "Your hours of this month are used up." });
+    const before = page.getByRole("status").filter({ hasText: "Your hours for this month are used up." });
     await before.getByText(/of your 0 hours are left/).waitFor();
     await before.getByRole("button", { name: "Upgrade plan" }).scrollIntoViewIfNeeded();
     await fine("usage-before");
@@ -153,8 +153,8 @@ describe("usage and quotas", { skip }, () => {
     await page.getByLabel("Name", { exact: true }).first().fill("Refused");
     await page.getByRole("group", { name: "Agent" }).getByRole("radio", { name: /Shell/ }).check();
     await page.getByRole("button", { name: "Create" }).click();
-    const panel = page.getByRole("alert").filter({ hasText: "Your hours of this month are used up" });
-    await panel.getByText("At most").waitFor();
+    const panel = page.getByRole("alert").filter({ hasText: "Your hours for this month are used up" });
+    await panel.getByText("Limit").waitFor();
     await panel.getByRole("button", { name: "Upgrade plan" }).click();
     await panel.getByRole("link", { name: "Choose a larger plan" }).waitFor();
     page.problems.length = 0; // as above

@@ -43,12 +43,12 @@ test("the keyboard is held, asked for and handed over", { skip }, async () => {
   const s = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "stty -echo; while read l; do echo got $l; done"], cols: 100, rows: 24 });
   const path = `/${instance.team}/w/${ws.key}?session=${s.id}`;
   const mika = await pageOf("mika@example.com", {}, path);
-  await until("the first writer sizes it", async () => (await mika.getByText("sized by you").count()) > 0);
+  await until("the first writer sizes it", async () => (await mika.getByText("sized to your screen").count()) > 0);
   const other = await pageOf(ana, { viewport: { width: 1100, height: 700 } }, path);
   const watcher = await pageOf(eve, {}, path);
   await mika.getByText("3 here").waitFor();
-  await other.getByText("sized by Mika").waitFor();
-  await watcher.getByText("Watching only").waitFor();
+  await other.getByText("sized to Mika's screen").waitFor();
+  await watcher.getByText("View only").waitFor();
   assert.equal(await watcher.getByRole("button", { name: /keyboard/ }).count(), 0, "a viewer has nothing to hold");
 
   const said = async (text) => until(`the program got ${text}`, async () => (await instance.output(s.id)).includes(`got ${text}`));
@@ -59,26 +59,26 @@ test("the keyboard is held, asked for and handed over", { skip }, async () => {
   await type(other, "from-ana");
   await said("from-ana");
 
-  await mika.getByRole("button", { name: "Hold the keyboard" }).click();
-  await other.getByText("Mika holds the keyboard").waitFor();
-  assert.equal(await other.getByRole("button", { name: "Take it" }).count(), 0, "a member takes nothing from the holder");
+  await mika.getByRole("button", { name: "Take exclusive control" }).click();
+  await other.getByText("Mika has exclusive control").waitFor();
+  assert.equal(await other.getByRole("button", { name: "Take control" }).count(), 0, "a member takes nothing from the holder");
   await type(other, "lost");
   const refused = await instance.raw("POST", `/sessions/${s.id}/input`, { text: "mine\r" });
   assert.equal(refused.status, 204, "it is Mika's on every way in");
 
-  await other.getByRole("button", { name: "Ask for it" }).click();
+  await other.getByRole("button", { name: "Request control" }).click();
   await mika.getByText("Ana asks for it").waitFor();
   await shot(mika, "watch-asked");
   assert.deepEqual(await axe(mika, [".xterm"]), []);
   await mika.getByRole("button", { name: "Hand over" }).click();
-  await other.getByText("You hold the keyboard").waitFor();
+  await other.getByText("You have exclusive control").waitFor();
   await type(other, "hers");
   await said("hers");
   // An owner may take it back.
-  await mika.getByRole("button", { name: "Take it" }).click();
-  await mika.getByText("You hold the keyboard").waitFor();
-  await mika.getByRole("button", { name: "Give it back" }).click();
-  await other.getByRole("button", { name: "Hold the keyboard" }).waitFor();
+  await mika.getByRole("button", { name: "Take control" }).click();
+  await mika.getByText("You have exclusive control").waitFor();
+  await mika.getByRole("button", { name: "Release" }).click();
+  await other.getByRole("button", { name: "Take exclusive control" }).waitFor();
   const out = await instance.output(s.id);
   assert.ok(!out.includes("got lost"), `what was typed without the keyboard arrived: ${out}`);
 

@@ -15,7 +15,7 @@ interface Props {
   existingLogin: boolean;
 }
 
-/** The accounts of one agent, of a person or of the team, with what can be done to them. */
+/** Lists one agent's accounts, of a person or of the team, with their actions. */
 export function AccountList({ agent, name, scope, accounts, manage, existingLogin }: Props) {
   const [adding, setAdding] = useState(false);
   return (
@@ -61,9 +61,9 @@ export function AccountList({ agent, name, scope, accounts, manage, existingLogi
 const RESULTS: Record<"ok" | "refused" | "unreachable" | "unclear" | "untestable", [MarkKind, string]> = {
   ok: ["done", "Works"],
   refused: ["failed", "Refused"],
-  unreachable: ["failed", "Not reached"],
+  unreachable: ["failed", "Not reachable"],
   unclear: ["idle", "Unclear"],
-  untestable: ["idle", "Cannot be tried"],
+  untestable: ["idle", "Cannot be tested"],
 };
 
 interface RowProps {
@@ -94,8 +94,8 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
       body: `${
         n === 0
           ? "No session uses it now."
-          : `${n} running ${n === 1 ? "session uses" : "sessions use"} it: ${n === 1 ? "it keeps its" : "they keep their"} key until the end, but a login of its own is lost at once.`
-      } The ${a.kind === "api_key" ? "key" : "login"} is forgotten; conversations stay and go on with another account.`,
+          : `${n} running ${n === 1 ? "session uses" : "sessions use"} it: ${n === 1 ? "it keeps using its" : "they keep using their"} key until it ends, but a login made in the terminal is lost immediately.`
+      } The ${a.kind === "api_key" ? "key" : "login"} is deleted from the server. Conversations remain and can continue with another account.`,
       action: "Delete",
       danger: true,
     },
@@ -120,7 +120,7 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
         </div>
         {manage && (
           <div className="flex flex-wrap gap-1">
-            <Button look="quiet" busy={test.busy && "Trying"} onClick={() => void test.run()}>
+            <Button look="quiet" busy={test.busy && "Testing"} onClick={() => void test.run()}>
               Test<span className="sr-only"> {a.name}</span>
             </Button>
             {(!alone || !a.default) && (
@@ -130,7 +130,7 @@ function AccountRow({ account: a, agent, manage, alone, existingLogin }: RowProp
                 aria-pressed={a.default}
                 onClick={() => void setDefault.run(!a.default)}
               >
-                {a.default ? "Not the default" : "Make default"}
+                {a.default ? "Unset as default" : "Make default"}
                 <span className="sr-only"> {a.name}</span>
               </Button>
             )}

@@ -24,7 +24,7 @@ export function accountWords(a: Account, gateway = false): string {
   }
 }
 
-/** What has to be read again after an account changed. */
+/** Invalidates the queries that depend on an account. */
 export function useRefreshAccounts(): () => Promise<unknown> {
   const team = useTeam();
   const client = useQueryClient();
@@ -102,7 +102,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
   };
   const placed = errors.name || errors.key || errors.url;
 
-  // Not a form of its own: it stands inside others, and forms do not nest.
+  // Not a <form>: it renders inside other forms, and forms do not nest.
   return (
     <div
       role="group"
@@ -133,19 +133,19 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
               value: "api_key",
               label: "An API key",
               hint: gateway
-                ? "Kept encrypted on the server, which asks the model in the agent's place: no sandbox ever holds it. A subscription's token (sk-ant-oat…) goes along as it is."
-                : "Kept encrypted; given to your sessions only and never shown again.",
+                ? "Stored encrypted on the server, which calls the model on the agent's behalf: no sandbox ever holds the key. A subscription token (sk-ant-oat…) is passed to the agent unchanged."
+                : "Stored encrypted, given only to your sessions, and never shown again.",
             },
             {
               value: "terminal",
               label: "Log in inside the terminal",
-              hint: `${name} asks when it starts. The login stays in your own home on the server.`,
+              hint: `${name} asks when it starts. The login is stored in your home directory on the server.`,
             },
             {
               value: "existing_login",
               label: "Use my existing login",
               hint: existingLogin
-                ? "The login of the user this server runs as, copied read only."
+                ? "A read-only copy of the login of the user this server runs as."
                 : "For operators of this server only.",
               disabled: !existingLogin,
             },
@@ -155,8 +155,8 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
       {scope === "team" && (
         <p className="text-meta text-fg3">
           {gateway
-            ? "Members start sessions with it and are never shown the key: the server asks the model in the agent's place, and no sandbox ever holds it."
-            : "Members start sessions with it and are never shown the key. Whoever can type in such a session could get at it: give the team a key with a budget of its own."}
+            ? "Members can start sessions with it but never see the key: the server calls the model on the agent's behalf, and no sandbox ever holds it."
+            : "Members can start sessions with it but never see the key. Anyone who can type in such a session could extract it: use a key with its own budget for the team."}
         </p>
       )}
       <TextField
@@ -180,20 +180,20 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
             placeholder={account?.last_four ? `…${account.last_four}` : ""}
             hint={
               again
-                ? "Enter it again: it would go to another address."
+                ? "Enter the key again, because the address changed."
                 : account
-                  ? "Empty keeps the one that is kept."
+                  ? "Leave empty to keep the current key."
                   : undefined
             }
             onChange={(e) => setKey(e.target.value)}
           />
           <TextField
-            label="Address of the API"
+            label="API address"
             type="url"
             mono
             value={baseUrl}
             error={errors.url}
-            placeholder="The usual one"
+            placeholder="Default"
             onChange={(e) => setBaseUrl(e.target.value)}
           />
         </div>
@@ -201,7 +201,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
       {kind === "existing_login" && !account && (
         <Check
           label="I agree that Parawork copies this login"
-          hint={`It reads the credentials ${name} keeps in the home of the server's own user and gives a copy to your sessions. The originals are never changed. Whoever can type in your sessions could use the copy.`}
+          hint={`Parawork reads the credentials ${name} stores in the home directory of the server's user and gives your sessions a copy. It never changes the originals. Anyone who can type in your sessions could use the copy.`}
           checked={consent}
           onChange={(e) => setConsent(e.target.checked)}
         />

@@ -15,17 +15,17 @@ export interface ChosenAgent {
   agent: string;
   set: (agent: string) => void;
   info: Agent | undefined;
-  /** Id of the account it shall work with; "" leaves that to the server: the default. */
+  /** Account id; "" is the server's default account. */
   account: string;
   setAccount: (id: string) => void;
-  /** It can be started as it stands. */
+  /** The agent can start now. */
   ready: boolean;
 }
 
-/** On the server, or perhaps in the image of a place with programs of its own. */
+/** Installed on the server, or possibly in the image of a place that has its own programs. */
 const startable = (a: Agent) => a.installed || a.in_images;
 
-/** Keeps a choice among the agents: what was used last, else the first that can be started. */
+/** Remembers the chosen agent: the one used last, else the first that can start. */
 export function useAgentChoice(
   agents: Agent[] | undefined,
   last: string | undefined,
@@ -60,14 +60,14 @@ interface Props {
   withNone?: boolean;
 }
 
-/** The agents with what is installed, and what is missing said in the row. */
+/** Lists the agents. Each row says what is installed and what is missing. */
 export function AgentChoice({ query, choice, withShell, withNone }: Props) {
   const team = useTeam();
   const me = useMe();
   const client = useQueryClient();
   const [looking, setLooking] = useState(false);
   const [changing, setChanging] = useState(false);
-  if (query.isPending) return <Skeleton rows={3} label="Looking which agents are installed" />;
+  if (query.isPending) return <Skeleton rows={3} label="Loading the agents" />;
   if (query.isError && !query.data)
     return <Failure what="The agents could not be listed." error={query.error} retry={() => void query.refetch()} />;
 
@@ -78,7 +78,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
     try {
       await refreshAgents(client, team.slug);
     } catch (error) {
-      toastError("Could not look again", error);
+      toastError("The agents could not be checked again", error);
     } finally {
       setLooking(false);
     }
@@ -113,10 +113,10 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
               ? "Turned off in the server's config.json."
               : !a.installed
                 ? a.in_images
-                  ? "Not installed on the server; a container's image may have it."
+                  ? "Not installed on the server. A container image may have it."
                   : "Not installed on the server."
                 : a.needs_account
-                  ? "Which account it uses is not chosen yet."
+                  ? "No account chosen yet."
                   : a.account
                     ? accountWords((a.agent === choice.agent && inUse) || a.account, a.gateway)
                     : undefined,
@@ -134,9 +134,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
           })),
           ...(withShell ? [{ value: SHELL, label: "Shell", hint: "A shell in the workspace's folder." }] : []),
           { value: COMMAND, label: "A command", hint: "Any program, in a terminal of its own." },
-          ...(withNone
-            ? [{ value: "", label: "Nothing yet", hint: "Make the workspace and start something later." }]
-            : []),
+          ...(withNone ? [{ value: "", label: "None", hint: "Create the workspace and start a session later." }] : []),
         ]}
       />
       {usable && usable.accounts.length > 1 && (
@@ -182,7 +180,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
               <CopyLine key={a.agent} text={a.install} label={`the command that installs ${a.name}`} />
             ))}
             <Button className="self-start" busy={looking && "Looking"} onClick={() => void refresh()}>
-              Look again
+              Check again
             </Button>
           </div>
         </details>

@@ -1,4 +1,4 @@
-// What runs in a session without being a coding agent goes by a name in the place of an agent's.
+// Sessions that run no coding agent have one of these names as their agent.
 export const SHELL = "shell";
 /** The script that prepares a new workspace. */
 export const SETUP = "setup";

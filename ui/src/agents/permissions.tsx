@@ -8,11 +8,11 @@ export interface PermissionChoice {
 interface Props {
   value: PermissionChoice;
   onChange: (p: PermissionChoice) => void;
-  /** The place keeps agents in. */
+  /** The place isolates agents. */
   isolated: boolean;
 }
 
-/** Whether an agent asks before it acts, and what stands between it and the server when it does not. */
+/** Chooses whether an agent asks before it acts, and shows what isolates it when it does not. */
 export function Permissions({ value, onChange, isolated }: Props) {
   return (
     <div>
@@ -22,21 +22,21 @@ export function Permissions({ value, onChange, isolated }: Props) {
         value={value.all ? "all" : "ask"}
         onChange={(v) => onChange({ all: v === "all", confirmed: false })}
         options={[
-          { value: "ask", label: "Asks first", hint: "Its questions come to you, wherever you are." },
+          { value: "ask", label: "Ask first", hint: "The agent's questions go to your inbox." },
           {
             value: "all",
-            label: "All of them",
+            label: "All",
             hint: isolated
-              ? "It works without asking. Its place keeps it in."
-              : "It works without asking, and nothing keeps it in: this place is no boundary.",
+              ? "It works without asking. Its sandbox contains it."
+              : "It works without asking, and nothing contains it: this place is not isolated.",
           },
         ]}
       />
       {value.all && !isolated && (
         <Check
           className="mt-2"
-          label="Start it all the same"
-          hint="It can read and change whatever the server's user can."
+          label="Start it anyway"
+          hint="It can read and change everything the server's user can."
           checked={value.confirmed}
           onChange={(e) => onChange({ all: true, confirmed: e.target.checked })}
         />

@@ -20,7 +20,7 @@ export const api = createClient<paths>({ baseUrl: BASE, fetch: guardedFetch });
 
 let onSignedOut: () => void = () => {};
 
-/** Says what to do when the server no longer knows who we are. Returns nothing; the last caller wins. */
+/** Sets the handler for a lost login (401). The last caller wins. */
 export function whenSignedOut(act: () => void): void {
   onSignedOut = act;
 }
@@ -28,7 +28,7 @@ export function whenSignedOut(act: () => void): void {
 let proveFirst: (second: boolean) => Promise<boolean> = async () => false;
 
 /**
- * Says how somebody is asked to prove who they are, for calls the server refuses until they have; `second` when it must be by a
+ * Sets how users are asked to confirm their identity for calls the server otherwise refuses; `second` asks for a
  * second factor. The last caller wins.
  */
 export function whenProofNeeded(ask: (second: boolean) => Promise<boolean>): void {
@@ -37,14 +37,14 @@ export function whenProofNeeded(ask: (second: boolean) => Promise<boolean>): voi
 
 let onTeamClosed: () => void = () => {};
 
-/** Says what to do when a team turns out to be suspended, or to want a second factor of us. The last caller wins. */
+/** Sets the handler for a team that is suspended or requires a second factor. The last caller wins. */
 export function whenTeamClosed(act: () => void): void {
   onTeamClosed = act;
 }
 
-/** Fetch that turns every failure into an ApiError, so that callers and queries meet one kind of error only. */
+/** Wraps fetch and turns every failure into an ApiError, so callers handle only one error type. */
 async function guardedFetch(request: Request): Promise<Response> {
-  // A body can be sent once. Files are not kept for a second time: no call that sends one is sensitive so.
+  // A body can be read only once. File uploads are not copied for a retry: none of them needs confirmation.
   const type = request.headers.get("Content-Type");
   const again = type === null || type.startsWith("application/json") ? request.clone() : undefined;
   try {
@@ -64,19 +64,19 @@ async function send(request: Request): Promise<Response> {
     if (request.signal.aborted) throw cause;
     throw new ApiError(0, {
       code: "network",
-      message: "The server cannot be reached. Check your connection; Parawork tries again by itself.",
+      message: "The server cannot be reached. Check your connection; Parawork retries automatically.",
       request_id: "",
     });
   }
   if (response.ok) return response;
   const error = await problemOf(response);
-  // Other refusals of 401 are about what was typed: a password, a code.
+  // Other 401 responses are about user input: a password or a code.
   if (error.code === "signed_out" || error.code === "suspended") onSignedOut();
   if (error.code === "second_factor_required" || error.code === "team_suspended") onTeamClosed();
   throw error;
 }
 
-/** The data of an answer. The error half is never there: guardedFetch throws it. */
+/** Returns the data of a response. There is never an error value, because guardedFetch throws. */
 export async function data<T>(call: Promise<{ data?: T }>): Promise<T> {
   return (await call).data as T;
 }

@@ -1,10 +1,10 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { Backoff } from "@/net/backoff";
-import { comeback } from "@/net/comeback";
+import { comeback } from "@/net/recovery";
 import { socketUrl } from "./client";
 import { keys } from "./queries";
 
-/** One message of the events socket: something changed, look again. */
+/** A message of the events socket: something changed, refetch it. */
 export interface TeamEvent {
   type: string;
   id: string;
@@ -26,17 +26,17 @@ export interface EventsState {
 interface Options {
   team: string;
   onEvent: (e: TeamEvent) => void;
-  /** Everything shown must be read again: events were lost. */
+  /** Events were lost: refetch everything. */
   onGap: () => void;
   onState: (s: EventsState) => void;
-  /** Called after several failed tries in a row, and when the server hung up on us: it may know us no more. */
+  /** Called after several failed attempts in a row, and when the server closed the connection: the login may have ended. */
   onTrouble: () => void;
 }
 
-/** The code with which the server closes the socket of who may not use it any more. */
+/** Close code for a user who no longer has access. */
 const NOT_ALLOWED = 4003;
 
-/** Follows the events of one team: reconnects with a growing pause and resumes where it left off. */
+/** Follows one team's events. Reconnects with backoff and resumes at the last sequence number. */
 export class EventsLink {
   private socket: WebSocket | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -63,7 +63,7 @@ export class EventsLink {
     this.socket?.close();
   }
 
-  /** Tries at once instead of waiting for the timer. */
+  /** Retries now instead of waiting for the timer. */
   readonly now = (): void => {
     if (this.stopped || this.timer === undefined) return;
     clearTimeout(this.timer);
@@ -87,7 +87,7 @@ export class EventsLink {
       this.backoff.reset();
       this.downSince = 0;
       onState({ phase: "live", retryAt: 0, downSince: 0 });
-      // What happened before the first event of a connection has no sequence number to resume from.
+      // Nothing before the first event of a connection has a sequence number to resume from.
       if (wasDown) onGap();
     };
     socket.onmessage = (m) => {
@@ -133,10 +133,10 @@ export function parseEvent(text: string): TeamEvent | undefined {
   }
 }
 
-/** Subjects whose events have a workspace's id for their own. */
+/** Subjects whose event id is a workspace id. */
 const OF_WORKSPACES: ReadonlySet<string> = new Set(["workspace", "changes", "grace"]);
 
-/** Subjects after which the workspace itself is read again. */
+/** Subjects that also invalidate the workspace itself. */
 const TELLS_OF_IT: ReadonlySet<string> = new Set(["workspace", "changes", "grace", "session", "usage", "tokens"]);
 
 /** The query keys an event makes stale. */
@@ -147,12 +147,12 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
   if (e.type === "session.conversation") return [keys.conversation(e.id), keys.conversations(workspace)];
   switch (subject) {
     case "project":
-      // Its branches may have moved: workspaces stand differently to their bases.
+      // Its branches may have moved, so workspaces compare differently with their bases.
       return [keys.projects(team), keys.project(e.id)];
     case "git":
       return [["project", e.id, "git-work"]];
     case "workspace":
-      // The diff of a path has its own stamp; everything else of the workspace may have moved.
+      // A path's diff has its own stamp; everything else in the workspace may have changed.
       return [
         ...lists,
         keys.inbox(team),
@@ -191,12 +191,12 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "activity":
       return [keys.activity(workspace)];
     case "sandbox":
-      // Figures alone change nothing of the lists.
+      // Metrics alone do not change the lists.
       return e.type === "sandbox.usage" ? [keys.sandbox(workspace)] : [...lists, keys.sandbox(workspace)];
     case "sync":
       return [["workspace", workspace, "sync"], keys.sandbox(workspace)];
     case "runner":
-      // A machine is a place to choose, too.
+      // A machine is also a choice in the list of places.
       return [["team", team, "runners"], ["runner", e.id], ["team", team, "runner-tokens"], keys.executors(team)];
     case "network":
       return [["workspace", workspace, "network"]];
@@ -212,7 +212,7 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       ];
     case "usage":
     case "tokens":
-      // They come often while agents work: what adds up a month is asked again, lists are not.
+      // Frequent while agents work: refetch monthly totals, but not the lists.
       return [["costs", team], ...(workspace ? [keys.costs(workspace), keys.sessions(workspace)] : [])];
     case "quota":
     case "budget":
@@ -230,12 +230,12 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
 const isSandbox = (key: readonly unknown[]): boolean => key[0] === "workspace" && key[2] === "sandbox";
 
 /**
- * Applies events to the cache, many of the same kind at most once per `every` ms: a busy team must not turn into a storm of
- * requests. The first event of a burst is applied at once.
+ * Applies events to the cache. Events of one kind apply at most once per `every` ms, so a busy team does not cause a storm of
+ * requests. The first event of a burst applies immediately.
  */
 export class EventPump {
   private readonly pending = new Map<string, readonly unknown[]>();
-  /** A machine came or went: whichever sandboxes are on it say so. */
+  /** A machine connected or disconnected: refetch the sandboxes on it. */
   private sandboxes = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private last = 0;

@@ -14,10 +14,10 @@ export interface Moment {
 type Entry = Schemas["JournalEntry"];
 type Activity = Schemas["Activity"];
 
-/** Journals are read up to so many entries: a session has some hundred. */
+/** Maximum number of journal entries to read; a session has a few hundred. */
 const MOST = 5000;
 
-/** What happened in a session that one may want to go to: prompts, questions, files, commits. */
+/** Navigable events of a session: prompts, questions, files, commits. */
 export const momentsQuery = (s: Session) =>
   queryOptions({
     queryKey: ["history", "moments", s.id, s.ended_at] as const,
@@ -82,7 +82,7 @@ export interface SearchWish {
   agent: string;
 }
 
-/** Lines in everything the workspace's sessions printed, page by page. */
+/** Searches the output of all the workspace's sessions, page by page. */
 export const searchQuery = (workspaceId: string, w: SearchWish) => ({
   queryKey: [...keys.workspace(workspaceId), "search", w] as const,
   queryFn: ({ pageParam, signal }: { pageParam: string; signal: AbortSignal }) =>

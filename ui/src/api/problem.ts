@@ -6,7 +6,7 @@ export interface Problem {
   request_id: string;
 }
 
-/** An answer that is not a success. Status 0 means that no answer came. */
+/** A failed response. Status 0 means there was no response. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
@@ -23,7 +23,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Reads the problem out of an answer; one that carries none (a proxy's page) is told by its status. */
+/** Reads the problem from a response. A response without one, such as a proxy's page, is described by its status. */
 export async function problemOf(response: Response): Promise<ApiError> {
   try {
     const body: unknown = await response.json();
@@ -52,20 +52,20 @@ function byStatus(status: number): string {
   if (status === 429) return "Too many requests. Wait a moment and try again.";
   if (status === 502 || status === 503 || status === 504)
     return "The server is starting, stopping or behind a proxy that cannot reach it. Try again in a moment.";
-  return `The server answered ${status} without saying why. Try again; if it stays, look at the server's log.`;
+  return `The server answered ${status} without saying why. Try again. If it happens again, check the server's log.`;
 }
 
-/** What a person is told about an error of any kind. */
+/** An error as shown to the user. */
 export interface Told {
   message: string;
-  /** Somebody else's words, such as git's, shown folded in fixed width. */
+  /** Output of another program, such as git, shown collapsed in monospace. */
   output: string;
   requestId: string;
-  /** Whether trying the same again can help. */
+  /** Whether a retry can help. */
   retry: boolean;
 }
 
-/** Turns an error into what is shown of it. */
+/** Turns an error into its displayed form. */
 export function tell(error: unknown): Told {
   if (error instanceof ApiError) {
     const output = [error.details.output, error.details.git, error.details.stderr].find((v) => typeof v === "string");

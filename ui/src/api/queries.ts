@@ -1,7 +1,7 @@
 import { keepPreviousData, type QueryClient, queryOptions } from "@tanstack/react-query";
 import { allPages, api, data, type Schemas, type Workspace } from "./client";
 
-/** Every query key in one place: events.ts invalidates by them. */
+/** All query keys. events.ts invalidates by them. */
 export const keys = {
   setup: ["setup"] as const,
   me: ["me"] as const,
@@ -55,7 +55,7 @@ export const teamAccountsQuery = (team: string) =>
     queryFn: async () => (await data(api.GET("/teams/{team}/agent-accounts", { params: { path: { team } } }))).items,
   });
 
-/** The links with which a session is watched, and who watches now. */
+/** A session's share links and current viewers. */
 export const linksQuery = (session: string) =>
   queryOptions({
     queryKey: keys.links(session),
@@ -97,7 +97,7 @@ export const agentsQuery = (team: string) =>
     staleTime: 30_000,
   });
 
-/** Looks for the agents' programs again instead of answering from the server's memory. */
+/** Checks for the agents' programs again instead of using the server's cache. */
 export async function refreshAgents(client: QueryClient, team: string): Promise<void> {
   const found = await data(api.GET("/teams/{team}/agents", { params: { path: { team }, query: { refresh: true } } }));
   client.setQueryData(keys.agents(team), found.items);
@@ -157,7 +157,7 @@ export const changesQuery = (id: string) =>
   queryOptions({
     queryKey: keys.changes(id),
     queryFn: () => data(api.GET("/workspaces/{id}/changes", { params: { path: { id } } })),
-    structuralSharing: false, // up to 50,000 rows: comparing them costs more than it saves
+    structuralSharing: false, // up to 50,000 rows: structural sharing costs more than it saves
   });
 
 /** The entries of a folder of the workspace; "" is its top folder. */
@@ -193,7 +193,7 @@ export const sandboxQuery = (id: string) =>
     retry: false,
   });
 
-/** How one's own secrets stand in a workspace. */
+/** Whether a workspace gets the user's own secrets. */
 export const ownSecretsQuery = (id: string) =>
   queryOptions({
     queryKey: ["workspace", id, "own-secrets"] as const,
@@ -235,7 +235,7 @@ export const mergePreviewQuery = (id: string, strategy: "merge" | "squash" | "re
     retry: false,
   });
 
-/** In what two states of a workspace differ. What the newest state is part of is read again when files change. */
+/** Files that differ between two states of a workspace. Comparisons with the newest state are refetched when files change. */
 export const compareQuery = (id: string, from: string, to: string, ignoreSpace: boolean) =>
   queryOptions({
     queryKey: keys.compare(id, from, to, ignoreSpace),
@@ -247,7 +247,7 @@ export const compareQuery = (id: string, from: string, to: string, ignoreSpace: 
     structuralSharing: (old, now) => (sameComparison(old, now) ? old : now),
   });
 
-/** Whether two answers say the same, so that nothing is drawn again. Files are compared by their marks: there may be 20,000. */
+/** Whether two responses are equal, to skip a rerender. Compares files by their hashes, because there may be 20,000. */
 function sameComparison(old: unknown, now: unknown): boolean {
   if (!old) return false;
   const a = (old as Compared).comparison;
@@ -273,7 +273,7 @@ interface Compared {
   ignoreSpace: boolean;
 }
 
-/** Whether steps of a creation still run. */
+/** Whether a creation is still in progress. */
 export function isBeingMade(w: Workspace): boolean {
   return w.state === "creating" || w.state === "setting_up";
 }

@@ -7,7 +7,7 @@ import { useTeam } from "@/state/team";
 const ITEM =
   "flex min-h-12 flex-1 flex-col items-center justify-center gap-0.5 text-meta text-fg2 -outline-offset-2 data-[status=active]:text-accent";
 
-/** Where one goes on a phone, within the thumb's reach. */
+/** Main navigation on phones. */
 export function BottomBar() {
   const team = useTeam();
   const params = { team: team.slug };

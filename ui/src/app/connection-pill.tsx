@@ -6,7 +6,7 @@ import { useStore } from "@/state/store";
 
 const GRACE = 1000;
 
-/** Says that the connection is cut, when it is tried again, and what was caught up. It floats: nothing below it moves. */
+/** Shows that the connection is lost, when the next attempt is, and how much output was caught up. It floats, so the layout does not shift. */
 export function ConnectionPill() {
   const { events, replayed } = useStore(connection);
   const now = useNow(500);

@@ -5,7 +5,7 @@ import { doubtQuery } from "./doubt";
 
 const LOOK_EVERY = 10_000;
 
-/** Says above every page that the server is read-only, why, and who does what about it. It is asked at first and while the connection is cut. */
+/** Shows above every page that the server is read-only, why, and who can resolve it. Checks on load and while disconnected. */
 export default function DoubtBanner({ operator }: { operator: boolean }) {
   const { events } = useStore(connection);
   const cut = events.downSince > 0;

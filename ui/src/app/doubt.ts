@@ -1,11 +1,11 @@
 import { queryOptions } from "@tanstack/react-query";
 
-/** What /health says of a server that is not sure of its database; undefined of any other answer. */
+/** Reads from /health why the server distrusts its database; undefined for any other response. */
 export function doubtIn(health: unknown): string | undefined {
   if (typeof health !== "object" || health === null) return undefined;
   const { status, reason } = health as { status?: unknown; reason?: unknown };
   if (status !== "degraded") return undefined;
-  return typeof reason === "string" && reason ? reason : "The server does not say what is missing: see its log.";
+  return typeof reason === "string" && reason ? reason : "The server did not report what is missing. Check its log.";
 }
 
 /** Why the server is read-only, null while it is not, or does not answer. */
@@ -17,7 +17,7 @@ export const doubtQuery = () =>
         const answer = await fetch("/api/v1/health", { cache: "no-store", signal: AbortSignal.timeout(5000) });
         return doubtIn(await answer.json()) ?? null;
       } catch {
-        return null; // it is away: the page says that elsewhere
+        return null; // unreachable: the connection pill shows that
       }
     },
     staleTime: 0,

@@ -21,7 +21,7 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   const list = useQuery(workspacesQuery(team.slug));
   const params = { team: team.slug };
 
-  // It is there when it is called: what somebody types meanwhile would be taken for other keys.
+  // Loaded in advance: otherwise keys typed while it loads would trigger other actions.
   useEffect(() => {
     const timer = setTimeout(() => void loadPalette().catch(() => {}), 1_500);
     return () => clearTimeout(timer);

@@ -28,7 +28,7 @@ export function Header() {
   const needs = useWaiting(team.slug);
   return (
     <header className="flex h-(--header-h) items-center gap-1.5 border-b border-hairline bg-bg1 px-3 md:px-4">
-      <Link to="/$team" params={params} className="mr-2 font-semibold" aria-label="Parawork, to the start">
+      <Link to="/$team" params={params} className="mr-2 font-semibold" aria-label="Parawork home">
         parawork
       </Link>
       <TeamMenu />
@@ -74,8 +74,8 @@ export function Header() {
         <button
           type="button"
           onClick={() => perform("palette")}
-          aria-label={`Search and commands, ${pretty("mod+k")}`}
-          title={`Search and commands (${pretty("mod+k")})`}
+          aria-label={`Command palette, ${pretty("mod+k")}`}
+          title={`Command palette (${pretty("mod+k")})`}
           className="control-h flex items-center gap-1.5 rounded-md px-1.5 text-fg2 hover:bg-bg2 hover:text-fg pointer-coarse:w-11 pointer-coarse:justify-center"
         >
           <Icon name="search" />
@@ -87,7 +87,7 @@ export function Header() {
   );
 }
 
-/** The team that is shown, and a way to the others and to invitations; nothing where there is one only. */
+/** Switches between teams and shows invitations; renders nothing if there is only one team. */
 function TeamMenu() {
   const me = useMe();
   const team = useTeam();
@@ -157,7 +157,7 @@ function AccountMenu() {
     try {
       await api.POST("/logout");
       client.clear();
-      location.assign("/login"); // a fresh page: no terminal or cache of the old user stays
+      location.assign("/login"); // full page load: drops the old user's terminals and cache
     } catch (error) {
       toastError("Could not sign out", error, () => void signOut());
     }
@@ -183,7 +183,7 @@ function AccountMenu() {
       <MenuItem onSelect={() => void settings("profile")} keys="g s">
         Settings
       </MenuItem>
-      <MenuItem onSelect={() => void settings("agents")}>Agents and their accounts</MenuItem>
+      <MenuItem onSelect={() => void settings("agents")}>Agents and accounts</MenuItem>
       <MenuItem onSelect={() => perform("go.machines")} keys="g m">
         Machines
       </MenuItem>
@@ -202,7 +202,7 @@ function AccountMenu() {
         value={theme}
         onChange={(v) => setLook({ theme: v })}
         choices={[
-          ["system", "As the system"],
+          ["system", "System"],
           ["light", "Light"],
           ["dark", "Dark"],
         ]}

@@ -4,19 +4,19 @@ import { Kbd } from "@/kit/kbd";
 import { look } from "@/state/look";
 import { useStore } from "@/state/store";
 
-/** Every key, from the one list of them. */
+/** Lists all keyboard shortcuts from the registry. */
 export default function HelpSheet({ onClose }: { onClose: () => void }) {
   const { singleKeys } = useStore(look);
   return (
     <Dialog
       open
       onClose={onClose}
-      title="Keys"
+      title="Keyboard shortcuts"
       wide
       about={
         singleKeys
-          ? "Single keys work while neither a field nor a terminal has the focus. In a terminal every key but the chords below goes to the program."
-          : "Single keys are turned off in Settings, Appearance. Chords work."
+          ? "Single keys work unless a text field or terminal has focus. In a terminal, every key except the shortcuts with modifiers below goes to the program."
+          : "Single keys are turned off in Settings, Appearance. Shortcuts with modifiers still work."
       }
     >
       <DialogBody focusable className="grid content-start gap-x-8 gap-y-4 md:grid-cols-2">

@@ -20,7 +20,7 @@ const ITEM =
 const GROUP =
   "[&_[cmdk-group-heading]]:px-2.5 [&_[cmdk-group-heading]]:pt-2 [&_[cmdk-group-heading]]:pb-1 [&_[cmdk-group-heading]]:text-meta [&_[cmdk-group-heading]]:text-fg3";
 
-/** Jump anywhere and do anything by a few letters. */
+/** The command palette. */
 export default function Palette({ onClose }: { onClose: () => void }) {
   const team = useTeam();
   const others = useMe().teams.filter((t) => t.id !== team.id);
@@ -45,8 +45,8 @@ export default function Palette({ onClose }: { onClose: () => void }) {
           aria-describedby={undefined}
           className="rise-in fixed inset-x-2 top-2 z-50 mx-auto max-w-[600px] overflow-hidden rounded-md bg-bg1 shadow-float outline-none md:top-[12vh]"
         >
-          <Radix.Title className="sr-only">Search and commands</Radix.Title>
-          <Command label="Search and commands" loop className="flex max-h-[min(70vh,520px)] flex-col">
+          <Radix.Title className="sr-only">Command palette</Radix.Title>
+          <Command label="Command palette" loop className="flex max-h-[min(70vh,520px)] flex-col">
             <div className="flex items-center gap-2.5 border-b border-hairline px-3.5">
               <Icon name="search" className="text-fg3" />
               <Command.Input

@@ -6,7 +6,7 @@ import { startSession } from "@/sessions/start";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 
-/** Starts the agent chosen in the new-workspace dialog once its workspace is ready, wherever the user is by then. */
+/** Starts the agent chosen in the new-workspace dialog once its workspace is ready, on whatever page the user is. */
 export function PendingStarts() {
   const team = useTeam();
   const client = useQueryClient();
@@ -17,7 +17,7 @@ export function PendingStarts() {
     if (waiting.length === 0 || !list.data) return;
     const start = async (p: PendingStart) => {
       try {
-        // The key makes a second page that does the same answer with the same session.
+        // With the idempotency key, a second page gets the same session.
         await startSession(
           p.workspaceId,
           {

@@ -6,7 +6,7 @@ import { useStore } from "@/state/store";
 
 const ProveDialog = lazy(() => import("@/signin/prove-dialog"));
 
-/** Lets people prove who they are when the server wants that before a change; the change then goes on by itself. */
+/** Asks users to confirm their identity when the server requires it; the change then continues. */
 export function Prover() {
   const open = useStore(asking);
   useEffect(() => {

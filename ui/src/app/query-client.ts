@@ -1,14 +1,14 @@
 import { QueryClient } from "@tanstack/react-query";
 import { ApiError } from "@/api/problem";
 
-/** One cache for the page. Events say when something is stale, so nothing is read again merely because a window got the focus. */
+/** The page's query cache. Events invalidate it, so focus does not trigger refetches. */
 export const queryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 10_000,
       refetchOnWindowFocus: false,
       retry: (failures, error) => {
-        // A clear answer does not get better by asking again; a network may.
+        // Retry only network failures; a definite response will not change.
         if (error instanceof ApiError && error.status > 0 && error.status < 500) return false;
         return failures < 2;
       },

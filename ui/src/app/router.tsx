@@ -20,7 +20,7 @@ import { queryClient } from "./query-client";
 
 const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFoundPage, errorComponent: CrashPage });
 
-/** Who is signed in, or a way to the page that signs in. */
+/** Loads the signed-in user, or redirects to the login page. */
 async function signedIn(next: string): Promise<Me> {
   try {
     return await queryClient.ensureQueryData(meQuery());
@@ -52,7 +52,7 @@ const setupRoute = createRoute({
 
 interface LoginSearch {
   next?: string;
-  /** A provider vouched for the first step, and a second one is wanted. */
+  /** A provider confirmed the first factor; the second is required. */
   step?: "second";
   error?: string;
   provider?: string;
@@ -82,7 +82,7 @@ const joinRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/people/join-screen")), "JoinScreen"),
 });
 
-/** What a link to watch a session leads to; the link's secret stands behind the #. */
+/** Target of a share link; its secret is in the URL fragment. */
 const watchRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/watch",
@@ -115,7 +115,7 @@ const teamIndexRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/",
   beforeLoad: ({ params }) => {
-    // A phone is for answering; a desk for work.
+    // Phones start at the inbox, desktops at the workspaces.
     const to = matchMedia("(max-width: 767px)").matches ? "/$team/inbox" : "/$team/w";
     throw redirect({ to, params, replace: true });
   },
@@ -136,7 +136,7 @@ const workspacesRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/workspaces/workspaces-screen")), "WorkspacesScreen"),
 });
 
-/** The trash is a part of the workspaces' page; its short address leads there. */
+/** The trash is part of the workspaces page; this short address redirects there. */
 const trashRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/trash",

@@ -32,7 +32,7 @@ const Notifier = lazy(() => import("@/inbox/notify/notifier"));
 
 const route = getRouteApi("/$team");
 
-/** The frame of the app: header, sidebar, what is open, and everything that lives as long as the page. */
+/** The app frame: header, sidebar, current page, and everything that lives as long as the document. */
 export function Shell() {
   const { me, team } = route.useRouteContext();
   useSignedOut();
@@ -71,7 +71,7 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
         href="#main"
         className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded-md focus:bg-bg1 focus:px-3 focus:py-1.5 focus:shadow-float"
       >
-        To the content
+        Skip to content
       </a>
       <div>
         <Header />
@@ -111,7 +111,7 @@ function TeamShell({ team, costs, operator }: { team: string; costs: boolean; op
   );
 }
 
-/** Goes to the login page when the server no longer knows us. */
+/** Goes to the login page when the login has ended. */
 function useSignedOut(): void {
   const navigate = useNavigate();
   const client = useQueryClient();
@@ -119,7 +119,7 @@ function useSignedOut(): void {
   useEffect(() => {
     let leaving = false;
     whenSignedOut(() => {
-      // Many calls may find out at once; by the second the address is the login page's already.
+      // Many calls may fail at the same time; after the first the address is already the login page.
       if (leaving) return;
       leaving = true;
       client.removeQueries({ queryKey: keys.me });
@@ -129,7 +129,7 @@ function useSignedOut(): void {
   }, [navigate, client, router]);
 }
 
-/** Shows the team's door when the team was closed, or began to ask for a second factor, while the page was open. */
+/** Shows the team gate when the team was suspended, or started to require a second factor, while the page was open. */
 function useTeamClosed(): void {
   const refresh = useRefreshMe();
   const now = useRef(refresh);
@@ -163,7 +163,7 @@ function useTeamEvents(team: string): void {
       onEvent: (e) => pump.push(e),
       onGap: () => void client.invalidateQueries({ predicate: (q) => !q.queryKey.includes("diff") }),
       onState: (events) => connection.update((c) => ({ ...c, events })),
-      // Asks who we are: a 401 leads to the login page, and a team that was closed shows its door.
+      // Loads the current user: a 401 leads to the login page, a suspended team to the team gate.
       onTrouble: () => void now.current().catch(() => {}),
     });
     link.start();

@@ -12,7 +12,7 @@ import { useTeam } from "@/state/team";
 import { GROUP_NAMES, type Group, type Grouped, grouped } from "@/workspaces/groups";
 import { PrivateMark } from "@/workspaces/private-mark";
 
-/** The workspaces of the team, those that need a person first. */
+/** The team's workspaces, those that need attention first. */
 export function Sidebar() {
   const team = useTeam();
   const list = useQuery(workspacesQuery(team.slug));
@@ -46,10 +46,10 @@ export function Sidebar() {
   );
 }
 
-/** Where the reason says more than the name of the project. */
+/** Show the reason where it is more useful than the project name. */
 const SAYS_WHY: ReadonlySet<Group> = new Set(["needs", "failed", "stuck", "setup"]);
 
-/** With many projects a row names its own; with one its key says more. */
+/** With several projects a row shows its project; with one, its key. */
 function GroupRows({ group, items, team, many }: Grouped & { team: string; many: boolean }) {
   return (
     <section aria-label={GROUP_NAMES[group]} className="mb-2">

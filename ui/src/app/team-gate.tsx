@@ -18,7 +18,7 @@ import { Prover } from "./prover";
 
 const Floating = lazy(() => import("@/kit/floating"));
 
-/** What stands before a team one is in and may not enter now. */
+/** Shown instead of a team the user belongs to but cannot enter now. */
 export default function TeamGate({ why }: { why: "suspended" | "second_factor" }) {
   const team = useTeam();
   useTitle(team.name);
@@ -43,11 +43,11 @@ function Suspended({ team }: { team: Team }) {
       <h1 className="mb-2 text-figure font-semibold">{team.name} is suspended</h1>
       <p className="text-fg2">
         Nobody can work in this team until an operator of this server restores it. Its projects, workspaces and commits
-        are kept.
+        are safe.
       </p>
       <div className="mt-4">
         <Button busy={again.isPending && "Looking"} onClick={() => again.mutate()}>
-          Look again
+          Check again
         </Button>
       </div>
     </>
@@ -61,7 +61,7 @@ function SecondFactor({ team }: { team: Team }) {
   const refresh = useRefreshMe();
   const has = own.data ? own.data.totp.enabled || own.data.passkeys.length > 0 : undefined;
 
-  // What was set up here may have opened the team already.
+  // The factor set up here may already grant access.
   const before = useRef(has);
   useEffect(() => {
     if (before.current === false && has) void refresh().catch(() => {});
@@ -70,7 +70,7 @@ function SecondFactor({ team }: { team: Team }) {
 
   return (
     <>
-      <h1 className="mb-2 text-figure font-semibold">{team.name} asks for a second factor</h1>
+      <h1 className="mb-2 text-figure font-semibold">{team.name} requires a second factor</h1>
       {!own.data || !ways.data ? (
         own.isError || ways.isError ? (
           <Failure
@@ -89,8 +89,8 @@ function SecondFactor({ team }: { team: Team }) {
       ) : (
         <>
           <p className="mb-6 text-fg2">
-            A password alone is not enough for this team. Set up one of these; it takes a minute, and counts for all
-            your teams.
+            A password alone is not enough for this team. Set up one of these. It takes a minute and works for all your
+            teams.
           </p>
           <div className="flex flex-col gap-8">
             <Passkeys own={own.data} ways={ways.data} />
@@ -102,7 +102,7 @@ function SecondFactor({ team }: { team: Team }) {
   );
 }
 
-/** There is a second factor, and this login was made without it. */
+/** The user has a second factor but signed in without it. */
 function Confirm({ own }: { own: OwnWays }) {
   const refresh = useRefreshMe();
   const [code, setCode] = useState("");
@@ -127,12 +127,12 @@ function Confirm({ own }: { own: OwnWays }) {
         send.mutate();
       }}
     >
-      <p className="text-fg2">You have one, and signed in without it. Use it now.</p>
+      <p className="text-fg2">You signed in without your second factor. Use it now.</p>
       {own.totp.enabled && (
         <>
           <TextField
             fieldClass="w-full"
-            label="Code of your authenticator app, or a recovery code"
+            label="Code from your authenticator app, or a recovery code"
             autoComplete="one-time-code"
             required
             autoFocus
@@ -140,7 +140,7 @@ function Confirm({ own }: { own: OwnWays }) {
             onChange={(e) => setCode(e.target.value)}
           />
           <Button type="submit" look="primary" busy={send.isPending && "Checking"}>
-            Go on
+            Continue
           </Button>
         </>
       )}

@@ -4,7 +4,7 @@ import { useTeam } from "@/state/team";
 import { billingQuery } from "./api";
 import { owing } from "./words";
 
-/** Says above every page of the team that a payment is due, and for how long the plan is kept. */
+/** Shows above every page of the team that a payment is due and how long the plan lasts. */
 export default function PaymentBanner() {
   const team = useTeam();
   const { data } = useQuery({ ...billingQuery(team.slug), refetchInterval: 60 * 60_000 });

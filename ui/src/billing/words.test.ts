@@ -48,7 +48,7 @@ describe("words of billing", () => {
     ]);
   });
   test("prices and amounts", () => {
-    expect(price(plan)).toBe("$20.00 a member and month");
+    expect(price(plan)).toBe("$20.00 per member per month");
     expect(price({ ...plan, seat_month_nano: 0 })).toBe("No charge");
     expect(amount(123456, "usd")).toBe("$1,234.56");
     expect(amount(500, "jpy")).toBe("¥500");
@@ -58,9 +58,9 @@ describe("words of billing", () => {
     const due = (days_left: number, can_manage: boolean) =>
       owing({ ...billing, can_manage, past_due: { since: 1, ends_at: 2, days_left } })?.text;
     expect(owing(billing)).toBeUndefined();
-    expect(due(1, true)).toBe("The team keeps its plan for 1 more day. Pay, or change how you pay.");
+    expect(due(1, true)).toBe("The team keeps its plan for 1 more day. Pay the invoice or change the payment method.");
     expect(due(4, false)).toBe("The team keeps its plan for 4 more days. Ask an owner or admin of the team to pay.");
-    expect(due(0, true)).toContain("lost the plan");
+    expect(due(0, true)).toContain("no longer has its paid plan");
   });
   test("how a subscription stands", () => {
     expect(stands(billing, 0)).toBeUndefined();

@@ -3,7 +3,7 @@ import type { Billing, BillingPlan, Invoice } from "./api";
 
 const plural = (n: number, one: string) => `${n.toLocaleString("en-US")} ${one}${n === 1 ? "" : "s"}`;
 
-/** What a plan allows, a line each; what does not bind is said, too. */
+/** Describes what a plan allows, one line each, including what is unlimited. */
 export function allows(p: BillingPlan): string[] {
   const out = [
     p.hours_month === null ? "Hours without a quota" : `${plural(p.hours_month, "hour")} a month for each member`,
@@ -22,9 +22,9 @@ function memory(mb: number): string {
   return mb % 1024 === 0 ? `${mb / 1024} GiB` : `${mb} MiB`;
 }
 
-/** The price of a plan for a member: "No charge", "$20.00 a member and month". */
+/** The price of a plan for a member: "No charge", "$20.00 per member per month". */
 export function price(p: BillingPlan): string {
-  return p.seat_month_nano === 0 ? "No charge" : `${usd(p.seat_month_nano)} a member and month`;
+  return p.seat_month_nano === 0 ? "No charge" : `${usd(p.seat_month_nano)} per member per month`;
 }
 
 /** An amount in the smallest unit of a currency. */
@@ -44,7 +44,7 @@ export function date(at: number): string {
   return new Intl.DateTimeFormat(undefined, { dateStyle: "long" }).format(at);
 }
 
-/** What a subscription's state means for the team; undefined when there is nothing to say beside the plan. */
+/** Describes what a subscription's state means for the team; undefined if there is nothing to add to the plan. */
 export function stands(b: Billing, now: number): string | undefined {
   if (b.past_due) return undefined;
   if (b.cancel_at !== null && b.cancel_at > now) return `It ends on ${date(b.cancel_at)}.`;
@@ -54,9 +54,9 @@ export function stands(b: Billing, now: number): string | undefined {
     case "active":
       return b.period_end === null ? undefined : `The next payment is on ${date(b.period_end)}.`;
     case "paused":
-      return "The trial ended without a way to pay. Add one under Manage payment.";
+      return "The trial ended without a payment method. Add one under Manage payment.";
     case "incomplete":
-      return "The first payment is not finished. Finish it under Manage payment.";
+      return "The first payment is not complete. Complete it under Manage payment.";
     case "canceled":
       return "The subscription has ended.";
     case "incomplete_expired":
@@ -69,13 +69,15 @@ export function stands(b: Billing, now: number): string | undefined {
 /** The words of the banner while a payment is due; undefined when none is. */
 export function owing(b: Billing): { title: string; text: string } | undefined {
   if (!b.past_due) return undefined;
-  const cure = b.can_manage ? "Pay, or change how you pay." : "Ask an owner or admin of the team to pay.";
+  const cure = b.can_manage
+    ? "Pay the invoice or change the payment method."
+    : "Ask an owner or admin of the team to pay.";
   if (b.past_due.days_left > 0)
     return {
       title: "A payment failed",
       text: `The team keeps its plan for ${plural(b.past_due.days_left, "more day")}. ${cure}`,
     };
-  return { title: "The team's payment is overdue", text: `It has lost the plan it paid for. ${cure}` };
+  return { title: "The team's payment is overdue", text: `The team no longer has its paid plan. ${cure}` };
 }
 
 const INVOICE: Record<string, string> = {

@@ -17,7 +17,7 @@ const NUMBER = "diff-number shrink-0 select-none pr-2 text-right text-fg3";
 interface LineProps {
   patch: FilePatch;
   find: string;
-  /** The hit that is looked at is in this row. */
+  /** This row has the current search hit. */
   current: boolean;
   chosen: boolean;
   inHand: boolean;
@@ -26,7 +26,7 @@ interface LineProps {
 
 interface SingleProps extends LineProps {
   index: number;
-  /** One number beside it: the newer side's, of a line that is gone the older one's. */
+  /** Shows one line number: the new side's, or the old side's for a removed line. */
   narrow: boolean;
 }
 
@@ -150,7 +150,7 @@ function Text({ patch, index: i, find, current }: { patch: FilePatch; index: num
   );
 }
 
-/** What cannot be seen in a line, said behind it. */
+/** Describes invisible parts of a line after its end. */
 function Remark({ children }: { children: string }) {
   return <span className="ml-2 rounded-sm bg-bg3 px-1 font-sans text-[11px] text-fg2 select-none">{children}</span>;
 }

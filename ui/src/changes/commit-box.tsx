@@ -10,7 +10,7 @@ import { FormError } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 
-/** Beyond this many files a commit of all names none. */
+/** A commit of all files lists them one by one up to this many. */
 const NAME_UP_TO = 5000;
 
 /** Commits the chosen files. */
@@ -36,7 +36,7 @@ export function CommitBox({
           params: { path: { id: w.id } },
           body: {
             message: message.trim(),
-            // Named one by one: a file that appears this very moment was not looked at and is not committed.
+            // Listed explicitly, so a file that appears right now, which nobody reviewed, is not committed.
             ...(chosen.length === open.length && chosen.length > NAME_UP_TO
               ? {}
               : { paths: [...new Set(chosen.flatMap((c) => (c.old_path ? [c.old_path, c.path] : [c.path])))] }),
@@ -86,7 +86,7 @@ export function CommitBox({
       />
       {conflicted.length > 0 && (
         <p className="text-meta break-words text-needs">
-          In conflict: <span className="font-mono break-all">{conflicted.slice(0, 3).join(", ")}</span>
+          Conflicts: <span className="font-mono break-all">{conflicted.slice(0, 3).join(", ")}</span>
           {conflicted.length > 3 && ` and ${plural(conflicted.length - 3, "other")}`}.{" "}
           <Link
             to="/$team/w/$key"

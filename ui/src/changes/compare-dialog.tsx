@@ -60,10 +60,10 @@ export default function CompareDialog({ workspace: w, start, onChoose, onClose }
       if (s.kind !== "commit" || !timed.some(([, o]) => o.value === s.head))
         timed.push([
           s.at,
-          row(s.id, nameOf(s), `${exact(s.at)}, ${s.files > 0 ? plural(s.files, "file") : "nothing new"}`),
+          row(s.id, nameOf(s), `${exact(s.at)}, ${s.files > 0 ? plural(s.files, "file") : "no changes"}`),
         ]);
     out.push(...timed.sort((a, b) => b[0] - a[0]).map(([, o]) => o));
-    // What is compared now can be kept, whatever it is.
+    // The current sides are always among the choices.
     for (const rev of [start.from, start.to])
       if (!out.some((o) => o.value === rev))
         out.push(row(rev, rev.endsWith("^") ? `Before ${short(rev)}` : short(rev), ""));
@@ -73,7 +73,7 @@ export default function CompareDialog({ workspace: w, start, onChoose, onClose }
     <div className="flex flex-wrap items-center gap-x-4 gap-y-1">
       <label className="flex min-h-6 items-center gap-2 pointer-coarse:min-h-11">
         <input type="checkbox" checked={polls} onChange={(e) => setPolls(e.target.checked)} />
-        Every change of a file
+        Every file change
       </label>
       {states.hasNextPage && (
         <Button look="quiet" busy={states.isFetchingNextPage && "Loading"} onClick={() => void states.fetchNextPage()}>
@@ -96,12 +96,12 @@ export default function CompareDialog({ workspace: w, start, onChoose, onClose }
           <Field label="From">
             {(ids) => <Combobox {...ids} label="From" value={from} onChange={setFrom} options={options} foot={foot} />}
           </Field>
-          <Field label="To" error={same ? "Choose two states that are not the same." : undefined}>
+          <Field label="To" error={same ? "Choose two different states." : undefined}>
             {(ids) => <Combobox {...ids} label="To" value={to} onChange={setTo} options={options} foot={foot} />}
           </Field>
           {(states.isError || commits.isError) && (
             <Failure
-              what="Not every state could be listed."
+              what="Some states could not be loaded."
               error={states.error ?? commits.error}
               retry={() => {
                 void states.refetch();

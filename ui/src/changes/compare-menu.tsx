@@ -25,7 +25,7 @@ interface Props {
 /** The most commits and turns the menu names: all of them are in the dialog. */
 const MOST = 6;
 
-/** What is compared with what, and the choice of something else. */
+/** Shows the compared states and lets the user choose others. */
 export function CompareMenu({ workspace: w, comparison: c, onChoose }: Props) {
   const [used, setUsed] = useState(false);
   const [dialog, setDialog] = useState(false);
@@ -64,7 +64,7 @@ export function CompareMenu({ workspace: w, comparison: c, onChoose }: Props) {
       >
         <MenuLabel>Compare</MenuLabel>
         {item("base", "now", "All changes")}
-        {item("head", "now", "Not committed yet")}
+        {item("head", "now", "Uncommitted changes")}
         {/* What still loads here must not take the menu away that is open. */}
         <Suspense>{used && <Steps workspace={w} item={item} />}</Suspense>
         <MenuLine />
@@ -72,7 +72,7 @@ export function CompareMenu({ workspace: w, comparison: c, onChoose }: Props) {
           onSelect={() => setDialog(true)}
           keys="d"
           icon={<span className="w-3" />}
-          hint="Any commit, turn or snapshot with any other"
+          hint="Any two commits, turns or snapshots"
         >
           Choose both sides…
         </MenuItem>
@@ -99,7 +99,7 @@ interface StepsProps {
   item: (from: string, to: string, label: ReactNode, hint?: ReactNode, disabled?: boolean) => ReactNode;
 }
 
-/** One's last review, the merge, and the newest commits and turns, each with what was before it. */
+/** The user's last review, the merge, and the newest commits and turns, each compared with the state before it. */
 function Steps({ workspace: w, item }: StepsProps) {
   const now = useNow();
   const reviews = useQuery(reviewsQuery(w.id));
@@ -114,7 +114,7 @@ function Steps({ workspace: w, item }: StepsProps) {
         "review",
         "now",
         "Since your last review",
-        sent === false ? "You have not sent one yet" : undefined,
+        sent === false ? "You have not sent a review yet" : undefined,
         sent === false,
       )}
       {w.merged_commit &&

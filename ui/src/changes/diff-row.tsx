@@ -17,7 +17,7 @@ export interface RowProps {
   file: FileView;
   reading: Reading;
   added: Merged;
-  /** Whether the file's colours are there: when they come its lines are drawn again, and no others. */
+  /** Whether the file's highlighting is ready: only its lines rerender when it arrives. */
   colored: boolean;
   find: string;
   /** The hit that is looked at is here. */

@@ -24,7 +24,7 @@ import { useScroll } from "./use-scroll";
 
 export interface DiffViewHandle {
   show: (path: string, line?: { side: SideName; line: number }) => void;
-  /** The line in hand. */
+  /** The current line. */
   inHand: () => LineRange | undefined;
   focus: () => void;
 }
@@ -43,11 +43,11 @@ interface Props {
   onChoose: (range: LineRange | undefined) => void;
   onViewed: (file: number) => void;
   onFile: (path: string | undefined) => void;
-  /** The reader has begun: lines stay where they are from now on. */
+  /** The user started reading: lines stay where they are from now on. */
   hold: () => void;
 }
 
-/** Rows drawn beyond what is on screen, in px; while more than a screen goes by at once they would be drawn for nobody. */
+/** Overscan in px; not used while scrolling by more than a screen at a time. */
 const BEYOND = 400;
 const PASSING = 40;
 
@@ -95,7 +95,7 @@ export function DiffView(props: Props) {
     if (!box.fast) onFile(topPath);
   }, [topPath, onFile, box.fast]);
 
-  // The row in hand, as long as it is near the screen; else the first one that is on it.
+  // The current row if it is near the viewport, else the first visible one.
   const handAt = rows.find(
     (p) =>
       hand && view.files[p.file]?.file.path === hand.path && rowKey(view.layouts[p.file]!.rows, p.row) === hand.key,
@@ -124,7 +124,7 @@ export function DiffView(props: Props) {
     scroller.current?.focus({ preventScroll: true });
   };
 
-  // A place that was asked for before it was there is gone to as soon as it is.
+  // Scrolls to a requested position as soon as it is loaded.
   const wanted = useRef<{ path: string; line?: { side: SideName; line: number } }>(undefined);
   const arrive = useCallback(() => {
     const w = wanted.current;
@@ -344,7 +344,7 @@ function spoken(v: ReadingView, p: Place, side: SideName): string {
   return at ? `${at.side === "old" ? "Old line" : "Line"} ${at.line}` : "";
 }
 
-/** The same objects as long as they say the same, so that rows are not drawn again. */
+/** Keeps object identity while the values are equal, so rows do not rerender. */
 function useStable(list: readonly (LineRange | undefined)[]): readonly (LineRange | undefined)[] {
   const [known] = useState(() => new Map<string, LineRange>());
   return list.map((r) => {

@@ -3,11 +3,11 @@ import type { Workspace } from "@/api/client";
 import type { ChangedFile, Comparison, HunkPlace, LineRange, SideName } from "./diff/types";
 
 /**
- * What stands below a line of the diff, or below a file's head (line 0). A line that is out of sight because nothing changed around
- * it is brought into sight. Its height may change at any time.
+ * A widget below a line of the diff, or below a file's head (line 0). A line that is folded because nothing changed around
+ * it is unfolded. The widget's height may change at any time.
  */
 export interface LineSlot {
-  /** Unique and the same for as long as it is the same thing: what is typed in it stays. */
+  /** Unique and stable, so text typed in the widget is preserved. */
   key: string;
   path: string;
   side: SideName;
@@ -16,7 +16,7 @@ export interface LineSlot {
   render: () => ReactNode;
 }
 
-/** What the page lends to those who add to it. It is a new object whenever something in it changed. */
+/** The page's API for extensions. A new object whenever something in it changed. */
 export interface ChangesContext {
   workspace: Workspace;
   /** What is being read: `from.commit` and `to.commit` never change their content. */
@@ -27,23 +27,23 @@ export interface ChangesContext {
   ignoreSpace: boolean;
   /** One column, on a phone. */
   narrow: boolean;
-  /** The lines somebody chose, else the line in hand; undefined where there is none. `text` has no line breaks at the ends. */
+  /** The selected lines, else the current line; undefined if there is none. `text` has no line breaks at the ends. */
   chosen: () => (LineRange & { text: string[] }) | undefined;
-  /** Shows these lines as chosen; undefined takes the choice off. */
+  /** Selects these lines; undefined clears the selection. */
   choose: (range: LineRange | undefined) => void;
-  /** Brings a file, or a line of it, into sight: unfolds, loads and scrolls. */
+  /** Reveals a file or one of its lines: unfolds, loads and scrolls. */
   show: (path: string, line?: { side: SideName; line: number }) => void;
-  /** Somebody works with the lines that are shown: they stay where they are until a refresh. */
+  /** The user is working with the shown lines: they stay until a refresh. */
   hold: () => void;
-  /** Takes the newest state in. */
+  /** Loads the newest state. */
   refresh: () => void;
   /** Gives the focus back to the lines. */
   focus: () => void;
 }
 
 /**
- * What somebody adds to the page. Its parts are drawn again when the object is a new one: build it with useMemo. The functions are
- * called while rows are drawn: they must be cheap, and no hooks may be used in them (return a component that does).
+ * An extension of the page. Its parts rerender when the object changes: build it with useMemo. The functions are
+ * called during rendering: they must be cheap and must not call hooks (return a component that does).
  */
 export interface ChangesExtension {
   lineSlots?: readonly LineSlot[];

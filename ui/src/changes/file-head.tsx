@@ -37,7 +37,7 @@ export function FileHead({ file: f, onFold, onViewed, onAll, actions, floating }
         type="button"
         onClick={onFold}
         aria-expanded={!folded}
-        aria-label={`${folded ? "Unfold" : "Fold"} ${full}`}
+        aria-label={`${folded ? "Expand" : "Collapse"} ${full}`}
         className="grid size-6 shrink-0 place-items-center rounded-sm text-fg2 hover:bg-bg3 pointer-coarse:size-11"
       >
         <Icon name={folded ? "chevronRight" : "chevronDown"} size={14} />

@@ -106,7 +106,7 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
       </div>
       <div ref={scroller} onScroll={look} className="min-h-0 flex-1 overflow-y-auto" data-files={found.length}>
         {rows.length === 0 && (
-          <p className="p-3 text-fg3">{files.length === 0 ? "No file differs." : "No file of that name."}</p>
+          <p className="p-3 text-fg3">{files.length === 0 ? "No changed files." : "No file matches."}</p>
         )}
         {rows.length > 0 && (
           <Tree label="Changed files" rows={rows} tree={tree} onKeyDown={onKeyDown}>
@@ -235,9 +235,9 @@ function FileRow({ row, viewed, newer, marks, checked, onCheck, onViewed }: File
       <span className={cx("min-w-0 flex-1 truncate", viewed && "text-fg3")}>{visible(row.name)}</span>
       {marks}
       {newer && (
-        <span className="text-accent" title="Changed since you began to read">
+        <span className="text-accent" title="Changed since you started reading">
           <span aria-hidden>•</span>
-          <span className="sr-only">newer than shown</span>
+          <span className="sr-only">newer version available</span>
         </span>
       )}
       {f.binary ? (

@@ -5,7 +5,7 @@ import type { ChangedFile, Comparison, HunkPlace, LineRange } from "./diff/types
 import type { ChangesContext, LineSlot } from "./extension";
 import { extensions } from "./extensions";
 
-/** What all who add to the page add together. A new object when any of it changed. */
+/** All extensions combined. A new object when any of them changed. */
 export interface Merged {
   workspace: string;
   comparison: Comparison;
@@ -19,7 +19,7 @@ export interface Merged {
   foot: ReactNode;
 }
 
-/** Asks all who add to the page, and tells the reading what they put below lines. */
+/** Calls all extensions and passes their widgets to the reading. */
 export function useMerged(reading: Reading, context: ChangesContext): Merged {
   // The list is the same on every render.
   const all = useSame(extensions.map((use) => use(context)));
@@ -67,8 +67,8 @@ function together(parts: readonly ReactNode[]): ReactNode {
 
 /** The same list as before while its items are the same. */
 function useSame<T>(list: readonly T[]): readonly T[] {
-  const [kept, keep] = useState(list);
-  const same = kept.length === list.length && kept.every((x, i) => Object.is(x, list[i]));
-  if (!same) keep(list);
-  return same ? kept : list;
+  const [previous, setPrevious] = useState(list);
+  const same = previous.length === list.length && previous.every((x, i) => Object.is(x, list[i]));
+  if (!same) setPrevious(list);
+  return same ? previous : list;
 }

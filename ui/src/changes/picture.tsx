@@ -94,7 +94,7 @@ export function Shown({ title, of, path, color, stamp }: ShownProps) {
       {file.isError ? (
         <p role="alert">{tell(file.error).message}</p>
       ) : broken ? (
-        <p>The file is not a picture this browser knows.</p>
+        <p>This browser cannot display the image.</p>
       ) : url ? (
         <img
           src={url}
@@ -104,7 +104,7 @@ export function Shown({ title, of, path, color, stamp }: ShownProps) {
           className="diff-picture max-h-[480px] max-w-full border border-hairline"
         />
       ) : (
-        <Busy>Loading the picture…</Busy>
+        <Busy>Loading the image…</Busy>
       )}
     </figure>
   );

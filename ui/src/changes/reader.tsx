@@ -71,7 +71,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
   useEffect(() => {
     if (opened.current || !file || view.files.length === 0) return;
     opened.current = true;
-    // Who comes for a line reads it.
+    // Opening a link to a line counts as reading.
     if (chosen) hold();
     diff.current?.show(file, chosen && { side: chosen.side, line: chosen.line });
   }, [file, chosen, hold, view.files.length]);
@@ -104,7 +104,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
     const range = chosen ?? diff.current?.inHand();
     const to = new URL(location.href);
     if (range) {
-      // The lines are to be the same ones when somebody comes: the states they are of are named.
+      // The link names both states, so it always shows the same lines.
       to.searchParams.set("from", fixed(comparison.from));
       to.searchParams.set("to", fixed(comparison.to));
       to.searchParams.set("file", range.path);
@@ -121,7 +121,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
         : undefined,
     [mayCommit, live, unchecked],
   );
-  // Each diff that arrives makes the files anew; the tree is sorted again only where a mark has changed.
+  // Each arriving diff creates new file objects; re-sort the tree only if a hash changed.
   const viewedNames = useMemo(() => view.files.flatMap((f) => (f.viewed ? f.file.path : [])).join("\0"), [view.files]);
   const viewedPaths = useMemo(() => new Set(viewedNames.split("\0")), [viewedNames]);
   const isViewed = useCallback((f: { path: string }) => viewedPaths.has(f.path), [viewedPaths]);
@@ -237,7 +237,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
           />
           {comparison.files.length === 0 ? (
             <Empty
-              title="Nothing differs"
+              title="No differences"
               action={<Button onClick={() => onCompare(EVERYTHING)}>Show all changes</Button>}
             >
               Every file is the same in both states: {visible(comparison.from.label)} and {visible(comparison.to.label)}

@@ -3,14 +3,14 @@ import type { FilePatch } from "./diff/lines";
 import { parse } from "./diff/parser";
 import type { Source } from "./diff/reading";
 import type { Comparison, Side } from "./diff/types";
-import { Kept } from "./kept";
+import { DiffCache } from "./diff-cache";
 
 /** The most lines around a hunk the server gives: the whole file. */
 const WHOLE_FILE = 100_000;
 
-const kept = new Kept();
+const cache = new DiffCache();
 
-/** The name of a state that means the same for ever. */
+/** An immutable name of a state. */
 export const fixed = (s: Side): string => s.snapshot_id || s.commit || s.rev;
 
 /** The diffs of a comparison, by the commits of both sides: what they hold never changes. */
@@ -39,13 +39,13 @@ export function sourceOf(workspaceId: string, comparison: Comparison, ignoreSpac
       if (whole) return ask(paths, whole);
       const had: FilePatch[] = [];
       const missing = (paths ?? comparison.files.map((f) => f.path)).filter((path) => {
-        const patch = kept.get(keyOf(path));
+        const patch = cache.get(keyOf(path));
         if (patch) had.push(patch);
         return !patch;
       });
       if (missing.length === 0) return { files: had, truncated: false };
       const got = await ask(had.length > 0 ? missing : paths, whole);
-      for (const patch of got.files) kept.put(keyOf(patch.path), patch);
+      for (const patch of got.files) cache.put(keyOf(patch.path), patch);
       return { files: [...had, ...got.files], truncated: got.truncated };
     },
   };

@@ -6,7 +6,7 @@ import type { Snapshot } from "@/timeline/name";
 /** Snapshots a page of the list has. */
 const PAGE = 100;
 
-/** The states of a workspace's files that were kept, newest first; with polls also every change of a file. */
+/** A workspace's snapshots, newest first; with polls, every file change as well. */
 export const statesQuery = (id: string, polls: boolean) =>
   infiniteQueryOptions({
     queryKey: [...keys.timeline(id), "states", polls],

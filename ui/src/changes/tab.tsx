@@ -15,7 +15,7 @@ import { warmUp } from "./diff/parser";
 import { Reader } from "./reader";
 import { EVERYTHING, MERGED, type Sides } from "./sides";
 
-export { readAhead } from "./ahead";
+export { prefetchChanges } from "./prefetch";
 
 warmUp();
 
@@ -26,7 +26,7 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
   const { from = EVERYTHING.from, to = EVERYTHING.to } = useSearch({ from: "/$team/w/$key" });
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const [ignoreSpace, setIgnoreSpace] = useState(() => recall("diff.ignoreSpace", isBoolean) ?? false);
-  // Until another comparison is there the one before stays.
+  // Show the previous comparison until the next one is loaded.
   const found = useQuery({ ...compareQuery(w.id, from, to, ignoreSpace), placeholderData: (old) => old });
   const changes = useQuery(changesQuery(w.id));
   const live = changes.data;
@@ -77,7 +77,7 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
         {problem}
         {live && !live.synced_at && !live.error ? (
           <div className="p-4">
-            <Busy>Looking for changes…</Busy>
+            <Busy>Checking for changes…</Busy>
           </div>
         ) : (
           <Empty
@@ -90,7 +90,7 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
                   </Button>
                 )}
                 <Button busy={sync.isPending && "Looking"} onClick={() => sync.mutate()}>
-                  Look now
+                  Check now
                 </Button>
                 <Link
                   from="/$team/w/$key"
@@ -107,7 +107,7 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
             {w.merged_at ? (
               <>
                 Merged into <span className="font-mono text-[12px]">{visible(w.base)}</span> {ago(w.merged_at, now)},
-                and nothing has changed since. What comes now appears here.
+                and nothing has changed since. New changes appear here.
               </>
             ) : (
               <>
@@ -134,7 +134,7 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
   );
 }
 
-/** Looks for changes now, without waiting for the next look of its own. */
+/** Checks for changes now instead of waiting for the next poll. */
 function useSync(id: string) {
   const client = useQueryClient();
   return useMutation({
@@ -144,7 +144,7 @@ function useSync(id: string) {
         client.invalidateQueries({ queryKey: keys.changes(id) }),
         client.invalidateQueries({ queryKey: keys.compared(id) }),
       ]),
-    onError: (error) => toastError("Could not look for changes", error),
+    onError: (error) => toastError("Could not check for changes", error),
   });
 }
 
@@ -157,12 +157,12 @@ function SyncProblem({ set, onLook, busy }: { set: ChangeSet; onLook: () => void
           <span aria-hidden className="text-needs">
             ◆{" "}
           </span>
-          The last look for changes failed{set.synced_at ? `. What is shown is from ${ago(set.synced_at, now)}` : ""}.
+          The last check for changes failed{set.synced_at ? `. What is shown is from ${ago(set.synced_at, now)}` : ""}.
         </p>
         <Output text={set.error} className="max-h-24" />
       </div>
       <Button busy={busy && "Looking"} onClick={onLook}>
-        Look again
+        Check again
       </Button>
     </div>
   );

@@ -48,7 +48,7 @@ export function Toolbar(p: Props) {
         </p>
       )}
       <CompareMenu workspace={p.workspace} comparison={c} onChoose={p.onCompare} />
-      {c.truncated && <p className="text-meta text-needs">More files differ than are shown.</p>}
+      {c.truncated && <p className="text-meta text-needs">Not all changed files are shown.</p>}
       <div role="status">
         {newer > 0 && (
           <button
@@ -70,7 +70,7 @@ export function Toolbar(p: Props) {
             </IconButton>
           ))}
         {!listing && (
-          <IconButton label="Hide changes of white space (w)" aria-pressed={p.ignoreSpace} onClick={p.onIgnoreSpace}>
+          <IconButton label="Hide whitespace (w)" aria-pressed={p.ignoreSpace} onClick={p.onIgnoreSpace}>
             <Icon name="space" />
           </IconButton>
         )}

@@ -16,7 +16,7 @@ interface Hits {
   error: unknown;
 }
 
-/** Where a text stands in the diff: found here when every line is here, else by the server, which knows folded files too. */
+/** Search hits in the diff: found locally if all lines are loaded, else by the server, which also searches folded files. */
 export function useHits(workspaceId: string, view: ReadingView, ignoreSpace: boolean, text: string): Hits {
   const here = allLoaded(view);
   const [asked, setAsked] = useState(text);
@@ -41,7 +41,7 @@ export function useHits(workspaceId: string, view: ReadingView, ignoreSpace: boo
   const { files } = view;
   const remote = useMemo(() => {
     const place = new Map(files.map((f, i) => [f.file.path, i]));
-    // The page shows files in another order than the server.
+    // The page orders files differently than the server.
     return (found.data?.items ?? [])
       .map((h): LineRange => ({ path: h.path, side: h.side, line: h.line, end_line: h.line }))
       .sort((a, b) => (place.get(a.path) ?? 0) - (place.get(b.path) ?? 0));

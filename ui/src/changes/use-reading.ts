@@ -23,14 +23,14 @@ export interface ReadingNow {
 }
 
 /**
- * A reading that follows the newest state until somebody reads: then it holds still and only counts what is newer, so that lines do not
+ * Follows the newest state until the user starts reading. Then it freezes and only counts newer changes, so lines do not
  * move under the reader's eyes.
  */
 export function useReading(workspaceId: string, newest: { comparison: Comparison; ignoreSpace: boolean }): ReadingNow {
   const [frozen, setFrozen] = useState<typeof newest>();
   const reading = useMemo(() => new Reading(), []);
   useEffect(() => reading.start(), [reading]);
-  // What was held is let go when something else is to be compared.
+  // Unfreeze when another comparison is chosen.
   const same =
     frozen &&
     frozen.ignoreSpace === newest.ignoreSpace &&
@@ -48,7 +48,7 @@ export function useReading(workspaceId: string, newest: { comparison: Comparison
     mutationFn: (body: { path: string; mark: string; viewed: boolean }) =>
       data(api.PUT("/workspaces/{id}/viewed", { params: { path: { id: workspaceId } }, body })),
     onSuccess: (_, { path, mark, viewed }) => {
-      // Whoever opens the page again sees it at once.
+      // Shown immediately when the page is opened again.
       client.setQueriesData<typeof newest>(
         { queryKey: keys.compared(workspaceId) },
         (old) => old && { ...old, comparison: withViewed(old.comparison, path, mark, viewed) },

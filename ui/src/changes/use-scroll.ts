@@ -1,30 +1,30 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { type Reading, type ReadingView, rowAt } from "./diff/reading";
 import { rowKey } from "./diff/rows";
-import { heightOf, type Place, type Stretch, topOf } from "./diff/walk";
+import { type FileRange, heightOf, type Place, topOf } from "./diff/walk";
 
 /** How far one may scroll before other rows are drawn, in px. */
 const STEP = 160;
 
-/** Who has stood still for so many ms reads. */
+/** After this many ms without scrolling, the user is reading. */
 const CALM = 120;
 
 /**
- * Scrolling of a list whose rows change their heights: what the reader looks at stays where it is while files come in above it, and
- * a place that was gone to stays at its place until the reader moves. Where it is scrolled to, and how high it is, is remembered rather
- * than asked for: an answer would cost a layout of its own with every row that was drawn.
+ * Scrolling of a list whose rows change height: the visible rows stay in place while files load above them, and
+ * a scroll target keeps its position until the user scrolls. Scroll position and height are remembered rather
+ * than read, because reading them would force a layout for every drawn row.
  */
-export function useScroll(reading: Reading, view: ReadingView, within: Stretch) {
+export function useScroll(reading: Reading, view: ReadingView, within: FileRange) {
   const scroller = useRef<HTMLDivElement>(null);
   const body = useRef<HTMLDivElement>(null);
-  // fast: more than a screen goes by at once, and nobody reads what does.
+  // fast: scrolling by more than a screen at a time.
   const [box, setBox] = useState({ top: 0, exact: 0, height: 800, fast: false });
   const at = useRef({ top: 0, height: 0 });
   const calm = useRef<number>(undefined);
-  // The row at the top, and how far it is scrolled; or the row that was gone to, and where it stands.
+  // The anchor: the top row and its scroll offset, or the scroll target and its position.
   const anchor = useRef<{ path: string; key: string; row: number; dy: number }>(undefined);
   const pinned = useRef(false);
-  // Where this scrolled to itself: who finds it elsewhere knows that somebody else did.
+  // The position this code scrolled to: any other position means that the user scrolled.
   const own = useRef(0);
   const base = view.tops[within.from] ?? 0;
   const latest = useRef({ view, base, within });
@@ -45,7 +45,7 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
     setBox((old) => {
       const top = Math.floor(exact / STEP) * STEP;
       const height = at.current.height + STEP;
-      // The exact place matters for the head that floats and the row in hand only: those change with rows.
+      // The exact position matters only for the sticky head and the current row, which change by row.
       const row = rowAt(v, b + exact + 1);
       const was = rowAt(v, b + old.exact + 1);
       const fast = calm.current !== undefined;
@@ -76,7 +76,7 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
         const wish =
           row >= 0 ? topOf(view, { file, row }) : view.tops[file]! + Math.min(a.row ? layout.height - 1 : 0, 40);
         const top = wish - base + (row >= 0 ? a.dy : 0);
-        // The reader may have gone on since the last word of it: what moved is made good, and no way is taken back.
+        // The user may have scrolled since the last event: compensate for the shift without undoing the scroll.
         const by = top - at.current.top;
         if (Math.abs(by) > 0.5) put(el.scrollTop + by);
       }
@@ -173,7 +173,7 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
     [hold, look, put],
   );
 
-  /** The reader moves: nothing is held any more but what is at the top. */
+  /** The user scrolls: anchor to the top row again. */
   const moved = useCallback(() => {
     pinned.current = false;
     look(); // what is held from now on is what is on screen

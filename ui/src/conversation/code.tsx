@@ -112,7 +112,7 @@ export function DiffBlock({ diff, cut }: { diff: string; cut: boolean }) {
           {all ? "Show less" : `Show ${plural(lines.length - 2 * SHOWN, "more line")}`}
         </button>
       )}
-      {cut && <p className="text-meta text-fg3">Too long to keep whole: this is its beginning.</p>}
+      {cut && <p className="text-meta text-fg3">Truncated: only the beginning was saved.</p>}
     </div>
   );
 }

@@ -15,13 +15,13 @@ export interface Feed {
   items: readonly Item[];
   /** Leads to older items. */
   older: string | undefined;
-  /** What the server says of the whole: tokens, the record, the sessions before and after. */
+  /** Conversation metadata: tokens, the record, the sessions before and after. */
   about: Omit<Answer, "items" | "next_cursor" | "more" | "version"> | undefined;
 }
 
 const PAGE = 200;
 
-/** What is loaded of one conversation: the newest items first, older ones on demand, then whatever came or changed. */
+/** Loads one conversation: the newest items first, older ones on demand, then new or changed items. */
 export class ConversationFeed {
   readonly shown = new Store<Feed>({ items: [], older: undefined, about: undefined });
   private readonly byId = new Map<string, Item>();
@@ -35,7 +35,7 @@ export class ConversationFeed {
     private readonly ask: typeof get = get,
   ) {}
 
-  /** Loads the newest items, then what changed since. Answers the version that is shown. */
+  /** Loads the newest items, then changes. Returns the displayed version. */
   async sync(signal?: AbortSignal): Promise<number> {
     for (;;) {
       const first = this.version <= 0;
@@ -66,7 +66,7 @@ export class ConversationFeed {
     return this.loading;
   }
 
-  /** Loads back to a place. */
+  /** Loads back to an item. */
   async reach(place: number): Promise<void> {
     while (this.older && (this.shown.get().items[0]?.place ?? 0) > place) await this.loadOlder();
   }

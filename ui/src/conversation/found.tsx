@@ -23,7 +23,7 @@ const KIND: Record<string, string> = {
   note: "Note",
 };
 
-/** Where words stand in all conversations of a workspace. */
+/** Search results in all conversations of a workspace. */
 export function Found({ workspaceId, words, onOpen }: Props) {
   const now = useNow();
   const found = useQuery({
@@ -40,7 +40,7 @@ export function Found({ workspaceId, words, onOpen }: Props) {
   if (found.isError && !found.data)
     return <Failure className="m-4" what="The search failed." error={found.error} retry={() => void found.refetch()} />;
   const sessions = found.data.items;
-  if (sessions.length === 0) return <Empty title="Nothing found">No conversation here holds “{words}”.</Empty>;
+  if (sessions.length === 0) return <Empty title="Nothing found">No conversation here contains “{words}”.</Empty>;
   return (
     <div className="min-h-0 flex-1 overflow-y-auto px-4 py-3 md:px-6">
       <div className="max-w-[52rem]">
@@ -65,7 +65,7 @@ export function Found({ workspaceId, words, onOpen }: Props) {
               ))}
             </ol>
             {s.more_matches && (
-              <p className="mt-1 text-meta text-fg3">And older ones: open the session and search there.</p>
+              <p className="mt-1 text-meta text-fg3">To see older results, open the session and search there.</p>
             )}
           </section>
         ))}

@@ -20,7 +20,7 @@ interface Props {
   onToggle: (id: string) => void;
 }
 
-/** One thing that happened. */
+/** One item of the conversation. */
 export const ItemRow = memo(function ItemRow({ row, session, now, current, onToggle }: Props) {
   const { item } = row;
   const toggle = unfolds(item, row.steps) ? () => onToggle(item.id) : undefined;
@@ -91,7 +91,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
           </span>
           <span className="min-w-0 whitespace-pre-wrap">
             <span className={cx("font-medium", item.status !== "retrying" && "text-failed")}>
-              {item.status === "retrying" ? "Trying again. " : "Error. "}
+              {item.status === "retrying" ? "Retrying. " : "Error. "}
             </span>
             {item.text}
           </span>
@@ -122,7 +122,7 @@ function Prompt({ item, session, now, inside }: { item: Item; session: string; n
   return (
     <div className="mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2">
       <p className="flex items-baseline justify-between gap-3 text-meta text-fg2">
-        <span className="font-medium">{inside ? "Told the sub-agent" : "Prompt"}</span>
+        <span className="font-medium">{inside ? "Prompt for the subagent" : "Prompt"}</span>
         <span className="flex items-baseline gap-2">
           <Replay item={item} session={session} />
           <Time at={item.at} now={now} />
@@ -142,7 +142,7 @@ function Prompt({ item, session, now, inside }: { item: Item; session: string; n
   );
 }
 
-/** Leads to what the terminal showed then. */
+/** Link to the replay of the terminal at that time. */
 function Replay({ item, session }: { item: Item; session: string }) {
   if (item.offset === null) return null;
   return (
@@ -245,7 +245,7 @@ function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (()
       {item.input && <CodeBlock language={item.tool === "exec" ? "javascript" : ""} text={item.input} label="Input" />}
       {item.output && <CodeBlock language="" text={item.output} label="Result" />}
       {!item.output && item.status === "ok" && <p className="text-meta text-fg3">No output.</p>}
-      {item.cut && <p className="text-meta text-fg3">Too long to keep whole. The terminal has all that was printed.</p>}
+      {item.cut && <p className="text-meta text-fg3">Truncated. The terminal has the full output.</p>}
       <Replay item={item} session={session} />
     </Foldable>
   );

@@ -8,12 +8,12 @@ export interface Row {
   open: boolean;
 }
 
-/** A diff of up to so many lines is shown without being asked for. */
+/** Diffs up to this many lines are shown unfolded. */
 const SMALL_DIFF = 16;
 
 const lines = (text: string): number => (text === "" ? 0 : text.split("\n").length - (text.endsWith("\n") ? 1 : 0));
 
-/** Whether an item is unfolded before anybody said so. */
+/** Whether an item is unfolded by default. */
 export function opensByItself(item: Item): boolean {
   return item.kind === "edit" && item.diff !== "" && lines(item.diff) <= SMALL_DIFF;
 }
@@ -35,8 +35,8 @@ export function unfolds(item: Item, steps: number): boolean {
 }
 
 /**
- * The rows of a timeline. What happened inside of a call stands below it, indented, when the call is open; edits always do,
- * because they are what stays. `toggled` are the ids somebody folded or unfolded.
+ * The rows of a timeline. Steps inside a call are indented below it when the call is expanded; edits always,
+ * because they are the lasting result. `toggled` are the ids the user folded or unfolded.
  */
 export function rowsOf(items: readonly Item[], toggled: ReadonlySet<string>): Row[] {
   const known = new Set(items.map((i) => i.id));

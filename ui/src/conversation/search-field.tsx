@@ -11,7 +11,7 @@ interface Props {
   onEverywhere: ((on: boolean) => void) | undefined;
 }
 
-/** Words to look for, told a moment after the last key. */
+/** Search words, reported a moment after the last key. */
 export function SearchField({ value, onChange, everywhere, onEverywhere }: Props) {
   const [text, setText] = useState(value);
   const field = useRef<HTMLInputElement>(null);

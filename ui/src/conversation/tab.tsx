@@ -25,7 +25,7 @@ const TerminalPane = lazy(() => import("@/sessions/terminal-pane"));
 
 const SPLIT = "conversation.split";
 
-/** What can be left out. */
+/** Filters. */
 const FILTERS: { label: string; kinds: readonly Kind[] }[] = [
   { label: "Everything", kinds: [] },
   { label: "Said", kinds: ["prompt", "text", "question", "answer"] },
@@ -35,7 +35,7 @@ const FILTERS: { label: string; kinds: readonly Kind[] }[] = [
   { label: "Tokens", kinds: ["usage"] },
 ];
 
-/** What the agents of a workspace did, session by session, from their own records. */
+/** The conversations of a workspace's agents, by session, from the agents' own records. */
 export default function ConversationTab({ workspace: w }: { workspace: Workspace }) {
   const search = useSearch({ from: "/$team/w/$key" });
   const navigate = useNavigate({ from: "/$team/w/$key" });
@@ -65,7 +65,8 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
     .filter((s) => !isShell(s) && s.agent !== SETUP)
     .sort((a, b) => b.started_at - a.started_at);
   const shown = sessions.find((s) => s.id === search.session) ?? preferred(sessions);
-  if (!shown) return <Empty title="No agent has worked here yet">Start one: what it does is told here.</Empty>;
+  if (!shown)
+    return <Empty title="No agent has worked here yet">Start a session. The conversation appears here.</Empty>;
   const open = (session: string, at?: number) => {
     setEverywhere(false);
     setWords("");

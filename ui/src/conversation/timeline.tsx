@@ -29,7 +29,7 @@ interface Props {
 /** So near the end counts as at the end. */
 const NEAR = 40;
 
-/** One conversation as a long list, of which only what is on screen exists. It follows the end until somebody scrolls up. */
+/** One conversation as a virtual list. It follows the end until the user scrolls up. */
 export function Timeline({ session, words, kinds, at, onSession }: Props) {
   const [feed] = useState(() => new ConversationFeed(session.id, { q: words, kinds }));
   const { items, older, about } = useStore(feed.shown);
@@ -162,13 +162,13 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
       >
         {!older && about?.earlier_session_id && words === "" && (
           <p className="px-4 pb-2 text-meta text-fg3 md:px-6">
-            Goes on with an earlier session.{" "}
+            Continues an earlier session.{" "}
             <button
               type="button"
               onClick={() => onSession(about.earlier_session_id!)}
               className="min-h-6 text-accent hover:underline"
             >
-              Show that one
+              Show that session
             </button>
           </p>
         )}
@@ -211,7 +211,7 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
       {!following && rows.length > 0 && (
         <Button onClick={toEnd} className="absolute! right-4 bottom-10 bg-bg1! shadow-float">
           <Icon name="down" size={14} />
-          To the end
+          Jump to latest
         </Button>
       )}
       {about && about.total > 0 && (
@@ -229,7 +229,7 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
               onClick={() => onSession(about.later_session_id!)}
               className="text-accent hover:underline"
             >
-              Goes on in a later session
+              Continues in a later session
             </button>
           )}
         </p>
@@ -247,10 +247,10 @@ interface NothingProps {
 
 /** Why there is nothing to show, and what to do. */
 function Nothing({ session: s, record, filtered, total }: NothingProps) {
-  if (filtered && total > 0) return <Empty title="Nothing found">Other words or “Everything” may show more.</Empty>;
+  if (filtered && total > 0) return <Empty title="Nothing found">Try other words or “Everything”.</Empty>;
   if (record === "waiting" && !hasEnded(s))
-    return <Empty title="Nothing said yet">What {s.agent_name} does appears here with its first prompt.</Empty>;
+    return <Empty title="Nothing said yet">What {s.agent_name} does appears here after its first prompt.</Empty>;
   if (record === "waiting" || s.agent === "claude-code" || s.agent === "codex")
-    return <Empty title="No conversation was kept">The terminal shows everything this session printed.</Empty>;
-  return <Empty title="This agent writes no record">The terminal shows everything.</Empty>;
+    return <Empty title="No conversation was recorded">The terminal shows everything this session printed.</Empty>;
+  return <Empty title="This agent does not record conversations">The terminal shows everything.</Empty>;
 }

@@ -9,7 +9,7 @@ export type WorkspaceCosts = Schemas["WorkspaceCosts"];
 
 export type UsageGroup = import("./usage-search").UsageGroup | "hour";
 
-/** Whose usage: a team's by its slug, or the whole server's. */
+/** The scope of usage: a team by its slug, or the whole server. */
 export type Whose = { team: string } | { instance: true };
 
 export interface Span {
@@ -58,7 +58,7 @@ export const usageQuery = (whose: Whose, span: Span, group: UsageGroup) =>
     placeholderData: keepPreviousData,
   });
 
-/** Where a browser downloads the same as a table of its own. */
+/** The download address of the same table. */
 export const usageFile = (whose: Whose, span: Span, group: UsageGroup): string =>
   `/api/v1${base(whose)}/usage?${asked(span, group)}&format=csv`;
 
@@ -72,7 +72,7 @@ export const budgetQuery = (team: string) =>
 export const saveBudget = (team: string, body: BudgetSettings) =>
   data(api.PUT("/teams/{team}/budget", { params: { path: { team } }, body }));
 
-/** Whose quotas: of one's team by its slug, or of any team by its id, for operators. */
+/** The scope of quotas: the user's team by slug, or, for operators, any team by id. */
 export type QuotasOf = { team: string } | { teamId: string };
 
 export const quotasKey = (of: QuotasOf) =>
@@ -92,7 +92,7 @@ export const saveQuotas = (of: QuotasOf, items: QuotaChange[]) =>
     ? data(api.PUT("/teams/{team}/quotas", { params: { path: { team: of.team } }, body: { items } }))
     : data(api.PUT("/instance/teams/{id}/quotas", { params: { path: { id: of.teamId } }, body: { items } }));
 
-/** How one stands in each of one's teams. */
+/** The user's quota use in each of their teams. */
 export const mineQuery = () =>
   queryOptions({
     queryKey: costKeys.mine,

@@ -22,7 +22,7 @@ interface Props {
   /** A value on the axis, and one that is read. */
   axis: (v: number) => string;
   value: (v: number) => string;
-  /** What choosing a bar with Enter or a double click does; its words stand on a button. */
+  /** The action of Enter or a double click on a bar; its label is shown on a button. */
   open?: { words: (bar: Bar) => string; act: (bar: Bar) => void };
 }
 
@@ -32,7 +32,7 @@ const BOTTOM = 22;
 const LEFT = 56;
 
 /**
- * Bars over time, drawn as SVG. The whole chart is one slider: arrows, touch and mouse choose a bar, whose values stand below.
+ * An SVG bar chart over time. The chart is one slider: arrows, touch and mouse select a bar, whose values are shown below.
  */
 export function BarChart({ label, series, bars, axis, value, open }: Props) {
   const box = useRef<HTMLDivElement>(null);
@@ -77,7 +77,7 @@ export function BarChart({ label, series, bars, axis, value, open }: Props) {
     `${b.long}${b.open ? ", so far" : ""}: ${series.map((s, i) => `${s} ${value(b.values[i] ?? 0)}`).join(", ")}`;
 
   return (
-    // What is chosen stays so on the way to the button below.
+    // Keep the selection while the pointer moves to the button below.
     <div
       role="group"
       onPointerLeave={(e) =>

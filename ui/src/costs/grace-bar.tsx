@@ -5,7 +5,7 @@ import { buttonClass } from "@/kit/button";
 import { useTeam } from "@/state/team";
 import { countdown, fate, type Grace, goesOn, raise } from "./grace";
 
-/** Above a workspace whose work reached a limit: which, how long it still goes on, and what can be done. */
+/** Shown above a workspace that reached a limit: which limit, the time left, and what the user can do. */
 export default function GraceBar({ grace: g }: { grace: Grace }) {
   const team = useTeam();
   const endsAt = useEnd(g);
@@ -24,9 +24,7 @@ export default function GraceBar({ grace: g }: { grace: Grace }) {
         </span>
         <span className="text-fg">{g.reason}</span>{" "}
         <span className="text-fg2">
-          {counts
-            ? "When the time is up the sandbox stands still; nothing is lost."
-            : `${fate(g.state)} ${goesOn(g.scope, g.state)}`}
+          {counts ? "The sandbox is then paused. Nothing is lost." : `${fate(g.state)} ${goesOn(g.scope, g.state)}`}
           {way && !may && ` ${way.else}`}
         </span>
       </p>
@@ -44,7 +42,7 @@ export default function GraceBar({ grace: g }: { grace: Grace }) {
   );
 }
 
-/** The time that is left. Who listens is told with the sentence beside it, not every second. */
+/** The time left. Screen readers get it with the sentence next to it, not every second. */
 function Left({ endsAt }: { endsAt: number }) {
   const now = useNow(500);
   return (
@@ -54,7 +52,7 @@ function Left({ endsAt }: { endsAt: number }) {
   );
 }
 
-/** When a grace ends by this browser's clock: what was left when it was read. */
+/** The end of a grace period by this browser's clock, from the remaining time in the response. */
 function useEnd(g: Grace): number {
   const [end, setEnd] = useState(() => Date.now() + g.left_ms);
   useEffect(() => setEnd(Date.now() + g.left_ms), [g.left_ms]);

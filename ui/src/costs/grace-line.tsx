@@ -1,7 +1,7 @@
 import { useNow } from "@/format/now";
 import { countdown, fate, type TerminalGrace } from "./grace";
 
-/** Under a terminal whose workspace reached a limit: how long what runs there still goes on. Nothing is written into the terminal itself. */
+/** Shown below a terminal whose workspace reached a limit: the time left. Nothing is written into the terminal itself. */
 export default function GraceLine({ grace: g }: { grace: TerminalGrace }) {
   const now = useNow(500);
   const counts = g.state === "counting";

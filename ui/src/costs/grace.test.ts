@@ -25,9 +25,9 @@ describe("a grace", () => {
   });
 
   it("says what becomes of the work and what has it go on", () => {
-    expect(fate("counting")).toContain("stands still in");
-    expect(goesOn("team_budget", "stopped")).toContain("by itself");
-    expect(goesOn("team_budget", "ended")).toContain("resume");
+    expect(fate("counting")).toContain("is paused in");
+    expect(goesOn("team_budget", "stopped")).toContain("automatically");
+    expect(goesOn("team_budget", "ended")).toContain("Resume");
     expect(raise("user_hours")?.section).toBe("quotas");
     expect(raise("session_minutes")).toBeUndefined();
   });

@@ -2,7 +2,7 @@ import type { Schemas } from "@/api/client";
 
 export type Grace = Schemas["Grace"];
 
-/** What a terminal is told of the limit its workspace reached. */
+/** The limit a terminal's workspace reached. */
 export interface TerminalGrace {
   scope: string;
   state: string;
@@ -11,7 +11,7 @@ export interface TerminalGrace {
   endsAt: number;
 }
 
-/** Reads the grace of a state frame; undefined when there is none. Its end is told as a time that is left: clocks differ. */
+/** Reads the grace of a state frame; undefined when there is none. The frame carries the remaining time, because clocks differ. */
 export function parseGrace(v: unknown, now: number): TerminalGrace | undefined {
   if (typeof v !== "object" || v === null) return undefined;
   const o = v as Record<string, unknown>;
@@ -33,36 +33,36 @@ export function countdown(ms: number): string {
   return h > 0 ? `${h}:${pad(min)}:${pad(s % 60)}` : `${min}:${pad(s % 60)}`;
 }
 
-/** What becomes of the sandbox, in a few words; the time that is left stands beside it. */
+/** Describes what happens to the sandbox; the remaining time is shown next to it. */
 export function fate(state: string): string {
   switch (state) {
     case "counting":
-      return "The sandbox stands still in";
+      return "The sandbox is paused in";
     case "stopping":
-      return "Everything is brought home, then the sandbox stands still.";
+      return "Files are synced to the server, then the sandbox is paused.";
     case "ended":
-      return "The sandbox was ended. Everything it made is here.";
+      return "The sandbox was ended. Its files are on the server.";
     default:
-      return "The sandbox stands still with everything in it.";
+      return "The sandbox is paused with everything in it.";
   }
 }
 
-/** What has it go on, as a sentence. */
+/** Describes how the work can continue, as a sentence. */
 export function goesOn(scope: string, state: string): string {
-  if (state === "ended") return "Once the limit allows it, resume the session to go on.";
+  if (state === "ended") return "Resume the session once the limit allows it.";
   switch (scope) {
     case "session_minutes":
-      return "Wake it to go on.";
+      return "Wake it to continue.";
     case "kill_switch":
-      return "It goes on by itself when an operator allows it.";
+      return "It continues automatically when an operator allows it.";
     case "past_due":
-      return "It goes on by itself when the team has paid.";
+      return "It continues automatically when the team has paid.";
     default:
-      return "It goes on by itself when the limit is raised or the month ends.";
+      return "It continues automatically when the limit is raised or the month ends.";
   }
 }
 
-/** Where who may do so raises the limit, and what that is called; undefined: nowhere here. */
+/** The page where the limit can be raised, and its label; undefined if there is none. */
 export function raise(scope: string): { section: string; name: string; else: string } | undefined {
   switch (scope) {
     case "team_budget":

@@ -1,6 +1,6 @@
 import type { Quota, QuotaChange, QuotaField, QuotaRow } from "./api";
 
-/** What a cell says: a number, null that nothing binds, "plan" that the plan says it. */
+/** The value of a cell: a number, null for no limit, "plan" to inherit from the plan. */
 export type Said = number | null | "plan";
 
 export interface Column {
@@ -21,7 +21,7 @@ export const COLUMNS: readonly Column[] = [
 
 const NONE = /^(∞|none|no limit|unlimited)$/i;
 
-/** What was typed into a cell; undefined when it is nothing a cell can say. */
+/** Parses a cell's text; undefined if it is invalid. */
 export function read(c: Column, text: string): Said | undefined {
   const t = text.trim();
   if (t === "" || /^plan$/i.test(t)) return "plan";
@@ -45,7 +45,7 @@ export function show(c: Column, v: Said | undefined): string {
   return c.field === "memory_mb" ? String(v / 1024) : String(v);
 }
 
-/** What the plan says where nobody says anything by hand, as the cell shows it in grey. */
+/** The inherited value from the plan, shown in grey. */
 export const fromPlan = (c: Column, plan: Quota): string => show(c, plan[c.field]);
 
 export const cellKey = (user: string, field: QuotaField): string => `${user} ${field}`;
@@ -56,11 +56,11 @@ export type Edits = Readonly<Record<string, string>>;
 export const kept = (row: QuotaRow, c: Column): Said =>
   row.by_hand[c.field] ?? (row.by_hand[c.field] === null ? null : "plan");
 
-/** The text of a cell as it stands. */
+/** The current text of a cell. */
 export const textOf = (row: QuotaRow, c: Column, edits: Edits): string =>
   edits[cellKey(row.user.id, c.field)] ?? show(c, kept(row, c));
 
-/** The edits after text was typed or put into a cell; what is as it was is no edit. */
+/** The edits after a cell's text changed; an unchanged value is not an edit. */
 export function edit(edits: Edits, row: QuotaRow, c: Column, text: string): Edits {
   const key = cellKey(row.user.id, c.field);
   const { [key]: _, ...rest } = edits;
@@ -86,11 +86,11 @@ export function paste(edits: Edits, rows: readonly QuotaRow[], atRow: number, at
 export const setAll = (edits: Edits, rows: readonly QuotaRow[], c: Column, text: string): Edits =>
   rows.reduce((now, row) => edit(now, row, c, text), edits);
 
-/** Everything of several people as the plan says. */
+/** Resets several people to the plan. */
 export const asPlan = (edits: Edits, rows: readonly QuotaRow[]): Edits =>
   COLUMNS.reduce((now, c) => setAll(now, rows, c, ""), edits);
 
-/** The edits as the API takes them; undefined while a cell says nothing it can say. */
+/** The edits in the API's form; undefined while a cell is invalid. */
 export function changes(edits: Edits, rows: readonly QuotaRow[]): QuotaChange[] | undefined {
   const list: QuotaChange[] = [];
   for (const row of rows) {

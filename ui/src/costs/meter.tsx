@@ -1,6 +1,6 @@
 import { cx } from "@/kit/cx";
 
-/** How much of something is used, as a bar with marks where warnings are. Say the figures in words beside it. */
+/** A usage bar with marks at the warning thresholds. Put the figures next to it as text. */
 export function Meter({
   percent,
   marks = [],

@@ -55,7 +55,7 @@ export const requestsPage = (team: string, cursor: string | undefined, error: st
 
 const NANO = 1_000_000_000;
 
-/** A price for a million tokens, exact: "$5", "$0.125", "–" where it is not told apart. */
+/** A price for a million tokens, exact: "$5", "$0.125", "–" if unknown. */
 export function perMillion(nano: number | null): string {
   if (nano === null) return "–";
   const whole = Math.floor(nano / NANO);
@@ -66,8 +66,8 @@ export function perMillion(nano: number | null): string {
 }
 
 /**
- * Dollars as they were typed, exactly in nano-dollars; undefined where they are no amount. No floating point comes near: 0.1 is a
- * hundred million and not nearly so many.
+ * Parses typed dollars into exact nano-dollars; undefined if invalid. Avoids floating point: 0.1 must be exactly
+ * 100,000,000.
  */
 export function nanoOf(text: string): number | undefined {
   const m = /^\s*\$?\s*(\d{1,6})(?:[.,](\d{1,9}))?\s*$/.exec(text);
@@ -83,24 +83,24 @@ export function limitOf(text: string): number | null | undefined {
 }
 
 const ERRORS: Record<string, string> = {
-  under_way: "Under way",
+  under_way: "In progress",
   budget_exceeded: "Budget spent",
-  rate_limited: "Too many in a minute",
+  rate_limited: "Rate limited",
   model_not_allowed: "Model not allowed",
-  upstream_unreachable: "Provider not reached",
-  upstream_timeout: "No answer in time",
-  upstream_error: "Provider said no",
+  upstream_unreachable: "Provider unreachable",
+  upstream_timeout: "Timed out",
+  upstream_error: "Refused by the provider",
   cut: "Cut off",
-  client_gone: "Agent left",
+  client_gone: "Agent disconnected",
 };
 
-/** What became of a request, in words. */
+/** The outcome of a request, in words. */
 export const errorWords = (error: string): string => (error === "" ? "Answered" : (ERRORS[error] ?? error));
 
-/** Whether something is wrong, or somebody just left or has to wait. */
+/** Whether the outcome is an error, or only a disconnect or a rate limit. */
 export const isFailure = (error: string): boolean => error !== "" && error !== "client_gone" && error !== "under_way";
 
-/** What a request cost: unknown is never nothing. */
+/** The cost of a request; unknown is never shown as zero. */
 export function costWords(r: Pick<ModelRequest, "cost_nano" | "included">): string {
   if (r.included) return "in the subscription";
   return r.cost_nano === null ? "unknown" : usd(r.cost_nano);
@@ -114,7 +114,7 @@ export function inWords(r: ModelRequest): string {
   return cached > 0 ? `${count(all)} (${count(cached)} cached)` : count(all);
 }
 
-/** The rules as they are edited: numbers are text until they are saved. */
+/** Rules being edited: numbers are text until saved. */
 export interface Draft {
   key: number;
   model: string;
@@ -131,14 +131,14 @@ export const draftOf = (l: ModelLimit, key: number): Draft => ({
   tokens: l.tokens_minute === null ? "" : String(l.tokens_minute),
 });
 
-/** What is wrong with a rule; undefined when nothing is. */
+/** Validates a rule; undefined if it is valid. */
 export function wrongRule(d: Draft, all: Draft[]): string | undefined {
   const model = d.model.trim();
   if (!/^(\*|[A-Za-z0-9][A-Za-z0-9._:/[\]-]*\*?)$/.test(model))
-    return "A model's name, the beginning of names followed by *, or * for all.";
+    return "Enter a model name, a prefix followed by *, or * for all models.";
   if (all.some((x) => x.key !== d.key && x.model.trim() === model)) return "There are two rules for this model.";
   if (limitOf(d.requests) === undefined || limitOf(d.tokens) === undefined)
-    return "A whole number above 0, or nothing for no limit.";
+    return "Enter a whole number above 0, or leave empty for no limit.";
   return undefined;
 }
 
@@ -149,7 +149,7 @@ export const limitOfDraft = (d: Draft): ModelLimit => ({
   tokens_minute: limitOf(d.tokens) ?? null,
 });
 
-/** Today's rows first, then what came before them or will come, each under its name. */
+/** Current rows first, then earlier and future ones, each group labelled. */
 export function pricesByModel(all: ModelPrice[]): { now: ModelPrice[]; others: ModelPrice[] } {
   return { now: all.filter((p) => p.in_force), others: all.filter((p) => !p.in_force) };
 }

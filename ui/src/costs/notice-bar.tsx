@@ -6,17 +6,17 @@ import { useMe, useTeam } from "@/state/team";
 import { budgetQuery, mineQuery } from "./api";
 import { dismiss, dismissed, noticesOf } from "./notice";
 
-/** Says above every page of the team that a threshold of its budget, or of one's own hours, was passed; until one puts it away. */
+/** Shows above every page of the team that its budget, or the user's hours, passed a threshold, until dismissed. */
 export default function LimitNotice() {
   const team = useTeam();
   const me = useMe();
   const budget = useQuery({ ...budgetQuery(team.slug), refetchInterval: 5 * 60_000 });
   const mine = useQuery({ ...mineQuery(), refetchInterval: 5 * 60_000 });
-  const [away, setAway] = useState(() => dismissed(me.user.id));
+  const [dismissedIds, setDismissedIds] = useState(() => dismissed(me.user.id));
   const notice = noticesOf(
     budget.data,
     mine.data?.find((m) => m.team.id === team.id),
-  ).find((n) => !away.includes(n.id));
+  ).find((n) => !dismissedIds.includes(n.id));
   if (!notice) return null;
   return (
     <section
@@ -37,7 +37,7 @@ export default function LimitNotice() {
       >
         {notice.section === "budget" ? "Budget" : "Usage"}
       </Link>
-      <Button look="quiet" onClick={() => setAway(dismiss(me.user.id, notice.id))}>
+      <Button look="quiet" onClick={() => setDismissedIds(dismiss(me.user.id, notice.id))}>
         Dismiss
       </Button>
     </section>

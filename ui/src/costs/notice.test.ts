@@ -22,28 +22,28 @@ const hours = (percent: number): MyQuota =>
     resets_at: 5,
   }) as unknown as MyQuota;
 
-describe("what is said above every page", () => {
+describe("the notices above every page", () => {
   it("says nothing while all is well", () => {
     expect(noticesOf(undefined, undefined)).toEqual([]);
     expect(noticesOf(budget("ok", 10, []), hours(79))).toEqual([]);
-    // Raised since it was told.
+    // Raised since the notice.
     expect(noticesOf(budget("ok", 10, [{}]), undefined)).toEqual([]);
   });
 
-  it("tells of a threshold with figures, once for each time it was passed", () => {
+  it("shows a threshold with figures, once for each time it was passed", () => {
     const [n] = noticesOf(budget("warned", 41, [{}]), undefined);
-    expect(n?.text).toBe("$41.00 of the team's budget of $50.00 are spent this month (82 %).");
+    expect(n?.text).toBe("$41.00 of the team's budget of $50.00 is spent this month (82 %).");
     expect([n?.id, n?.grave]).toEqual(["team_budget:80:1", false]);
     expect(noticesOf(budget("warned", 46, [{}, { percent: 90, noted_at: 2 }]), undefined)[0]?.id).toBe(
       "team_budget:90:2",
     );
   });
 
-  it("puts first what has work stand still", () => {
+  it("puts first what pauses work", () => {
     const both = noticesOf(budget("warned", 41, [{}]), hours(100));
     expect(both.map((n) => n.grave)).toEqual([true, false]);
     expect(both[0]?.text).toContain("10 of your 10 hours");
-    expect(noticesOf(budget("stopped", 50, [{ percent: 100 }]), undefined)[0]?.text).toContain("stands still until");
+    expect(noticesOf(budget("stopped", 50, [{ percent: 100 }]), undefined)[0]?.text).toContain("are paused until");
   });
 
   it("is silent where the team wants no notice in the app", () => {

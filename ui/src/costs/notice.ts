@@ -3,19 +3,19 @@ import type { Budget, MyQuota } from "./api";
 
 /** A threshold that was passed, as one line above every page. */
 export interface LimitNotice {
-  /** Another one once it is passed anew: what was dismissed stays so. */
+  /** Changes when the threshold is passed again, so a dismissed notice stays dismissed. */
   id: string;
   text: string;
-  /** Work stands still, or is about to. */
+  /** Work is paused, or is about to be. */
   grave: boolean;
   section: "budget" | "usage";
 }
 
 const HOUR = 3_600_000;
-/** Percent of one's own hours from which on one is told. */
+/** Percentages of the user's hours that trigger a notice. */
 const HOURS_FROM = 80;
 
-/** What a team's budget and one's own hours have to say; the gravest first. */
+/** Notices for the team's budget and the user's hours; the most serious first. */
 export function noticesOf(budget: Budget | undefined, mine: MyQuota | undefined): LimitNotice[] {
   return [ofBudget(budget), ofHours(mine)]
     .filter((n): n is LimitNotice => n !== undefined)
@@ -28,9 +28,9 @@ function ofBudget(b: Budget | undefined): LimitNotice | undefined {
   const passed = b.alerts
     .filter((a) => (a.scope === "team_budget" || a.scope === "team_overage") && a.limit > 0)
     .sort((x, y) => y.noted_at - x.noted_at || y.percent - x.percent)[0];
-  // Told once and raised since: there is nothing to say until it is passed anew.
+  // Raised since the threshold was passed: no notice until it is passed again.
   if (!passed || s.state === "ok") return undefined;
-  const spent = `${usd(s.spent_nano)} of the team's budget of ${usd(b.limit_nano)} are spent this month (${share(s.percent ?? 0)}).`;
+  const spent = `${usd(s.spent_nano)} of the team's budget of ${usd(b.limit_nano)} is spent this month (${share(s.percent ?? 0)}).`;
   return {
     id: `${passed.scope}:${passed.percent}:${passed.noted_at}`,
     text: `${spent}${CONSEQUENCE[s.state]}`,
@@ -44,9 +44,9 @@ const share = (percent: number): string => (percent > 999 ? "over 999 %" : `${pe
 const CONSEQUENCE: Record<Budget["standing"]["state"], string> = {
   ok: "",
   warned: "",
-  overage: " Work goes on at extra cost.",
-  grace: " What costs money stands still in a few minutes; nothing is lost.",
-  stopped: " What costs money stands still until the budget is raised or the month ends.",
+  overage: " Work continues at extra cost.",
+  grace: " Paid sandboxes are paused in a few minutes. Nothing is lost.",
+  stopped: " Paid sandboxes are paused until the budget is raised or the month ends.",
 };
 
 function ofHours(m: MyQuota | undefined): LimitNotice | undefined {
@@ -56,7 +56,7 @@ function ofHours(m: MyQuota | undefined): LimitNotice | undefined {
   const used = (m.used.hours_ms / HOUR).toFixed(1).replace(/\.0$/, "");
   return {
     id: `user_hours:${step}:${hours}:${m.resets_at}`,
-    text: `${used} of your ${hours} hours in paid places are used this month.${step === 100 ? " What you run there stands still; work on this server goes on." : ""}`,
+    text: `${used} of your ${hours} hours in paid places are used this month.${step === 100 ? " Your sandboxes there are paused. Work on this server continues." : ""}`,
     grave: step === 100,
     section: "usage",
   };

@@ -5,7 +5,7 @@ import { minutes } from "@/format/time";
 import type { Quota } from "./api";
 import type { Plan } from "./operator-api";
 
-/** What may be said of a plan, each with how it is typed. Memory is typed in GB. */
+/** The fields of a plan, each with its input format. Memory is entered in GB. */
 export const FIELDS: readonly { field: keyof Quota; label: string; hint?: string }[] = [
   { field: "hours_month", label: "Hours a month", hint: "each person" },
   { field: "concurrent", label: "Sandboxes at once", hint: "each person" },
@@ -13,7 +13,7 @@ export const FIELDS: readonly { field: keyof Quota; label: string; hint?: string
   { field: "cpus", label: "Cores", hint: "the largest size" },
   { field: "memory_mb", label: "Memory in GB", hint: "the largest size" },
   { field: "session_minutes", label: "Longest run in minutes" },
-  { field: "creations_hour", label: "Sandboxes made in an hour", hint: "each person" },
+  { field: "creations_hour", label: "Sandboxes created per hour", hint: "each person" },
   { field: "seats", label: "Members" },
 ];
 
@@ -39,16 +39,16 @@ export function planWords(q: Quota): string {
     q.cpus !== null && `up to ${plural(q.cpus, "core")}`,
     q.memory_mb !== null && `${mb(q.memory_mb)} of memory`,
     q.session_minutes !== null && q.session_minutes > 0 && `runs of ${minutes(q.session_minutes)}`,
-    q.creations_hour !== null && `${count(q.creations_hour)} made in an hour each`,
+    q.creations_hour !== null && `${count(q.creations_hour)} created per hour each`,
     q.seats !== null && plural(q.seats, "member"),
   ].filter(Boolean);
-  return parts.length > 0 ? parts.join(", ") : "nothing is bound";
+  return parts.length > 0 ? parts.join(", ") : "no limits";
 }
 
 /** What a plan costs. */
 export function planPrice(p: Pick<Plan, "seat_month_nano" | "trial_days" | "metered_usage">): string {
-  const seat = p.seat_month_nano > 0 ? `${usd(p.seat_month_nano)} a member and month` : "free of charge";
-  return [seat, p.metered_usage && "and what is used", p.trial_days > 0 && `${plural(p.trial_days, "day")} to try`]
+  const seat = p.seat_month_nano > 0 ? `${usd(p.seat_month_nano)} per member per month` : "free of charge";
+  return [seat, p.metered_usage && "plus usage", p.trial_days > 0 && `${p.trial_days}-day trial`]
     .filter(Boolean)
     .join(", ");
 }

@@ -23,14 +23,14 @@ function amount(n: number, unit: Refusal["unit"]): string {
   }
 }
 
-/** What was used, what there is, and when there is more. */
+/** Shows what was used, the limit, and when it resets. */
 export function RefusalFigures({ refusal: r }: { refusal: Refusal }) {
   const now = useNow(30_000);
   const facts: [string, string, string?][] = [];
   if (r.used !== undefined && r.limit !== undefined) {
-    const word = r.unit === "nano_usd" ? "Spent" : r.unit === "cpus" || r.unit === "memory_mb" ? "Asked for" : "Used";
+    const word = r.unit === "nano_usd" ? "Spent" : r.unit === "cpus" || r.unit === "memory_mb" ? "Requested" : "Used";
     facts.push([word, amount(r.used, r.unit), r.unit === "nano_usd" ? exactUsd(r.used) : undefined]);
-    facts.push(["At most", amount(r.limit, r.unit)]);
+    facts.push(["Limit", amount(r.limit, r.unit)]);
   }
   if (r.priceNanoPerHour) facts.push(["This one costs", `${hourly(r.priceNanoPerHour)} an hour`]);
   if (r.resetsAt) facts.push(["More", whenWords(r.resetsAt, now)]);
@@ -49,7 +49,7 @@ export function RefusalFigures({ refusal: r }: { refusal: Refusal }) {
   );
 }
 
-/** Who raises what was reached, and where: for the button "Upgrade plan". */
+/** Who can raise the limit, and where: for the button "Upgrade plan". */
 export function UpgradeWays(r: { code: string; scope: string }) {
   const team = useTeam();
   const me = useMe();
@@ -65,7 +65,7 @@ export function UpgradeWays(r: { code: string; scope: string }) {
   );
   if (r.scope === "instance_budget")
     return me.user.operator ? (
-      <p>The budget of the whole server is spent. {to("places", "Raise it under Places")}</p>
+      <p>The budget of the whole server is spent. {to("places", "Raise it in Settings, Places")}</p>
     ) : (
       <p>The budget of the whole server is spent. Ask an operator of it to raise it.</p>
     );
@@ -78,7 +78,7 @@ export function UpgradeWays(r: { code: string; scope: string }) {
   return manage ? (
     <p className="flex flex-wrap gap-x-3">
       {to("billing", "Choose a larger plan")}
-      {r.scope === "user_hours" && to("quotas", "Give more hours by hand")}
+      {r.scope === "user_hours" && to("quotas", "Grant more hours")}
     </p>
   ) : (
     <p>Ask an owner or admin of {team.name} for a larger plan or a larger quota.</p>

@@ -1,12 +1,12 @@
 import { ApiError } from "@/api/problem";
 
-/** The stable codes of what a quota, a budget or a payment keeps from beginning, with what a person is told first. */
+/** The stable error codes of starts refused by a quota, a budget or a payment, each with its headline. */
 export const TITLES = {
-  quota_exceeded: "Your hours of this month are used up",
-  budget_exceeded: "The budget of this month is spent",
-  size_not_in_plan: "This size is beyond your plan",
-  concurrency_limit: "As many sandboxes run as may run at once",
-  creation_rate_limit: "Too many sandboxes were made within an hour",
+  quota_exceeded: "Your hours for this month are used up",
+  budget_exceeded: "This month's budget is spent",
+  size_not_in_plan: "Your plan does not include this size",
+  concurrency_limit: "The maximum number of sandboxes is running",
+  creation_rate_limit: "Too many sandboxes were created within an hour",
   kill_switch: "The operators have stopped paid sandboxes",
   payment_past_due: "A payment is due",
 } as const;
@@ -31,7 +31,7 @@ const UNITS = ["ms", "nano_usd", "sandboxes", "cpus", "memory_mb"] as const;
 export const isCode = (code: string): code is RefusalCode => Object.hasOwn(TITLES, code);
 const num = (v: unknown): number | undefined => (typeof v === "number" && Number.isFinite(v) ? v : undefined);
 
-/** The refusal an answer tells, where it is one. */
+/** The refusal in an error response, if it is one. */
 export function refusalOf(error: unknown): Refusal | undefined {
   if (!(error instanceof ApiError) || !isCode(error.code)) return undefined;
   const d = error.details;

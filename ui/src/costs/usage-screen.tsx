@@ -22,7 +22,7 @@ export function UsageScreen() {
   return (
     <Page
       title="Usage"
-      about={`What sandboxes and models of ${team.name} cost.`}
+      about={`What sandboxes and models cost in ${team.name}.`}
       actions={
         <Link
           to="/$team/settings/{-$section}"

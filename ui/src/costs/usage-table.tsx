@@ -27,10 +27,10 @@ const COLUMNS: readonly Column[] = [
     wide: true,
   },
   { by: "tokens_cost_nano", title: "Models", cell: (f, e) => modelWords(f, moneyOf(e)) },
-  { by: "whole", title: "Together", cell: (f, e) => moneyOf(e)(whole(f)) + (f.tokens_unknown > 0 ? " + unknown" : "") },
+  { by: "whole", title: "Total", cell: (f, e) => moneyOf(e)(whole(f)) + (f.tokens_unknown > 0 ? " + unknown" : "") },
 ];
 
-/** Usage in rows, with its sum. Exact amounts are to the nano-dollar and the second. */
+/** Usage as a table with totals. Exact amounts are to the nano-dollar and the second. */
 export function UsageTable({
   items,
   totals,
@@ -138,8 +138,8 @@ export function UsageTable({
 
 export const unknownWords = (n: number): string =>
   n === 1
-    ? "1 answer of a model has no known price and is in none of these sums."
-    : `${n.toLocaleString("en-US")} answers of models have no known price and are in none of these sums.`;
+    ? "1 model response has no known price and is not included in these totals."
+    : `${n.toLocaleString("en-US")} model responses have no known price and are not included in these totals.`;
 
 function Head({
   title,

@@ -61,7 +61,7 @@ export function UsageView({
             ))}
           </select>
           <IconButton
-            label={`On to ${monthName(monthAfter(month, 1))}`}
+            label={`Forward to ${monthName(monthAfter(month, 1))}`}
             disabled={month >= thisMonth}
             onClick={() => to(monthTo(monthAfter(month, 1), thisMonth))}
           >
@@ -74,13 +74,13 @@ export function UsageView({
             onClick={() => to({ day: undefined })}
             className="control-h rounded-md px-2 text-accent hover:underline"
           >
-            {dayLong(daySpan(day).from)}: back to the whole month
+            {dayLong(daySpan(day).from)}: show the whole month
           </button>
         )}
         <span className="text-meta text-fg3">Days and months are UTC.</span>
       </div>
       {chart.isPending ? (
-        <Skeleton rows={6} label="Adding up" />
+        <Skeleton rows={6} label="Loading" />
       ) : chart.isError && !chart.data ? (
         <Failure what="The usage could not be loaded." error={chart.error} retry={() => void chart.refetch()} />
       ) : (
@@ -95,7 +95,7 @@ export function UsageView({
               <span aria-hidden className="text-needs">
                 ◆{" "}
               </span>
-              {unknownWords(chart.data.totals.tokens_unknown)} An operator can give their models a price.
+              {unknownWords(chart.data.totals.tokens_unknown)} An operator can set prices for these models.
             </p>
           )}
           <section aria-label="Chart" className="rounded-md border border-hairline bg-bg1 p-3 md:p-4">
@@ -137,13 +137,13 @@ export function UsageView({
           </a>
         </div>
         {rows.isPending ? (
-          <Skeleton rows={5} label="Adding up" />
+          <Skeleton rows={5} label="Loading" />
         ) : rows.isError && !rows.data ? (
           <Failure what="The table could not be loaded." error={rows.error} retry={() => void rows.refetch()} />
         ) : rows.data.items.length === 0 ? (
           <p className="text-fg2">
-            Nothing ran in {day ? "this day" : monthName(month)}. The first figures appear after a sandbox has run or a
-            model has answered.
+            Nothing ran in {day ? "this day" : monthName(month)}. Usage appears after a sandbox has run or a model has
+            answered.
           </p>
         ) : (
           <UsageTable

@@ -26,7 +26,7 @@ export const beginOf = (item: Pick<UsageItem, "key">): number => Number(item.key
 /** What both sandboxes and models cost. */
 export const whole = (f: UsageFigures): number => f.cost_nano + f.tokens_cost_nano;
 
-/** The bars of a span: one for each of its days or hours, those in which nothing ran among them, none of the future. */
+/** The bars of a period: one for each day or hour, including those without usage, none in the future. */
 export function bars(items: readonly UsageItem[], span: Span, group: "day" | "hour", now: number): Bar[] {
   const step = group === "day" ? DAY : HOUR;
   const known = new Map(items.map((i) => [beginOf(i), i]));
@@ -51,26 +51,26 @@ export function nameOf(item: UsageItem, group: UsageGroup): string {
   if (item.key === "private") return "Others' private workspaces";
   if (item.name) return item.name;
   const gone: Partial<Record<UsageGroup, string>> = {
-    user: item.key ? "A person who is gone" : "The server itself",
-    project: item.key ? "A project that is gone" : "No project",
-    workspace: item.key ? "A workspace that is gone" : "No workspace",
-    team: item.key ? "A team that is gone" : "The server itself",
+    user: item.key ? "A deleted user" : "The server itself",
+    project: item.key ? "A deleted project" : "No project",
+    workspace: item.key ? "A deleted workspace" : "No workspace",
+    team: item.key ? "A deleted team" : "The server itself",
     agent: "No session",
   };
   return gone[group] ?? item.key;
 }
 
-/** What the rest of a month is taken to be like. */
+/** The basis of the forecast. */
 export function basisWords(f: Pick<Usage["forecast"], "basis" | "days">): string {
   switch (f.basis) {
     case "last_7_days":
-      return "if it goes on as in the last seven days";
+      return "at the rate of the last seven days";
     case "since_first":
-      return `if it goes on as in the last ${f.days === 1 ? "day" : `${f.days} days`}`;
+      return `at the rate of the last ${f.days === 1 ? "day" : `${f.days} days`}`;
     case "today":
-      return "if it goes on as today";
+      return "at today's rate";
     case "nothing_used":
-      return "nothing was used yet";
+      return "no usage yet";
   }
 }
 
@@ -82,7 +82,7 @@ export function modelWords(f: Pick<UsageFigures, "tokens_cost_nano" | "tokens_un
 
 export const moneyOf = (exact: boolean): ((nano: number) => string) => (exact ? exactUsd : usd);
 
-/** Where the span lies that is shown. */
+/** The bounds of the displayed period. */
 export function spanOf(month: Span, day: string | undefined): Span {
   return day ? daySpan(day) : month;
 }

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 
-/** Reads anew what depends on plans: theirs, quotas, budgets and what can be chosen. */
+/** Invalidates everything that depends on plans: the plans, quotas, budgets and choices. */
 export function usePlansRefresh() {
   const client = useQueryClient();
   return () => {

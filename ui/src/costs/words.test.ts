@@ -49,7 +49,7 @@ describe("usage", () => {
   });
 
   it("names who is gone and what is not to be seen", () => {
-    expect(nameOf(item("usr_1", "", 0), "user")).toBe("A person who is gone");
+    expect(nameOf(item("usr_1", "", 0), "user")).toBe("A deleted user");
     expect(nameOf(item("", "", 0), "user")).toBe("The server itself");
     expect(nameOf(item("private", "", 0), "workspace")).toBe("Others' private workspaces");
     expect(nameOf(item("e2b", "", 0), "executor")).toBe("e2b");
@@ -65,7 +65,7 @@ describe("usage", () => {
 });
 
 describe("budgets", () => {
-  it("are told by mark and word, near ends by how long it takes", () => {
+  it("are shown by mark and word, near ends as a duration", () => {
     expect(standingSaid({ state: "stopped" }).mark).toBe("failed");
     expect(whenWords(NOW + 2 * HOUR, NOW)).toBe("in 2 h");
     expect(whenWords(Date.UTC(2026, 11, 1), NOW)).toBe("1 Dec 2026, 00:00 UTC");
@@ -77,7 +77,7 @@ describe("budgets", () => {
       "after 5 minutes",
       "after 1 minute",
       "after 90 seconds",
-      "at once",
+      "immediately",
     ]);
   });
 
@@ -88,7 +88,7 @@ describe("budgets", () => {
     for (const bad of ["0", "101", "many", "-5", "8.5"]) expect(readThresholds(bad)).toBeUndefined();
   });
 
-  it("tell of warnings in the unit they are in", () => {
+  it("show warnings in their unit", () => {
     const alert = { percent: 90, noted_at: 0, period: "2026-11", scope_id: "" };
     expect(alertWords({ ...alert, scope: "team_budget", used: 450e9, limit: 500e9 })).toBe(
       "90 % of the budget ($450.00 of $500.00)",
@@ -148,12 +148,12 @@ describe("plans", () => {
   };
 
   it("say what they bind", () => {
-    expect(planWords(none)).toBe("nothing is bound");
+    expect(planWords(none)).toBe("no limits");
     expect(planWords({ ...none, hours_month: 10, cpus: 1, memory_mb: 512, session_minutes: 60 })).toBe(
       "10 hours a month each, up to 1 core, 512 MB of memory, runs of 1 hour",
     );
     expect(planPrice({ seat_month_nano: 20e9, trial_days: 14, metered_usage: true })).toBe(
-      "$20.00 a member and month, and what is used, 14 days to try",
+      "$20.00 per member per month, plus usage, 14-day trial",
     );
   });
 

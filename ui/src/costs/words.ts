@@ -15,18 +15,18 @@ export function standingSaid(s: Pick<BudgetStanding, "state">): { mark: MarkKind
     case "warned":
       return { mark: "needs", word: "Nearly spent" };
     case "grace":
-      return { mark: "failed", word: "Spent: work is about to pause" };
+      return { mark: "failed", word: "Spent: paid work is about to be paused" };
     case "stopped":
-      return { mark: "failed", word: "Spent: paid work stands still" };
+      return { mark: "failed", word: "Spent: paid work is paused" };
     case "overage":
-      return { mark: "needs", word: "Beyond the budget, as you allow" };
+      return { mark: "needs", word: "Over budget, as allowed" };
   }
 }
 
 /** When a moment is, near ones by how long it takes: "in 2 h 5 min", "1 Dec 2026, 00:00 UTC". */
 export const whenWords = (at: number, now: number): string => (at - now < DAY ? until(at, now) : momentUtc(at));
 
-/** How fast money goes, and when there is no more: undefined while nothing runs that costs. */
+/** The spending rate and when the budget ends; undefined while nothing paid is running. */
 export function rateWords(
   s: Pick<BudgetStanding, "rate_nano_per_hour" | "exhausted_at">,
   now: number,
@@ -61,7 +61,7 @@ export function readThresholds(text: string): number[] | undefined {
 /** Minutes of grace in words. */
 export const graceWords = (seconds: number): string =>
   seconds === 0
-    ? "at once"
+    ? "immediately"
     : seconds % 60 === 0
       ? `after ${plural(seconds / 60, "minute")}`
       : `after ${plural(seconds, "second")}`;
@@ -72,9 +72,9 @@ export const headerWords = (b: Pick<Budget, "limit_nano" | "standing">): string 
 
 const HOUR = 3_600_000;
 
-/** What something cost by now: what was asked a moment ago, and its rate since then. */
+/** The cost by now: the last response plus its rate since then. */
 export const costNow = (cost: number, rate: number, asked: number, now: number): number =>
   cost + (rate > 0 && asked > 0 ? Math.round((rate * Math.max(0, Math.min(now - asked, HOUR))) / HOUR) : 0);
 
-/** When a budget ends by which something stands still is worth a word in the head of a workspace. */
+/** Show the end of the budget in the workspace head from this long before it. */
 export const ENDS_SOON = 12 * HOUR;

@@ -14,7 +14,7 @@ export interface Tree {
   wide: boolean;
 }
 
-/** Above a file: the ways back, its name, and what can be done with it. */
+/** The bar above a file: navigation, name and actions. */
 export function Bar({
   workspace: w,
   path,

@@ -79,7 +79,7 @@ export default function Code({
 }: {
   ref: Ref<CodeHandle>;
   path: string;
-  /** What it begins with; later texts come by the handle. */
+  /** The initial text; later texts are set through the handle. */
   start: string;
   readOnly: boolean;
   onChange: (text: string) => void;
@@ -111,7 +111,7 @@ export default function Code({
       highlightActiveLine(),
       highlightSelectionMatches(),
       search({ top: true }),
-      // Line ends stay what they are; where they are mixed, the odd ones are characters.
+      // Preserve line endings; if they are mixed, the minority are kept as characters.
       EditorState.lineSeparator.of(crlf ? "\r\n" : "\n"),
       EditorState.readOnly.of(readOnly),
       // Reachable by keyboard also where it can only be read.

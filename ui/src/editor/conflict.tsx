@@ -3,7 +3,7 @@ import { plural } from "@/format/text";
 import { Button } from "@/kit/button";
 import { isConflict, merge3, mergedText, type Pick } from "./merge";
 
-/** Both sides of a file that somebody else wrote meanwhile, and what becomes of them. */
+/** Resolves a file that changed on disk while it was edited. */
 export function Conflict({
   base,
   mine,
@@ -23,19 +23,16 @@ export function Conflict({
   const conflicts = useMemo(() => chunks.filter(isConflict), [chunks]);
   const [picks, setPicks] = useState<Pick[]>(() => conflicts.map(() => "both"));
   return (
-    <section
-      aria-label="Written meanwhile"
-      className="max-h-[60vh] overflow-y-auto border-b border-hairline bg-bg1 p-3"
-    >
+    <section aria-label="Changed on disk" className="max-h-[60vh] overflow-y-auto border-b border-hairline bg-bg1 p-3">
       <p role="alert">
         <span aria-hidden className="text-needs">
           ◆{" "}
         </span>
         {gone
-          ? "The file was removed since you opened it. Nothing was written."
+          ? "The file was deleted since you opened it. Your text was not saved."
           : conflicts.length === 0
-            ? "The file was written since you opened it, in other lines than yours. Nothing was written over."
-            : `The file was written since you opened it: ${plural(conflicts.length, "place")} ${conflicts.length === 1 ? "differs" : "differ"} in both. Nothing was written over.`}
+            ? "The file changed since you opened it, but not in the lines you edited. Nothing was overwritten."
+            : `The file changed since you opened it: ${plural(conflicts.length, "place")} ${conflicts.length === 1 ? "differs" : "differ"} in both. Nothing was overwritten.`}
       </p>
       {!gone &&
         conflicts.map((c, i) => (
@@ -56,7 +53,7 @@ export function Conflict({
                     checked={picks[i] === p}
                     onChange={() => setPicks((old) => old.map((was, k) => (k === i ? p : was)))}
                   />
-                  {p === "mine" ? "Yours" : p === "theirs" ? "The file's" : "Both, one after the other"}
+                  {p === "mine" ? "Yours" : p === "theirs" ? "The file's" : "Both"}
                 </label>
               ))}
             </div>
@@ -64,9 +61,9 @@ export function Conflict({
         ))}
       <div className="mt-3 flex flex-wrap gap-2">
         <Button look="primary" onClick={() => onTake(gone ? mine : mergedText(chunks, picks))}>
-          {gone ? "Make it anew with your text" : "Put both together"}
+          {gone ? "Create it again with your text" : "Merge both"}
         </Button>
-        {!gone && <Button onClick={() => onTake(theirs)}>Take the file's text</Button>}
+        {!gone && <Button onClick={() => onTake(theirs)}>Use the file's text</Button>}
       </div>
     </section>
   );

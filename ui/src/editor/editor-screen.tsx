@@ -36,7 +36,7 @@ export function EditorScreen() {
   return <Files key={w.id} workspace={w} />;
 }
 
-/** The tree of all files beside the one that is open; on a phone one of them. */
+/** The file tree next to the open file; on a phone only one of them. */
 function Files({ workspace: w }: { workspace: Workspace }) {
   const { path, naming } = route.useSearch();
   const team = useTeam();
@@ -106,7 +106,7 @@ function OneFile({ workspace: w, path, tree }: { workspace: Workspace; path: str
   const file = useQuery({
     queryKey: ["workspace", w.id, "edit", path],
     queryFn: () => load(w.id, path),
-    // What is being edited is read once: newer texts come through a conflict.
+    // Load the edited file once: newer versions arrive as a conflict.
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
     retry: (n, error) => !(error instanceof NotText || (error instanceof ApiError && error.status < 500)) && n < 2,
@@ -120,7 +120,7 @@ function OneFile({ workspace: w, path, tree }: { workspace: Workspace; path: str
           <Skeleton rows={8} label="Loading the file" />
         ) : file.error instanceof NotText ? (
           <Empty
-            title={`${visible(splitPath(path).name)} is not shown here`}
+            title={`${visible(splitPath(path).name)} cannot be shown here`}
             action={
               <a href={apiUrl(address(w.id, path))} download className={buttonClass()}>
                 Download
@@ -142,7 +142,7 @@ function OneFile({ workspace: w, path, tree }: { workspace: Workspace; path: str
   );
 }
 
-/** No file is open: one is chosen, or a new one named. */
+/** No file open: choose one, or name a new one. */
 function NoFile({ workspace: w, naming }: { workspace: Workspace; naming: boolean }) {
   const team = useTeam();
   const navigate = useNavigate();
@@ -151,17 +151,16 @@ function NoFile({ workspace: w, naming }: { workspace: Workspace; naming: boolea
     void navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search });
   if (!can || !naming)
     return (
-      <Empty title="No file is open" action={can && <Button onClick={() => to({ naming: true })}>New file</Button>}>
+      <Empty title="No file open" action={can && <Button onClick={() => to({ naming: true })}>New file</Button>}>
         Choose one of the workspace's files.
       </Empty>
     );
   return (
     <div className="flex h-full min-h-0 flex-col">
       <NameForm start="" action="Open" onCancel={() => to({})} onName={(path) => to({ path })} />
-      <Empty title="Which file?">
-        Type its path from the top folder of the workspace, such as{" "}
-        <span className="font-mono text-[12px]">docs/notes.md</span>. If the file exists, it opens; if not, saving makes
-        it.
+      <Empty title="File path">
+        Enter its path relative to the workspace, such as <span className="font-mono text-[12px]">docs/notes.md</span>.
+        If the file does not exist, saving creates it.
       </Empty>
     </div>
   );

@@ -2,10 +2,10 @@ import { raw } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { forget, recall, remember } from "@/state/remember";
 
-/** More than this is not edited in a browser. */
+/** Maximum size for editing in the browser. */
 export const MOST_BYTES = 2_000_000;
 
-/** A file as it was read; one that is not there has no hash. */
+/** A file as loaded; a missing file has no hash. */
 export interface Loaded {
   text: string;
   hash: string;
@@ -28,7 +28,7 @@ export async function load(workspace: string, path: string): Promise<Loaded> {
   const hash = (answer.headers.get("ETag") ?? "").replaceAll('"', "");
   if (Number(answer.headers.get("Content-Length") ?? 0) > MOST_BYTES) {
     void answer.body?.cancel();
-    throw new NotText("It is larger than 2 MB, too large to be edited in a browser.");
+    throw new NotText("It is larger than 2 MB, too large to edit in the browser.");
   }
   const bytes = await answer.arrayBuffer();
   try {
@@ -36,11 +36,11 @@ export async function load(workspace: string, path: string): Promise<Loaded> {
     if (text.includes("\0")) throw new Error();
     return { text, hash };
   } catch {
-    throw new NotText("It is binary, or text that is not in UTF-8.");
+    throw new NotText("It is binary, or not UTF-8 text.");
   }
 }
 
-/** Writes what was edited if the file is still what it was; answers its new hash. */
+/** Saves the text if the file is unchanged; returns its new hash. */
 export async function save(workspace: string, path: string, text: string, hash: string): Promise<string> {
   const answer = await raw(address(workspace, path), {
     method: "PUT",

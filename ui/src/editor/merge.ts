@@ -1,6 +1,6 @@
 import { diffArrays } from "diff";
 
-/** A stretch of lines that differs: [a0, a1) of one text stand where [b0, b1) of the other do. */
+/** A block of differing lines: [a0, a1) of one text corresponds to [b0, b1) of the other. */
 type Block = readonly [a0: number, a1: number, b0: number, b1: number];
 
 const MOST_EDITS = 2000;
@@ -31,7 +31,7 @@ export type Chunk = { lines: string[] } | { mine: string[]; theirs: string[] };
 
 export const isConflict = (c: Chunk): c is { mine: string[]; theirs: string[] } => "mine" in c;
 
-/** Puts two changed versions of a text together. What both changed in the same or in touching lines is for a person to choose. */
+/** Merges two changed versions of a text. Changes to the same or adjacent lines are conflicts for the user. */
 export function merge3(base: string, mine: string, theirs: string): Chunk[] {
   const [o, a, b] = [base.split("\n"), mine.split("\n"), theirs.split("\n")];
   const left = diffLines(o, a);
@@ -52,7 +52,7 @@ export function merge3(base: string, mine: string, theirs: string): Chunk[] {
     const start = Math.min(left[l]?.[0] ?? Infinity, right[r]?.[0] ?? Infinity);
     add(o.slice(at, start));
     let end = start;
-    let [dl, dr] = [0, 0]; // how many differences of each lie in this stretch
+    let [dl, dr] = [0, 0]; // the number of differences of each in this block
     const [l0, r0] = [l, r];
     for (let grew = true; grew; ) {
       grew = false;

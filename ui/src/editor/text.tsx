@@ -36,7 +36,7 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
   const can = team.can("workspace.edit");
   const { wide } = tree;
   const code = useRef<CodeHandle>(null);
-  // Text that was not saved before a reload goes on, with the file it was made from.
+  // Restore unsaved text after a reload, with the file it was based on.
   const [begun] = useState(() => draftOf(w.id, path));
   const [base, setBase] = useState<Loaded>(begun ? { text: begun.base, hash: begun.hash } : file);
   const [text, setText] = useState(begun?.text ?? file.text);
@@ -52,12 +52,12 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
   }, [dirty, w.id, path, base, text]);
   useBlocker({ shouldBlockFn: () => false, enableBeforeUnload: () => dirty });
 
-  // The set of changes tells when the agent has written the file.
+  // The change set shows when the agent has written the file.
   const changes = useQuery(changesQuery(w.id));
   const item = changes.data?.items.find((c) => c.path === path);
   // Of a link the changes have the hash of where it leads to, not of the text that is read through it.
-  const told = item?.mode === "120000" ? undefined : item?.hash;
-  const moved = Boolean(told && base.hash && told.length === base.hash.length && told !== base.hash);
+  const listed = item?.mode === "120000" ? undefined : item?.hash;
+  const moved = Boolean(listed && base.hash && listed.length === base.hash.length && listed !== base.hash);
 
   const lookAgain = async () => {
     try {
@@ -83,7 +83,7 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
     } catch (error) {
       if (error instanceof ApiError && (error.code === "file_changed" || error.code === "file_exists"))
         await lookAgain();
-      else toastError("It was not saved. Your text is kept in this browser", error, () => void write());
+      else toastError("The file was not saved. Your text is stored in this browser", error, () => void write());
     } finally {
       setBusy(undefined);
     }
@@ -99,15 +99,15 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
       dropDraft(w.id, path);
       await go(to);
     } catch (error) {
-      toastError("It was not renamed", error);
+      toastError("The file was not renamed", error);
     } finally {
       setBusy(undefined);
     }
   };
   const drop = async () => {
     const yes = await confirm({
-      title: `Remove ${visible(path)}?`,
-      body: "All files are kept in a snapshot first: the timeline brings it back.",
+      title: `Delete ${visible(path)}?`,
+      body: "A snapshot of all files is saved first. You can restore the file from the timeline.",
       action: "Remove",
       danger: true,
     });
@@ -115,11 +115,11 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
     try {
       await remove(w.id, path, base.hash);
       dropDraft(w.id, path);
-      toast({ kind: "good", title: `Removed ${visible(path)}` });
+      toast({ kind: "good", title: `Deleted ${visible(path)}` });
       await navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key }, search: { tab: "changes" } });
     } catch (error) {
       if (error instanceof ApiError && error.code === "file_changed") await lookAgain();
-      toastError("It was not removed", error);
+      toastError("The file was not deleted", error);
     }
   };
 
@@ -127,7 +127,7 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
     <div className="flex h-full min-h-0 flex-col">
       <Bar workspace={w} path={path} tree={tree}>
         <span role="status" className="text-meta whitespace-nowrap text-fg3">
-          {isNew ? "New file" : !dirty ? "Saved" : wide ? "Not saved, kept in this browser" : "Not saved"}
+          {isNew ? "New file" : !dirty ? "Saved" : wide ? "Unsaved, stored in this browser" : "Unsaved"}
         </span>
         {can && (
           <>
@@ -150,7 +150,7 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
             ) : (
               <Menu
                 trigger={
-                  <IconButton label="More: new file, rename, remove">
+                  <IconButton label="More: new file, rename, delete">
                     <Icon name="more" />
                   </IconButton>
                 }
@@ -159,7 +159,7 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
                 {!isNew && <MenuItem onSelect={() => setRenaming("rename")}>Rename…</MenuItem>}
                 {!isNew && (
                   <MenuItem danger onSelect={() => void drop()}>
-                    Remove…
+                    Delete…
                   </MenuItem>
                 )}
               </Menu>
@@ -189,8 +189,8 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
       )}
       {moved && !theirs && (
         <div role="status" className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg2 px-3 py-1.5">
-          <span className="flex-1">The file was written since you opened it.</span>
-          <Button onClick={() => void lookAgain()}>{dirty ? "Put together" : "Show it"}</Button>
+          <span className="flex-1">The file changed since you opened it.</span>
+          <Button onClick={() => void lookAgain()}>{dirty ? "Merge" : "Show changes"}</Button>
         </div>
       )}
       {theirs && (

@@ -45,7 +45,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
     if (ready && !matchMedia("(pointer: coarse)").matches) field.current?.focus();
   }, [ready]);
 
-  // What comes into sight once the folders it is in are read: the file that is open, or what stands elsewhere without the filter.
+  // A row to reveal once its folders are loaded: the open file, or a row that moves when the filter is cleared.
   const seek = useRef<string>(undefined);
   useEffect(() => {
     seek.current = current;
@@ -129,7 +129,7 @@ export function FilesPane({ ref, workspace: w, current, open, onToggle, onOpen, 
           <Empty title="No files">Files appear here as the agent writes them.</Empty>
         ) : rows.length === 0 ? (
           <p role="status" className="p-3 text-fg3">
-            No file of that name in the folders you opened. Open more of them to search there.
+            No file matches in the folders you opened. Open more folders to search them.
           </p>
         ) : (
           <Tree label="All files" rows={rows} tree={tree} onKeyDown={onKeyDown}>
@@ -207,6 +207,6 @@ function noteText(row: FilesRow & { kind: "note" }): string {
     case "truncated":
       return `There are more: ${count(row.shown)} entries are listed.`;
     case "failed":
-      return `Could not be listed, press to try again. ${tell(row.error).message}`;
+      return `Could not be listed. Press to try again. ${tell(row.error).message}`;
   }
 }

@@ -32,7 +32,7 @@ export function marksOf(changes: readonly Pick<Change, "path" | "old_path" | "st
   const files = new Map<string, string>();
   const folders = new Set<string>();
   for (const c of changes) {
-    // The list of changes says "added" of both: whether git tracks a new file is told where one commits.
+    // The change list says "added" for both; whether git tracks a new file is shown in the commit view.
     files.set(c.path, c.status === "untracked" ? "added" : c.status);
     for (const f of foldersOf(c.path)) folders.add(f);
   }
@@ -52,7 +52,7 @@ export function seenFolders(open: ReadonlySet<string>): string[] {
   return ["", ...[...open].filter((p) => foldersOf(p).every((f) => open.has(f))).sort()];
 }
 
-/** The folders whose entries may be others, now that the changes are these: a file came, went, or is one of another kind. */
+/** Folders whose entries may have changed: a file was added, removed, or changed its type. */
 export function staleFolders(before: Marks, after: Marks): Set<string> {
   const out = new Set<string>();
   const entry = (m: Marks, path: string) => {

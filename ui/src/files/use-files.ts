@@ -16,7 +16,7 @@ interface Files {
   busy: boolean;
 }
 
-/** The folders of a workspace that are shown, each read when it is opened, and again when files came to it or went. */
+/** The visible folders of a workspace, each loaded when opened, and reloaded when files are added or removed. */
 export function useFiles(workspace: string, open: ReadonlySet<string>): Files {
   const client = useQueryClient();
   const folders = useMemo(() => seenFolders(open), [open]);

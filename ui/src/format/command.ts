@@ -1,4 +1,4 @@
-/** Splits a command line as a shell would, without running anything: quotes and backslashes, no expansion. */
+/** Splits a command line like a shell: handles quotes and backslashes, expands nothing. */
 export function splitCommand(line: string): string[] {
   const out: string[] = [];
   let word = "";

@@ -2,7 +2,7 @@ import { useSyncExternalStore } from "react";
 
 const tickers = new Map<number, { now: number; listeners: Set<() => void>; timer?: ReturnType<typeof setInterval> }>();
 
-/** The time now, renewed every `every` ms; all users of one pace share one timer. */
+/** The current time, updated every `every` ms; all callers with the same interval share one timer. */
 export function useNow(every = 30_000): number {
   let ticker = tickers.get(every);
   if (!ticker) {
@@ -15,7 +15,7 @@ export function useNow(every = 30_000): number {
       t.listeners.add(listener);
       t.timer ??= setInterval(() => {
         t.now = Date.now();
-        for (const tell of t.listeners) tell();
+        for (const notify of t.listeners) notify();
       }, every);
       return () => {
         t.listeners.delete(listener);

@@ -21,7 +21,7 @@ export function plural(n: number, one: string, many = `${one}s`): string {
 }
 
 /**
- * A name that came from outside as plain, honest text: control characters, line breaks and characters that turn the direction
+ * Makes an untrusted name safe to display: control characters, line breaks and characters that change the direction
  * of writing are shown as escapes, so that a file name cannot pretend to be another.
  */
 export function visible(name: string): string {

@@ -1,14 +1,14 @@
 import type { HighlightAnswer, HighlightAsk } from "./highlight.worker";
 import type { Tokens } from "./segments";
 
-/** Text beyond this is shown plain: highlighting must never hold anything up. */
+/** Longer text is not highlighted, so highlighting never delays the page. */
 const MOST = 400_000;
 
 let worker: Worker | undefined;
 let asks = 0;
 const waiting = new Map<number, (lines: Tokens[]) => void>();
 
-/** Starts the worker before there is anything to colour. */
+/** Starts the worker in advance. */
 export function warmUp(): void {
   if (typeof Worker !== "undefined") worker ??= start();
 }

@@ -3,8 +3,8 @@ import { Button } from "@/kit/button";
 import { Menu, MenuItem, MenuLabel } from "@/kit/menu";
 
 const FORMATS = [
-  { format: "asciicast", label: "Asciicast", about: "with times and sizes, for asciinema" },
-  { format: "text", label: "Plain text", about: "the lines as they were shown" },
+  { format: "asciicast", label: "Asciicast", about: "with timing and sizes, for asciinema" },
+  { format: "text", label: "Plain text", about: "the lines as shown" },
   { format: "raw", label: "Raw bytes", about: "with every escape sequence" },
 ] as const;
 
@@ -12,7 +12,7 @@ const FORMATS = [
 export function ExportMenu({ session }: { session: Session }) {
   return (
     <Menu trigger={<Button>Export</Button>}>
-      <MenuLabel>Save everything it printed</MenuLabel>
+      <MenuLabel>Download the terminal output</MenuLabel>
       {FORMATS.map((f) => (
         <MenuItem
           key={f.format}

@@ -12,7 +12,7 @@ const WORDS: Record<Moment["kind"], { word: string; sign: string; color: string 
   question: { word: "Question", sign: "?", color: "text-needs" },
   answer: { word: "Answer", sign: "✓", color: "text-fg2" },
   interrupt: { word: "Interrupt", sign: "■", color: "text-failed" },
-  state: { word: "Needed a person", sign: "◆", color: "text-needs" },
+  state: { word: "Needed attention", sign: "◆", color: "text-needs" },
   files: { word: "Files", sign: "±", color: "text-merged" },
   commit: { word: "Commit", sign: "●", color: "text-merged" },
 };
@@ -26,7 +26,7 @@ interface Props {
   onGo: (m: Moment) => void;
 }
 
-/** What happened in a session, to go to. The one that was last is marked. */
+/** The navigable events of a session. The latest one is marked. */
 export function Moments({ moments, at, from, onGo }: Props) {
   const now = moments.findLast((m) => m.at <= at)?.key;
   const list = useRef<HTMLOListElement>(null);

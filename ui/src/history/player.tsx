@@ -124,7 +124,7 @@ function Screen({ session, offset, moment, replay }: Props & { replay: Replay })
               role="status"
               className="late absolute top-2 right-4 rounded-md bg-bg3 px-2.5 py-1 text-meta shadow-float"
             >
-              Going there…
+              Seeking…
             </p>
           )}
         </div>
@@ -223,8 +223,8 @@ function Controls({ replay, v, running, moments, list, onList }: ControlsProps) 
         </span>
       </div>
       <p className="mt-1 text-meta text-fg3 max-md:hidden pointer-coarse:hidden">
-        Space plays, arrows go 5 s (with Shift 30 s), n and p go to the next and previous moment, &lt; and &gt; change
-        the speed, s skips silences.
+        Space plays or pauses. Arrows seek 5 s (with Shift 30 s). n and p go to the next and previous moment, &lt; and
+        &gt; change the speed, s skips silences.
       </p>
     </div>
   );

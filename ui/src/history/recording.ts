@@ -6,7 +6,7 @@ export interface Size {
   rows: number;
 }
 
-/** When output came: at `at[i]`, `offset[i]` bytes of it were there. Both ascend. */
+/** When output arrived: at time `at[i]` there were `offset[i]` bytes. Both ascend. */
 export interface Timeline {
   first: number;
   end: number;
@@ -16,7 +16,7 @@ export interface Timeline {
   sizes: Size[];
 }
 
-/** Reads a server's answer, whose numbers are what each adds to the one before. */
+/** Decodes a response, whose numbers are deltas. */
 export function readTiming(t: Schemas["Timing"]): Timeline {
   const sum = (all: number[]) => {
     let n = 0;
@@ -59,7 +59,7 @@ export function nextAfter(t: Timeline, at: number): number | undefined {
   return t.at[above(t.at, at)];
 }
 
-/** Puts finer marks into the place of coarse ones between two times. */
+/** Replaces coarse marks between two times with finer ones. */
 export function refine(t: Timeline, fine: Timeline): Timeline {
   const from = fine.at[0];
   const to = fine.at.at(-1);
@@ -73,7 +73,7 @@ export function refine(t: Timeline, fine: Timeline): Timeline {
   };
 }
 
-/** How much came in each of n equal parts of the time, from 0 to 1, on a scale that shows little beside much. */
+/** The output in each of n equal intervals, from 0 to 1, on a compressed scale so that small amounts stay visible. */
 export function activity(t: Timeline, from: number, to: number, n: number): number[] {
   const sums = new Array<number>(n).fill(0);
   let before = t.first;

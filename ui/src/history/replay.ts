@@ -12,15 +12,15 @@ const FONT = '"JetBrains Mono Variable", "DejaVu Sans Mono", ui-monospace, monos
 
 /** Output is read in pieces of this size. */
 const PIECE = 512 << 10;
-/** Ahead by less than this, a seek plays the bytes between; by more it asks for the screen. */
+/** A forward seek shorter than this plays the bytes between; a longer one requests the screen. */
 const NEAR = 256 << 10;
-/** So much may wait for the terminal to draw. */
+/** The maximum number of bytes waiting for the terminal to draw. */
 const WAITING = 1 << 20;
 /** A pause longer than this is skipped where silences are. */
 const SILENCE = 1500;
 /** Marks wanted of the server at once. */
 const MARKS = 50_000;
-/** So long a stretch is asked for in full when the marks at hand are thinned. */
+/** The length of the interval to request in full when the loaded marks are sparse. */
 const WINDOW = 10 * 60_000;
 const FOLLOW_MS = 2000;
 
@@ -45,8 +45,8 @@ export interface ReplayView {
 }
 
 /**
- * Plays back what a session printed, with the times at which it came and in the sizes it had. It is a picture of the past:
- * nothing is typed, no question of a program is answered, no clipboard is written, no title or bell leaves it.
+ * Replays a session's output with its original timing and terminal sizes. It is passive:
+ * it sends no input, answers no terminal queries, and ignores clipboard, title and bell sequences.
  */
 export class Replay {
   readonly view: Store<ReplayView>;
@@ -236,7 +236,7 @@ export class Replay {
       const v = this.view.get();
       if (!v.playing || this.abort.signal.aborted) return;
       this.frame = requestAnimationFrame(tick);
-      // A frame may be older than the click that began it; a tab in the background does not jump.
+      // A frame's time may be before the click that started it; a background tab must not jump.
       const passed = Math.max(0, Math.min(now - this.lastFrame, 250));
       this.lastFrame = now;
       if (v.seeking || this.reading || this.waiting > WAITING || !v.timeline) return;
@@ -293,7 +293,7 @@ export class Replay {
     return true;
   }
 
-  /** The bytes of a piece of the output. Where the server no longer has its beginning it is padded, so that offsets hold. */
+  /** Loads a piece of the output. If the server has deleted its beginning, pads it so that offsets stay valid. */
   private piece(base: number): Promise<Uint8Array> {
     const known = this.pieces.get(base);
     if (known) return known;

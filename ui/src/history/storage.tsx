@@ -13,12 +13,16 @@ export default function Storage() {
   return (
     <section aria-labelledby="storage">
       <h2 id="storage" className="mb-1 text-title font-semibold">
-        What sessions printed
+        Terminal history
       </h2>
       {storage.isPending ? (
-        <Skeleton rows={3} label="Loading the storage" />
+        <Skeleton rows={3} label="Loading the storage use" />
       ) : storage.isError && !storage.data ? (
-        <Failure what="The storage could not be read." error={storage.error} retry={() => void storage.refetch()} />
+        <Failure
+          what="The storage use could not be loaded."
+          error={storage.error}
+          retry={() => void storage.refetch()}
+        />
       ) : (
         <>
           <p className="text-fg2">
@@ -65,5 +69,5 @@ export function capsInWords(c: Schemas["StorageCaps"]): string {
     c.max_team_bytes > 0 && `${bytes(c.max_team_bytes)} for the team`,
     c.keep_days > 0 && `${plural(c.keep_days, "day")} after a session's end`,
   ].filter(Boolean);
-  return caps.length > 0 ? `At most ${caps.join(", ")} are kept; the oldest goes first.` : "Everything is kept.";
+  return caps.length > 0 ? `Limits: ${caps.join(", ")}. The oldest output is deleted first.` : "No output is deleted.";
 }

@@ -20,7 +20,7 @@ import { Player } from "./player";
 import { Results } from "./results";
 import { capsInWords } from "./storage";
 
-/** So long after the last key a search begins. */
+/** Debounce of the search. */
 const TYPED_MS = 350;
 
 /** Everything the workspace's sessions printed: to search, to play, to save. */
@@ -42,9 +42,7 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
       />
     );
   if (all.length === 0)
-    return (
-      <Empty title="Nothing was printed yet">What agents and shells print here is kept, to search and to play.</Empty>
-    );
+    return <Empty title="No output yet">The output of agents and shells appears here, to search and replay.</Empty>;
   return (
     <div className="flex h-full min-h-0">
       {!(phone && shown) && <Finder workspace={w} sessions={all} shown={shown} />}
@@ -76,7 +74,7 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
               })}
               className="text-meta text-accent hover:underline max-md:hidden"
             >
-              {hasEnded(shown) ? "Its last screen" : "Live terminal"}
+              {hasEnded(shown) ? "Last screen" : "Live terminal"}
             </Link>
             <ExportMenu session={shown} />
           </div>
@@ -85,7 +83,7 @@ export default function HistoryTab({ workspace: w }: { workspace: Workspace }) {
           </div>
         </div>
       ) : (
-        !phone && <Empty title="Choose a session to play">Or search, and click on what was found.</Empty>
+        !phone && <Empty title="Choose a session to play">Or search and select a result.</Empty>
       )}
     </div>
   );
@@ -125,12 +123,12 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
       <search className="flex flex-wrap items-center gap-1 border-b border-hairline p-2">
         <input
           type="search"
-          aria-label="Search everything the sessions printed"
-          placeholder="Search everything printed"
+          aria-label="Search the output of all sessions"
+          placeholder="Search all output"
           value={text}
           maxLength={1000}
           spellCheck={false}
-          // biome-ignore lint/a11y/noAutofocus: who comes with a search goes on typing it
+          // biome-ignore lint/a11y/noAutofocus: a user who arrives with a search continues typing it
           autoFocus={search.session === undefined}
           onChange={(e) => setText(e.target.value)}
           className={cx(inputClass, "flex-1")}
@@ -147,7 +145,7 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
         </IconButton>
         {q && agents.size > 1 && (
           <select
-            aria-label="Sessions of which agent"
+            aria-label="Filter by agent"
             value={agent}
             onChange={(e) => setAgent(e.target.value)}
             className={cx(inputClass, "basis-full")}
@@ -211,7 +209,7 @@ function SessionList({ sessions, shown }: { sessions: Session[]; shown: Session 
   );
 }
 
-/** What the list takes on disk, and what bounds it. */
+/** The disk usage of the listed sessions, and the limits. */
 function StorageLine({ workspace: w }: { workspace: Workspace }) {
   const storage = useQuery(workspaceStorageQuery(w.id));
   if (!storage.data) return null;

@@ -1,6 +1,6 @@
 import { api, data, type Schemas, type Session } from "@/api/client";
 
-/** What an agent asked a person. All texts are the agent's: plain text, never markup. */
+/** A question from an agent. All texts come from the agent: plain text, never markup. */
 export type Question = Schemas["Question"];
 export type QuestionOption = Schemas["QuestionOption"];
 /** Something that waits for a person. */
@@ -8,7 +8,7 @@ export type InboxItem = Schemas["InboxItem"];
 export type Via = Exclude<Schemas["AnswerRequest"]["via"], "api">;
 export type Answer = Partial<Pick<Schemas["AnswerRequest"], "option_id" | "option_ids" | "text">>;
 
-/** The question a session waits with; undefined when it asks nothing. */
+/** The pending question of a session; undefined if there is none. */
 export const questionOf = (s: Session): Question | undefined => s.question ?? undefined;
 
 export const answerQuestion = (q: Question, answer: Answer, via: Via): Promise<Question> =>
@@ -19,7 +19,7 @@ export const answerQuestion = (q: Question, answer: Answer, via: Via): Promise<Q
     }),
   );
 
-/** What a session asked, newest first. */
+/** A session's questions, newest first. */
 export const questionsOf = async (id: string): Promise<Question[]> =>
   (await data(api.GET("/sessions/{id}/questions", { params: { path: { id }, query: { limit: 10 } } }))).items;
 
@@ -34,7 +34,7 @@ export async function finish(id: string): Promise<void> {
   await api.POST("/inbox/{id}/done", { params: { path: { id } } });
 }
 
-/** Brings back what was snoozed or called done. */
+/** Restores a snoozed or done item. */
 export async function reopen(id: string): Promise<void> {
   await api.DELETE("/inbox/{id}/done", { params: { path: { id } } });
 }

@@ -21,7 +21,7 @@ interface Props {
   marks: Marks;
 }
 
-/** One thing that waits: where it comes from, what it is, what can be done about it here. */
+/** An inbox item: where it comes from, what it is, and its actions. */
 export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, marks }: Props) {
   const team = useTeam();
   const to = {

@@ -10,7 +10,7 @@ import { useMe } from "@/state/team";
 
 const LATER = "choose-plan.later";
 
-/** Asks an operator, once, how much people may use: until a plan is chosen no quota binds anybody. */
+/** Asks an operator once to choose a default plan: until then there are no quotas. */
 export function ChoosePlan() {
   const me = useMe();
   const [later, setLater] = useState(() => recall(LATER, isBoolean) === true);
@@ -28,9 +28,8 @@ export function ChoosePlan() {
         How much may people use?
       </h2>
       <p className="mt-1 max-w-2xl text-fg2">
-        There are no quotas until you choose a plan. Every team without a plan of its own gets the one you choose. It
-        limits each person's hours in paid places and, once several teams share this server, in the server's own
-        sandboxes, too.
+        There are no quotas until you choose a plan. Every team without its own plan gets the one you choose. It limits
+        each person's hours in paid places and, once several teams share this server, in the server's sandboxes as well.
       </p>
       <FormError error={choose.error} />
       <div className="mt-2 flex flex-wrap gap-2">
@@ -41,7 +40,7 @@ export function ChoosePlan() {
         ))}
         <Button
           look="quiet"
-          title="You can choose under Settings, Plans, too"
+          title="You can also choose in Settings, Plans"
           onClick={() => {
             remember(LATER, true);
             setLater(true);

@@ -3,7 +3,7 @@ import { plural, visible } from "@/format/text";
 import { cx } from "@/kit/cx";
 import { SHORT, type Words } from "./question";
 
-/** What a question is about: a command, a patch, a file. Long ones are folded; nothing of it is ever markup. */
+/** The subject of a question: a command, a patch, a file. Long ones are folded. It is never rendered as markup. */
 export function DetailView({ words: detail, code }: { words: Words; code: boolean }) {
   const [open, setOpen] = useState(false);
   if (detail.lines.length === 0) return null;

@@ -19,7 +19,7 @@ import { InstanceBudget } from "./instance-budget";
 import { SETTLE_MS } from "./question";
 import { useMarks } from "./use-marks";
 
-/** Everything that needs this person, answered on the spot. On a phone this is home. */
+/** Everything that needs the user, to answer in place. The start page on phones. */
 export function InboxScreen() {
   const team = useTeam();
   const now = useNow();
@@ -74,7 +74,7 @@ export function InboxScreen() {
       <InstanceBudget />
       {list.isError && list.data && (
         <div role="alert" className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-md bg-bg3 px-3 py-1.5">
-          <span>As of {clock(list.dataUpdatedAt, now)}: the inbox could not be read again.</span>
+          <span>As of {clock(list.dataUpdatedAt, now)}: the inbox could not be refreshed.</span>
           <Button onClick={() => void list.refetch()}>Try again</Button>
         </div>
       )}
@@ -132,8 +132,8 @@ export function InboxScreen() {
                     {KINDS[i.kind].word}, back {clock(i.snoozed_until ?? now, now)}
                   </span>
                 </span>
-                <Button onClick={() => marks.reopen(i)} aria-label={`Bring back ${i.workspace_name}`}>
-                  Bring back
+                <Button onClick={() => marks.reopen(i)} aria-label={`Unsnooze ${i.workspace_name}`}>
+                  Unsnooze
                 </Button>
               </li>
             ))}
@@ -144,7 +144,7 @@ export function InboxScreen() {
   );
 }
 
-/** Nothing waits: what goes on without us. */
+/** The empty inbox: shows the agents that are working. */
 function Nothing() {
   const team = useTeam();
   const workspaces = useQuery(workspacesQuery(team.slug));
@@ -154,7 +154,7 @@ function Nothing() {
       title="Nothing needs you."
       action={
         <Link to="/$team/w" params={{ team: team.slug }} className={buttonClass("plain")}>
-          To the workspaces
+          Go to workspaces
         </Link>
       }
     >
@@ -164,8 +164,8 @@ function Nothing() {
 }
 
 /**
- * The item the keys act on. When it leaves the list the one that took its place follows, and for a moment no key acts on that:
- * a key pressed twice was meant for the one that is gone.
+ * The item that keys act on. When it leaves the list, the next one takes its place and ignores keys for a moment:
+ * a second key press was meant for the item that left.
  */
 function useSelection(items: readonly InboxItem[]) {
   const [selected, setSelected] = useState("");

@@ -8,7 +8,7 @@ export const inboxQuery = (team: string) =>
   queryOptions({
     queryKey: keys.inbox(team),
     queryFn: () => inboxOf(team),
-    refetchInterval: 60_000, // events say when it changes; this covers what has no event, such as the end of a snooze
+    refetchInterval: 60_000, // events announce changes; this covers changes without an event, such as the end of a snooze
   });
 
 /** What a person sees first. */
@@ -25,7 +25,7 @@ export const KINDS: Record<InboxItem["kind"], { mark: MarkKind; word: string }> 
 
 export const isSnoozed = (i: InboxItem, now: number): boolean => i.snoozed_until !== null && i.snoozed_until > now;
 
-/** The items that ask for somebody now: by kind, who waits longest first; what has finished, the newest first. */
+/** The open items by kind, longest waiting first; finished ones newest first. */
 export function waiting(list: readonly InboxItem[], now: number): InboxItem[] {
   return list
     .filter((i) => !isSnoozed(i, now))
@@ -40,7 +40,7 @@ export function snoozed(list: readonly InboxItem[], now: number): InboxItem[] {
   return list.filter((i) => isSnoozed(i, now)).sort((a, b) => (a.snoozed_until ?? 0) - (b.snoozed_until ?? 0));
 }
 
-/** How many things wait for this person: the number in the title, the icon, the app's badge, the header and the inbox. */
+/** The number of open items: shown in the title, icon, app badge, header and inbox. */
 export function useWaiting(team: string): number {
   const now = useNow();
   return waiting(useQuery(inboxQuery(team)).data ?? [], now).length;

@@ -18,14 +18,14 @@ interface Props {
   via: Via;
   /** The keys a, d and 1 to 9 answer it. */
   keys: boolean;
-  /** May answer; others see what is asked. */
+  /** The user may answer; others only see the question. */
   may: boolean;
   onDone?: () => void;
   /** Above the title, such as the workspace it comes from. */
   head?: ReactNode;
 }
 
-/** A question of an agent with everything that answers it. Mount it with the question's id as its key. */
+/** An agent's question with its answer controls. Mount it with the question's id as its key. */
 export function QuestionCard({ question: q, team, agent, via, keys, may, onDone, head }: Props) {
   const { answer, sending, locked, settled, failed } = useAnswer(q, team, via, onDone);
   const [picked, setPicked] = useState<readonly string[]>([]);

@@ -20,7 +20,7 @@ interface Props {
 }
 
 /**
- * The place where a session's question appears, is answered and leaves. It tells screen readers when one comes, says who answered
+ * The place where a session's question appears and is answered. It announces a new question to screen readers, says who answered
  * elsewhere, and gives the focus back to where it was before the answer.
  */
 export default function QuestionSlot({ session: s, via, keys = true, className }: Props) {
@@ -70,7 +70,7 @@ export default function QuestionSlot({ session: s, via, keys = true, className }
   );
 }
 
-/** Says for a moment how a question ended that somebody else answered, or nobody. */
+/** Shows for a moment how a question ended that the user did not answer. */
 function useEnding(q: Question | undefined, session: string): string {
   const [note, setNote] = useState("");
   const last = useRef<string>(undefined);
@@ -98,7 +98,7 @@ function useEnding(q: Question | undefined, session: string): string {
   return note;
 }
 
-/** Who answered goes on where they were: in the terminal, or on the tab. On a phone no keyboard is called up by that. */
+/** After answering, return the focus to the terminal or the tab. On a phone this must not open the keyboard. */
 function useReturnOfFocus(slot: React.RefObject<HTMLElement | null>, question: string | undefined): void {
   const from = useRef<HTMLElement>(undefined);
   const inside = useRef(false);

@@ -38,7 +38,7 @@ describe("options", () => {
     expect(shownOptions(choice).map((o) => o.id)).toEqual(["b", "a"]);
   });
 
-  it("are answered by a, d and their number, never by what is not there", () => {
+  it("are answered by a, d and their number, never by a missing option", () => {
     const q = question();
     expect(optionFor(q, "a")?.id).toBe("yes");
     expect(optionFor(q, "d")?.id).toBe("no");
@@ -105,7 +105,7 @@ describe("an answer that was not taken", () => {
     expect(refused(409, "question_gone").over).toBe(true);
     expect(refused(404, "not_found").over).toBe(true);
   });
-  it("can be tried again when it did not arrive", () => {
+  it("can be retried when it did not arrive", () => {
     expect(refused(502, "guest_lost").over).toBe(false);
     expect(refused(0, "network").over).toBe(false);
     expect(refusalOf(new Error("odd")).over).toBe(false);
@@ -115,7 +115,7 @@ describe("an answer that was not taken", () => {
 describe("how a question ended", () => {
   it.each([
     [question(), undefined],
-    [question({ state: "withdrawn" }), "The agent went on without an answer."],
+    [question({ state: "withdrawn" }), "The agent continued without an answer."],
     [question({ state: "answered", answered_by_name: "Ana", answer: "Allow", via: "inbox" }), "Answered by Ana: Allow"],
     [question({ state: "answered", via: "terminal", answer: "" }), "Answered by somebody in the terminal"],
     [question({ state: "answered", answered_by_name: "Ana", via: "terminal" }), "Answered by Ana in the terminal"],

@@ -1,7 +1,7 @@
 import { ApiError, tell } from "@/api/problem";
 import type { Question, QuestionOption } from "./api";
 
-/** A new question takes no answer for this long: whoever pressed a key or button meant the one before it. */
+/** A new question accepts no answer for this long: a key or click was meant for the previous one. */
 export const SETTLE_MS = 450;
 
 const RANK = { allow: 0, allow_session: 1, option: 2, deny: 3 } as const;
@@ -71,7 +71,7 @@ function isDiff(lines: readonly string[]): boolean {
   return lines.every(signed) && lines.some((l) => l.startsWith("+"));
 }
 
-/** What to say when an answer was not taken. */
+/** The message for a refused answer. */
 export interface Refusal {
   /** The question is over: nothing is left to answer. */
   over: boolean;
@@ -84,15 +84,15 @@ export function refusalOf(error: unknown): Refusal {
     return { over: true, title: "Already answered", text: error.message };
   }
   if (error instanceof ApiError && (error.code === "question_gone" || error.status === 404 || error.status === 410)) {
-    return { over: true, title: "The question is gone", text: error.message };
+    return { over: true, title: "The question is no longer open", text: error.message };
   }
-  return { over: false, title: "The answer did not arrive", text: tell(error).message };
+  return { over: false, title: "The answer was not delivered", text: tell(error).message };
 }
 
-/** How a question ended without us, in a sentence; undefined while it is open. */
+/** How a question ended that this user did not answer; undefined while it is open. */
 export function endingOf(q: Question): string | undefined {
   if (q.state === "open") return undefined;
-  if (q.state === "withdrawn") return "The agent went on without an answer.";
+  if (q.state === "withdrawn") return "The agent continued without an answer.";
   const who = q.answered_by_name || (q.via === "terminal" ? "somebody in the terminal" : "somebody");
   const where = q.answered_by_name && q.via === "terminal" ? " in the terminal" : "";
   return `Answered by ${who}${where}${q.answer ? `: ${q.answer}` : ""}`;

@@ -8,10 +8,10 @@ import { refusalOf, SETTLE_MS } from "./question";
 
 const answered = new Set<string>();
 
-/** Whether this page answered the question: then nobody needs to be told who did. */
+/** Whether this page answered the question; then it need not say who did. */
 export const answeredHere = (id: string): boolean => answered.has(id);
 
-/** Answers a question once. Whatever comes of it, what the page shows of the question is right afterwards. */
+/** Answers a question once. Whatever the result, the displayed state is correct afterwards. */
 export function useAnswer(q: Question, team: string, via: Via, onDone?: () => void) {
   const client = useQueryClient();
   const settled = useSettled(q.id);
@@ -53,7 +53,7 @@ export function useAnswer(q: Question, team: string, via: Via, onDone?: () => vo
   };
 }
 
-/** Takes the question off every screen of this page at once. */
+/** Removes the question from the page immediately. */
 function drop(client: QueryClient, team: string, q: Question): void {
   client.setQueryData<Session[]>(keys.sessions(q.workspace_id), (list) =>
     list?.map((s) => (s.id === q.session_id ? { ...s, question: null } : s)),
@@ -61,7 +61,7 @@ function drop(client: QueryClient, team: string, q: Question): void {
   client.setQueryData<InboxItem[]>(keys.inbox(team), (list) => list?.filter((i) => i.question?.id !== q.id));
 }
 
-/** False for a moment after another question took a question's place. */
+/** False for a moment after a question was replaced by another. */
 function useSettled(id: string): boolean {
   const [known, setKnown] = useState("");
   useEffect(() => {

@@ -11,7 +11,7 @@ export interface Marks {
   reopen: (i: InboxItem) => void;
 }
 
-/** Snoozes, finishes and brings back. It shows at once and is taken back when the server refuses. */
+/** Snoozes, completes and restores items. Updates optimistically and rolls back if the server refuses. */
 export function useMarks(team: string): Marks {
   const client = useQueryClient();
   const key = keys.inbox(team);
@@ -34,7 +34,7 @@ export function useMarks(team: string): Marks {
     void change(
       (list) => list.map((x) => (x.id === i.id ? { ...x, snoozed_until: null } : x)),
       () => reopen(i.id),
-      "It could not be brought back",
+      "The item could not be restored",
     );
   return {
     snooze: (i, how) => {
@@ -42,7 +42,7 @@ export function useMarks(team: string): Marks {
       void change(
         (list) => list.map((x) => (x.id === i.id ? { ...x, snoozed_until: until } : x)),
         () => snooze(i.id, until),
-        "It was not snoozed",
+        "The item was not snoozed",
       ).then(
         (ok) =>
           ok &&
@@ -58,12 +58,12 @@ export function useMarks(team: string): Marks {
       void change(
         (list) => list.filter((x) => x.id !== i.id),
         () => finish(i.id),
-        "It could not be taken out",
+        "The item could not be removed from the inbox",
       ).then(
         (ok) =>
           ok &&
           toast({
-            title: "Taken out of your inbox",
+            title: "Removed from your inbox",
             text: i.workspace_name,
             lasts: 10_000,
             actions: [{ label: "Undo", run: () => back(i) }],

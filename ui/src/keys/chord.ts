@@ -25,7 +25,7 @@ export function chordOf(e: Pressed, mac = isMac): string {
   return [...mods, name].join("+");
 }
 
-/** With modifiers the letter is told by the key's place when the layout gives another script (Cyrillic, Greek). */
+/** With modifiers, the letter comes from the physical key if the layout has another script (Cyrillic, Greek). */
 function letter(key: string, code: string | undefined, modified: boolean): string {
   if (modified && key.length === 1 && key.charCodeAt(0) > 127 && code?.startsWith("Key"))
     return code.slice(3).toLowerCase();

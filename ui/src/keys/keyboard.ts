@@ -11,7 +11,7 @@ type Handler = (key: string) => void;
 
 const handlers = new Map<string, Handler[]>();
 
-/** Actions that somebody handles now: what the palette offers. */
+/** Actions with a handler: those in the command palette. */
 export const available = new Store<readonly Action[]>([]);
 
 /** The keys of a sequence pressed so far, shown on screen. */
@@ -19,7 +19,7 @@ export const pending = new Store("");
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Handles an action while the component lives; the innermost component wins. It is told the key, "" when none was pressed. */
+/** Handles an action while the component is mounted; the innermost component wins. The handler gets the key, or "" if there was none. */
 export function useAction(id: ActionId, run: Handler, enabled = true): void {
   const latest = useRef(run);
   useEffect(() => {
@@ -61,7 +61,7 @@ function placeOf(target: EventTarget | null): Place {
   return "page";
 }
 
-/** Whether Enter presses what has the focus: it is then no key of ours. */
+/** Whether Enter activates the focused element: then it is not a shortcut. */
 function presses(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && target.closest("a,button,summary,[role=button]") !== null;
 }
@@ -72,7 +72,7 @@ function allowed(a: Action, place: Place): boolean {
   return true;
 }
 
-/** What a key press means here, after the keys already pressed: an action, the beginning of one, or nothing. */
+/** Resolves a key press after the keys already pressed: an action, the start of a sequence, or nothing. */
 export function match(chord: string, before: string, place: Place, singleKeys: boolean): Action | "more" | undefined {
   const pressed = before ? `${before} ${chord}` : chord;
   let more = false;

@@ -1,6 +1,6 @@
 /**
- * Every key of the app in one list. The palette, the help sheet, tooltips and the handlers all read it, and a test keeps it
- * free of doubles.
+ * All keyboard shortcuts of the app. The palette, the help sheet, tooltips and the handlers read this list, and a test keeps it
+ * free of duplicates.
  *
  * A key is one chord ("mod+k", "ctrl+shift+e", "?") or a sequence of single keys ("g p"). "mod" is Cmd on a Mac and Ctrl
  * elsewhere. Single keys and sequences work only outside fields and terminals and can be turned off.
@@ -26,7 +26,7 @@ export interface Action {
 export const ACTIONS = [
   {
     id: "palette",
-    label: "Search and commands",
+    label: "Command palette",
     keys: ["mod+k"],
     scope: "global",
     group: "General",
@@ -35,19 +35,19 @@ export const ACTIONS = [
   },
   {
     id: "palette.terminal",
-    label: "Search and commands, from a terminal",
+    label: "Command palette, from a terminal",
     keys: ["ctrl+shift+k"],
     scope: "global",
     group: "General",
     inTerminal: true,
     keyOnly: true,
   },
-  { id: "help", label: "Keys", keys: ["?"], scope: "global", group: "General" },
+  { id: "help", label: "Keyboard shortcuts", keys: ["?"], scope: "global", group: "General" },
   { id: "sidebar", label: "Show or hide the sidebar", keys: ["["], scope: "global", group: "General" },
   { id: "workspace.new", label: "New workspace", keys: ["o w"], scope: "global", group: "General" },
   { id: "project.new", label: "Add a project", keys: ["o p"], scope: "global", group: "General" },
   { id: "machine.connect", label: "Connect a machine", keys: ["o m"], scope: "global", group: "General" },
-  { id: "theme", label: "Switch light and dark", keys: ["g d"], scope: "global", group: "General" },
+  { id: "theme", label: "Switch between light and dark", keys: ["g d"], scope: "global", group: "General" },
 
   { id: "go.inbox", label: "Inbox", keys: ["g i"], scope: "global", group: "Go to" },
   { id: "go.workspaces", label: "Workspaces", keys: ["g w"], scope: "global", group: "Go to" },
@@ -78,7 +78,7 @@ export const ACTIONS = [
   { id: "answer.deny", label: "Deny", keys: ["d"], scope: "question", group: "Questions" },
   {
     id: "answer.option",
-    label: "Choose an answer by its number",
+    label: "Select an answer by number",
     keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"],
     shown: "1 … 9",
     scope: "question",
@@ -87,7 +87,7 @@ export const ACTIONS = [
   },
   {
     id: "answer.focus",
-    label: "To the question, from a terminal",
+    label: "Go to the question, from a terminal",
     keys: ["ctrl+shift+a"],
     scope: "question",
     group: "Questions",
@@ -105,7 +105,7 @@ export const ACTIONS = [
   { id: "inbox.open", label: "Open", keys: ["enter"], scope: "inbox", group: "Questions", keyOnly: true },
   { id: "inbox.snooze", label: "Snooze for an hour", keys: ["s"], scope: "inbox", group: "Questions" },
   { id: "inbox.tomorrow", label: "Snooze until tomorrow", keys: ["t"], scope: "inbox", group: "Questions" },
-  { id: "inbox.done", label: "Done: take it out of the inbox", keys: ["x"], scope: "inbox", group: "Questions" },
+  { id: "inbox.done", label: "Done: remove from the inbox", keys: ["x"], scope: "inbox", group: "Questions" },
 
   { id: "tab.terminal", label: "Terminal", keys: ["g t"], scope: "workspace", group: "Workspace" },
   { id: "tab.conversation", label: "Conversation", keys: ["g o"], scope: "workspace", group: "Workspace" },
@@ -118,10 +118,10 @@ export const ACTIONS = [
   { id: "session.new", label: "Start a session", keys: ["o s"], scope: "workspace", group: "Workspace" },
   { id: "session.stop", label: "Stop the session", keys: ["e s"], scope: "workspace", group: "Workspace" },
   { id: "session.interrupt", label: "Interrupt the agent", keys: ["e i"], scope: "workspace", group: "Workspace" },
-  { id: "prompt.write", label: "Write to the agent", keys: ["m"], scope: "workspace", group: "Workspace" },
+  { id: "prompt.write", label: "Send the agent a message", keys: ["m"], scope: "workspace", group: "Workspace" },
   {
     id: "prompt.writeFromTerminal",
-    label: "Write to the agent, from its terminal",
+    label: "Send the agent a message, from its terminal",
     keys: ["ctrl+shift+enter"],
     scope: "terminal",
     group: "Terminal",
@@ -131,7 +131,7 @@ export const ACTIONS = [
   { id: "workspace.commit", label: "Commit", keys: ["e c"], scope: "workspace", group: "Workspace" },
   {
     id: "workspace.merge",
-    label: "Bring it home: update, merge, push",
+    label: "Update, merge, push",
     keys: ["e m"],
     scope: "workspace",
     group: "Workspace",
@@ -207,7 +207,7 @@ export const ACTIONS = [
   },
   {
     id: "conversation.fold",
-    label: "Fold or unfold the step",
+    label: "Expand or collapse the step",
     keys: ["x"],
     scope: "conversation",
     group: "Review",
@@ -216,7 +216,7 @@ export const ACTIONS = [
   { id: "conversation.find", label: "Search the conversation", keys: ["/"], scope: "conversation", group: "Review" },
   {
     id: "conversation.end",
-    label: "To the end of the conversation",
+    label: "Jump to the end of the conversation",
     keys: ["."],
     scope: "conversation",
     group: "Review",
@@ -233,7 +233,14 @@ export const ACTIONS = [
   { id: "diff.previousHunk", label: "Previous change", keys: ["k"], scope: "changes", group: "Review", keyOnly: true },
   { id: "diff.nextFile", label: "Next file", keys: ["n"], scope: "changes", group: "Review", keyOnly: true },
   { id: "diff.previousFile", label: "Previous file", keys: ["p"], scope: "changes", group: "Review", keyOnly: true },
-  { id: "diff.fold", label: "Fold or unfold the file", keys: ["x"], scope: "changes", group: "Review", keyOnly: true },
+  {
+    id: "diff.fold",
+    label: "Expand or collapse the file",
+    keys: ["x"],
+    scope: "changes",
+    group: "Review",
+    keyOnly: true,
+  },
   {
     id: "diff.viewed",
     label: "Mark the file as viewed",
@@ -261,8 +268,8 @@ export const ACTIONS = [
     group: "Review",
     inFields: true,
   },
-  { id: "diff.split", label: "Side by side or in one column", keys: ["s"], scope: "changes", group: "Review" },
-  { id: "diff.whitespace", label: "Hide changes of white space", keys: ["w"], scope: "changes", group: "Review" },
+  { id: "diff.split", label: "Side by side or unified", keys: ["s"], scope: "changes", group: "Review" },
+  { id: "diff.whitespace", label: "Hide whitespace", keys: ["w"], scope: "changes", group: "Review" },
   { id: "diff.find", label: "Find in the changes", keys: ["/"], scope: "changes", group: "Review" },
   {
     id: "editor.save",
@@ -273,8 +280,8 @@ export const ACTIONS = [
     inFields: true,
     keyOnly: true,
   },
-  { id: "diff.compare", label: "Choose what is compared", keys: ["d"], scope: "changes", group: "Review" },
-  { id: "diff.refresh", label: "Take in newer changes", keys: ["r"], scope: "changes", group: "Review" },
+  { id: "diff.compare", label: "Choose what to compare", keys: ["d"], scope: "changes", group: "Review" },
+  { id: "diff.refresh", label: "Load newer changes", keys: ["r"], scope: "changes", group: "Review" },
 ] as const satisfies readonly Action[];
 
 export type ActionId = (typeof ACTIONS)[number]["id"];
@@ -299,7 +306,7 @@ export const TOGETHER: Record<Scope, readonly Scope[]> = {
   dialog: ["global"],
 };
 
-/** Two keys that cannot both be told apart: the same, or one is the beginning of the other's sequence. */
+/** Whether two keys collide: they are equal, or one is a prefix of the other's sequence. */
 export function collide(a: string, b: string): boolean {
   return a === b || a.startsWith(`${b} `) || b.startsWith(`${a} `);
 }

@@ -17,7 +17,7 @@ const BASE =
 
 interface Props extends ComponentProps<"button"> {
   look?: Look;
-  /** Work is under way: the button says so and cannot be pressed again. */
+  /** The label while work is in progress; the button is then disabled. */
   busy?: boolean | string;
   /** The key that does the same, shown on the button. */
   keys?: string;
@@ -43,8 +43,8 @@ export function Button({ look = "plain", busy, keys, className, children, disabl
 let acted = Number.NEGATIVE_INFINITY; // when a click was last taken, in ms
 
 /**
- * Takes one click of a double click. The second comes before a button could say that it is busy, or when something else has moved under
- * the pointer: what was asked for once would be done twice. Where the page moved away under the first, the second counts.
+ * Ignores the second click of a double click. It comes before a button can show that it is busy, or after something else has moved under
+ * the pointer, and would repeat the action. If the first click changed the page, the second one counts.
  */
 export function firstClick(act?: MouseEventHandler<HTMLButtonElement>): MouseEventHandler<HTMLButtonElement> {
   return (e) => {

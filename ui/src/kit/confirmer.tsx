@@ -4,7 +4,7 @@ import { question } from "@/state/confirm";
 import { useStore } from "@/state/store";
 import { buttonClass } from "./button";
 
-/** Asks the question that somebody put by confirm(). */
+/** Renders the dialog of confirm(). */
 export function Confirmer() {
   const q = useStore(question);
   const yes = useRef<HTMLButtonElement>(null);
@@ -14,7 +14,7 @@ export function Confirmer() {
         <Radix.Overlay className="fade-in fixed inset-0 z-[55] bg-(--scrim)" />
         <Radix.Content
           onOpenAutoFocus={(e) => {
-            // Enter answers yes where nothing can be lost.
+            // Enter confirms only if nothing can be lost.
             if (q?.danger) return;
             e.preventDefault();
             yes.current?.focus();

@@ -9,7 +9,7 @@ export interface Face {
   lit?: boolean;
 }
 
-/** People as small circles with their initials; the names are read out and shown as a tooltip. */
+/** Avatars: small circles with initials; names are in the accessible label and tooltip. */
 export function Faces({ people, most = 4, label }: { people: Face[]; most?: number; label: string }) {
   if (people.length === 0) return null;
   const names = people.map((p) => (p.note ? `${p.name}, ${p.note}` : p.name)).join("; ");

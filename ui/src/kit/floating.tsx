@@ -1,7 +1,7 @@
 import { Confirmer } from "./confirmer";
 import { Toaster } from "./toaster";
 
-/** Questions and notes over the page. They load behind the first paint: nothing of them is there at first. */
+/** Dialogs and toasts. They load after the first paint. */
 export default function Floating() {
   return (
     <>

@@ -1,6 +1,6 @@
 import { cx } from "./cx";
 
-/** The states something can be in, each with a shape, a word and a colour; the shapes differ in grey, too. */
+/** States, each with a shape, a word and a colour; the shapes are distinct without colour. */
 export type MarkKind = "needs" | "failed" | "review" | "running" | "setup" | "idle" | "done" | "merged" | "stopped";
 
 export const MARKS: Record<MarkKind, { word: string; color: string }> = {
@@ -12,7 +12,7 @@ export const MARKS: Record<MarkKind, { word: string; color: string }> = {
   idle: { word: "Idle", color: "text-idle" },
   done: { word: "Done", color: "text-idle" },
   merged: { word: "Merged", color: "text-merged" },
-  stopped: { word: "Put away", color: "text-idle" },
+  stopped: { word: "Archived", color: "text-idle" },
 };
 
 /** The shape alone. Put the word beside it, visible or for screen readers. */

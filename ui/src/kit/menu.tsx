@@ -2,7 +2,7 @@ import { cloneElement, type ReactNode, Suspense, useState } from "react";
 import type { ChoiceProps, ItemProps, MenuProps } from "./menu-parts";
 import { lazy } from "./part";
 
-// What floats over the page is most of the weight of the kit and nothing of the first paint: it comes with the first menu.
+// Floating elements are most of the kit's size and not needed for the first paint, so they load with the first menu.
 const load = () => import("./menu-parts");
 const MenuOverlay = lazy(() => load().then((m) => ({ default: m.MenuOverlay })));
 const Choices = lazy(() => load().then((m) => ({ default: m.MenuChoice })));
@@ -14,7 +14,7 @@ export function Menu({ trigger, children, align = "end" }: MenuProps) {
     setUsed(true);
     setOpen(true);
   };
-  const soon = () => void load().catch(() => {}); // opening it tells what is wrong
+  const soon = () => void load().catch(() => {}); // opening it shows the error
   const button = cloneElement(trigger, {
     onClick: start,
     onPointerEnter: soon,

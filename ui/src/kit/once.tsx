@@ -11,7 +11,7 @@ interface Props {
   onDone: () => void;
 }
 
-/** A link, key or token that is shown once, with a button to copy it. It takes the focus: what it came from is often gone. */
+/** A link, key or token that is shown once, with a copy button. It takes the focus, because its trigger is often gone. */
 export function Once({ title, text, label, children, onDone }: Props) {
   const ref = useRef<HTMLDivElement>(null);
   useEffect(() => ref.current?.focus(), []);
@@ -19,7 +19,7 @@ export function Once({ title, text, label, children, onDone }: Props) {
     <div ref={ref} role="status" tabIndex={-1} className="rounded-md border border-merged p-3">
       {title && <p className="mb-1 font-medium break-words">{title}</p>}
       <div className="mb-2 text-fg2">
-        Copy {label} now: it is shown this once. {children}
+        Copy {label} now. It is not shown again. {children}
       </div>
       <CopyLine text={text} label={label} />
       <Button className="mt-2" onClick={onDone}>

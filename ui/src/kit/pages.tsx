@@ -8,14 +8,15 @@ export function NotFound() {
   return (
     <Empty
       top
-      title="There is nothing here"
+      title="Page not found"
       action={
         <Link to="/" className={buttonClass("primary")}>
-          To your workspaces
+          Go to your workspaces
         </Link>
       }
     >
-      The page does not exist, or you have no right to see it. Ask whoever sent you the link to add you to the team.
+      The page does not exist, or you do not have access to it. Ask the person who sent you the link to add you to the
+      team.
     </Empty>
   );
 }
@@ -36,10 +37,10 @@ export function CrashPage({ error, reset }: ErrorComponentProps) {
       <Failure
         what={
           !(error instanceof ApiError)
-            ? "This page stopped with an error."
+            ? "This page failed with an error."
             : error.code === "database_in_doubt"
-              ? "This server is read-only until an operator resolves what its database has lost. Your work is kept."
-              : "This could not be loaded."
+              ? "This server is read-only until an operator resolves the lost database records. Your work is safe."
+              : "The page could not be loaded."
         }
         error={error}
         retry={() => {

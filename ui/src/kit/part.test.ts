@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import { part } from "./part";
 
-function world(...answers: ("same" | "other" | "away")[]) {
+function world(...answers: ("same" | "other" | "unreachable")[]) {
   const kept = new Map<string, string>();
   let now = 1_000_000;
   return {
@@ -22,7 +22,7 @@ const failing = (times: number) =>
   });
 
 test("a part is waited for while the server is away, and the page stays", async () => {
-  const w = world("away", "away", "away");
+  const w = world("unreachable", "unreachable", "unreachable");
   expect(await part(failing(3), w)).toBe("the part");
   expect(w.pause).toHaveBeenCalledTimes(3);
   expect(w.reload).not.toHaveBeenCalled();
@@ -37,7 +37,7 @@ test("after an upgrade the page loads itself anew, once in five minutes", async 
 });
 
 test("a browser that remembers the failure gets a page loaded anew when the server is back", async () => {
-  const w = world("away", "same");
+  const w = world("unreachable", "same");
   void part(failing(9), w);
   await vi.waitFor(() => expect(w.reload).toHaveBeenCalledTimes(1));
 });

@@ -3,8 +3,8 @@ import { type ComponentType, lazy as reactLazy } from "react";
 const KEY = "parawork.reloaded";
 const RELOAD_AGAIN_AFTER = 5 * 60_000; // ms: a reload that does not help must not go round in circles
 
-/** What answers where the page came from: the version of the page that runs here, another one, or nothing. */
-type Server = "same" | "other" | "away";
+/** What the server runs: this version of the page, another one, or it does not respond. */
+type Server = "same" | "other" | "unreachable";
 
 interface World {
   server: () => Promise<Server>;
@@ -18,11 +18,11 @@ const world: World = {
   server: async () => {
     try {
       const answer = await fetch("/", { cache: "no-store", signal: AbortSignal.timeout(5000) });
-      if (!answer.ok) return "away";
+      if (!answer.ok) return "unreachable";
       const entry = document.querySelector<HTMLScriptElement>("script[type=module][src]")?.getAttribute("src");
       return entry && !(await answer.text()).includes(entry) ? "other" : "same";
     } catch {
-      return "away";
+      return "unreachable";
     }
   },
   pause: () => new Promise((done) => setTimeout(done, 500 + 1000 * Math.random())),
@@ -35,8 +35,8 @@ const world: World = {
 };
 
 /**
- * Fetches a part of the page that comes in a file of its own. While the server is away it waits for it: a reload would leave the browser's own
- * error page where the work was. After an upgrade of the server the old parts are gone, and the page loads itself anew.
+ * Loads a lazy chunk of the page. While the server is unreachable it waits: a reload would leave the browser's own
+ * error page in its place. After a server upgrade the old chunks are gone, and the page reloads.
  */
 export async function part<T>(load: () => Promise<T>, w: World = world): Promise<T> {
   for (let waited = false; ; ) {
@@ -44,12 +44,12 @@ export async function part<T>(load: () => Promise<T>, w: World = world): Promise
       return await load();
     } catch (error) {
       const server = await w.server();
-      if (server === "away") {
+      if (server === "unreachable") {
         await w.pause();
         waited = true;
         continue;
       }
-      // Some browsers remember that a file could not be fetched and do not ask again; a page loaded anew does.
+      // Some browsers cache a failed import until the page is reloaded.
       if ((server === "same" && !waited) || !mayReload(w)) throw error;
       w.reload();
       return new Promise(() => {}); // this page ends
@@ -68,7 +68,7 @@ function mayReload(w: World): boolean {
   }
 }
 
-/** React's lazy for a part of the page, which waits for a server that is away. */
+/** React's lazy, but waits for an unreachable server. */
 // biome-ignore lint/suspicious/noExplicitAny: as React declares it
 export function lazy<C extends ComponentType<any>>(load: () => Promise<{ default: C }>) {
   return reactLazy(() => part(load));

@@ -2,8 +2,8 @@ import { type ComponentType, useState } from "react";
 import { lazy } from "./part";
 
 /**
- * A part of the page that comes in a file of its own and can be fetched before it is shown. What was fetched is shown at once: React
- * holds back what it had to wait for by up to 300 ms, however soon it came.
+ * A lazy component that can be preloaded. A preloaded one renders immediately: React
+ * delays a suspended one by up to 300 ms, even if it loads sooner.
  */
 export function preloadable<P extends object>(load: () => Promise<{ default: ComponentType<P> }>) {
   let loaded: ComponentType<P> | undefined;
@@ -17,5 +17,5 @@ export function preloadable<P extends object>(load: () => Promise<{ default: Com
     const [Now] = useState(() => loaded ?? Later);
     return <Now {...props} />;
   }
-  return { Part, preload: () => void keep().catch(() => {}) }; // showing it tells what is wrong
+  return { Part, preload: () => void keep().catch(() => {}) }; // rendering it shows the error
 }

@@ -27,7 +27,7 @@ export function Empty({ title, children, action, top }: EmptyProps) {
   );
 }
 
-/** An error in the place of what could not be shown: what failed, why, what now. */
+/** An error shown in place of content: what failed, why, and what to do. */
 export function Failure({
   what,
   error,
@@ -39,7 +39,7 @@ export function Failure({
   retry?: () => void;
   className?: string;
 }) {
-  const told = tell(error);
+  const shown = tell(error);
   return (
     <div role="alert" className={cx("max-w-xl rounded-md border border-hairline bg-bg1 p-3", className)}>
       <p className="flex items-baseline gap-2 font-medium">
@@ -48,11 +48,11 @@ export function Failure({
         </span>
         {what}
       </p>
-      <p className="mt-1 break-words text-fg2">{told.message}</p>
-      {told.output && <Output text={told.output} />}
+      <p className="mt-1 break-words text-fg2">{shown.message}</p>
+      {shown.output && <Output text={shown.output} />}
       <div className="mt-2 flex flex-wrap items-center gap-3">
         {retry && <Button onClick={retry}>Try again</Button>}
-        <RequestId id={told.requestId} />
+        <RequestId id={shown.requestId} />
       </div>
     </div>
   );
@@ -61,12 +61,12 @@ export function Failure({
 /** The error of a form, above its buttons. */
 export function FormError({ error }: { error: unknown }) {
   if (!error) return null;
-  const told = tell(error);
+  const shown = tell(error);
   return (
     <div role="alert" className="rounded-md border border-failed px-3 py-2">
-      <p className="break-words text-failed">{told.message}</p>
-      {told.output && <Output text={told.output} />}
-      <RequestId id={told.requestId} />
+      <p className="break-words text-failed">{shown.message}</p>
+      {shown.output && <Output text={shown.output} />}
+      <RequestId id={shown.requestId} />
     </div>
   );
 }
@@ -121,7 +121,7 @@ export function Busy({ children }: { children: ReactNode }) {
   );
 }
 
-/** Text to take along: shown in fixed width with a button that copies it. */
+/** Monospace text with a copy button. */
 export function CopyLine({ text, label }: { text: string; label: string }) {
   return (
     <div className="flex items-center gap-1 rounded-md border border-hairline bg-bg2 pl-2.5">
@@ -139,7 +139,7 @@ export function CopyLine({ text, label }: { text: string; label: string }) {
   );
 }
 
-/** Copies text and says so. On plain http beyond this machine browsers offer no clipboard: an old way is tried then. */
+/** Copies text and confirms it. On plain HTTP from another machine browsers offer no clipboard API, so it falls back to execCommand. */
 export async function copyText(text: string, what: string): Promise<void> {
   try {
     if (navigator.clipboard) await navigator.clipboard.writeText(text);
@@ -149,7 +149,7 @@ export async function copyText(text: string, what: string): Promise<void> {
     toast({
       kind: "bad",
       title: `Could not copy ${what}`,
-      text: "The browser refused. Select the text and copy it by hand.",
+      text: "The browser blocked the clipboard. Select the text and copy it manually.",
     });
   }
 }
@@ -163,7 +163,7 @@ function copyTheOldWay(text: string): void {
   area.select();
   const done = document.execCommand("copy");
   area.remove();
-  if (!done) throw new Error("copy refused");
+  if (!done) throw new Error("copy blocked");
 }
 
 /** Added and removed lines. */

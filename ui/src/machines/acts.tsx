@@ -16,7 +16,7 @@ import { type Machine, type MadeToken, machineKeys, regenerate, renameMachine, r
 
 const ConnectSteps = lazy(() => import("./connect-steps").then((m) => ({ default: m.ConnectSteps })));
 
-/** What can be done about a machine from here: another name, another key, and the end of it. */
+/** Actions on a machine: rename, new key, revoke. */
 export function MachineActs({ machine: m }: { machine: Machine }) {
   const team = useTeam();
   const client = useQueryClient();
@@ -47,7 +47,7 @@ export function MachineActs({ machine: m }: { machine: Machine }) {
   const askRenew = async () => {
     const yes = await confirm({
       title: `Regenerate the key of ${m.name}?`,
-      body: "Its connection is dropped at once and its old key is worth nothing any more. It comes back when you run the new command there; what runs on it goes on meanwhile.",
+      body: "The server drops its connection immediately and its old key stops working. The machine reconnects when you run the new command there. What runs on it continues in the meantime.",
       action: "Regenerate",
       danger: true,
     });
@@ -58,10 +58,10 @@ export function MachineActs({ machine: m }: { machine: Machine }) {
     const yes = await confirm({
       title: `Revoke ${m.name}?`,
       body: [
-        "Its connection is dropped at once and it can never connect with this key again.",
+        "The server drops its connection immediately, and it can never connect with this key again.",
         n > 0
-          ? `${plural(n, "workspace")} there must go on elsewhere, from what came home last; what is on the machine alone stays in its folder there.`
-          : "No workspace is on it.",
+          ? `${plural(n, "workspace")} there must continue elsewhere, from the last synced state. Files that exist only on the machine stay in its folder there.`
+          : "It has no workspaces.",
       ].join(" "),
       action: "Revoke",
       danger: true,
@@ -95,7 +95,7 @@ export function MachineActs({ machine: m }: { machine: Machine }) {
           onClose={() => setRenewed(undefined)}
           wide
           title={`New key for ${m.name}`}
-          about="Run the command on that machine. The program is there already, unless you removed it."
+          about="Run the command on that machine. The runner program is already installed, unless you removed it."
         >
           <Suspense>
             <ConnectSteps

@@ -6,7 +6,7 @@ export type Machine = Schemas["Runner"];
 /** The program for a machine, as this server offers it. */
 export type Download = Schemas["RunnerDownload"];
 export type NewToken = Schemas["NewRunner"];
-/** A token that was just made, with the line to run: the only time both are shown. */
+/** A new token with its command: the only time both are shown. */
 export type MadeToken = Schemas["RunnerEnrolment"];
 /** A token that can still connect machines. */
 export type OpenToken = Schemas["RunnerToken"];
@@ -21,7 +21,7 @@ export const machineKeys = {
   folders: (id: string) => ["runner", id, "folders"] as const,
 };
 
-/** How often figures are read anew: machines tell theirs each 10 s. */
+/** How often metrics are refetched: machines report every 10 s. */
 const PACE = 10_000;
 
 const one = (id: string) => ({ params: { path: { id } } });

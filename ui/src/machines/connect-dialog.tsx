@@ -12,14 +12,14 @@ import { DANGER, Danger } from "./danger";
 
 type Mode = "" | "docker" | "bubblewrap" | "direct";
 
-/** Connects a machine: how things run there, then what to do there, then it turns up by itself. */
+/** Connects a machine: choose how agents run, run the commands there, wait for it. */
 export default function ConnectDialog({ onClose }: { onClose: () => void }) {
   const team = useTeam();
   const client = useQueryClient();
   const [made, setMade] = useState<{ token: MadeToken; before: ReadonlySet<string> } | undefined>();
   const make = useMutation({
     mutationFn: async (body: NewToken) => {
-      // Whoever is there already is not the one that is waited for.
+      // Machines that are already connected are not the new one.
       const before = await client.fetchQuery({ ...machineListQuery(team.slug), staleTime: 0 });
       const token = await makeToken(team.slug, body);
       return { token, before: new Set(before.items.map((m) => m.id)) };
@@ -37,8 +37,8 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }) {
       title="Connect a machine"
       about={
         made
-          ? "Run these lines in a terminal of the machine. This page notices when it is there."
-          : "It calls this server; nothing has to be opened in its firewall. What may happen on it is decided in a file there."
+          ? "Run these commands in a terminal on the machine. This page updates when the machine connects."
+          : "The machine connects to this server, so its firewall needs no open port. A file on the machine decides what may run there."
       }
     >
       {made ? (
@@ -87,7 +87,9 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
       <DialogBody className="flex flex-col gap-4">
         <TextField
           label="Name"
-          hint={reusable ? "Empty takes each machine's own name." : "Empty takes the machine's own name."}
+          hint={
+            reusable ? "Leave empty to use each machine's host name." : "Leave empty to use the machine's host name."
+          }
           maxLength={100}
           placeholder="Work Laptop"
           value={name}
@@ -102,13 +104,13 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
           options={[
             {
               value: "",
-              label: "Isolated, as the machine can",
-              hint: "In Docker where it has one, else in a process sandbox. Where neither works it says what to install.",
+              label: "Isolated, with what the machine has",
+              hint: "In Docker if installed, otherwise in a process sandbox. If neither works, the program says what to install.",
             },
             {
               value: "docker",
               label: "In Docker",
-              hint: "Each workspace in a container of its own, made from ubuntu:latest or the image you name.",
+              hint: "Each workspace in its own container, from ubuntu:latest or the image you enter.",
             },
             {
               value: "bubblewrap",
@@ -131,7 +133,7 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
             label="Image"
             mono
             placeholder="ubuntu:latest"
-            hint="Such as kalilinux/kali-rolling. What is missing in it is installed where the network allows."
+            hint="Such as kalilinux/kali-rolling. Missing programs are installed if the network allows it."
             value={image}
             error={field("image")}
             spellCheck={false}
@@ -143,7 +145,7 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
           <div className="rounded-md border border-failed px-3 py-2">
             <p className="mb-1">{DANGER} Agents can read, change and delete everything that user can.</p>
             <Check
-              label="I understand, and want it on this machine"
+              label="I understand and want this on the machine"
               checked={understood}
               onChange={(e) => setUnderstood(e.target.checked)}
             />
@@ -152,26 +154,26 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
         {(mode === "docker" || mode === "bubblewrap") && (
           <Choice
             name="machine-network"
-            legend="What agents reach from there"
+            legend="Network access for agents"
             value={network}
             onChange={setNetwork}
             options={[
               {
                 value: "",
-                label: "As the file on the machine says",
-                hint: "Without one: public addresses, not its local network.",
+                label: "As set in the machine's file",
+                hint: "Without a file: public addresses, not the local network.",
               },
               {
                 value: "host",
-                label: "The machine's own network",
-                hint: "Its local network too: printers, servers, other computers.",
+                label: "The machine's network",
+                hint: "Includes its local network: printers, servers, other computers.",
               },
               {
                 value: "open",
                 label: "Public addresses",
-                hint: "Not its local network. Its file can narrow it to a list.",
+                hint: "Not the local network. The machine's file can restrict it to a list.",
               },
-              { value: "none", label: "Nothing", hint: "Agents that ask a model cannot work." },
+              { value: "none", label: "Nothing", hint: "Agents that call a model cannot work." },
             ]}
           />
         )}
@@ -180,8 +182,8 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
           label="Use the token for many machines"
           hint={
             reusable
-              ? "It connects machines as yours until you end it on this page: keep it as you keep a password."
-              : "Without this it connects one machine, within an hour."
+              ? "It connects machines in your name until you revoke it on this page. Protect it like a password."
+              : "Otherwise the token connects one machine, within an hour."
           }
           checked={reusable}
           onChange={(e) => setReusable(e.target.checked)}
@@ -190,7 +192,7 @@ function Options({ make, onClose }: { make: Make; onClose: () => void }) {
       </DialogBody>
       <DialogFoot>
         <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" disabled={!ready} busy={make.isPending && "Making the command"}>
+        <Button type="submit" look="primary" disabled={!ready} busy={make.isPending && "Creating the command"}>
           Show the command
         </Button>
       </DialogFoot>

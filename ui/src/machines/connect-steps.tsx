@@ -14,29 +14,29 @@ import { type Machine, type MadeToken, machinesQuery } from "./api";
 import { DANGER, Danger } from "./danger";
 import { likelyPlatform, machineStands, modeWords, platformId, runLine, systemWords } from "./words";
 
-/** What is most asked for beside what the server puts into the line. */
+/** The most common options beyond those in the command. */
 const FLAGS = [
-  ["--folder DIR", "a folder of the machine whose repository may be worked on; may be given several times"],
-  ["--share team", "everybody in the team may use it, not you alone"],
-  ["--access ask", "you are asked at the machine before anything is started or written"],
-  ["--quiet 22:00-07:00", "nothing new begins at that time"],
-  ["--proxy URL", "goes to this server through a proxy"],
+  ["--folder DIR", "a folder on the machine whose repository agents may work on; can be repeated"],
+  ["--share team", "everyone in the team may use it, not only you"],
+  ["--access ask", "the machine asks you before anything starts or writes"],
+  ["--quiet 22:00-07:00", "nothing new starts during these hours"],
+  ["--proxy URL", "connects to this server through a proxy"],
 ] as const;
 
 interface Props {
   made: MadeToken;
-  /** Whether a machine is the one that is waited for. */
+  /** Whether a machine is the new one. */
   arrived: (m: Machine) => boolean;
   onClose: () => void;
   /** Makes another token. */
   onMore?: () => void;
 }
 
-/** What to do at the machine, and whether it is there. */
+/** The steps at the machine, and whether it has connected. */
 export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
   const team = useTeam();
   const now = useNow(1000);
-  // Events tell of it at once; the quicker pace covers a cut socket.
+  // Events announce it immediately; the faster polling covers a lost connection.
   const machines = useQuery({ ...machinesQuery(team.slug), refetchInterval: 3000 });
   const [platform, setPlatform] = useState(() => likelyPlatform(navigator.platform ?? "", navigator.userAgent));
   const there = machines.data?.filter(arrived) ?? [];
@@ -53,7 +53,7 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
           </h3>
           <Field
             label="The machine runs"
-            hint="Windows: open WSL2, choose Linux here, and run the lines there."
+            hint="On Windows, open WSL2, choose Linux here, and run the commands there."
             className="mb-2 max-w-72"
           >
             {(ids) => (
@@ -68,18 +68,18 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
           </Field>
           {line ? (
             <>
-              <CopyLine text={line} label="the line that downloads the program" />
+              <CopyLine text={line} label="the download command" />
               <p className="mt-1 text-meta text-fg3">
                 {bytes(download?.size ?? 0)}
-                {download?.version && `, version ${download.version}`}. The line stops when the download has another
-                checksum than the one in it.
+                {download?.version && `, version ${download.version}`}. The command fails if the checksum does not
+                match.
               </p>
             </>
           ) : (
             <p className="text-needs">
               {download
-                ? `This server does not have it yet: ${download.reason || "it was not built"}`
-                : "This server offers no program. Build it there with `make downloads`."}
+                ? `This server does not have the program yet: ${download.reason || "it was not built"}`
+                : "This server offers no downloads. Build them on the server with `make downloads`."}
             </p>
           )}
         </section>
@@ -94,13 +94,13 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
           )}
           <CopyLine text={command} label="the command" />
           <p className="mt-1 text-meta text-fg3">
-            The token in it is shown this once.{" "}
+            The token in it is not shown again.{" "}
             {made.reusable
-              ? "It connects machines until you end it."
+              ? "It connects machines until you revoke it."
               : `It connects one machine${made.expires_at ? `, until ${clock(made.expires_at, now)}` : ""}.`}
           </p>
           <details className="mt-1">
-            <summary className="w-fit cursor-pointer text-meta text-accent">What else it can be told</summary>
+            <summary className="w-fit cursor-pointer text-meta text-accent">More options</summary>
             <dl className="mt-1 grid grid-cols-[auto_minmax(0,1fr)] gap-x-4 gap-y-1 text-meta">
               {FLAGS.map(([flag, means]) => (
                 <div key={flag} className="contents">
@@ -111,14 +111,17 @@ export function ConnectSteps({ made, arrived, onClose, onMore }: Props) {
             </dl>
           </details>
           {line && (
-            <Button className="mt-2" onClick={() => void copyText(`${line} && ${command}`, "both lines as one")}>
+            <Button
+              className="mt-2"
+              onClick={() => void copyText(`${line} && ${command}`, "both commands as one line")}
+            >
               Copy both as one line
             </Button>
           )}
         </section>
         <section aria-labelledby="wait-machine">
           <h3 id="wait-machine" className="mb-2 text-title font-semibold">
-            3. Wait for it
+            3. Wait for the machine
           </h3>
           <div role="status" data-arrived={there.length}>
             {there.length > 0 ? (
@@ -174,7 +177,7 @@ function Arrived({ machine: m, now }: { machine: Machine; now: number }) {
       <p className="text-meta text-fg3">{[modeWords(m), systemWords(m)].join(" · ")}</p>
       {!m.available && (
         <p className="mt-1 text-needs">
-          It takes no work yet: {m.reason} {m.cure}
+          It does not accept work yet: {m.reason} {m.cure}
         </p>
       )}
     </li>

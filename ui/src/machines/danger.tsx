@@ -2,9 +2,9 @@ import type { Workspace } from "@/api/client";
 import { cx } from "@/kit/cx";
 
 export const DANGER =
-  "Nothing is isolated there: commands run directly on the machine, with all rights of the user who connected it.";
+  "No isolation: commands run directly on the machine, with all rights of the user who connected it.";
 
-/** Marks a machine that runs things directly, and what lives on it, wherever it shows. */
+/** Marks a machine without isolation, and its workspaces, wherever they are shown. */
 export function Danger({ short, className }: { short?: boolean; className?: string }) {
   return (
     <strong

@@ -27,7 +27,7 @@ export function History({ machine: m }: { machine: Machine }) {
           retry={() => void history.refetch()}
         />
       ) : items.length === 0 ? (
-        <p className="text-fg2">It was never connected.</p>
+        <p className="text-fg2">Never connected.</p>
       ) : (
         <ol className="divide-y divide-hairline border-y border-hairline">
           {items.map((c) => (

@@ -25,7 +25,7 @@ export function Load({ machine: m }: { machine: Machine }) {
         />
         <Figure label="Disk free" value={l.disk_free_mb > 0 ? mb(l.disk_free_mb) : "not known"} />
         <Figure
-          label="At work"
+          label="Running"
           value={plural(l.sandboxes, "workspace")}
           of={most > 0 ? String(most) : undefined}
           part={most > 0 ? l.sandboxes / most : undefined}

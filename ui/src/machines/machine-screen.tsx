@@ -76,7 +76,8 @@ function Open({ machine: m }: { machine: Machine }) {
           {m.warning && <Note kind="needs">{sentence(m.warning)}</Note>}
           {m.update_words && !m.latest && m.state !== "revoked" && (
             <Note kind="plain">
-              {sentence(m.update_words)} Nothing is updated unasked: <code>parawork runner update</code> does it there.
+              {sentence(m.update_words)} Machines do not update automatically. Run <code>parawork runner update</code>{" "}
+              there.
             </Note>
           )}
         </header>
@@ -84,7 +85,7 @@ function Open({ machine: m }: { machine: Machine }) {
         {m.state === "online" && <Load machine={m} />}
         <Section id="about-machine" title="The machine">
           <Facts>
-            <Fact label="Agents run">{modeWords(m)}</Fact>
+            <Fact label="Agents run in">{modeWords(m)}</Fact>
             <Fact label="System">{systemWords(m)}</Fact>
             <Fact label="Host name">{m.hostname && visible(m.hostname)}</Fact>
             <Fact label="Hardware">
@@ -105,17 +106,15 @@ function Open({ machine: m }: { machine: Machine }) {
         </Section>
         <Section
           id="owner-decides"
-          title="What its owner decided"
-          about="This is in a file on the machine. Nothing on this server can change it."
+          title="Owner's settings"
+          about="These settings are in a file on the machine. This server cannot change them."
         >
           <Facts>
             <Fact label="Access" more={m.access && ACCESS[m.access].means}>
               {m.access && ACCESS[m.access].name}
             </Fact>
-            <Fact label="May be used by">
-              {m.share === "team" ? "everybody in the team" : m.share && "its owner alone"}
-            </Fact>
-            <Fact label="Agents reach">{m.network && networkWords(m.network)}</Fact>
+            <Fact label="Shared with">{m.share === "team" ? "everyone in the team" : m.share && "owner only"}</Fact>
+            <Fact label="Network access">{m.network && networkWords(m.network)}</Fact>
             <Fact label="Limits">{ownerLimits(m.limits)}</Fact>
             <Fact label="Quiet hours">{m.quiet_hours || "none"}</Fact>
           </Facts>
@@ -180,11 +179,11 @@ function Folders({ machine: m }: { machine: Machine }) {
   const { folders } = m;
   return (
     <div className="mt-4">
-      <h3 className="mb-1 text-meta text-fg3">Folders that may be used</h3>
+      <h3 className="mb-1 text-meta text-fg3">Allowed folders</h3>
       {folders.length === 0 ? (
         <p className="text-fg2">
-          None: workspaces have folders of their own there. Its owner allows one with <code>--folder</code> or in the
-          file.
+          No workspaces. Workspaces get their own folders there. The owner can allow a folder with <code>--folder</code>{" "}
+          or in the file.
         </p>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">
@@ -209,10 +208,10 @@ function Folders({ machine: m }: { machine: Machine }) {
 function Workspaces({ machine: m }: { machine: Machine }) {
   const team = useTeam();
   return (
-    <Section id="machine-workspaces" title="Workspaces on it">
+    <Section id="machine-workspaces" title="Workspaces">
       {m.workspaces.length === 0 ? (
         <p className="text-fg2">
-          None. {m.may_use ? "Choose it as the place of a new workspace, or move one to it." : ""}
+          No workspaces. {m.may_use ? "Choose this machine as the place of a new workspace, or move one to it." : ""}
         </p>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">

@@ -44,7 +44,7 @@ export function MachinesScreen() {
   return (
     <Page
       title="Machines"
-      about="Your own computers as places to work. Each calls this server by itself; its owner decides there what may run."
+      about="Your own computers as places to work. Each connects to this server, and its owner decides on it what may run."
       actions={list.data && list.data.items.length > 0 && button}
     >
       {list.isPending ? (
@@ -52,14 +52,14 @@ export function MachinesScreen() {
       ) : list.isError && !list.data ? (
         <Failure what="The machines could not be loaded." error={list.error} retry={() => void list.refetch()} />
       ) : list.data.items.length === 0 && !enabled ? (
-        <Empty title="Machines are switched off on this server">
-          Whoever runs it can let members connect their own: <code>sandboxing.runner.enabled</code> in{" "}
+        <Empty title="Machines are disabled on this server">
+          An operator can let members connect their own machines: <code>sandboxing.runner.enabled</code> in{" "}
           <code>config.json</code>.
         </Empty>
       ) : list.data.items.length === 0 ? (
-        <Empty title="No machine is connected yet" action={button}>
-          One command on your computer makes it a place for workspaces: with its files, its hardware and its network.
-          Nothing needs to be opened in a firewall.
+        <Empty title="No machine connected yet" action={button}>
+          One command makes your computer a place for workspaces, with its files, hardware and network. Its firewall
+          needs no open port.
         </Empty>
       ) : (
         sortMachines(list.data.items).map((g) => (
@@ -105,7 +105,7 @@ function Row({ machine: m }: { machine: Machine }) {
             {m.questions.length > 0 && (
               <span className="text-meta text-needs">
                 <span aria-hidden>◆ </span>
-                {plural(m.questions.length, "question")} waiting at the machine
+                {plural(m.questions.length, "question")} waiting for approval at the machine
               </span>
             )}
           </span>
@@ -124,7 +124,7 @@ function Row({ machine: m }: { machine: Machine }) {
           </span>
           <span className="block break-words">
             {m.version && <>version {m.version}</>}
-            {m.version && !m.latest && <span className="text-needs">, update offered</span>}
+            {m.version && !m.latest && <span className="text-needs">, update available</span>}
             {!online && m.seen_at !== null && <span title={exact(m.seen_at)}>, seen {ago(m.seen_at, now)}</span>}
           </span>
         </span>

@@ -10,7 +10,7 @@ interface Props {
   about: (q: Machine["questions"][number]) => boolean;
 }
 
-/** What the machine's owner has to allow there before something goes on. Nothing while nothing is asked. */
+/** Pending approvals of the machine's owner. Renders nothing if there are none. */
 export default function OwnersYes({ machineId, about }: Props) {
   const machine = useQuery(machineQuery(machineId));
   const now = useNow();
@@ -19,14 +19,14 @@ export default function OwnersYes({ machineId, about }: Props) {
   if (!m || asked.length === 0) return null;
   return (
     <section
-      aria-label={`Waiting for ${m.mine ? "your" : "the owner's"} yes`}
+      aria-label={`Waiting for ${m.mine ? "your" : "the owner's"} approval`}
       className="border-b border-hairline bg-bg2 px-4 py-2"
     >
       <p role="status" className="font-medium">
         <span aria-hidden className="text-needs">
           ◆{" "}
         </span>
-        Waiting for {m.mine ? "your" : `${m.user_name}'s`} yes at {m.name}
+        Waiting for {m.mine ? "your" : `${m.user_name}'s`} approval at {m.name}
       </p>
       <ul>
         {asked.map((q) => (

@@ -6,7 +6,7 @@ import { CopyLine } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import type { Machine } from "./api";
 
-/** What the machine's owner is asked there. It is answered at the machine alone: a browser cannot say yes for it. */
+/** Questions for the machine's owner. They can be answered only at the machine, never in a browser. */
 export function Questions({ machine: m }: { machine: Machine }) {
   const team = useTeam();
   const now = useNow();
@@ -17,7 +17,7 @@ export function Questions({ machine: m }: { machine: Machine }) {
         <span aria-hidden className="text-needs">
           ◆{" "}
         </span>
-        Waiting for {m.mine ? "your" : `${m.user_name}'s`} yes at the machine
+        Waiting for {m.mine ? "your" : `${m.user_name}'s`} approval at the machine
       </h2>
       <ul className="divide-y divide-hairline">
         {m.questions.map((q) => {
@@ -47,8 +47,8 @@ export function Questions({ machine: m }: { machine: Machine }) {
       </ul>
       <p className="text-meta text-fg3">
         {m.mine
-          ? "Answer on that machine, with this command in any terminal: deny instead of allow refuses, and --always allows what follows from that workspace, too. Without an answer it is refused."
-          : "It goes on, or is refused, when it is answered there."}
+          ? "Answer with this command in any terminal on that machine. Use deny instead of allow to refuse, or add --always to allow later requests from that workspace as well. Without an answer the request is refused."
+          : "It continues or is refused once the owner answers there."}
       </p>
     </section>
   );

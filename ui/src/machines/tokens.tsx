@@ -17,7 +17,7 @@ export function Tokens() {
   return (
     <section aria-labelledby="tokens" className="mt-8">
       <h2 id="tokens" className="mb-1 text-title font-semibold">
-        Tokens that can connect machines
+        Connection tokens
       </h2>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {open.map((t) => (
@@ -30,17 +30,17 @@ export function Tokens() {
 
 function Row({ token: t, now }: { token: OpenToken; now: number }) {
   const team = useTeam();
-  const name = t.name || "Without a name";
+  const name = t.name || "Unnamed";
   const end = useAction({
     act: () => endToken(t.id),
     confirm: {
-      title: `End the token ${name}?`,
-      body: "It connects no further machine. Machines that are connected stay so.",
-      action: "End it",
+      title: `Revoke the token ${name}?`,
+      body: "It cannot connect any more machines. Connected machines stay connected.",
+      action: "Revoke",
       danger: true,
     },
     refresh: [machineKeys.tokens(team.slug)],
-    failed: "The token was not ended",
+    failed: "The token was not revoked",
   });
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
@@ -50,11 +50,11 @@ function Row({ token: t, now }: { token: OpenToken; now: number }) {
           {[t.reusable ? "connects many machines" : "connects one machine", t.user_name].filter(Boolean).join(", ")} ·{" "}
           <span title={exact(t.created_at)}>made {ago(t.created_at, now)}</span>
           {t.uses > 0 && ` · used ${plural(t.uses, "time")}`} ·{" "}
-          {t.expires_at ? `ends ${clock(t.expires_at, now)}` : "until it is ended"}
+          {t.expires_at ? `ends ${clock(t.expires_at, now)}` : "until it is revoked"}
         </p>
       </div>
       {(t.mine || team.can("team.manage")) && (
-        <Button busy={end.busy && "Ending"} onClick={() => void end.run()} aria-label={`End the token ${name}`}>
+        <Button busy={end.busy && "Revoking"} onClick={() => void end.run()} aria-label={`Revoke the token ${name}`}>
           End
         </Button>
       )}

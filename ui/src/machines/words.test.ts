@@ -43,7 +43,7 @@ describe("a machine", () => {
   it("is online, or says why it takes no work", () => {
     expect(machineStands(machine(), NOW)).toEqual({ mark: "merged", word: "Online", text: "" });
     const sick = machineStands(machine({ available: false, reason: "Docker does not answer" }), NOW);
-    expect(sick).toEqual({ mark: "needs", word: "Online, takes no work", text: "Docker does not answer" });
+    expect(sick).toEqual({ mark: "needs", word: "Online, accepts no work", text: "Docker does not answer" });
   });
   it("says since when it is offline, and why", () => {
     const off = machine({ state: "offline", offline_at: TWO, offline_reason: "stopped with Ctrl-C" });
@@ -51,7 +51,7 @@ describe("a machine", () => {
     expect(machineStands(machine({ state: "offline" }), NOW).text).toBe("not connected yet");
     expect(machineStands(machine({ state: "revoked" }), NOW).word).toBe("Revoked");
   });
-  it("is told by what it is and how it runs agents", () => {
+  it("is described by its system and how it runs agents", () => {
     expect(systemWords(machine())).toBe("Debian GNU/Linux 12, amd64");
     expect(systemWords(machine({ os: "darwin", arch: "arm64", release: "" }))).toBe("macOS, arm64");
     expect([modeWords(machine()), modeWords(machine({ mode: "direct" }))]).toEqual([

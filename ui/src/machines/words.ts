@@ -18,7 +18,7 @@ export function machineStands(m: Machine, now: number): Stands {
     const since = m.offline_at ? `since ${clock(m.offline_at, now)}` : "not connected yet";
     return { mark: "idle", word: "Offline", text: [since, m.offline_reason].filter(Boolean).join(": ") };
   }
-  if (!m.available) return { mark: "needs", word: "Online, takes no work", text: m.reason };
+  if (!m.available) return { mark: "needs", word: "Online, accepts no work", text: m.reason };
   return { mark: "merged", word: "Online", text: "" };
 }
 
@@ -48,11 +48,11 @@ export function modeWords(m: Pick<Machine, "mode" | "image">): string {
 export function networkWords(network: string): string {
   switch (network) {
     case "host":
-      return "The machine's own network, its local one too";
+      return "The machine's network, including its local network";
     case "open":
       return "All public addresses";
     case "allow":
-      return "Names on its owner's list";
+      return "Names on the owner's list";
     case "none":
       return "Nothing";
     default:
@@ -62,8 +62,8 @@ export function networkWords(network: string): string {
 
 export const ACCESS: Record<Machine["access"], { name: string; means: string }> = {
   full: { name: "Full", means: "Agents work without asking its owner." },
-  ask: { name: "Ask", means: "Its owner is asked at the machine before anything is started or written." },
-  read_only: { name: "Read only", means: "Nothing is started or written there." },
+  ask: { name: "Ask", means: "The machine asks its owner before anything starts or writes." },
+  read_only: { name: "Read only", means: "Nothing can start or write there." },
 };
 
 /** Limits its owner set, in one line. */
@@ -82,7 +82,7 @@ export function loadWords(m: Machine): string {
   const parts = [
     `${Math.round(m.load.cpu * 100)} % CPU`,
     m.memory_mb > 0 && `${mb(m.load.memory_used_mb)} of ${mb(m.memory_mb)}`,
-    // Only what is short is worth its room here.
+    // Show the free disk space only if it is low.
     m.load.disk_free_mb > 0 && m.load.disk_free_mb < 5120 && `${mb(m.load.disk_free_mb)} of disk left`,
   ].filter(Boolean);
   return parts.join(", ");
@@ -102,7 +102,7 @@ export function sortMachines(list: readonly Machine[]): { title: string; items: 
 
 export const platformId = (d: { os: string; arch: string }): string => `${d.os}-${d.arch}`;
 
-/** What this browser's own machine most likely needs. A browser on a Mac does not tell its processor: most are Apple's by now. */
+/** The likely download for this browser's computer. Browsers on a Mac do not report the processor: assume Apple silicon. */
 export function likelyPlatform(platform: string, agent: string): string {
   if (/mac/i.test(platform) || /Mac OS X/i.test(agent)) return "darwin-arm64";
   return /aarch64|arm64|armv8/i.test(`${platform} ${agent}`) ? "linux-arm64" : "linux-amd64";
@@ -111,6 +111,6 @@ export function likelyPlatform(platform: string, agent: string): string {
 /** The command of the server, for a program that lies in the folder one is in. */
 export const runLine = (command: string): string => command.replace(/^parawork /, "./parawork ");
 
-/** How a connection ended, or that it lasts. */
+/** How a connection ended, or that it is open. */
 export const connectionWords = (c: Connection): string =>
   c.ended_at ? c.reason || "the connection ended" : "connected now";

@@ -2,7 +2,7 @@ import { type ReactNode, useId } from "react";
 import type { Workspace } from "@/api/client";
 import { cx } from "@/kit/cx";
 
-/** What a card of the Merge tab is given. It loads what it shows itself, and renders nothing where it has nothing to say. */
+/** The props of a card of the Merge tab. A card loads its own data and renders nothing if it does not apply. */
 export interface CardProps {
   workspace: Workspace;
 }

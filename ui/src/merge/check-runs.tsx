@@ -19,14 +19,14 @@ export const checkKeys = {
   overlaps: (project: string) => ["project", project, "overlaps"] as const,
 };
 
-/** How checks stand, in a shape and a word. */
+/** A check's state as shape and word. */
 export const CHECK_MARKS: Record<Schemas["ChecksState"], { kind: MarkKind; word: string }> = {
   none: { kind: "idle", word: "Not run" },
-  waiting: { kind: "setup", word: "Waits" },
-  running: { kind: "running", word: "Runs" },
+  waiting: { kind: "setup", word: "Waiting" },
+  running: { kind: "running", word: "Running" },
   passed: { kind: "merged", word: "Passed" },
   failed: { kind: "failed", word: "Failed" },
-  stale: { kind: "idle", word: "Ran on other files" },
+  stale: { kind: "idle", word: "Outdated" },
 };
 
 const RUN_MARKS: Record<CheckRun["state"], { kind: MarkKind; word: string }> = {
@@ -34,7 +34,7 @@ const RUN_MARKS: Record<CheckRun["state"], { kind: MarkKind; word: string }> = {
   running: CHECK_MARKS.running,
   passed: CHECK_MARKS.passed,
   failed: CHECK_MARKS.failed,
-  timed_out: { kind: "failed", word: "Took too long" },
+  timed_out: { kind: "failed", word: "Timed out" },
   cancelled: { kind: "stopped", word: "Cancelled" },
   lost: { kind: "failed", word: "Lost" },
 };
@@ -59,7 +59,7 @@ export function CheckRow({
   const cancel = useMutation({
     mutationFn: () => api.POST("/check-runs/{id}/cancel", { params: { path: { id: run?.id ?? "" } } }),
     onSettled: () => run && client.invalidateQueries({ queryKey: checkKeys.checks(run.workspace_id) }),
-    onError: (error) => toastError("It was not cancelled", error),
+    onError: (error) => toastError("The check was not cancelled", error),
   });
   const shown = mark ?? (run ? RUN_MARKS[run.state] : CHECK_MARKS.none);
   return (
@@ -110,14 +110,14 @@ function RunOutput({ run, going }: { run: CheckRun; going: boolean }) {
       ) as Promise<string>,
     refetchInterval: going ? 1500 : false,
   });
-  if (output.isPending) return <Busy>Reading the output…</Busy>;
+  if (output.isPending) return <Busy>Loading the output…</Busy>;
   if (output.error)
-    return <Failure what="The output could not be read." error={output.error} retry={() => void output.refetch()} />;
+    return <Failure what="The output could not be loaded." error={output.error} retry={() => void output.refetch()} />;
   return (
     <div>
       <p className="font-mono text-[12px] break-all whitespace-pre-wrap text-fg3">{run.command}</p>
-      <Output text={output.data || "It printed nothing."} className="max-h-96 font-mono" />
-      {run.truncated && <p className="text-meta text-fg3">The beginning is left out.</p>}
+      <Output text={output.data || "No output."} className="max-h-96 font-mono" />
+      {run.truncated && <p className="text-meta text-fg3">The beginning is truncated.</p>}
     </div>
   );
 }

@@ -41,7 +41,7 @@ export default function ChecksCard({ workspace: w }: CardProps) {
           <>
             <Mark {...CHECK_MARKS[c.state]} />
             {may && (
-              <Button busy={run.isPending && "Beginning"} onClick={() => run.mutate()}>
+              <Button busy={run.isPending && "Starting"} onClick={() => run.mutate()}>
                 {c.state === "running" || c.state === "waiting" ? "Run again" : "Run checks"}
               </Button>
             )}
@@ -51,17 +51,17 @@ export default function ChecksCard({ workspace: w }: CardProps) {
     >
       {checks.isPending && <Skeleton rows={2} label="Loading the checks" />}
       {checks.error && (
-        <Failure what="The checks could not be read." error={checks.error} retry={() => void checks.refetch()} />
+        <Failure what="The checks could not be loaded." error={checks.error} retry={() => void checks.refetch()} />
       )}
       {c?.items.length === 0 && (
         <p className="text-fg2">
-          The project has no checks: commands, such as its tests, that say whether work is good. {edit("Add checks")}
+          The project has no checks. Checks are commands, such as its tests, that verify the work. {edit("Add checks")}
         </p>
       )}
       {c && c.items.length > 0 && (
         <>
           <p className="text-fg2">
-            They run in the workspace's sandbox, on its files as they are. {edit("Edit the checks")}
+            Checks run in the workspace's sandbox, on its current files. {edit("Edit the checks")}
           </p>
           <ul className="flex flex-col divide-y divide-hairline">
             {c.items.map((i) => (

@@ -5,15 +5,15 @@ type Conflict = Schemas["Conflict"];
 
 interface Props {
   conflicts: readonly Conflict[];
-  /** Whose each side is. */
+  /** The names of the sides. */
   ours: string;
   theirs: string;
 }
 
-/** Files in conflict, each with the places where both sides differ. */
+/** Conflicting files, each with the places where both sides differ. */
 export function Conflicts({ conflicts, ours, theirs }: Props) {
   return (
-    <ul aria-label="Files in conflict" className="divide-y divide-hairline rounded-md border border-hairline">
+    <ul aria-label="Conflicting files" className="divide-y divide-hairline rounded-md border border-hairline">
       {conflicts.map((c) => (
         <li key={c.path}>
           {c.hunks?.length ? (

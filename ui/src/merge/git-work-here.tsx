@@ -4,10 +4,10 @@ import { useNow } from "@/format/now";
 import { GitWorkList } from "./git-work";
 import { gitWorkQuery } from "./queries";
 
-/** How long git is at work before people hear of it outside of the Merge tab, in ms: most work is over by then. */
+/** How long a git operation runs before it is shown outside the Merge tab, in ms: most finish sooner. */
 const LONG = 1500;
 
-/** Long work of git for this workspace, above whatever tab is open. */
+/** Shows long git operations of this workspace above any tab. */
 export default function GitWorkHere({ workspace: w }: { workspace: Workspace }) {
   const work = useQuery(gitWorkQuery(w.project_id)).data?.filter((k) => k.workspace?.id === w.id) ?? [];
   return work.length > 0 ? <Shown work={work} workspace={w} /> : null;

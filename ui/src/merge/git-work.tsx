@@ -16,17 +16,17 @@ const WORDS: Record<Work["kind"], string> = {
   merge: "Merging",
 };
 
-/** Long work of git in this repository: what is under way, what waits for its turn behind it, and a way to end it. */
+/** Git operations in this repository: running and queued, with a cancel button. */
 export function GitWork({ workspace: w }: { workspace: Workspace }) {
   const work = useQuery(gitWorkQuery(w.project_id));
   return <GitWorkList work={work.data ?? []} project={w.project_id} here={w.id} />;
 }
 
-/** A list of git's works in a project; nothing where there are none. */
+/** Lists the git operations of a project; renders nothing if there are none. */
 export function GitWorkList({ work, project, here }: { work: Work[]; project: string; here?: string | undefined }) {
   if (work.length === 0) return null;
   return (
-    <section aria-label="Work of git" className="rounded-md border border-hairline bg-bg2 px-3 py-2">
+    <section aria-label="Git operations" className="rounded-md border border-hairline bg-bg2 px-3 py-2">
       <ul className="flex flex-col gap-2">
         {work.map((k) => (
           <Row key={k.id} work={k} project={project} here={here} />
@@ -44,7 +44,7 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
     mutationFn: () =>
       api.POST("/projects/{id}/git-work/cancel", { params: { path: { id: project } }, body: { work_id: k.id } }),
     onSettled: () => client.invalidateQueries({ queryKey: homeKeys.gitWork(project) }),
-    onError: (error) => toastError("It was not ended", error),
+    onError: (error) => toastError("The operation was not cancelled", error),
   });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -53,7 +53,7 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
         className={k.waiting ? "size-2 rounded-full bg-fg3" : "pulse-mark size-2 rounded-full bg-running"}
       />
       <span className="min-w-0 flex-1">
-        <span className="font-medium">{k.waiting ? "Waits for its turn" : WORDS[k.kind]}</span>
+        <span className="font-medium">{k.waiting ? "Queued" : WORDS[k.kind]}</span>
         {k.waiting && <span className="text-fg2"> ({WORDS[k.kind].toLowerCase()})</span>}
         {k.workspace && k.workspace.id !== here && (
           <span className="text-fg2">
@@ -73,7 +73,7 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
       {team.can("workspace.edit") && (
         <Button
           look="quiet"
-          busy={end.isPending && "Ending"}
+          busy={end.isPending && "Cancelling"}
           onClick={() => end.mutate()}
           aria-label={`Cancel ${WORDS[k.kind].toLowerCase()}${k.workspace ? ` of ${k.workspace.key}` : ""}`}
         >

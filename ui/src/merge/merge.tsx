@@ -14,26 +14,26 @@ import { toast, toastError } from "@/state/toasts";
 import { Attached, useAttach, useAttached } from "./attach";
 import { type CardProps, MergeCard } from "./card";
 import { Conflicts } from "./conflicts";
-import { afterMove, useStanding } from "./queries";
+import { afterMove, useMergeStatus } from "./queries";
 
 type Strategy = "merge" | "squash" | "rebase";
 type Result = Schemas["MergeResult"];
 
-/** Merging the branch into its base: how, what would happen, and then. Nothing is ever half merged. */
+/** Merges the branch into its base: method, preview, merge. A merge is atomic. */
 export default function MergeIntoBase({ workspace: w }: CardProps) {
   const team = useTeam();
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const [picked, setPicked] = useState<Strategy>();
   const projects = useQuery(projectsQuery(team.slug));
-  // As the project's settings say, until somebody chooses otherwise.
+  // Defaults to the project's settings.
   const strategy = picked ?? projects.data?.find((p) => p.id === w.project_id)?.merging.strategy ?? "merge";
   const [message, setMessage] = useState("");
   const [archive, setArchive] = useState(false);
   const [report, setReport] = useState(false);
   const attach = useAttach(w);
   const [done, setDone] = useState<Result>();
-  const standing = useStanding(w);
+  const standing = useMergeStatus(w);
   const s = standing.data;
   const may = team.can("workspace.merge");
   const preview = useQuery({
@@ -69,7 +69,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
       if (archive) await putAway();
     },
     onError: (error) => {
-      // What was shown is no longer so: it is shown anew, and nothing was done.
+      // The preview is outdated: refresh it. Nothing was merged.
       if (error instanceof ApiError && (error.code === "base_moved" || error.code === "head_moved"))
         void preview.refetch();
     },
@@ -111,9 +111,9 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
               onChange={setPicked}
               inline
               options={[
-                { value: "merge", label: "Merge", hint: "Keeps every commit and joins them by a merge commit." },
-                { value: "squash", label: "Squash", hint: "One commit on the base with all changes." },
-                { value: "rebase", label: "Rebase", hint: "Puts the commits on top of the base, one after another." },
+                { value: "merge", label: "Merge", hint: "Keeps all commits and adds a merge commit." },
+                { value: "squash", label: "Squash", hint: "Adds all changes to the base as one commit." },
+                { value: "rebase", label: "Rebase", hint: "Replays the commits on top of the base." },
               ]}
             />
           )}
@@ -142,7 +142,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
                   onChange={(e) => setReport(e.target.checked)}
                 />
                 <Check
-                  label="Archive the workspace afterwards"
+                  label="Archive the workspace after merging"
                   checked={archive}
                   onChange={(e) => setArchive(e.target.checked)}
                 />
@@ -170,13 +170,13 @@ interface OutlookProps {
   plan: Result | undefined;
 }
 
-/** What would happen, tried without touching anything. */
+/** Shows what a merge would do, computed without changing anything. */
 function Outlook({ workspace: w, query, plan }: OutlookProps) {
-  if (query.pending) return <Busy>Trying the merge…</Busy>;
-  if (query.error) return <Failure what="The merge could not be tried." error={query.error} retry={query.retry} />;
+  if (query.pending) return <Busy>Checking the merge…</Busy>;
+  if (query.error) return <Failure what="The merge could not be checked." error={query.error} retry={query.retry} />;
   if (!plan) return null;
   return (
-    <div role="group" aria-label="What would happen" aria-live="polite" className="flex flex-col gap-1.5">
+    <div role="group" aria-label="Preview" aria-live="polite" className="flex flex-col gap-1.5">
       {plan.up_to_date ? (
         <p className="text-fg2">
           Nothing to merge: <span className="font-mono text-[12px]">{plan.base}</span> has every commit of this branch.
@@ -186,8 +186,8 @@ function Outlook({ workspace: w, query, plan }: OutlookProps) {
           <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} in conflict`} />
           <Conflicts conflicts={plan.conflicts} ours={plan.base} theirs={w.branch} />
           <p className="text-fg2">
-            Nothing was changed. Update the branch from <span className="font-mono text-[12px]">{plan.base}</span>{" "}
-            first, where an agent or you resolve this, then merge.
+            Nothing was changed. Update the branch from <span className="font-mono text-[12px]">{plan.base}</span> first
+            and resolve the conflicts there, yourself or with an agent. Then merge.
           </p>
         </>
       ) : (
@@ -196,7 +196,7 @@ function Outlook({ workspace: w, query, plan }: OutlookProps) {
           <p className="text-fg2">
             {plural(plan.commits, "commit")}, {plural(plan.files, "file")}.{" "}
             {plan.fast_forward
-              ? `${plan.base} moves forward to ${short(plan.head)}.`
+              ? `${plan.base} fast-forwards to ${short(plan.head)}.`
               : `${plan.base} moves from ${short(plan.base_commit)}${plan.commit ? ` to ${short(plan.commit)}` : ""}.`}
           </p>
         </>
@@ -216,7 +216,7 @@ function Outlook({ workspace: w, query, plan }: OutlookProps) {
       {(w.agents.state === "working" || w.agents.state === "waiting") &&
         plan.conflicts.length === 0 &&
         !plan.up_to_date && (
-          <p className="text-meta text-fg3">A session is still at work here. Only what is committed is merged.</p>
+          <p className="text-meta text-fg3">A session is still working here. Only commits are merged.</p>
         )}
     </div>
   );
@@ -243,8 +243,7 @@ function Next({
   const push = useMutation({
     mutationFn: () =>
       data(api.POST("/workspaces/{id}/push", { params: { path: { id: w.id } }, body: { what: "base" } })),
-    onSuccess: (r) =>
-      toast({ kind: "good", title: `${r.branch} is on the remote`, text: `At commit ${short(r.commit)}.` }),
+    onSuccess: (r) => toast({ kind: "good", title: `${r.branch} is pushed`, text: `At commit ${short(r.commit)}.` }),
     onSettled: () => afterMove(client, w, team.slug),
   });
   const unpushed = s.remote !== "" && s.base_ahead > 0;
@@ -260,7 +259,7 @@ function Next({
               The merge is <span className="font-mono text-[12px]">{short(commit)}</span>.{" "}
             </>
           )}
-          Other workspaces see that {s.base} moved, and can be updated from it.
+          Other workspaces show that {s.base} changed and can be updated from it.
         </p>
       </div>
       {attached && <Attached commit={attached} />}
@@ -270,14 +269,14 @@ function Next({
             ◆
           </span>
           <span>
-            Only Parawork has it yet: the remote lacks {plural(s.base_ahead, "commit")} of {s.base}.
+            The merge is only in Parawork. The remote lacks {plural(s.base_ahead, "commit")} of {s.base}.
           </span>
         </p>
       )}
       <div className="flex flex-wrap gap-2">
         {unpushed && (
           <Button look="primary" busy={push.isPending && "Pushing"} onClick={() => push.mutate()}>
-            Send {s.base} to the remote
+            Push {s.base} to the remote
           </Button>
         )}
         <Button look={unpushed ? "plain" : "primary"} onClick={putAway}>
@@ -289,7 +288,7 @@ function Next({
           </Button>
         )}
         <Button onClick={() => void navigate({ search: (x) => ({ ...x, tab: undefined, session: undefined }) })}>
-          Go on working here
+          Keep working here
         </Button>
         <Button onClick={() => void navigate({ to: "/$team/w", params: { team: team.slug } })}>
           Other workspaces of {w.project_name}

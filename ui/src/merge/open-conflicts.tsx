@@ -17,7 +17,7 @@ type One = Schemas["OpenConflict"];
 type Side = NonNullable<Schemas["ConflictSide"]>;
 type Choice = Schemas["ConflictChoice"];
 
-/** What is in conflict in the worktree: texts with where their marks are, other files with both sides and what may be taken. */
+/** Conflicts in the worktree: text files with the lines of their markers, other files with both sides and the choices. */
 export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; stamp: string }) {
   const team = useTeam();
   const client = useQueryClient();
@@ -27,7 +27,7 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
     mutationFn: () =>
       data(api.GET("/workspaces/{id}/update/conflicts", { params: { path: { id: w.id }, query: { wake: true } } })),
     onSuccess: show,
-    onError: (error) => toastError("The workspace did not wake", error),
+    onError: (error) => toastError("The workspace could not be woken", error),
   });
   const [kept, setKept] = useState<Record<string, string>>({}); // snapshots from before each decision
   const decide = useMutation({
@@ -46,22 +46,22 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
       show(r.conflicts);
     },
     onError: (error, { one }) => {
-      toastError(`Nothing was decided of ${visible(one.path)}`, error);
+      toastError(`${visible(one.path)} was not resolved`, error);
       if (error instanceof ApiError && error.code === "conflict_changed") void found.refetch();
     },
     onSettled: () => void client.invalidateQueries({ queryKey: conflictsKey(w.id), refetchType: "none" }),
   });
-  if (found.isPending) return <Busy>Looking at the conflicts…</Busy>;
+  if (found.isPending) return <Busy>Loading the conflicts…</Busy>;
   if (found.error)
-    return <Failure what="The conflicts could not be read." error={found.error} retry={() => void found.refetch()} />;
+    return <Failure what="The conflicts could not be loaded." error={found.error} retry={() => void found.refetch()} />;
   const all = found.data;
   if (all.asleep)
     return (
       <div className="flex flex-wrap items-center gap-3">
-        <p className="text-fg2">What is in conflict is only known where the agent works, and nothing runs there now.</p>
+        <p className="text-fg2">The conflicts are only known in the sandbox, and it is not running.</p>
         {team.can("workspace.edit") && (
           <Button busy={wake.isPending && "Waking"} onClick={() => wake.mutate()}>
-            Wake it and look
+            Wake and load conflicts
           </Button>
         )}
       </div>
@@ -69,7 +69,7 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
   if (all.items.length === 0) return null;
   return (
     <>
-      <ul aria-label="Files in conflict" className="divide-y divide-hairline rounded-md border border-hairline">
+      <ul aria-label="Conflicting files" className="divide-y divide-hairline rounded-md border border-hairline">
         {all.items.map((one) => (
           <li key={one.path} className="flex flex-col gap-2 px-3 py-2">
             <div className="flex flex-wrap items-baseline gap-x-4 gap-y-1">
@@ -79,15 +79,15 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
             </div>
             {one.kind !== "content" && !one.decided && <Sides workspace={w} one={one} all={all} />}
             {team.can("workspace.edit") && (
-              <div role="group" aria-label={`What becomes of ${visible(one.path)}`} className="flex flex-wrap gap-2">
+              <div role="group" aria-label={`Resolution of ${visible(one.path)}`} className="flex flex-wrap gap-2">
                 {one.decided ? (
                   <Button
                     look="quiet"
                     className="max-w-full"
-                    busy={decide.isPending && decide.variables.one.path === one.path && "Taking it back"}
+                    busy={decide.isPending && decide.variables.one.path === one.path && "Undoing"}
                     onClick={() => decide.mutate({ one })}
                   >
-                    Undo<span className="sr-only"> what was decided of {visible(one.path)}</span>
+                    Undo<span className="sr-only"> the resolution of {visible(one.path)}</span>
                   </Button>
                 ) : (
                   one.choices
@@ -101,7 +101,7 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
                           decide.isPending &&
                           decide.variables.one.path === one.path &&
                           decide.variables.take === take &&
-                          "Taking it"
+                          "Resolving"
                         }
                         onClick={() => decide.mutate({ one, take })}
                       >
@@ -122,7 +122,10 @@ export function OpenConflicts({ workspace: w, stamp }: { workspace: Workspace; s
 /** How a conflict stands, in a few words. */
 function State({ one, all }: { one: One; all: Open }) {
   const marks = one.marks.length > 0 && (
-    <Mark kind="needs" word={`Marks left in ${one.marks.length > 1 ? "lines" : "line"} ${one.marks.join(", ")}`} />
+    <Mark
+      kind="needs"
+      word={`Conflict markers in ${one.marks.length > 1 ? "lines" : "line"} ${one.marks.join(", ")}`}
+    />
   );
   if (one.decided)
     return (
@@ -131,32 +134,32 @@ function State({ one, all }: { one: One; all: Open }) {
         {marks}
       </>
     );
-  if (one.kind === "content") return marks || <Mark kind="merged" word="No marks left" />;
-  return <Mark kind="needs" word={`${KINDS[one.kind]}: to decide`} />;
+  if (one.kind === "content") return marks || <Mark kind="merged" word="No conflict markers" />;
+  return <Mark kind="needs" word={`${KINDS[one.kind]}: unresolved`} />;
 }
 
 const KINDS: Record<One["kind"], string> = {
-  content: "Both changed it",
-  binary: "No lines to merge",
-  deleted: "Deleted and changed",
-  mode: "Program or not",
-  symlink: "Two link targets",
-  submodule: "Two commits of a submodule",
-  types: "Two kinds of file",
+  content: "Changed on both sides",
+  binary: "Not mergeable by line",
+  deleted: "Deleted on one side, changed on the other",
+  mode: "Executable bit differs",
+  symlink: "Different link targets",
+  submodule: "Different submodule commits",
+  types: "Different file types",
   folder: "A file and a folder",
-  renames: "Two new names",
-  rename_gone: "Renamed and deleted",
+  renames: "Renamed differently",
+  rename_gone: "Renamed on one side, deleted on the other",
 };
 
 const TAKEN: Record<string, (one: One, all: Open) => string> = {
-  branch: (_, all) => `Taken as on ${all.branch}`,
-  base: (_, all) => `Taken as on ${all.base}`,
-  both: () => "Both are kept",
+  branch: (_, all) => `Resolved as on ${all.branch}`,
+  base: (_, all) => `Resolved as on ${all.base}`,
+  both: () => "Kept both",
   keep: (one) => (one.other ? `Kept as ${visible(one.other)}` : "Kept"),
   delete: () => "Deleted",
 };
 
-/** A button says what will be there afterwards. */
+/** A button's label says what the result will be. */
 function label(one: One, take: Choice, all: Open): string {
   const side = take === "branch" ? one.branch : one.base;
   const on = take === "branch" ? all.branch : all.base;
@@ -166,19 +169,19 @@ function label(one: One, take: Choice, all: Open): string {
     case "delete":
       return "Delete the file";
     case "as_is":
-      return "Take it as it lies in the folder";
+      return "Use the version in the worktree";
     case "both":
       return one.other ? `Keep both, the one of ${all.base} as ${visible(one.other)}` : "Keep both names";
   }
   switch (one.kind) {
     case "content":
-      return `Take all of ${on}`;
+      return `Use all of ${on}`;
     case "renames":
-      return `Call it ${visible(side?.path ?? "")}, as on ${on}`;
+      return `Name it ${visible(side?.path ?? "")}, as on ${on}`;
     case "mode":
-      return `${side?.type === "program" ? "A program" : "No program"}, as on ${on}`;
+      return `${side?.type === "program" ? "Executable" : "Not executable"}, as on ${on}`;
   }
-  return `Take it as on ${on}`;
+  return `Use the version on ${on}`;
 }
 
 /** Both sides beside each other. */
@@ -210,7 +213,7 @@ function Sides({ workspace, one, all }: { workspace: Workspace; one: One; all: O
 
 /** What a side did, in words. */
 function did(one: One, side: Side | null): string {
-  if (!side) return one.kind === "folder" ? "Has a folder of this name" : "Deleted it";
+  if (!side) return one.kind === "folder" ? "Has a folder with this name" : "Deleted it";
   const old = one.was;
   const what = !old
     ? "Added"
@@ -223,7 +226,7 @@ function did(one: One, side: Side | null): string {
     case "symlink":
       return `${what}: a symbolic link`;
     case "program":
-      return `${what}: a program, ${bytes(side.size)}`;
+      return `${what}: executable, ${bytes(side.size)}`;
   }
   return `${what}: ${bytes(side.size)}`;
 }

@@ -9,8 +9,8 @@ import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { markdown } from "./attach";
-import { noun } from "./pull-request-words";
-import { afterMove, homeKeys, proposalQuery, useStanding } from "./queries";
+import { noun } from "./pull-request-labels";
+import { afterMove, homeKeys, proposalQuery, useMergeStatus } from "./queries";
 import { withReport } from "./with-report";
 
 interface Props {
@@ -19,10 +19,10 @@ interface Props {
   opened: () => void;
 }
 
-/** What a pull request is opened with: made from the workspace, to be changed before. */
+/** The form for a new pull request, prefilled from the workspace. */
 export function OpenPullRequest({ workspace: w, forge, opened }: Props) {
   const what = noun(forge.kind);
-  const standing = useStanding(w);
+  const standing = useMergeStatus(w);
   const proposal = useQuery(proposalQuery(w.id, standing.data?.head ?? ""));
   if (proposal.isPending) return <Skeleton rows={3} label={`Preparing the ${what}`} />;
   if (proposal.isError)
@@ -46,7 +46,7 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
   const team = useTeam();
   const client = useQueryClient();
   const what = noun(forge.kind);
-  // What was not changed follows the proposal, which follows the commits.
+  // Unedited fields follow the proposal, which follows the commits.
   const [said, setSaid] = useState<{ title?: string; body?: string; base?: string }>({});
   const [draft, setDraft] = useState(false);
   const title = said.title ?? p.title;
@@ -67,11 +67,11 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
     },
     onSettled: () => afterMove(client, w, team.slug),
   });
-  // Into the field, where it is read, and can be shortened, before anybody else sees it.
+  // Insert it in the field, so the user can read and shorten it before anyone else sees it.
   const report = useMutation({
     mutationFn: () => markdown(w.id),
     onSuccess: (text) => setSaid((was) => ({ ...was, body: withReport(was.body ?? p.body, text) })),
-    onError: (error) => toastError("The report could not be put together", error),
+    onError: (error) => toastError("The report could not be generated", error),
   });
   const field = (f: string) => fieldError(open.error, f);
   return (
@@ -93,7 +93,7 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
       />
       <TextArea
         label="Description"
-        hint="Markdown. Everybody who sees the repository there can read it."
+        hint="Markdown. Everyone with access to the repository can read it."
         rows={8}
         mono
         value={body}
@@ -101,8 +101,8 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
         onChange={(e) => setSaid({ ...said, body: e.target.value })}
       />
       <div>
-        <Button busy={report.isPending && "Putting it together"} onClick={() => report.mutate()}>
-          Put the report into the description
+        <Button busy={report.isPending && "Generating"} onClick={() => report.mutate()}>
+          Insert the report into the description
         </Button>
       </div>
       <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
@@ -115,7 +115,7 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
           error={field("base")}
           onChange={(e) => setSaid({ ...said, base: e.target.value })}
         />
-        <Check label="As a draft" checked={draft} onChange={(e) => setDraft(e.target.checked)} />
+        <Check label="Create as draft" checked={draft} onChange={(e) => setDraft(e.target.checked)} />
       </div>
       <FormError error={open.error && !["title", "body", "base"].some(field) ? open.error : null} />
       <div>

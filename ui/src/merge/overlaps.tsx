@@ -20,9 +20,7 @@ export default function OverlapsCard({ workspace: w }: CardProps) {
   const order = overlaps.data?.order ?? [];
   return (
     <MergeCard title="Conflicts with other workspaces">
-      <p className="text-fg2">
-        Whoever is merged second will have to resolve them. What is not committed yet counts, too.
-      </p>
+      <p className="text-fg2">The workspace merged second must resolve them. Uncommitted changes count as well.</p>
       <ul className="flex flex-col gap-2">
         {(w.overlaps ?? []).map((o) => (
           <li key={o.id}>
@@ -45,7 +43,7 @@ export default function OverlapsCard({ workspace: w }: CardProps) {
       </ul>
       {order.length > 0 && (
         <p className="text-fg2">
-          Merged in this order, the fewest meet a conflict:{" "}
+          This merge order causes the fewest conflicts:{" "}
           {order.map((o, i) => (
             <span key={o.id}>
               {i > 0 && ", "}

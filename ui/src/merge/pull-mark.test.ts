@@ -11,7 +11,7 @@ test("a pull request's mark says first what a person should know", () => {
   expect(of("draft", "failed")).toBe("checks failed");
   expect(of("open", "")).toBe("open");
   expect(of("open", "passed")).toBe("open, checks passed");
-  expect(of("open", "pending")).toBe("checks run");
+  expect(of("open", "pending")).toBe("checks running");
   expect(of("merged", "failed")).toBe("merged");
   expect(of("closed", "")).toBe("closed");
 });

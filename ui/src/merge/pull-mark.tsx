@@ -4,12 +4,12 @@ import { MARKS, type MarkKind, Shape } from "@/kit/mark";
 
 type Summary = Schemas["PullRequestSummary"];
 
-/** A pull request in one state: what of it a person should know first. */
+/** The most important state of a pull request. */
 export function pullState(p: Summary): { kind: MarkKind; word: string } {
   if (p.state === "merged") return { kind: "merged", word: "merged" };
   if (p.state === "closed") return { kind: "stopped", word: "closed" };
   if (p.checks_state === "failed") return { kind: "failed", word: "checks failed" };
-  if (p.checks_state === "pending") return { kind: "running", word: "checks run" };
+  if (p.checks_state === "pending") return { kind: "running", word: "checks running" };
   if (p.state === "draft") return { kind: "idle", word: "draft" };
   return { kind: "review", word: p.checks_state === "passed" ? "open, checks passed" : "open" };
 }

@@ -15,7 +15,7 @@ import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 import { type CardProps, MergeCard } from "./card";
 import { OpenPullRequest } from "./open-pull-request";
-import { CHECKS, capital, noun, REVIEWS, STATES } from "./pull-request-words";
+import { CHECKS, capital, noun, REVIEWS, STATES } from "./pull-request-labels";
 import { afterMove, forgeQuery, homeKeys, pullQuery } from "./queries";
 
 type PullRequest = Schemas["PullRequest"];
@@ -78,7 +78,7 @@ function Opening({
               hash={forge.kind && !forge.has_credential ? "project-secrets" : "project-forge"}
               className="text-accent underline"
             >
-              To the project's settings
+              Open project settings
             </Link>
           )}
         </p>
@@ -123,7 +123,7 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
       toast({ kind: "good", title: `Merged into ${next.base} on ${next.host}` });
     },
     onError: (error) => {
-      // What was shown is no longer so: it is asked for anew, and nothing was merged.
+      // The shown state is outdated: refetch it. Nothing was merged.
       if (error instanceof ApiError && error.code === "pull_request_moved") act.mutate("refresh");
     },
     onSettled: () => afterMove(client, w, team.slug),
@@ -143,8 +143,8 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
   const close = async () => {
     const yes = await confirm({
       title: `Close the ${what}?`,
-      body: "It is not merged. The branch stays there and here.",
-      action: "Close it",
+      body: "It is not merged. The branch stays on the remote and in Parawork.",
+      action: "Close",
       danger: true,
     });
     if (yes) act.mutate("close");
@@ -160,7 +160,7 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
           <Where text={`${pr.host}/${pr.repository}`} />
           {edit && (
             <Button
-              busy={act.isPending && act.variables === "refresh" && "Asking"}
+              busy={act.isPending && act.variables === "refresh" && "Refreshing"}
               onClick={() => act.mutate("refresh")}
             >
               Refresh
@@ -201,11 +201,11 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
             <span aria-hidden className="text-needs">
               ◆{" "}
             </span>
-            The branch here is at {short(pr.local_commit)}, there at {short(pr.head_commit)}.
+            The local branch is at {short(pr.local_commit)}, the remote branch at {short(pr.head_commit)}.
           </span>
           {edit && (
             <Button busy={push.isPending && "Pushing"} onClick={() => push.mutate()}>
-              Push what is here
+              Push the local branch
             </Button>
           )}
         </p>
@@ -213,7 +213,7 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
       {pr.error && <p className="break-words text-fg2">{pr.error}</p>}
       {open && pr.blocked && <p className="break-words text-fg2">{pr.blocked}</p>}
       {open && !pr.blocked && pr.mergeable === "" && pr.synced_at !== null && (
-        <p className="text-fg3">Whether it can be merged is still being worked out there.</p>
+        <p className="text-fg3">The forge is still checking whether it can be merged.</p>
       )}
       {open && pr.state === "open" && team.can("workspace.merge") && (
         <Choice<Strategy>
@@ -226,7 +226,7 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
             {
               value: "merge",
               label: "Merge",
-              hint: pr.forge === "gitlab" ? "As the project there is set to." : "Keeps every commit.",
+              hint: pr.forge === "gitlab" ? "Uses the default of the project there." : "Keeps all commits.",
             },
             { value: "squash", label: "Squash", hint: "One commit with all changes." },
             ...(pr.forge === "gitlab"
@@ -244,11 +244,11 @@ function Shown({ workspace: w, pr, another }: { workspace: Workspace; pr: PullRe
             busy={merge.isPending && "Merging"}
             onClick={() => merge.mutate()}
           >
-            Merge there
+            Merge on the forge
           </Button>
         )}
         {pr.state === "draft" && edit && (
-          <Button busy={act.isPending && act.variables === "ready" && "Telling"} onClick={() => act.mutate("ready")}>
+          <Button busy={act.isPending && act.variables === "ready" && "Updating"} onClick={() => act.mutate("ready")}>
             Ready for review
           </Button>
         )}

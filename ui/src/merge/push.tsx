@@ -10,7 +10,7 @@ import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
 import { type CardProps, MergeCard } from "./card";
-import { afterMove, useStanding } from "./queries";
+import { afterMove, useMergeStatus } from "./queries";
 
 interface Ask {
   what: "branch" | "base";
@@ -21,7 +21,7 @@ interface Ask {
 export default function PushCard({ workspace: w }: CardProps) {
   const team = useTeam();
   const client = useQueryClient();
-  const standing = useStanding(w);
+  const standing = useMergeStatus(w);
   const [name, setName] = useState("");
   const s = standing.data;
   const push = useMutation({
@@ -35,8 +35,8 @@ export default function PushCard({ workspace: w }: CardProps) {
     onSuccess: (r) =>
       toast({
         kind: "good",
-        title: r.up_to_date ? `${visible(r.branch)} was there already` : `${visible(r.branch)} is on the remote`,
-        text: `At commit ${short(r.commit)}.${r.notes > 0 ? ` ${plural(r.notes, "report")} went along, as notes.` : ""}`,
+        title: r.up_to_date ? `${visible(r.branch)} was already up to date` : `${visible(r.branch)} is pushed`,
+        text: `At commit ${short(r.commit)}.${r.notes > 0 ? ` ${plural(r.notes, "report")} pushed as git notes.` : ""}`,
       }),
     onSettled: () => afterMove(client, w, team.slug),
   });
@@ -45,8 +45,8 @@ export default function PushCard({ workspace: w }: CardProps) {
   const byForce = async () => {
     const yes = await confirm({
       title: "Replace the branch on the remote?",
-      body: `${plural(s.pushed?.behind ?? 0, "commit")} there that this branch has not would no longer be in it. If somebody pushed since it was last fetched, nothing happens.`,
-      action: "Push by force",
+      body: `${plural(s.pushed?.behind ?? 0, "commit")} on the remote that this branch does not have would be lost. If somebody pushed since the last fetch, the push is rejected.`,
+      action: "Force push",
       danger: true,
     });
     if (yes) push.mutate({ what: "branch", force: true });
@@ -55,7 +55,7 @@ export default function PushCard({ workspace: w }: CardProps) {
     <MergeCard title="Push" aside={<span className="font-mono text-[12px] break-all">{visible(s.remote)}</span>}>
       <div className="flex flex-wrap items-end gap-3">
         <TextField
-          label="Branch there"
+          label="Remote branch"
           mono
           fieldClass="min-w-48 flex-1"
           placeholder={w.branch}
@@ -81,7 +81,7 @@ export default function PushCard({ workspace: w }: CardProps) {
       {(diverged || (s.pushed && s.pushed.behind > 0)) && (
         <div>
           <Button look="danger" onClick={() => void byForce()}>
-            Push by force…
+            Force push…
           </Button>
         </div>
       )}
@@ -95,12 +95,12 @@ export default function PushCard({ workspace: w }: CardProps) {
       {push.data?.notes_problem && (
         <p role="alert" className="flex gap-2 text-needs">
           <span aria-hidden>◆</span>
-          <span>The branch is there, the reports are not: {visible(push.data.notes_problem)}</span>
+          <span>The branch was pushed, but the reports were not: {visible(push.data.notes_problem)}</span>
         </p>
       )}
       {push.data?.message && <Output text={visible(push.data.message)} />}
       <p className="text-meta text-fg3">
-        It is pushed with your own git credential for this host, else the project's or the team's.
+        Pushes with your own git credential for this host, or else with the project's or the team's.
       </p>
     </MergeCard>
   );

@@ -16,7 +16,7 @@ export const homeKeys = {
 
 export type UpdateStrategy = "merge" | "rebase";
 
-const standingQuery = (w: Workspace) =>
+const mergeStatusQuery = (w: Workspace) =>
   queryOptions({
     queryKey: homeKeys.standing(w.project_id, w.id),
     queryFn: () => data(api.GET("/workspaces/{id}/standing", { params: { path: { id: w.id } } })),
@@ -24,7 +24,7 @@ const standingQuery = (w: Workspace) =>
   });
 
 /** How a workspace's branch and base stand to each other, read again when either or the files moved. */
-export function useStanding(w: Workspace) {
+export function useMergeStatus(w: Workspace) {
   const client = useQueryClient();
   const changes = useQuery(changesQuery(w.id));
   const stamp = `${w.updated_at} ${changes.data?.version ?? 0} ${changes.data?.head_commit ?? ""}`;
@@ -34,10 +34,10 @@ export function useStanding(w: Workspace) {
     last.current = stamp;
     void client.invalidateQueries({ queryKey: homeKeys.standing(w.project_id, w.id) });
   }, [client, stamp, w.project_id, w.id]);
-  return useQuery(standingQuery(w));
+  return useQuery(mergeStatusQuery(w));
 }
 
-/** Asks the remote first, then shows how things stand. */
+/** Fetches from the remote, then returns the status. */
 export async function fetchStanding(client: QueryClient, w: Workspace): Promise<void> {
   const found = await data(
     api.GET("/workspaces/{id}/standing", { params: { path: { id: w.id }, query: { fetch: true } } }),
@@ -58,7 +58,7 @@ export const updatePreviewQuery = (id: string, strategy: UpdateStrategy, stamp: 
 
 export const conflictsKey = (id: string) => ["workspace", id, "conflicts"] as const;
 
-/** What is in conflict in the worktree. The stamp names the files as they are now. */
+/** The conflicts in the worktree. The stamp identifies the current files. */
 export const conflictsQuery = (id: string, stamp: string) =>
   queryOptions({
     queryKey: [...conflictsKey(id), stamp] as const,
@@ -90,7 +90,7 @@ export const forgeQuery = (project: string) =>
     staleTime: 5_000,
   });
 
-/** The workspace's pull request, null without one. Events tell when it looks different. */
+/** The workspace's pull request, or null. Events announce changes. */
 export const pullQuery = (id: string) =>
   queryOptions({
     queryKey: homeKeys.pull(id),

@@ -10,18 +10,18 @@ import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { type CardProps, MergeCard } from "./card";
 import { CheckRow, checkKeys } from "./check-runs";
-import { useStanding } from "./queries";
+import { useMergeStatus } from "./queries";
 
 type Entry = Schemas["QueueEntry"];
 type Strategy = Entry["strategy"];
 
 const MARKS: Record<Entry["state"], { kind: MarkKind; word: string }> = {
-  waiting: { kind: "setup", word: "Waits" },
-  checking: { kind: "running", word: "Checks the result" },
-  merging: { kind: "running", word: "Merges" },
+  waiting: { kind: "setup", word: "Queued" },
+  checking: { kind: "running", word: "Running checks" },
+  merging: { kind: "running", word: "Merging" },
   merged: { kind: "merged", word: "Merged" },
   failed: { kind: "failed", word: "Not merged" },
-  cancelled: { kind: "stopped", word: "Taken out" },
+  cancelled: { kind: "stopped", word: "Removed" },
 };
 
 /** The merge queue: the branch is merged when its turn comes and the checks pass on the result. */
@@ -33,7 +33,7 @@ export default function QueueCard({ workspace: w }: CardProps) {
     queryFn: () => data(api.GET("/workspaces/{id}/merge-queue", { params: { path: { id: w.id } } })),
   });
   const project = useQuery(projectsQuery(team.slug)).data?.find((p) => p.id === w.project_id);
-  const standing = useStanding(w).data;
+  const standing = useMergeStatus(w).data;
   const [picked, setPicked] = useState<Strategy>();
   const strategy = picked ?? project?.merging.strategy ?? "merge";
   const refresh = () => {
@@ -71,7 +71,7 @@ export default function QueueCard({ workspace: w }: CardProps) {
     >
       {queued.isPending && <Skeleton rows={2} label="Loading the queue" />}
       {queued.error && (
-        <Failure what="The queue could not be read." error={queued.error} retry={() => void queued.refetch()} />
+        <Failure what="The queue could not be loaded." error={queued.error} retry={() => void queued.refetch()} />
       )}
       {e?.reason && <p className="break-words text-fg2">{e.reason}</p>}
       {e && e.runs.length > 0 && (
@@ -83,14 +83,14 @@ export default function QueueCard({ workspace: w }: CardProps) {
       )}
       {!open && (
         <p className="text-fg2">
-          Merges one workspace after the other. Each result is computed from {w.base} as it is then, checked in a folder
-          of its own, and lands only if it passes.
+          Merges one workspace at a time. Each merge result is computed from the current {w.base} , checked in a
+          separate folder, and lands only if the checks pass.
         </p>
       )}
       {may && !open && queued.data && (
         <div className="flex flex-wrap items-center justify-between gap-3">
           <Segmented<Strategy>
-            label="How it is merged"
+            label="Merge method"
             value={strategy}
             onChange={setPicked}
             options={[
@@ -116,11 +116,11 @@ export default function QueueCard({ workspace: w }: CardProps) {
             hash="project-queue"
             className="text-accent underline"
           >
-            The whole queue
+            View the queue
           </Link>
           {may && e.state !== "merging" && (
-            <Button busy={leave.isPending && "Taking it out"} onClick={() => leave.mutate()}>
-              Take out of the queue
+            <Button busy={leave.isPending && "Removing"} onClick={() => leave.mutate()}>
+              Remove from the queue
             </Button>
           )}
         </div>

@@ -27,7 +27,7 @@ export default function ReportCard({ workspace: w }: CardProps) {
   const copy = useMutation({
     mutationFn: async () => navigator.clipboard.writeText(await markdown(w.id)),
     onSuccess: () =>
-      toast({ kind: "good", title: "The report is copied", text: "As Markdown, for a pull request or a note." }),
+      toast({ kind: "good", title: "Report copied", text: "As Markdown, ready for a pull request or note." }),
     onError: (error) => toastError("The report could not be copied", error),
   });
   const attached = useAttached(w);
@@ -50,24 +50,20 @@ export default function ReportCard({ workspace: w }: CardProps) {
           </a>
           {w.merged_at && team.can("workspace.merge") && (
             <Button busy={attach.isPending && "Attaching"} onClick={() => attach.mutate()}>
-              {attached ? "Attach anew" : "Attach to the merge"}
+              {attached ? "Attach again" : "Attach to the merge"}
             </Button>
           )}
         </>
       }
     >
       <FormError error={attach.error} />
-      <p className="text-fg2">What was asked, what ran, what changed, which hosts were reached, what it took.</p>
+      <p className="text-fg2">Prompts, commands, changes, network hosts, time and cost.</p>
       {attached && <Attached commit={attached} />}
       {open ? (
         report.isPending ? (
-          <Skeleton rows={4} label="Putting the report together" />
+          <Skeleton rows={4} label="Generating the report" />
         ) : !r ? (
-          <Failure
-            what="The report could not be put together."
-            error={report.error}
-            retry={() => void report.refetch()}
-          />
+          <Failure what="The report could not be generated." error={report.error} retry={() => void report.refetch()} />
         ) : (
           <Body report={r as Report} />
         )
@@ -88,7 +84,7 @@ function Body({ report: r }: { report: Report }) {
         <Fact name="Files">
           {plural(t.files, "file")} <Counts additions={t.additions} deletions={t.deletions} />
         </Fact>
-        <Fact name="Outside of the folder">{t.outside === 0 ? "none known" : plural(t.outside, "file")}</Fact>
+        <Fact name="Outside the folder">{t.outside === 0 ? "none recorded" : plural(t.outside, "file")}</Fact>
         <Fact name="Commands">
           {count(t.commands)}
           {t.failed > 0 && `, ${count(t.failed)} failed`}
@@ -103,7 +99,7 @@ function Body({ report: r }: { report: Report }) {
         <Fact name="Time">{duration(r.costs.run_ms)}</Fact>
         <Fact name="Cost">
           {!r.costs.shown ? (
-            <span className="text-fg2">not shown: for who may see costs</span>
+            <span className="text-fg2">hidden: requires permission to see costs</span>
           ) : (
             <>
               {usd(r.costs.cost_nano)} sandbox, {usd(r.costs.tokens_cost_nano)} models
@@ -125,14 +121,14 @@ function Body({ report: r }: { report: Report }) {
           </Line>
         ))}
       </Part>
-      <Part title="Asked for" of={t.prompts}>
+      <Part title="Prompts" of={t.prompts}>
         {r.prompts.map((x) => (
           <Line key={`${x.at} ${x.session_id}`} at={x.at}>
             <span className="whitespace-pre-wrap">{visible(x.text.slice(0, 500))}</span>
           </Line>
         ))}
       </Part>
-      <Part title="Files outside of the folder" of={t.outside}>
+      <Part title="Files outside the folder" of={t.outside}>
         {r.outside.map((x) => (
           <Line key={`${x.path} ${x.session_id}`} at={x.last_at}>
             <Code>{x.path}</Code>
@@ -154,7 +150,7 @@ function Body({ report: r }: { report: Report }) {
           </Line>
         ))}
       </Part>
-      <Part title="Hosts refused" of={t.refused}>
+      <Part title="Hosts blocked" of={t.refused}>
         {r.refused.map((x) => (
           <Line key={`${x.host}:${x.port}`} at={x.last_at}>
             <Code>{`${x.host}:${x.port}`}</Code> <span className="text-fg3">{plural(x.times, "time")}</span>
@@ -163,7 +159,7 @@ function Body({ report: r }: { report: Report }) {
       </Part>
       {r.unknown.length > 0 && (
         <div>
-          <h3 className="text-meta text-fg3">Not known</h3>
+          <h3 className="text-meta text-fg3">Not recorded</h3>
           <ul className="list-disc pl-5 text-fg2">
             {r.unknown.map((x) => (
               <li key={x}>{x}</li>

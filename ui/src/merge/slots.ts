@@ -1,7 +1,7 @@
 import { type ComponentType, type LazyExoticComponent, lazy } from "react";
 import type { CardProps } from "./card";
 
-/** Where a card stands: what to know first, what to do before merging, beside merging, after it. */
+/** The positions of cards: status, before the merge, the merge, after it. */
 export type Place = "first" | "before" | "beside" | "after";
 
 export interface Slot {

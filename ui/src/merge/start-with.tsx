@@ -15,7 +15,7 @@ export default function StartWith({
 }) {
   const navigate = useNavigate({ from: "/$team/w/$key" });
   return (
-    <Dialog open onClose={onClose} title="Start an agent" about="No agent runs in this workspace now.">
+    <Dialog open onClose={onClose} title="Start an agent" about="No agent is running in this workspace.">
       <DialogBody className="pb-4">
         <SessionForm
           workspace={w}

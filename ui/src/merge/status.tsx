@@ -8,17 +8,17 @@ import { Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { type CardProps, MergeCard } from "./card";
-import { fetchStanding, useStanding } from "./queries";
+import { fetchStanding, useMergeStatus } from "./queries";
 
 /** How the branch and its base stand to each other. */
 export default function StandingCard({ workspace: w }: CardProps) {
   const team = useTeam();
   const client = useQueryClient();
   const now = useNow();
-  const standing = useStanding(w);
+  const standing = useMergeStatus(w);
   const fetch = useMutation({
     mutationFn: () => fetchStanding(client, w),
-    onError: (error) => toastError("The remote was not asked", error, () => fetch.mutate()),
+    onError: (error) => toastError("The remote could not be fetched", error, () => fetch.mutate()),
   });
   const s = standing.data;
   return (
@@ -40,7 +40,7 @@ export default function StandingCard({ workspace: w }: CardProps) {
       {standing.isPending && <Skeleton rows={2} label="Comparing with the base" />}
       {standing.error && (
         <Failure
-          what="The branch could not be compared."
+          what="The branch could not be compared with its base."
           error={standing.error}
           retry={() => void standing.refetch()}
         />
@@ -50,26 +50,26 @@ export default function StandingCard({ workspace: w }: CardProps) {
           <dt>
             <span className="font-mono text-[12px]">{w.branch}</span>
           </dt>
-          <dd>{w.branch && !s.head ? "does not exist any more" : ahead(s.ahead, s.merged, s.base)}</dd>
+          <dd>{w.branch && !s.head ? "no longer exists" : ahead(s.ahead, s.merged, s.base)}</dd>
           <dt>
             <span className="font-mono text-[12px]">{s.base}</span>
           </dt>
           <dd>
             {!s.base_commit
-              ? "does not exist any more"
+              ? "no longer exists"
               : s.behind === 0
-                ? "has nothing the branch lacks"
-                : `has ${plural(s.behind, "commit")} the branch lacks`}
+                ? "has nothing new"
+                : `has ${plural(s.behind, "commit")} not in the branch`}
             {s.conflicts.length > 0 && (
               <span className="ml-2 inline-block align-bottom">
-                <Mark kind="failed" word={`${plural(s.conflicts.length, "file")} in conflict`} />
+                <Mark kind="failed" word={`${plural(s.conflicts.length, "file")} with conflicts`} />
               </span>
             )}
           </dd>
           {s.dirty > 0 && (
             <>
-              <dt>Not committed</dt>
-              <dd>{plural(s.dirty, "file")}. Only what is committed is merged and pushed.</dd>
+              <dt>Uncommitted</dt>
+              <dd>{plural(s.dirty, "file")}. Only commits are merged and pushed.</dd>
             </>
           )}
           {s.remote && (
@@ -91,8 +91,8 @@ export default function StandingCard({ workspace: w }: CardProps) {
 }
 
 function ahead(n: number, merged: boolean, base: string): string {
-  if (n > 0) return `${plural(n, "commit")} ${base} has not`;
-  return merged ? `everything is in ${base}` : "no commits of its own yet";
+  if (n > 0) return `${plural(n, "commit")} not in ${base}`;
+  return merged ? `merged into ${base}` : "no commits yet";
 }
 
 function remote(
@@ -102,11 +102,11 @@ function remote(
   baseBehind: number,
 ): string {
   const words = [];
-  if (!pushed) words.push("the branch is not there");
-  else if (pushed.behind > 0) words.push(`the branch there has ${plural(pushed.behind, "commit")} this one has not`);
-  else if (pushed.ahead > 0) words.push(`the branch there lacks ${plural(pushed.ahead, "commit")}`);
-  else words.push("the branch is there as it is here");
-  if (baseAhead > 0) words.push(`${base} there lacks ${plural(baseAhead, "commit")} of ${base} here`);
-  if (baseBehind > 0) words.push(`${base} there has ${plural(baseBehind, "commit")} that are not here`);
+  if (!pushed) words.push("the branch is not pushed");
+  else if (pushed.behind > 0) words.push(`the remote branch has ${plural(pushed.behind, "commit")} not in this branch`);
+  else if (pushed.ahead > 0) words.push(`${plural(pushed.ahead, "commit")} not pushed`);
+  else words.push("the branch is up to date");
+  if (baseAhead > 0) words.push(`${plural(baseAhead, "commit")} of ${base} not pushed`);
+  if (baseBehind > 0) words.push(`the remote ${base} has ${plural(baseBehind, "commit")} not fetched`);
   return `${words.join("; ")}.`;
 }

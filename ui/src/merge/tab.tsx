@@ -10,7 +10,7 @@ const ORDER = ["first", "before", "beside", "after"] as const;
 export default function MergeTab({ workspace }: { workspace: Workspace }) {
   return (
     <section
-      aria-label="On the way home"
+      aria-label="Update, merge, push"
       // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
       tabIndex={0}
       className="h-full overflow-y-auto -outline-offset-2"

@@ -19,18 +19,18 @@ import { toast, toastError } from "@/state/toasts";
 import { type CardProps, MergeCard } from "./card";
 import { Conflicts } from "./conflicts";
 import { OpenConflicts } from "./open-conflicts";
-import { afterMove, conflictsQuery, type UpdateStrategy, updatePreviewQuery, useStanding } from "./queries";
+import { afterMove, conflictsQuery, type UpdateStrategy, updatePreviewQuery, useMergeStatus } from "./queries";
 
 const StartWith = lazy(() => import("./start-with"));
 
 type Result = Schemas["UpdateResult"];
 
-/** Bringing the base into the branch: what that would do, then doing it, or having its conflicts resolved. */
+/** Updates the branch from its base: preview, update, resolve conflicts. */
 export default function UpdateCard({ workspace: w }: CardProps) {
   const team = useTeam();
   const client = useQueryClient();
   const [strategy, setStrategy] = useState<UpdateStrategy>("merge");
-  const standing = useStanding(w);
+  const standing = useMergeStatus(w);
   const changes = useQuery(changesQuery(w.id));
   const s = standing.data;
   const needed = s !== undefined && s.base_commit !== "" && s.head !== "" && !s.up_to_date;
@@ -53,20 +53,20 @@ export default function UpdateCard({ workspace: w }: CardProps) {
       if (r.updated)
         toast({
           kind: "good",
-          title: `${w.key} has everything of ${r.base}`,
-          text: `${plural(r.commits, "commit")} came in. The files as they were are in the timeline.`,
+          title: `${w.key} is up to date with ${r.base}`,
+          text: `${plural(r.commits, "commit")} added. The previous files are in the timeline.`,
         });
     },
     onError: (error) => {
-      // What was shown is no longer so: it is shown anew.
+      // The preview is outdated: refresh it.
       if (error instanceof ApiError && (error.code === "base_moved" || error.code === "head_moved"))
         void preview.refetch();
     },
     onSettled: () => afterMove(client, w, team.slug),
   });
-  // Of a place with a disk of its own the server does not see that one is under way, but what is in conflict there it does.
+  // Of a place with a disk of its own the server does not see that one is in progress, but it does see the conflicts.
   const left = (changes.data?.items ?? []).filter((c) => c.status === "conflicted").map((c) => c.path);
-  // Nor that one is under way of which everything is decided.
+  // Nor an update whose conflicts are all resolved.
   const open = useQuery({ ...conflictsQuery(w.id, stamp), enabled: needed && !s?.under_way });
   const under = s?.under_way || open.data?.operation || (left.length > 0 ? "update" : "");
   if (s && under) return <UnderWay workspace={w} what={under} base={s.base} left={left} stamp={stamp} />;
@@ -86,9 +86,9 @@ export default function UpdateCard({ workspace: w }: CardProps) {
         />
       }
     >
-      {preview.isPending && <Busy>Trying the update…</Busy>}
+      {preview.isPending && <Busy>Checking the update…</Busy>}
       {preview.error && (
-        <Failure what="The update could not be tried." error={preview.error} retry={() => void preview.refetch()} />
+        <Failure what="The update could not be checked." error={preview.error} retry={() => void preview.refetch()} />
       )}
       {plan && <Outlook workspace={w} plan={plan} strategy={strategy} />}
       <FormError error={update.error} />
@@ -115,7 +115,7 @@ function Outlook({ workspace: w, plan, strategy }: { workspace: Workspace; plan:
     <div aria-live="polite" className="flex flex-col gap-2">
       {plan.conflicts.length > 0 ? (
         <>
-          <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} in conflict`} />
+          <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} with conflicts`} />
           <Conflicts conflicts={plan.conflicts} {...sides} />
           <Resolve workspace={w} strategy={strategy} />
         </>
@@ -123,27 +123,27 @@ function Outlook({ workspace: w, plan, strategy }: { workspace: Workspace; plan:
         <>
           <Mark
             kind={plan.dirty.length > 0 ? "needs" : "merged"}
-            word={plan.dirty.length > 0 ? "Files stand in the way" : "No conflicts"}
+            word={plan.dirty.length > 0 ? "Local changes block the update" : "No conflicts"}
           />
           <p className="text-fg2">
-            {plural(plan.commits, "commit")} of {plan.base} would come in and change{" "}
+            {plural(plan.commits, "commit")} of {plan.base} would be added, changing{" "}
             {plural(plan.files.length + plan.more_files, "file")}.{" "}
             {plan.fast_forward
-              ? `The branch moves forward to ${short(plan.commit)}.`
+              ? `The branch fast-forwards to ${short(plan.commit)}.`
               : strategy === "rebase"
-                ? "The branch's own commits are made anew on top; one that was pushed is then pushed by force."
-                : "They are joined by a merge commit."}
+                ? "The branch's commits are replayed on top. If the branch was pushed before, it needs a force push."
+                : "A merge commit joins both."}
           </p>
         </>
       )}
       {plan.dirty.length > 0 && (
         <Paths
-          title="These have changes that are not committed, or are not known to git, and do not fit with the base. Commit, move or discard them first."
+          title="These files have uncommitted changes or are untracked, and conflict with the base. Commit, move or discard them first."
           paths={plan.dirty}
         />
       )}
       {plan.carried.length > 0 && plan.dirty.length === 0 && (
-        <Paths title="Changes that are not committed stay on top, merged with the base's:" paths={plan.carried} />
+        <Paths title="Uncommitted changes are kept and merged with the base's:" paths={plan.carried} />
       )}
       {plan.warnings.map((text) => (
         <p key={text} className="flex gap-2 text-needs">
@@ -152,7 +152,7 @@ function Outlook({ workspace: w, plan, strategy }: { workspace: Workspace; plan:
         </p>
       ))}
       {w.agents.state === "working" && plan.conflicts.length === 0 && (
-        <p className="text-meta text-fg3">An agent is at work here: files will change under it.</p>
+        <p className="text-meta text-fg3">An agent is working here. Its files will change while it works.</p>
       )}
     </div>
   );
@@ -175,7 +175,7 @@ function Paths({ title, paths }: { title: string; paths: string[] }) {
   );
 }
 
-/** Two ways to have conflicts resolved: an agent, or one's own hands. */
+/** Two ways to resolve conflicts: with an agent, or manually. */
 function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: UpdateStrategy }) {
   const team = useTeam();
   const client = useQueryClient();
@@ -185,7 +185,7 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
   const [chosen, setChosen] = useState("");
   const agent = agents.find((a) => a.id === chosen) ?? agents[0];
   const [prompt, setPrompt] = useState("");
-  // The shell that is there, else a new one; where none can be started its tab says why.
+  // Open the existing shell, else a new one; if it cannot start, its tab shows why.
   const openShell = async () => {
     let shell = sessions.data?.find((x) => isShell(x) && !hasEnded(x));
     if (!shell) {
@@ -193,7 +193,7 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
         shell = await startSession(w.id, { agent: SHELL });
         await client.invalidateQueries({ queryKey: keys.sessions(w.id) });
       } catch (error) {
-        toastError("The shell did not open", error);
+        toastError("The shell could not be opened", error);
       }
     }
     await navigate({ search: (x) => ({ ...x, tab: "shell", session: shell?.id }) });
@@ -218,7 +218,7 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
         void navigate({ search: (x) => ({ ...x, tab: undefined, session: r.session_id ?? undefined }) });
       } else setPrompt(r.prompt);
     },
-    onError: (error) => toastError("The conflicts cannot be resolved now", error),
+    onError: (error) => toastError("The conflicts could not be handed to the agent", error),
   });
   return (
     <div className="flex flex-wrap items-center gap-2">
@@ -243,7 +243,7 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
         busy={begin.isPending && begin.variables === "agent" && "Asking"}
         onClick={() => begin.mutate("agent")}
       >
-        Ask the agent to resolve
+        Ask agent to resolve
       </Button>
       <Button busy={begin.isPending && begin.variables === "shell" && "Opening"} onClick={() => begin.mutate("shell")}>
         Open a shell
@@ -279,19 +279,22 @@ function UnderWay({
       data(api.POST("/workspaces/{id}/update/resolve", { params: { path: { id: w.id } }, body: { how } })),
     onSuccess: (r, how) =>
       how === "abort"
-        ? toast({ kind: "good", title: `The ${what} was given up`, text: "Branch and files are as before it." })
+        ? toast({ kind: "good", title: `The ${what} was aborted`, text: "Branch and files are restored." })
         : r.files.length > 0
-          ? toast({ title: `The ${what} stopped again`, text: `${plural(r.files.length, "file")} in conflict.` })
-          : toast({ kind: "good", title: `The ${what} is finished`, text: `${w.key} has everything of ${base}.` }),
+          ? toast({
+              title: `The ${what} stopped at another conflict`,
+              text: `${plural(r.files.length, "file")} with conflicts.`,
+            })
+          : toast({ kind: "good", title: `The ${what} is finished`, text: `${w.key} is up to date with ${base}.` }),
     onSettled: () => afterMove(client, w, team.slug),
     onError: (error, how) =>
-      toastError(how === "abort" ? `The ${what} was not given up` : `The ${what} is not finished`, error),
+      toastError(how === "abort" ? `The ${what} was not aborted` : `The ${what} is not finished`, error),
   });
   const giveUp = async () => {
     const yes = await confirm({
-      title: `Give up the ${what}?`,
-      body: "Branch and files go back to what they were before it. What was resolved so far stays in the timeline.",
-      action: "Give up",
+      title: `Abort the ${what}?`,
+      body: "Branch and files return to their previous state. What was resolved so far stays in the timeline.",
+      action: "Abort",
       danger: true,
     });
     if (yes) act.mutate("abort");
@@ -300,12 +303,12 @@ function UnderWay({
   return (
     <MergeCard
       title={`Update from ${base}`}
-      aside={<Mark kind="running" word={`${what === "update" ? "An" : "A"} ${what} is under way`} />}
+      aside={<Mark kind="running" word={`${what === "update" ? "An" : "A"} ${what} is in progress`} />}
     >
       <p className="text-fg2">
         {left.length > 0
-          ? `It stopped at ${plural(left.length, "file")}. In texts, resolve what stands between <<<<<<< and >>>>>>>; of other files, choose what is taken. Then finish it. Until then nothing is merged or pushed.`
-          : "Nothing is in conflict any more. Finish it to bring the branch up to date."}
+          ? `It stopped with conflicts in ${plural(left.length, "file")}. In text files, resolve the lines between <<<<<<< and >>>>>>>. For other files, choose a version. Then finish it. Until then nothing is merged or pushed.`
+          : "All conflicts are resolved. Finish to bring the branch up to date."}
       </p>
       {known && <OpenConflicts workspace={w} stamp={stamp} />}
       {known && team.can("workspace.edit") && (
@@ -321,10 +324,10 @@ function UnderWay({
             </Button>
             <Button
               look="danger"
-              busy={act.isPending && act.variables === "abort" && "Giving up"}
+              busy={act.isPending && act.variables === "abort" && "Aborting"}
               onClick={() => void giveUp()}
             >
-              Give up the {what}…
+              Abort the {what}…
             </Button>
           </div>
         </>

@@ -1,4 +1,4 @@
-/** Pauses between tries: 0.5 s growing to 15 s, each with jitter so that many pages do not come back at the same instant. */
+/** Retry delays from 0.5 s to 15 s, with jitter so that many pages do not reconnect at the same time. */
 export class Backoff {
   tries = 0;
 

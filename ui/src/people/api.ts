@@ -21,7 +21,7 @@ export const invitesQuery = (team: string) =>
     queryFn: async () => (await data(api.GET("/teams/{team}/invites", { params: { path: { team } } }))).items,
   });
 
-/** Teams that invite who is signed in. No event tells of them: they are asked for again while the page is open. */
+/** The signed-in user's invitations. They have no events, so they are polled while the page is open. */
 export const myInvitesQuery = () =>
   queryOptions({
     queryKey: peopleKeys.mine,

@@ -35,11 +35,11 @@ export function AuditLog({ team, title, about }: { team?: string; title: string;
       </div>
       <Filters onAsk={setAsked} />
       {list.isPending ? (
-        <Skeleton rows={6} label="Loading the audit" />
+        <Skeleton rows={6} label="Loading the audit log" />
       ) : list.isError && !list.data ? (
-        <Failure what="The audit could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        <Failure what="The audit log could not be loaded." error={list.error} retry={() => void list.refetch()} />
       ) : entries.length === 0 ? (
-        <p className="text-fg3">{asked === NOTHING ? "Nothing was done yet." : "Nothing fits these filters."}</p>
+        <p className="text-fg3">{asked === NOTHING ? "No entries yet." : "No entries match these filters."}</p>
       ) : (
         <>
           <ul aria-label="Entries, newest first" className="divide-y divide-hairline border-y border-hairline">
@@ -96,20 +96,20 @@ function Filters({ onAsk }: { onAsk: (a: Asked) => void }) {
         onChange={(e) => setActor(e.target.value)}
       />
       <TextField
-        label="What was done"
+        label="Action"
         placeholder="member, or member.update"
         maxLength={64}
         value={action}
         onChange={(e) => setAction(e.target.value)}
       />
       <TextField
-        label="To what"
+        label="Target"
         placeholder="workspace, or a name"
         maxLength={200}
         value={target}
         onChange={(e) => setTarget(e.target.value)}
       />
-      <Field label="How it ended">
+      <Field label="Result">
         {(ids) => (
           <select
             {...ids}
@@ -129,7 +129,7 @@ function Filters({ onAsk }: { onAsk: (a: Asked) => void }) {
         label="To"
         type="date"
         value={to}
-        error={odd ? "This is before the first day." : undefined}
+        error={odd ? "The end date is before the start date." : undefined}
         onChange={(e) => setTo(e.target.value)}
       />
       <div className="col-span-full flex gap-2">
@@ -179,7 +179,7 @@ function Row({ entry: e }: { entry: Entry }) {
           <Fact name="With" value={e.credential} />
           <Fact name="From" value={e.ip} />
           <Fact
-            name="To what"
+            name="Target"
             value={[e.target.kind.replace("_", " "), e.target.name, e.target.id].filter(Boolean).join(" · ")}
           />
           {Object.entries(e.data).map(([k, v]) => (

@@ -51,8 +51,8 @@ function Row({ invite: i }: { invite: MyInvite }) {
   const decline = useAction({
     act: () => api.POST("/me/invites/{id}/decline", path),
     confirm: {
-      title: `Decline to join ${i.team.name}?`,
-      body: "The invitation ends. Somebody of the team can invite you again.",
+      title: `Decline the invitation to ${i.team.name}?`,
+      body: "The invitation becomes invalid. The team can invite you again.",
       action: "Decline",
       danger: true,
     },

@@ -63,31 +63,33 @@ export function JoinScreen() {
 
   if (!token)
     return (
-      <PlainPage title="Open the invite again">
-        <p className="text-fg2">This page needs the whole link of an invite. Open it as it was sent to you.</p>
+      <PlainPage title="Invalid invite link">
+        <p className="text-fg2">
+          This page needs the complete invite link. Open the link exactly as it was sent to you.
+        </p>
       </PlainPage>
     );
   if (invite.isPending || me.isPending)
     return (
       <PlainPage title="Join a team">
-        <Skeleton rows={3} label="Looking at the invite" />
+        <Skeleton rows={3} label="Loading the invite" />
       </PlainPage>
     );
   if (invite.isError) {
     const over = invite.error instanceof ApiError && invite.error.status === 410;
     return (
-      <PlainPage title={over ? "This invite has ended" : "Join a team"}>
+      <PlainPage title={over ? "This invite is no longer valid" : "Join a team"}>
         {over ? (
           <>
             <p className="mb-4 text-fg2">
-              It was used, taken back, or is older than seven days. Ask who sent it for a new one.
+              It was used, revoked, or is older than seven days. Ask the sender for a new one.
             </p>
             <Link to="/" className={buttonClass("plain", "self-start")} onClick={forget}>
-              To Parawork
+              Go to Parawork
             </Link>
           </>
         ) : (
-          <Failure what="The invite could not be looked at." error={invite.error} retry={() => void invite.refetch()} />
+          <Failure what="The invite could not be loaded." error={invite.error} retry={() => void invite.refetch()} />
         )}
       </PlainPage>
     );
@@ -215,20 +217,20 @@ function AsNew({ token, email: bound, slug }: { token: string; email: string; sl
           autoComplete="new-password"
           required
           minLength={10}
-          hint="At least 10 characters. A sentence is better than a riddle."
+          hint="At least 10 characters. A long phrase is best."
           value={password}
           error={field("password")}
           onChange={(e) => setPassword(e.target.value)}
         />
         {!shown && <FormError error={accept.error} />}
         <Button type="submit" look="primary" busy={accept.isPending && "Joining"} className="self-start">
-          Make an account and join
+          Create account and join
         </Button>
       </form>
       <p className="mt-5 border-t border-hairline pt-4 text-fg2">
-        You have an account already?{" "}
+        Already have an account?{" "}
         <Link to="/login" search={{ next: "/join" }} className="text-accent underline">
-          Sign in, then join
+          Sign in and join
         </Link>
       </p>
     </>

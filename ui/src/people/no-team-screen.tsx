@@ -38,7 +38,7 @@ export function NoTeamScreen() {
   // Only operators make teams: a second one ends places without isolation for all.
   if (!me.data?.user.operator)
     return (
-      <PlainPage title="You are in no team">
+      <PlainPage title="You are not in a team">
         <p className="mb-6 text-fg2">
           Ask a team's owner or admin for an invite. You are signed in as {me.data?.user.email}.
         </p>
@@ -50,8 +50,8 @@ export function NoTeamScreen() {
       </PlainPage>
     );
   return (
-    <PlainPage title="You are in no team">
-      <p className="mb-4 text-fg2">Accept an invite of a team, or make a team.</p>
+    <PlainPage title="You are not in a team">
+      <p className="mb-4 text-fg2">Accept an invitation or create a team.</p>
       <div className="mb-6 empty:hidden">
         <Invitations />
       </div>
@@ -66,7 +66,7 @@ export function NoTeamScreen() {
         <TextField label="Team" required value={name} onChange={(e) => setName(e.target.value)} />
         <FormError error={create.error} />
         <Button type="submit" look="primary" busy={create.isPending} className="self-start">
-          Make the team
+          Create team
         </Button>
       </form>
       <div className="mt-8">

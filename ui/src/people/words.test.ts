@@ -14,7 +14,7 @@ describe("what was done", () => {
 
   it("names who did it, or what they are", () => {
     expect(actorWords({ kind: "user", id: "usr_1", name: "ada@example.com" })).toBe("ada@example.com");
-    expect(actorWords({ kind: "nobody", id: "", name: "" })).toBe("Somebody not signed in");
+    expect(actorWords({ kind: "nobody", id: "", name: "" })).toBe("Not signed in");
     expect(actorWords({ kind: "command_line", id: "", name: "root" })).toBe("root, on the command line");
   });
 });

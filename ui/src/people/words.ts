@@ -4,13 +4,13 @@ export type Role = Schemas["Role"];
 
 /** The roles, strongest first, and what each may do. */
 export const ROLES: readonly (readonly [Role, string])[] = [
-  ["owner", "Owner: everything, and who owns the team"],
-  ["admin", "Admin: members, projects, secrets and the audit"],
+  ["owner", "Owner: full access, including team ownership"],
+  ["admin", "Admin: members, projects, secrets and the audit log"],
   ["member", "Member: workspaces and sessions"],
-  ["viewer", "Viewer: watches only"],
+  ["viewer", "Viewer: read-only"],
 ];
 
-/** The roles that somebody with a role may give: only owners make owners. */
+/** The roles a user with a role may grant: only owners can make owners. */
 export function rolesToGive(mine: Role): Role[] {
   return ROLES.map(([r]) => r).filter((r) => r !== "owner" || mine === "owner");
 }
@@ -22,30 +22,30 @@ export function asRole(role: Role): string {
 
 const SENTENCES: Record<string, string> = {
   "user.sign_in": "signed in",
-  "user.sign_in_begun": "gave the right password and was asked for a second step",
+  "user.sign_in_begun": "entered the correct password and was asked for a second factor",
   "user.sign_out": "signed out",
-  "user.confirm": "confirmed who they are",
+  "user.confirm": "confirmed their identity",
   "session.attach": "opened the terminal of the session",
   "login_session.end": "ended a login session",
   "login_session.end_others": "ended all other login sessions",
-  "reset_link.create": "made a link to choose a password",
+  "reset_link.create": "created a password reset link",
   "instance.key_rotated": "changed the server's secret key",
-  "instance.leftovers_adopted": "brought back what the database had lost",
-  "workspace.adopted": "brought back a workspace the database had lost",
-  "audit.key_lost": "began this audit anew after the server's secret key was lost",
-  "watch_link.open": "opened a link to watch",
-  "instance.set_up": "set the server up",
+  "instance.leftovers_adopted": "restored lost database records",
+  "workspace.adopted": "restored a workspace missing from the database",
+  "audit.key_lost": "restarted this audit log after the server's secret key was lost",
+  "watch_link.open": "opened a share link",
+  "instance.set_up": "set up the server",
   "password.change": "changed their password",
   "session.input": "typed into the session",
   "workspace.fall_back": "moved the workspace to this server",
-  "audit.export": "exported the audit",
-  "audit.dropped": "dropped entries for their age",
+  "audit.export": "exported the audit log",
+  "audit.dropped": "deleted old entries",
   "audit.not_recorded": "did not record every refusal",
-  "audit.lost": "lost entries that there was no room for",
-  "invite.accept": "joined by an invite",
-  "invite.create": "invited somebody",
+  "audit.lost": "lost entries because storage was full",
+  "invite.accept": "joined with an invite",
+  "invite.create": "invited someone",
   "invite.decline": "declined an invite",
-  "factors.reset": "reset the second factors",
+  "factors.reset": "reset second factors",
 };
 
 const PAST: Record<string, string> = {
@@ -69,14 +69,14 @@ const PAST: Record<string, string> = {
   reset: "reset",
   restore: "restored",
   resume: "resumed",
-  retry: "tried again",
-  revoke: "took back",
+  retry: "retried",
+  revoke: "withdrew",
   send: "sent",
   set: "set",
   settle: "settled",
   stop: "stopped",
   suspend: "suspended",
-  sync: "looked for changes in",
+  sync: "checked for changes in",
   test: "tested",
   update: "changed",
   wake: "woke",
@@ -90,7 +90,7 @@ const NOUNS: Record<string, string> = {
   exec: "command",
 };
 
-/** What was done, as the rest of a sentence that begins with who did it: "deleted workspace". */
+/** The action as the rest of a sentence that starts with the actor: "deleted workspace". */
 export function actionWords(action: string, data: Record<string, string> = {}): string {
   if (action === "member.remove" && data.left) return "left the team:";
   const sentence = SENTENCES[action];
@@ -102,8 +102,8 @@ export function actionWords(action: string, data: Record<string, string> = {}): 
 }
 
 const ACTORS: Record<string, string> = {
-  nobody: "Somebody not signed in",
-  link: "Somebody with a link",
+  nobody: "Not signed in",
+  link: "Share link visitor",
   command_line: "Command line",
   system: "Parawork",
 };

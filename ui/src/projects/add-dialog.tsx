@@ -79,7 +79,7 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
         <DialogBody className="flex flex-col gap-4">
           <div>
             <Segmented
-              label="Where it is"
+              label="Location"
               value={kind}
               onChange={(v) => {
                 add.reset();
@@ -99,7 +99,7 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
               required
               autoFocus
               placeholder="https://github.com/acme/shop.git"
-              hint="https or ssh. For a private repository put a token into the URL (https://TOKEN@host/...), which is kept as a secret, or use the server's ssh key."
+              hint="HTTPS or SSH. For a private repository put a token in the URL (https://TOKEN@host/...), which is stored as a secret, or use the server's SSH key."
               value={url}
               error={error}
               spellCheck={false}
@@ -109,7 +109,7 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
           ) : kind === "folder" ? (
             <FolderBrowser value={path} onChange={setPath} error={error} />
           ) : (
-            <Suspense fallback={<Skeleton rows={3} label="Looking for machines" />}>
+            <Suspense fallback={<Skeleton rows={3} label="Loading machines" />}>
               <MachineFolder value={there} onChange={setThere} error={error} />
             </Suspense>
           )}

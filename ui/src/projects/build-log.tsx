@@ -38,12 +38,12 @@ export function BuildLog({ id, live, onEnd }: { id: string; live: boolean; onEnd
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         role="region"
-        aria-label="Log of the build"
+        aria-label="Build log"
         className="mt-2 max-h-80 overflow-auto rounded-sm bg-bg2 px-2 py-1.5 text-[12px] leading-[18px] break-words whitespace-pre-wrap text-fg"
       >
-        {text || (failed ? "" : "Nothing printed yet.")}
+        {text || (failed ? "" : "No output yet.")}
       </pre>
-      {failed && <p className="text-meta text-failed">The log could not be read. Close it and open it again.</p>}
+      {failed && <p className="text-meta text-failed">The log could not be loaded. Close it and open it again.</p>}
     </>
   );
 }

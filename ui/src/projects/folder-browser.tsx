@@ -36,11 +36,11 @@ export function FolderBrowser({ value, onChange, error }: Props) {
   }, [here, searching]);
 
   if (folder.isError && !data)
-    return <Failure what="The folders could not be read." error={folder.error} retry={() => void folder.refetch()} />;
+    return <Failure what="The folders could not be loaded." error={folder.error} retry={() => void folder.refetch()} />;
   if (data && data.roots.length === 0)
     return (
       <p className="rounded-md border border-hairline bg-bg2 px-3 py-2 text-fg2">
-        No folder is allowed yet. Whoever runs the server names them in <code>config.json</code> under{" "}
+        No folders are allowed yet. An operator lists them in <code>config.json</code> under{" "}
         <code>projects.allowedRoots</code> and restarts it.
       </p>
     );
@@ -112,7 +112,7 @@ export function FolderBrowser({ value, onChange, error }: Props) {
           </div>
         </div>
         <ul ref={list} className="h-56 overflow-y-auto p-1" aria-busy={folder.isFetching || found.isFetching}>
-          {folder.isPending && <Skeleton label="Reading the folder" />}
+          {folder.isPending && <Skeleton label="Loading the folder" />}
           {entries.map((entry) => (
             <li key={entry.path}>
               <button
@@ -145,12 +145,12 @@ export function FolderBrowser({ value, onChange, error }: Props) {
               {searching
                 ? found.isFetching
                   ? "Looking…"
-                  : "No repository of that name below the allowed folders."
-                : "No folders in here."}
+                  : "No matching repository in the allowed folders."
+                : "No folders here."}
             </li>
           )}
           {data?.truncated && !searching && (
-            <li className="px-2 py-1.5 text-meta text-fg3">There is more. Use the search.</li>
+            <li className="px-2 py-1.5 text-meta text-fg3">Not all folders are shown. Use the search.</li>
           )}
         </ul>
       </div>

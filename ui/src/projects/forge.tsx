@@ -30,7 +30,7 @@ export default function ProjectForge({ project: p, readOnly }: { project: Projec
       {forge.isPending ? (
         <Skeleton rows={2} label="Loading the forge" />
       ) : forge.isError && !forge.data ? (
-        <Failure what="The forge could not be read." error={forge.error} retry={() => void forge.refetch()} />
+        <Failure what="The forge could not be loaded." error={forge.error} retry={() => void forge.refetch()} />
       ) : (
         <Form key={JSON.stringify(forge.data.settings)} project={p} forge={forge.data} readOnly={readOnly} />
       )}
@@ -81,24 +81,24 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
       </p>
       <Choice<Kind>
         name="forge-kind"
-        legend="Which forge"
+        legend="Forge type"
         value={kind}
         onChange={setKind}
         inline
         options={[
-          { value: "", label: "As the remote's address says", disabled: readOnly },
+          { value: "", label: "Detect from the remote's address", disabled: readOnly },
           ...KINDS.map((k) => ({ value: k.value, label: k.label, disabled: readOnly })),
-          { value: "none" as const, label: "None", hint: "No pull requests from here.", disabled: readOnly },
+          { value: "none" as const, label: "None", hint: "No pull requests from Parawork.", disabled: readOnly },
         ]}
       />
       {named && (
         <>
           <TextField
-            label="Address of its API"
+            label="API address"
             mono
             spellCheck={false}
             placeholder={`https://git.example.com${KINDS.find((k) => k.value === kind)?.api ?? ""}`}
-            hint="Empty for the usual place on the remote's host."
+            hint="Leave empty for the default on the remote's host."
             value={url}
             readOnly={readOnly}
             error={field("api_url")}
@@ -109,7 +109,7 @@ function Form({ project: p, forge, readOnly }: { project: Project; forge: Forge;
             mono
             spellCheck={false}
             placeholder="owner/name"
-            hint="Empty for the one the remote's address names."
+            hint="Leave empty to use the one in the remote's address."
             value={repository}
             readOnly={readOnly}
             error={field("repository")}

@@ -30,11 +30,11 @@ export function Image({ project: p, readOnly }: { project: Project; readOnly: bo
       <h2 id="project-image" className="mb-1 text-title font-semibold">
         Image
       </h2>
-      <p className="mb-2 text-fg2">What workspaces in containers are made from. Other places do not need one.</p>
+      <p className="mb-2 text-fg2">Workspaces in containers start from this image. Other places do not need one.</p>
       {image.isPending ? (
         <Skeleton rows={2} label="Loading the image" />
       ) : image.isError && !image.data ? (
-        <Failure what="The image could not be read." error={image.error} retry={() => void image.refetch()} />
+        <Failure what="The image could not be loaded." error={image.error} retry={() => void image.refetch()} />
       ) : (
         <Chosen
           key={`${image.data.source} ${image.data.image.name} ${image.data.image.build}`}
@@ -90,7 +90,7 @@ function Chosen({
     <div className="flex flex-col gap-3">
       <Choice
         name="image"
-        legend="Made from"
+        legend="Source"
         hideLegend
         value={kind}
         onChange={setKind}
@@ -99,13 +99,13 @@ function Chosen({
             value: "server",
             disabled: readOnly,
             label: "The server's image",
-            hint: "What an operator chose for everybody.",
+            hint: "Chosen by an operator for all projects.",
           },
           {
             value: "name",
             disabled: readOnly,
-            label: "An image by name",
-            hint: "It must hold git and a shell, and the agents you start.",
+            label: "A named image",
+            hint: "It must contain git, a shell, and the agents you start.",
           },
           {
             value: "build",
@@ -114,14 +114,14 @@ function Chosen({
             hint: image.problem
               ? image.problem
               : image.candidates.length > 0
-                ? "From its Dockerfile or devcontainer.json, as of the default branch."
-                : "It has no Dockerfile and no devcontainer.json.",
+                ? "From its Dockerfile or devcontainer.json on the default branch."
+                : "The repository has no Dockerfile or devcontainer.json.",
           },
         ]}
       />
       {kind === "name" && (
         <TextField
-          label="Name of the image"
+          label="Image name"
           mono
           spellCheck={false}
           placeholder="registry.example.com/team/dev:latest"
@@ -145,7 +145,7 @@ function Chosen({
       )}
       {image.source === "build" && image.current === null && (
         <p className="text-needs">
-          <span aria-hidden>◆ </span>It is not built yet: no container can be made until it is.
+          <span aria-hidden>◆ </span>Not built yet. Containers cannot start until it is built.
         </p>
       )}
       <FormError error={save.error ?? build.error} />

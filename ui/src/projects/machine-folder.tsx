@@ -20,11 +20,11 @@ interface Props {
   error?: string;
 }
 
-/** A folder of a member's machine, of those its owner allows. */
+/** Chooses one of the folders that a machine's owner allows. */
 export function MachineFolder({ value, onChange, error }: Props) {
   const team = useTeam();
   const machines = useQuery(machinesQuery(team.slug));
-  if (machines.isPending) return <Skeleton rows={2} label="Looking for machines" />;
+  if (machines.isPending) return <Skeleton rows={2} label="Loading machines" />;
   if (machines.isError && !machines.data)
     return (
       <Failure what="The machines could not be loaded." error={machines.error} retry={() => void machines.refetch()} />
@@ -35,7 +35,7 @@ export function MachineFolder({ value, onChange, error }: Props) {
   if (mine.length === 0)
     return (
       <p className="rounded-md border border-hairline bg-bg2 px-3 py-2 text-fg2">
-        No machine is connected.{" "}
+        No machine connected.{" "}
         <Link
           to="/$team/machines"
           params={{ team: team.slug }}
@@ -44,7 +44,7 @@ export function MachineFolder({ value, onChange, error }: Props) {
         >
           Connect one
         </Link>{" "}
-        and name the folder there with <code>--folder</code>.
+        and allow the folder there with <code>--folder</code>.
       </p>
     );
   return (
@@ -57,7 +57,7 @@ export function MachineFolder({ value, onChange, error }: Props) {
             value={chosen?.id ?? ""}
             onChange={(e) => onChange({ machine: e.target.value, path: "" })}
           >
-            {!chosen && <option value="">Choose one</option>}
+            {!chosen && <option value="">Choose a machine</option>}
             {mine.map((m) => (
               <option key={m.id} value={m.id} disabled={m.state !== "online"}>
                 {m.name}
@@ -83,11 +83,11 @@ interface FoldersProps {
 
 function FoldersOf({ machine: m, value, onChange, error }: FoldersProps) {
   const folders = useQuery(foldersQuery(m.id));
-  if (folders.isPending) return <Skeleton rows={3} label={`Asking ${m.name} for its folders`} />;
+  if (folders.isPending) return <Skeleton rows={3} label={`Loading the folders of ${m.name}`} />;
   if (folders.isError && !folders.data)
     return (
       <Failure
-        what={`${m.name} did not tell its folders.`}
+        what={`The folders of ${m.name} could not be loaded.`}
         error={folders.error}
         retry={() => void folders.refetch()}
       />
@@ -95,8 +95,8 @@ function FoldersOf({ machine: m, value, onChange, error }: FoldersProps) {
   if (folders.data.length === 0)
     return (
       <p className="rounded-md border border-hairline bg-bg2 px-3 py-2 text-fg2">
-        {m.mine ? "No folder is allowed there yet." : `${m.user_name} allows no folder there yet.`} Start it again with{" "}
-        <code>--folder /path/to/repository</code>, or name the folder in its <code>runner.json</code>.
+        {m.mine ? "No folders are allowed there yet." : `${m.user_name} has not allowed any folders there yet.`} Start
+        it again with <code>--folder /path/to/repository</code>, or add the folder to its <code>runner.json</code>.
       </p>
     );
   return (
@@ -137,8 +137,7 @@ function FoldersOf({ machine: m, value, onChange, error }: FoldersProps) {
       </div>
       {error && <p className="mt-1 text-meta text-failed">{error}</p>}
       <p className="mt-1 text-meta text-fg3">
-        The server keeps a copy of its commits. The folder itself stays as it is; its owner decides what of it may be
-        used.
+        The server stores a copy of its commits and does not change the folder. The owner decides what Parawork may use.
       </p>
     </fieldset>
   );

@@ -15,7 +15,7 @@ import { toast } from "@/state/toasts";
 type Draft = Omit<Schemas["ProjectCheck"], "id"> & { id?: string; key: string };
 type Strategy = Schemas["Merging"]["strategy"];
 
-/** A project's checks, how its work is merged, its merge queue and what conflicts. */
+/** A project's checks, its merge rules, its merge queue and what conflicts. */
 export default function ProjectMerging({ project: p, readOnly }: { project: Project; readOnly: boolean }) {
   return (
     <>
@@ -31,7 +31,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
   const count = useRef(0);
   const [checks, setChecks] = useState<Draft[]>(() => p.checks.map((c) => ({ ...c, key: c.id })));
   const [merging, setMerging] = useState(p.merging);
-  const [kept, setKept] = useState(p.keep_ignored.join("\n"));
+  const [ignored, setIgnored] = useState(p.keep_ignored.join("\n"));
   const save = useMutation({
     mutationFn: () =>
       data(
@@ -40,7 +40,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
           body: {
             checks: checks.map(({ key: _, ...c }) => c),
             merging,
-            keep_ignored: kept
+            keep_ignored: ignored
               .split("\n")
               .map((l) => l.trim())
               .filter(Boolean),
@@ -67,7 +67,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
         Checks and merging
       </h2>
       <p className="text-fg2">
-        Checks are commands that say whether work is good: it is when they end with 0. They run in the workspace's
+        Checks are commands that verify the work. A check passes when it exits with 0. Checks run in the workspace's
         sandbox.
       </p>
       <form
@@ -86,7 +86,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
               className="flex flex-col gap-2 rounded-md border border-hairline p-3"
             >
               <TextField
-                label="Name of the check"
+                label="Check name"
                 required
                 value={c.name}
                 placeholder="Tests"
@@ -102,7 +102,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
                 onChange={(e) => change(c.key, { command: e.target.value })}
               />
               <TextField
-                label="Longest time in seconds"
+                label="Timeout in seconds"
                 type="number"
                 min={1}
                 max={21600}
@@ -111,12 +111,12 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
               />
               <Check
                 label="Required"
-                hint="The queue merges nothing that it fails on."
+                hint="The queue merges only work that passes."
                 checked={c.required}
                 onChange={(e) => change(c.key, { required: e.target.checked })}
               />
               <Check
-                label="Run when an agent's turn ends"
+                label="Run after each agent turn"
                 checked={c.after_turn}
                 onChange={(e) => change(c.key, { after_turn: e.target.checked })}
               />
@@ -136,10 +136,10 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
           )}
           <div className="flex flex-col items-start gap-1.5">
             <span aria-hidden className="font-medium">
-              How work is merged
+              Merge rules
             </span>
             <Segmented<Strategy>
-              label="How work is merged"
+              label="Merge rules"
               value={merging.strategy}
               onChange={(strategy) => setMerging({ ...merging, strategy })}
               options={[
@@ -152,31 +152,31 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
           <div>
             <Check
               label="Merge through the queue only"
-              hint="Workspaces are merged one after the other, each checked together with what was merged before it."
+              hint="Workspaces are merged one at a time, each checked together with earlier merges."
               checked={merging.queue}
               onChange={(e) => setMerging({ ...merging, queue: e.target.checked })}
             />
             <Check
               label="Require passed checks"
-              hint="Merging by hand waits for the required checks on exactly what is merged."
+              hint="Merging manually requires passed checks on exactly the files to be merged."
               checked={merging.require_checks}
               onChange={(e) => setMerging({ ...merging, require_checks: e.target.checked })}
             />
             <Check
               label="Require an approval"
-              hint="Somebody must have approved exactly what is merged."
+              hint="Someone must have approved exactly the files to be merged."
               checked={merging.require_approval}
               onChange={(e) => setMerging({ ...merging, require_approval: e.target.checked })}
             />
           </div>
           <TextArea
-            label="Ignored files to keep in snapshots"
+            label="Ignored files to include in snapshots"
             mono
             rows={2}
             placeholder=".env.local"
-            hint="Files git ignores that are kept too before something changes or removes files, one pattern a line."
-            value={kept}
-            onChange={(e) => setKept(e.target.value)}
+            hint="Git-ignored files to save in the snapshot before files are changed or removed. One pattern per line."
+            value={ignored}
+            onChange={(e) => setIgnored(e.target.value)}
           />
         </fieldset>
         <FormError error={save.error} />
@@ -194,11 +194,11 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
 
 const STATES: Record<Schemas["QueueEntry"]["state"], string> = {
   waiting: "waits",
-  checking: "is checked",
-  merging: "is merged",
+  checking: "checking",
+  merging: "merging",
   merged: "merged",
   failed: "not merged",
-  cancelled: "taken out",
+  cancelled: "removed",
 };
 
 function Queue({ project: p }: { project: Project }) {
@@ -236,21 +236,21 @@ function Queue({ project: p }: { project: Project }) {
       </h2>
       {queue.isPending && <Skeleton rows={2} label="Loading the queue" />}
       {queue.error && (
-        <Failure what="The queue could not be read." error={queue.error} retry={() => void queue.refetch()} />
+        <Failure what="The queue could not be loaded." error={queue.error} retry={() => void queue.refetch()} />
       )}
-      {queue.data?.items.length === 0 && <p className="text-fg2">Nothing waits to be merged.</p>}
+      {queue.data?.items.length === 0 && <p className="text-fg2">The queue is empty.</p>}
       {queue.data && queue.data.items.length > 0 && (
         <ol className="divide-y divide-hairline">{queue.data.items.map(row)}</ol>
       )}
       {queue.data && queue.data.ended.length > 0 && (
         <details>
-          <summary className="cursor-pointer text-fg2">The last ones</summary>
+          <summary className="cursor-pointer text-fg2">Recently finished</summary>
           <ul className="divide-y divide-hairline">{queue.data.ended.map(row)}</ul>
         </details>
       )}
       {order.length > 0 && (
         <p className="text-fg2">
-          Workspaces conflict with one another. Merged in this order, the fewest meet a conflict:{" "}
+          Some workspaces conflict. This merge order causes the fewest conflicts:{" "}
           {order.map((o) => `${o.key}${o.overlaps > 0 ? " (must resolve)" : ""}`).join(", ")}.
         </p>
       )}

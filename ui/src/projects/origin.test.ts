@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { originOf } from "./origin";
 
-it("names where a project comes from without a folder that is not told", () => {
+it("names a project's origin without a folder the user may not see", () => {
   expect(originOf({ kind: "url", url: "https://example.com/r.git" })).toBe("https://example.com/r.git");
   expect(originOf({ kind: "path", path: "/srv/r" })).toBe("/srv/r");
   expect(originOf({ kind: "path" })).toBe("A folder on the server");

@@ -128,7 +128,7 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
         <TextField label="Name" required value={name} error={field("name")} onChange={(e) => setName(e.target.value)} />
         <Field
           label="Default branch"
-          hint="What a new workspace starts from unless another is chosen."
+          hint="New workspaces start from this branch unless you choose another."
           error={field("default_branch")}
         >
           {(ids) => (
@@ -147,7 +147,7 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
           mono
           rows={6}
           placeholder={"npm ci\ncp .env.example .env"}
-          hint="Runs in each new workspace, with its output visible, before the first session. Empty for none."
+          hint="Runs in each new workspace before the first session. Its output is visible. Leave empty for none."
           value={script}
           error={field("setup_script")}
           onChange={(e) => setScript(e.target.value)}
@@ -157,7 +157,7 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
           mono
           rows={3}
           placeholder=".env"
-          hint="Files git ignores that each workspace should have a copy of, one pattern a line."
+          hint="Git-ignored files to copy into each workspace. One pattern per line."
           value={ignored}
           error={field("copy_ignored")}
           onChange={(e) => setIgnored(e.target.value)}

@@ -65,7 +65,7 @@ export function ProjectsScreen() {
           }
         >
           {manage
-            ? "A project is a git repository: cloned from a URL, or a folder on the server or on a machine. Nothing at hand? The sample is a small real repository, ready in a second."
+            ? "A project is a git repository: cloned from a URL, or a folder on the server or on a machine. To try Parawork, use the sample: a small real repository, ready in a second."
             : "A project is a git repository. An admin of the team can add one."}
         </Empty>
       ) : (
@@ -96,10 +96,10 @@ function SampleButton() {
       await client.invalidateQueries({ queryKey: keys.projects(team.slug) });
       await navigate({ to: "/$team/p", params: { team: team.slug }, search: { new: p.id } });
     },
-    onError: (error) => toastError("The sample project was not made", error, () => make.mutate()),
+    onError: (error) => toastError("The sample project was not created", error, () => make.mutate()),
   });
   return (
-    <Button busy={make.isPending && "Making the sample"} onClick={() => make.mutate()}>
+    <Button busy={make.isPending && "Creating the sample"} onClick={() => make.mutate()}>
       Try the sample project
     </Button>
   );
@@ -124,10 +124,10 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
       title: p.state === "cloning" ? `Stop cloning ${p.name}?` : `Remove ${p.name}?`,
       body:
         p.state === "cloning"
-          ? "What was fetched so far is removed."
+          ? "The data fetched so far is deleted."
           : p.source.kind === "path" || p.source.kind === "runner"
-            ? "It goes to the trash, from where it can be restored. The folder itself stays as it is."
-            : "It goes to the trash, from where it can be restored. The remote repository stays as it is.",
+            ? "It moves to the trash, where you can restore it. The folder itself does not change."
+            : "It moves to the trash, where you can restore it. The remote repository does not change.",
       action: p.state === "cloning" ? "Stop" : "Remove",
       danger: true,
     });
@@ -144,7 +144,7 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
         }),
       );
     },
-    onError: (error) => toastError(`${p.name} was not added again`, error),
+    onError: (error) => toastError(`${p.name} was not cloned again`, error),
     onSettled: () => client.invalidateQueries({ queryKey: keys.projects(team.slug) }),
   });
 
@@ -187,7 +187,7 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
           {manage && p.state !== "cloning" && (
             <Menu
               trigger={
-                <IconButton label={`More for ${p.name}`}>
+                <IconButton label={`More actions for ${p.name}`}>
                   <Icon name="more" />
                 </IconButton>
               }
@@ -217,11 +217,11 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
       )}
       {p.state === "failed" && (
         <div role="alert" className="mt-1">
-          <p className="text-fg2">It could not be cloned. git's own words:</p>
+          <p className="text-fg2">Cloning failed. Output of git:</p>
           <Output text={p.state_reason} />
           {manage && (
             <div className="mt-2 flex gap-2">
-              <Button busy={again.isPending && "Trying again"} onClick={() => again.mutate()}>
+              <Button busy={again.isPending && "Retrying"} onClick={() => again.mutate()}>
                 Try again
               </Button>
               <Button look="quiet" onClick={() => void askRemove()}>

@@ -32,7 +32,7 @@ interface Props {
   readOnly: boolean;
 }
 
-/** Where a project's workspaces live, within which limits, and what they reach. */
+/** The place, limits and network access of a project's workspaces. */
 export default function ProjectPlaces({ project: p, readOnly }: Props) {
   return (
     <div className="mt-8 flex max-w-[620px] flex-col gap-8">
@@ -54,15 +54,15 @@ function PlaceOf({ project: p, readOnly }: Props) {
         Place
       </h2>
       {places.isPending ? (
-        <Skeleton rows={3} label="Looking where workspaces can live" />
+        <Skeleton rows={3} label="Loading the places" />
       ) : places.isError && !places.data ? (
-        <Failure what="The places could not be listed." error={places.error} retry={() => void places.refetch()} />
+        <Failure what="The places could not be loaded." error={places.error} retry={() => void places.refetch()} />
       ) : (
         <Place
           name="project-executor"
-          legend="New workspaces live in"
+          legend="Place for new workspaces"
           places={places.data.filter((p) => !p.runner_id)} // a machine is its owner's to choose
-          above={{ label: "What the team says", hint: "Workspaces that exist stay where they are." }}
+          above={{ label: "Team default", hint: "Existing workspaces do not move." }}
           value={p.executor ?? ""}
           readOnly={readOnly || save.isPending}
           onChange={(executor) => save.mutate({ executor })}
@@ -71,7 +71,7 @@ function PlaceOf({ project: p, readOnly }: Props) {
       <Check
         className="mt-2"
         label="Share the team's caches"
-        hint="Packages of Go, npm and pip that isolated workspaces need not download again. Members of the team can change them."
+        hint="Go, npm and pip packages that isolated workspaces share instead of downloading again. Members of the team can change them."
         checked={p.caches}
         disabled={readOnly || save.isPending}
         onChange={(e) => save.mutate({ caches: e.target.checked })}
@@ -109,15 +109,15 @@ function NetworkOf({ project: p, readOnly }: Props) {
       >
         <Choice
           name="network"
-          legend="What agents in isolated places reach"
+          legend="Network access of agents in isolated places"
           value={mode}
           onChange={setMode}
           options={[
             {
               value: "",
               disabled: readOnly,
-              label: "What this server says",
-              hint: `${networkName(p.network.default_mode)}, as an operator set it.`,
+              label: "Server default",
+              hint: `${networkName(p.network.default_mode)}, set by an operator.`,
             },
             ...NETWORKS.map((n) => ({ value: n.value as string, disabled: readOnly, label: n.name, hint: n.means })),
           ]}
@@ -130,15 +130,15 @@ function NetworkOf({ project: p, readOnly }: Props) {
             readOnly={readOnly}
             spellCheck={false}
             placeholder={"@registries\n*.example.com\ngit.example.com:8443"}
-            hint="One a line. *.name takes every name below it; @registries takes the common package registries, @git the common git hosts."
+            hint="One per line. *.name includes all subdomains, @registries the common package registries, @git the common git hosts."
             value={names}
             onChange={(e) => setNames(e.target.value)}
           />
         )}
         {mode === "allow" && (
           <Check
-            label="The agents' own services, too"
-            hint="Without them agents cannot reach their models."
+            label="Include the agents' services"
+            hint="Without these, agents cannot reach their models."
             checked={agentHosts}
             disabled={readOnly}
             onChange={(e) => setAgentHosts(e.target.checked)}

@@ -11,13 +11,13 @@ export default function ProjectSecrets({ project }: { project: string }) {
         Secrets
       </h2>
       <p className="text-meta text-fg3">
-        For the sessions and commands of this project alone, beside those of the team. A git credential here is what the
-        server fetches with.
+        For sessions and commands of this project only, in addition to the team's secrets. The server fetches with the
+        git credential set here.
       </p>
       <SecretList
         owner={{ scope: "project", team: team.slug, project }}
         manage={team.can("secrets.manage")}
-        empty="Those of the team count here, too."
+        empty="The team's secrets apply here as well."
       />
     </section>
   );

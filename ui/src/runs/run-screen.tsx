@@ -17,7 +17,7 @@ import { type Attempt, attemptMark, type Run, runKeys, runQuery, took } from "./
 
 const route = getRouteApi("/$team/runs/$run");
 
-/** The attempts of one run beside each other: where they stand, what they changed; one is kept. */
+/** Compares the attempts of a run: their state and changes. The user keeps one. */
 export function RunScreen() {
   const { run: id } = route.useParams();
   const run = useQuery(runQuery(id));
@@ -41,7 +41,7 @@ function Compare({ run }: { run: Run }) {
   return (
     <Page title={run.name} about={`${run.project_name}, ${ago(run.created_at, now)}`}>
       <details className="mb-4">
-        <summary className="w-fit cursor-pointer text-meta text-accent">What they were told</summary>
+        <summary className="w-fit cursor-pointer text-meta text-accent">Prompt</summary>
         <p className="mt-1 max-h-60 overflow-y-auto rounded-md border border-hairline bg-bg1 p-3 break-words whitespace-pre-wrap">
           {run.prompt}
         </p>
@@ -72,10 +72,10 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
         body: (
           <>
             <p>
-              {rest.map((o) => o.workspace!.key).join(", ")}: what runs there is stopped
-              {running > 0 ? ` (${plural(running, "agent")} at work)` : ""}, branch and folder are put away.
+              {rest.map((o) => o.workspace!.key).join(", ")}: running sessions are stopped
+              {running > 0 ? ` (${plural(running, "agent")} working)` : ""}, branch and folder are archived.
             </p>
-            <p>Nothing is lost: an archived workspace is restored with everything in it.</p>
+            <p>Nothing is lost. An archived workspace can be restored with all its files.</p>
           </>
         ),
         action: "Keep this one",
@@ -169,7 +169,7 @@ function useKeep(run: Run) {
       data(api.POST("/runs/{id}/keep", { params: { path: { id: run.id } }, body: { attempt_id: a.id } })),
     onSuccess: (next, a) => {
       client.setQueryData(runKeys.one(run.id), next);
-      toast({ kind: "good", title: `${a.agent_name} is kept`, text: "The others are in the archive." });
+      toast({ kind: "good", title: `${a.agent_name} is kept`, text: "The others are archived." });
     },
     onError: (error, a) => toastError(`${a.agent_name} was not kept`, error),
     onSettled: () => {
@@ -188,7 +188,7 @@ function DiffStat({ attempts }: { attempts: Attempt[] }) {
   const changes = useQueries({
     queries: shown.map((a) => ({ ...changesQuery(a.workspace!.id), refetchInterval: 5000 as const })),
   });
-  if (shown.length === 0) return <p className="mt-5 text-fg3">No attempt has changed a file yet.</p>;
+  if (shown.length === 0) return <p className="mt-5 text-fg3">No attempt has changed files yet.</p>;
   const paths = new Map<string, number>();
   for (const c of changes) for (const f of c.data?.items ?? []) paths.set(f.path, (paths.get(f.path) ?? 0) + 1);
   // What most of them touched comes first.

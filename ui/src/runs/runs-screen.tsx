@@ -22,8 +22,8 @@ export function RunsScreen() {
       ) : list.isError && !list.data ? (
         <Failure what="The comparisons could not be loaded." error={list.error} retry={() => void list.refetch()} />
       ) : list.data.length === 0 ? (
-        <Empty title="Nothing compared yet">
-          Give one prompt to several agents: “Run with several agents” in the dialog for a new workspace.
+        <Empty title="No comparisons yet">
+          To give one prompt to several agents, choose “Run with several agents” when you create a workspace.
         </Empty>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">

@@ -24,7 +24,7 @@ const attempt = (more: Partial<Attempt>): Attempt =>
 
 describe("attempts of a run", () => {
   it("says where one stands", () => {
-    expect(attemptMark(attempt({ state: "making" })).word).toBe("Making the workspace");
+    expect(attemptMark(attempt({ state: "making" })).word).toBe("Creating the workspace");
     expect(attemptMark(attempt({ state: "failed", reason: "no such branch" }))).toEqual({
       mark: "failed",
       word: "Failed",
@@ -33,7 +33,7 @@ describe("attempts of a run", () => {
     expect(attemptMark(attempt({})).word).toBe("Working");
     expect(attemptMark(attempt({ session: session({ state: "waiting", state_reason: "asks" }) })).why).toBe("asks");
     expect(attemptMark(attempt({ workspace: { state: "archived" } as Workspace })).word).toBe("Archived");
-    expect(attemptMark(attempt({ session: null })).word).toBe("Gone");
+    expect(attemptMark(attempt({ session: null })).word).toBe("Deleted");
   });
 
   it("says how long it took", () => {

@@ -39,7 +39,7 @@ function moves(a: Attempt): boolean {
 export function attemptMark(a: Attempt): { mark: MarkKind; word: string; why: string } {
   switch (a.state) {
     case "making":
-      return { mark: "setup", word: "Making the workspace", why: "" };
+      return { mark: "setup", word: "Creating the workspace", why: "" };
     case "starting":
       return { mark: "setup", word: "Starting", why: "" };
     case "failed":
@@ -47,7 +47,7 @@ export function attemptMark(a: Attempt): { mark: MarkKind; word: string; why: st
   }
   if (a.workspace?.deleted_at) return { mark: "stopped", word: "In the trash", why: "" };
   if (a.workspace?.state === "archived") return { mark: "stopped", word: "Archived", why: "" };
-  if (!a.session) return { mark: "stopped", word: "Gone", why: "" };
+  if (!a.session) return { mark: "stopped", word: "Deleted", why: "" };
   return { ...sessionMark(a.session), why: a.session.state === "waiting" ? a.session.state_reason : "" };
 }
 

@@ -13,11 +13,11 @@ export function wakeFor(client: QueryClient, id: string): void {
   const s = client.getQueryData<RemoteSandbox>(keys.sandbox(id));
   if (!s || !sleeps(s)) return;
   void data(api.POST("/workspaces/{id}/wake", { params: { path: { id } } }))
-    .catch((error) => noteProblem(id, error) || toastError("It was not woken", error))
+    .catch((error) => noteProblem(id, error) || toastError("The sandbox was not woken", error))
     .finally(() => void client.invalidateQueries({ queryKey: keys.sandbox(id) }));
 }
 
-/** What a person does with a workspace's sandbox. Errors are shown as toasts, unless the place's own panel tells them. */
+/** Actions on a workspace's sandbox. Errors are toasts, unless the place's panel shows them. */
 export function useSandboxActs(id: string) {
   const client = useQueryClient();
   const done = () => {
@@ -27,12 +27,12 @@ export function useSandboxActs(id: string) {
   const path = { params: { path: { id } } };
   const pause = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/pause", path)),
-    onError: (error) => toastError("It was not paused", error),
+    onError: (error) => toastError("The sandbox was not paused", error),
     onSettled: done,
   });
   const wake = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/wake", path)),
-    onError: (error) => noteProblem(id, error) || toastError("It was not woken", error, () => wake.mutate()),
+    onError: (error) => noteProblem(id, error) || toastError("The sandbox was not woken", error, () => wake.mutate()),
     onSettled: done,
   });
   const end = useMutation({
@@ -43,7 +43,7 @@ export function useSandboxActs(id: string) {
     onError: (error) =>
       error instanceof ApiError && error.code === "sandbox_not_home"
         ? void askDiscard(error)
-        : toastError("It was not ended", error),
+        : toastError("The sandbox was not ended", error),
     onSettled: done,
   });
   const sync = useMutation({
@@ -51,17 +51,17 @@ export function useSandboxActs(id: string) {
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: keys.changes(id) });
       void client.invalidateQueries({ queryKey: remoteKeys.sync(id) });
-      toast({ kind: "good", title: "Everything is on the server", lasts: 3000 });
+      toast({ kind: "good", title: "All files are synced", lasts: 3000 });
     },
-    onError: (error) => toastError("It was not synced", error, () => sync.mutate()),
+    onError: (error) => toastError("The files were not synced", error, () => sync.mutate()),
     onSettled: done,
   });
   const askEnd = async (name: string, behind: boolean) => {
     const yes = await confirm({
       title: `End the sandbox in ${name}?`,
       body: behind
-        ? "Sync is behind: what has not come home may be lost if it cannot be read any more. Agents and shells there end."
-        : "Agents and shells there end. What they wrote is brought home first; the next session starts a new sandbox.",
+        ? "Sync is behind: unsynced files may be lost if the sandbox can no longer be read. Agents and shells in it end."
+        : "Agents and shells in it end. Their files are synced to the server first. The next session starts a new sandbox.",
       action: "End",
       danger: true,
     });
@@ -69,9 +69,9 @@ export function useSandboxActs(id: string) {
   };
   const askDiscard = async (error: unknown) => {
     const yes = await confirm({
-      title: "End it and lose what is there alone?",
+      title: "End the sandbox and lose unsynced files?",
       body: tell(error).message,
-      action: "End and lose it",
+      action: "End and lose files",
       danger: true,
     });
     if (yes) end.mutate(true);

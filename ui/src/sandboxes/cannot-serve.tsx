@@ -22,12 +22,12 @@ interface Props {
   workspace: Workspace;
   place: Place | undefined;
   problem: ServeProblem;
-  /** Tries again; absent: the place is made as it is for a session. */
+  /** Retries; if absent, starts the place as for a session. */
   onRetry?: () => void;
   retrying?: boolean;
 }
 
-/** A place that could not serve: why, and what can be done about it. Nothing is moved without being asked for. */
+/** A place that is not available: why, and what the user can do. It never moves anything without being asked. */
 export default function CannotServe({ workspace: w, place, problem: told, onRetry, retrying }: Props) {
   const team = useTeam();
   // A creation leaves its words alone behind: what is used up says whether a quota was in its way.
@@ -68,8 +68,8 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         )?.name ?? moved.executor;
       toast({
         kind: "good",
-        title: `${w.key} lives in ${to} now`,
-        text: [...(moved.place_changes ?? []), "Start a session to go on."].join(" "),
+        title: `${w.key} is now in ${to}`,
+        text: [...(moved.place_changes ?? []), "Start a session to continue."].join(" "),
         lasts: 0,
       });
     },
@@ -82,13 +82,13 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
       body: (
         <>
           <p>
-            It moves from {name} to {target?.name ?? "the strongest place this server allows"}. That changes:
+            It moves from {name} to {target?.name ?? "the strongest place this server allows"}. This changes:
           </p>
           <ul className="mt-1 list-disc pl-5">
             {changes.map((c) => (
               <li key={c}>{c}</li>
             ))}
-            <li>What has come home from {name} comes along.</li>
+            <li>The files synced from {name} move with it.</li>
           </ul>
         </>
       ),
@@ -111,7 +111,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         <span aria-hidden className="text-failed">
           ▲
         </span>
-        {problem.refusal?.title ?? `${name} cannot serve now`}
+        {problem.refusal?.title ?? `${name} is not available`}
       </h2>
       <p className="mt-1 break-words text-fg2">{plain(problem.message)}</p>
       {command && (
@@ -120,12 +120,12 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         </div>
       )}
       {problem.refusal && <RefusalFigures refusal={problem.refusal} />}
-      <p className="mt-1 text-fg2">Your files are safe: what was synced is on this server.</p>
+      <p className="mt-1 text-fg2">Your synced files are safe on this server.</p>
       <div className="mt-3 flex flex-wrap gap-2">
         {can("retry") && may && !problem.refusal && (
           <Button
             look="primary"
-            busy={(retrying || retry.isPending) && "Trying again"}
+            busy={(retrying || retry.isPending) && "Retrying"}
             onClick={() => (onRetry ? onRetry() : retry.mutate())}
           >
             Retry
@@ -136,7 +136,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
             look={problem.refusal ? "primary" : "plain"}
             busy={local.isPending && "Moving"}
             disabled={places.isSuccess && !target}
-            title={places.isSuccess && !target ? "No place on this server can be used now" : undefined}
+            title={places.isSuccess && !target ? "No place on this server is available" : undefined}
             onClick={() => void askLocal()}
           >
             Try local mode
@@ -150,7 +150,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         {can("retry") && may && problem.refusal && (
           <Button
             look="quiet"
-            busy={(retrying || retry.isPending) && "Trying again"}
+            busy={(retrying || retry.isPending) && "Retrying"}
             onClick={() => (onRetry ? onRetry() : retry.mutate())}
           >
             Try again
@@ -179,7 +179,7 @@ export default function CannotServe({ workspace: w, place, problem: told, onRetr
         <p className="mt-2 text-meta text-fg3">An operator of this server can change this under Settings, Places.</p>
       )}
       {places.isSuccess && !target && can("free_place") && (
-        <p className="mt-2 text-meta text-fg3">Local mode is not there: no place on this server can be used now.</p>
+        <p className="mt-2 text-meta text-fg3">Local mode is not available: no place on this server can be used now.</p>
       )}
       <FormError error={local.error} />
       {problem.requestId && (

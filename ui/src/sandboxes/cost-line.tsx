@@ -16,7 +16,7 @@ import { cx } from "@/kit/cx";
 import { useTeam } from "@/state/team";
 import type { RemoteSandbox } from "./remote";
 
-/** What a workspace cost, how fast it goes on, and when what pays for it ends; opened, what it went to. */
+/** The cost of a workspace, its rate, and when the budget or quota ends; expanded, the breakdown. */
 export default function CostLine({
   workspace: w,
   sandbox: s,
@@ -40,7 +40,7 @@ export default function CostLine({
       <Popover.Trigger asChild>
         <button
           type="button"
-          title="What this workspace cost"
+          title="Cost of this workspace"
           className="min-h-6 rounded-sm tabular-nums underline decoration-dotted underline-offset-2 hover:text-fg"
         >
           {usd(spent)}
@@ -48,7 +48,7 @@ export default function CostLine({
           {ends !== undefined && (
             <span className={over ? "text-failed" : "text-needs"}>
               <span aria-hidden> {over ? "▲" : "◆"} </span>
-              {over ? "what pays for it is used up" : `used up ${whenWords(ends, now)}`}
+              {over ? "its budget or quota is used up" : `used up ${whenWords(ends, now)}`}
             </span>
           )}
         </button>
@@ -120,19 +120,19 @@ function Split({
           </div>
         ))}
         <div className="flex justify-between gap-4 border-t border-control py-1 font-medium">
-          <dt>Together</dt>
+          <dt>Total</dt>
           <dd className="tabular-nums">{usd(spent)}</dd>
         </div>
       </dl>
       {c.tokens_unknown > 0 && <p className="text-meta text-fg2">{unknownWords(c.tokens_unknown)}</p>}
       <ul className="mt-1 text-fg2">
         {c.rate_nano_per_hour > 0 && <li>{hourly(c.rate_nano_per_hour)} an hour while it runs</li>}
-        {idle && idle > now ? <li>Falls asleep {until(idle, now)} if nothing happens</li> : null}
+        {idle && idle > now ? <li>Falls asleep {until(idle, now)} if idle</li> : null}
         {c.exhausted_at !== null && (
           <li className={cx(c.exhausted_at <= now && "text-failed")}>
             {c.exhausted_at <= now
-              ? "The budget or the quota that pays for it is used up."
-              : `The budget or the quota that pays for it is used up ${whenWords(c.exhausted_at, now)}.`}
+              ? "Its budget or quota is used up."
+              : `Its budget or quota is used up ${whenWords(c.exhausted_at, now)}.`}
           </li>
         )}
       </ul>

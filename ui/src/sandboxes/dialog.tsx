@@ -23,7 +23,7 @@ import { StepRow } from "./steps";
 import { findPlace } from "./which";
 import { limitsInWords, whole } from "./words";
 
-/** Where a workspace lives: how far its agents are kept in, what they use, what they may reach. */
+/** A workspace's place: its isolation, use of resources and network access. */
 export default function PlaceDialog({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
   const team = useTeam();
   const executors = useQuery(executorsQuery(team.slug));
@@ -78,9 +78,9 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
             Network
           </h2>
           {w.runner_id ? (
-            <p className="text-fg2">What agents reach from there is decided by the machine's owner.</p>
+            <p className="text-fg2">The machine's owner decides what agents can reach from there.</p>
           ) : place && !place.network ? (
-            <p className="text-fg2">Not bound here: agents reach whatever this server reaches.</p>
+            <p className="text-fg2">Not restricted: agents can reach everything this server can reach.</p>
           ) : (
             <Network workspace={w} />
           )}
@@ -123,7 +123,7 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
       {sandbox.isPending ? (
         <Skeleton rows={2} label="Loading the sandbox" />
       ) : !s ? (
-        <p className="text-fg2">Nothing runs here yet. The place is made with the first session or command.</p>
+        <p className="text-fg2">Nothing is running yet. The first session or command creates the sandbox.</p>
       ) : s.own_disk && s.state === "starting" ? (
         <ol>
           {s.steps.map((step) => (
@@ -132,7 +132,7 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
         </ol>
       ) : !live ? (
         <p className="text-fg2">
-          Nothing runs here now. {s.state_reason} The place is made again with the next session or command.
+          Nothing is running. {s.state_reason} The next session or command creates the sandbox again.
         </p>
       ) : s.own_disk ? (
         <RemotePanel workspace={w} sandbox={s} name={name} />
@@ -141,7 +141,7 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
           <p className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-2 text-fg2">
             <span>
               {s.state === "paused" ? "Paused. " : ""}
-              {s.started_at ? `Made ${ago(s.started_at, now)}.` : ""} {s.state_reason}
+              {s.started_at ? `Created ${ago(s.started_at, now)}.` : ""} {s.state_reason}
             </span>
             {team.can("terminal.type") &&
               (s.state === "paused" ? (
@@ -152,7 +152,7 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
                 <Button
                   busy={pause.isPending && "Pausing"}
                   onClick={() => pause.mutate()}
-                  title="Agents stand still and use no CPU; nothing is lost"
+                  title="Agents are suspended and use no CPU. Nothing is lost"
                 >
                   Pause
                 </Button>
@@ -161,13 +161,13 @@ function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
           <Meters sandbox={s} />
           {s.usage.oom_kills > 0 && (
             <p className="mt-2 text-needs">
-              The memory limit ended {plural(s.usage.oom_kills, "process", "processes")}. Raise it below, or give the
-              agent less to do at once.
+              The memory limit killed {plural(s.usage.oom_kills, "process", "processes")}. Raise the limit below, or
+              give the agent smaller tasks.
             </p>
           )}
           {s.usage.throttled_ms > 60_000 && (
             <p className="mt-2 text-meta text-fg3">
-              Held back by its CPU limit for {count(Math.round(s.usage.throttled_ms / 1000))} s so far.
+              Throttled by the CPU limit for {count(Math.round(s.usage.throttled_ms / 1000))} s so far.
             </p>
           )}
         </>
@@ -192,7 +192,7 @@ function PortsOf({ workspace: w }: { workspace: Workspace }) {
   );
 }
 
-/** What holds where a workspace says nothing itself. */
+/** The inherited limits. */
 function above(l: Schemas["WorkspaceLimits"]): Required<Schemas["ResourceLimits"]> {
   const [p, i] = [whole(l.project), whole(l.instance)];
   return {
@@ -218,7 +218,7 @@ function OwnLimits({ workspace: w, sized }: { workspace: Workspace; sized: boole
       toast({
         kind: "good",
         title: "Saved",
-        text: `${saved.applied === "now" ? "In force" : "From the next sandbox on"}: ${limitsInWords(saved.effective)}. ${saved.note}`,
+        text: `${saved.applied === "now" ? "Applied" : "Applies to the next sandbox"}: ${limitsInWords(saved.effective)}. ${saved.note}`,
       });
     },
   });
@@ -230,7 +230,7 @@ function OwnLimits({ workspace: w, sized }: { workspace: Workspace; sized: boole
       {limits.isPending ? (
         <Skeleton rows={2} label="Loading the limits" />
       ) : limits.isError && !limits.data ? (
-        <Failure what="The limits could not be read." error={limits.error} retry={() => void limits.refetch()} />
+        <Failure what="The limits could not be loaded." error={limits.error} retry={() => void limits.refetch()} />
       ) : (
         <LimitsForm
           value={whole(limits.data.limits)}

@@ -41,8 +41,8 @@ export function LimitsForm({ value, inherited, maximum, without, from, readOnly,
   const parsed = (name: keyof Limits): number => Number((text[name] ?? "").replace(",", ".").trim() || 0);
   const bad = (name: keyof Limits): string | undefined => {
     const n = parsed(name);
-    if (!Number.isFinite(n) || n < 0) return "A number, please.";
-    if (name !== "cpus" && !Number.isInteger(n)) return "A whole number, please.";
+    if (!Number.isFinite(n) || n < 0) return "Enter a number.";
+    if (name !== "cpus" && !Number.isInteger(n)) return "Enter a whole number.";
     return undefined;
   };
   const wrong = FIELDS.some((f) => bad(f.name));
@@ -70,7 +70,7 @@ export function LimitsForm({ value, inherited, maximum, without, from, readOnly,
         ))}
       </fieldset>
       <p className="text-meta text-fg3">
-        An empty field takes the value of {from}
+        An empty field uses the value from {from}
         {inherited ? `: ${limitsInWords(inherited)}` : ""}.
       </p>
       {error && !named ? <FormError error={error} /> : null}

@@ -16,13 +16,13 @@ interface Props {
   onOpen: () => void;
 }
 
-/** The place of a workspace in its head: its name, what it uses, and what needs a look. */
+/** A workspace's place in its head: name, use of resources, and warnings. */
 export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
-  const away = Boolean(w.deleted_at) || w.state === "archived";
-  const sandbox = useQuery({ ...sandboxQuery(w.id, true), enabled: !away });
-  const network = useQuery({ ...networkQuery(w.id), enabled: !away && Boolean(place?.network) });
+  const closed = Boolean(w.deleted_at) || w.state === "archived";
+  const sandbox = useQuery({ ...sandboxQuery(w.id, true), enabled: !closed });
+  const network = useQuery({ ...networkQuery(w.id), enabled: !closed && Boolean(place?.network) });
   const name = place?.name ?? (w.runner_name || w.executor);
-  if (away) return <span>{name}</span>;
+  if (closed) return <span>{name}</span>;
   const s = sandbox.data;
   const offline = s?.machine && !s.machine.online; // its figures are of another time
   const refused = network.data?.refused.filter((r) => r.allowable).length ?? 0;
@@ -45,7 +45,7 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
           className="min-h-6 rounded-sm text-needs hover:underline"
         >
           <span aria-hidden>◆ </span>
-          {w.place_blocked ? "must be moved" : w.boundary === "none" ? "no boundary" : "see its place"}
+          {w.place_blocked ? "must be moved" : w.boundary === "none" ? "not isolated" : "see its place"}
         </button>
       )}
       {offline && (
@@ -81,7 +81,7 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
       {refused > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-needs hover:underline">
           <span aria-hidden>◆ </span>
-          {refused === 1 ? "1 host refused" : `${count(refused)} hosts refused`}
+          {refused === 1 ? "1 host blocked" : `${count(refused)} hosts blocked`}
         </button>
       )}
     </>

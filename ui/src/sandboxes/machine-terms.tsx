@@ -8,7 +8,7 @@ import { ACCESS } from "@/machines/words";
 interface Props {
   machineId: string;
   project: Project;
-  /** The folder whose repository it borrows; "" = the project's own where that is on this machine, else none. */
+  /** The folder whose repository the workspace uses; "" = the project's own if it is on this machine, else none. */
   folder: string;
   onFolder: (path: string) => void;
 }
@@ -20,7 +20,7 @@ export default function MachineTerms({ machineId, project, folder, onFolder }: P
   const { source } = project;
   const own = source.kind === "runner" && source.runner_id === machineId ? source.path : undefined;
   const folders = m.folders.filter((f) => f.git && f.access !== "read_only" && f.path !== own);
-  const first = own ? `The project's own: ${visible(own)}` : "A copy of its own, sent by the server";
+  const first = own ? `The project's own: ${visible(own)}` : "A separate copy, sent by the server";
   return (
     <div className="flex flex-col gap-3 empty:hidden">
       {m.access !== "full" && (
@@ -28,7 +28,7 @@ export default function MachineTerms({ machineId, project, folder, onFolder }: P
           <span aria-hidden>◆ </span>
           {m.access === "read_only"
             ? ACCESS.read_only.means
-            : `${m.mine ? "You are" : `${m.user_name} is`} asked at the machine before anything starts there.`}
+            : `${m.mine ? "You are" : `${m.user_name} is`} asked for approval at the machine before anything starts there.`}
         </p>
       )}
       {(folders.length > 0 || own) && (
@@ -36,8 +36,8 @@ export default function MachineTerms({ machineId, project, folder, onFolder }: P
           label={`Repository on ${m.name}`}
           hint={
             folder || own
-              ? "A worktree of its own beside that folder, whose files stay as they are. The branch can be delivered into its repository."
-              : "The machine's own folders are not touched."
+              ? "A separate worktree next to that folder, whose files do not change. You can deliver the branch to its repository."
+              : "The machine's folders are not changed."
           }
         >
           {(ids) => (

@@ -12,7 +12,7 @@ import type { Place } from "./remote";
 import { refusedWhole } from "./remote-words";
 import { HOUR, localHelps, usedUp } from "./used-up";
 
-/** What somebody may still use of a place that costs, and the ways on when it is nothing. */
+/** What the user may still use of a paid place, and the alternatives when nothing is left. */
 export function MayUse({ place, local }: { place: Place; local?: { name: string; kind: string; choose: () => void } }) {
   const team = useTeam();
   const [how, setHow] = useState(false);
@@ -26,7 +26,7 @@ export function MayUse({ place, local }: { place: Place; local?: { name: string;
           <span aria-hidden className="text-failed">
             ▲{" "}
           </span>
-          Nothing can start in {place.name} for you now
+          Nothing can start in {place.name} for you right now
         </p>
         <p className="mt-1 text-fg2">{[sentence(refused.reason), sentence(refused.cure)].filter(Boolean).join(" ")}</p>
         {mine && <Standing mine={mine} />}
@@ -59,7 +59,8 @@ function Standing({ mine: m }: { mine: MyQuota }) {
     <p className="mt-1 text-meta text-fg2 tabular-nums">
       {hours !== null && `${spell(left)} of your ${hours} hours are left until ${whenWords(m.resets_at, now)}`}
       {hours !== null && concurrent !== null && "; "}
-      {concurrent !== null && `${m.used.running} of ${concurrent} at once ${m.used.running === 1 ? "runs" : "run"} now`}
+      {concurrent !== null &&
+        `${m.used.running} of ${concurrent} concurrent sandboxes ${m.used.running === 1 ? "is" : "are"} running`}
       .
     </p>
   );

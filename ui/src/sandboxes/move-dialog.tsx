@@ -16,7 +16,7 @@ export default function MoveDialog({ workspace: w, onClose }: { workspace: Works
       onClose={onClose}
       wide
       title={`Move ${w.key} to another place`}
-      about={`It lives in ${place?.name ?? (w.runner_name || w.executor)} now. Nothing happens before you press Move.`}
+      about={`It is in ${place?.name ?? (w.runner_name || w.executor)} now. Nothing happens until you press Move.`}
     >
       <Move workspace={w} onClose={onClose} />
     </Dialog>

@@ -18,18 +18,18 @@ const MachineTerms = lazy(() => import("./machine-terms"));
 
 type Plan = Schemas["MovePlan"];
 
-/** What becomes of a session, in words. */
+/** What happens to a session, in words. */
 const HOW: Record<Schemas["MovedSession"]["how"], string> = {
-  resumes: "goes on with its conversation",
-  restarts: "begins anew",
-  waits: "does not go on there yet",
+  resumes: "continues its conversation",
+  restarts: "starts over",
+  waits: "cannot continue there yet",
   ends: "ends",
 };
 
 /** How long the end of the last move is worth telling, in ms. */
 const FRESH = 600_000;
 
-/** The inside of the dialog that moves a workspace, with the agents that run in it: what comes along and what is lost is shown before anything happens. */
+/** The content of the dialog that moves a workspace with its running agents. It shows what moves and what is lost before anything happens. */
 export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
   const team = useTeam();
   const client = useQueryClient();
@@ -38,7 +38,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
   const others = places.data?.items.filter((p) => placeId(p.executor) !== here) ?? [];
   const open = others.filter((p) => p.executor.available && p.executor.allowed);
   const [picked, setPicked] = useState("");
-  const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
+  const [folder, setFolder] = useState(""); // of a machine: the folder whose repository to use
   const [sent, setSent] = useState(false); // from here: how it went is read before anything else
   const live = w.state === "ready" || w.state === "paused";
   const moves = useQuery({
@@ -48,9 +48,9 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
   });
   const last = moves.data?.items[0];
   const running = last?.state === "running";
-  const told = last && (running || Date.now() - (last.ended_at ?? 0) < FRESH) ? last : undefined;
-  // Where there is one other place only, that one is meant; who has just moved means none yet.
-  const only = open.length === 1 && told?.state !== "done" ? placeId(open[0]!.executor) : "";
+  const recent = last && (running || Date.now() - (last.ended_at ?? 0) < FRESH) ? last : undefined;
+  // Preselect the only other place, except right after a move.
+  const only = open.length === 1 && recent?.state !== "done" ? placeId(open[0]!.executor) : "";
   const to = picked !== here && picked ? picked : only;
   const { executor, runner_id } = placeBody(to);
   const there = { to: executor, ...(runner_id ? { runner_id } : {}), ...(runner_id && folder ? { folder } : {}) };
@@ -80,7 +80,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
       setSent(true);
       after();
       if (live) return;
-      toast({ kind: "good", title: "Moved", text: "The new place is made with the next session." });
+      toast({ kind: "good", title: "Moved", text: "The next session creates the sandbox there." });
       onClose();
     },
   });
@@ -96,26 +96,26 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
       target?.executor.isolated ||
       (await confirm({
         title: `Move ${w.key} to ${target?.executor.name ?? to}?`,
-        body: "This place is no boundary: agents have the rights of the user they run as there.",
+        body: "This place is not isolated: agents have the rights of the user they run as.",
         action: "Move",
         danger: true,
       }));
     if (sure) move.mutate();
   };
-  const rests = told?.state === "done" && sent;
+  const rests = recent?.state === "done" && sent;
   const choosing = !running && !rests && open.length > 0 && may;
   return (
     <>
       <DialogBody className="flex flex-col gap-4" focusable={!choosing}>
-        {told && <Progress move={told} />}
+        {recent && <Progress move={recent} />}
         {running || rests ? null : !may ? (
-          <p className="text-fg2">Your role does not move workspaces. Ask an owner or admin of the team.</p>
+          <p className="text-fg2">Your role cannot move workspaces. Ask an owner or admin of the team.</p>
         ) : places.isPending ? (
-          <Skeleton rows={3} label="Looking where it can go" />
+          <Skeleton rows={3} label="Loading the places" />
         ) : !places.data ? (
-          <Failure what="The places could not be listed." error={places.error} retry={() => void places.refetch()} />
+          <Failure what="The places could not be loaded." error={places.error} retry={() => void places.refetch()} />
         ) : others.length === 0 ? (
-          <p className="text-fg2">There is no other place yet. Connect a machine, or have an operator switch one on.</p>
+          <p className="text-fg2">There is no other place yet. Connect a machine, or ask an operator to enable one.</p>
         ) : (
           <>
             <Place
@@ -139,11 +139,9 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
                 />
               </Suspense>
             )}
-            {live && to && plan.isPending && <Busy>Looking what would come along…</Busy>}
+            {live && to && plan.isPending && <Busy>Checking what would move…</Busy>}
             {shown && <PlanView plan={shown} />}
-            {!live && to && target && target.changes.length > 0 && (
-              <Lines title="Is different there" lines={target.changes} />
-            )}
+            {!live && to && target && target.changes.length > 0 && <Lines title="Changes" lines={target.changes} />}
             {!live && !places.data.movable && <p className="text-needs">{places.data.reason}</p>}
           </>
         )}
@@ -152,11 +150,12 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
       <DialogFoot>
         {choosing && live && (
           <span className="mr-auto min-w-0 basis-full text-meta text-fg3 sm:flex-1 sm:basis-0">
-            Its agents are stopped and go on there. Until the new place runs, whatever fails has it go on where it is.
+            Agents are stopped and continue in the new place. If the move fails before the new place runs, the workspace
+            stays where it is.
           </span>
         )}
         {running && (
-          <Button busy={cancel.isPending && "Going back"} onClick={() => cancel.mutate()}>
+          <Button busy={cancel.isPending && "Cancelling"} onClick={() => cancel.mutate()}>
             Cancel the move
           </Button>
         )}
@@ -176,20 +175,20 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
   );
 }
 
-/** What a move would carry, lose and change. */
+/** What a move would keep, lose and change. */
 function PlanView({ plan }: { plan: Plan }) {
   return (
     <div className="flex flex-col gap-3 break-words">
       {!plan.possible && <p className="text-needs">{plan.reason}</p>}
       {plan.sessions.length > 0 && (
         <Lines
-          title="What runs"
+          title="Running"
           lines={plan.sessions.map((s) => `${s.title || s.agent_name}: ${HOW[s.how]}. ${s.reason}`.trim())}
         />
       )}
-      <Lines title="Comes along" lines={plan.carried.map((i) => i.detail)} />
-      <Lines title="Is lost" lines={plan.lost.map((i) => i.detail)} />
-      <Lines title="Is different there" lines={plan.changes} />
+      <Lines title="Moves" lines={plan.carried.map((i) => i.detail)} />
+      <Lines title="Lost" lines={plan.lost.map((i) => i.detail)} />
+      <Lines title="Changes" lines={plan.changes} />
     </div>
   );
 }
@@ -213,8 +212,8 @@ function Progress({ move: m }: { move: Schemas["Move"] }) {
   const head = {
     running: `Moving to ${m.to.name}`,
     done: `Moved to ${m.to.name}`,
-    failed: `Not moved: it goes on in ${m.from.name}`,
-    cancelled: `Cancelled: it goes on in ${m.from.name}`,
+    failed: `Not moved: it stays in ${m.from.name}`,
+    cancelled: `Cancelled: it stays in ${m.from.name}`,
   }[m.state];
   return (
     <section>

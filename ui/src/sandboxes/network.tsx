@@ -43,7 +43,7 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
       toast({
         kind: "good",
         title: `${visible(name)} is allowed for this workspace`,
-        text: "New connections go through at once.",
+        text: "New connections are allowed immediately.",
       });
     },
   });
@@ -52,9 +52,15 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
       api.DELETE("/workspaces/{id}/network/allow", { params: { path: { id: w.id }, query: { host: name } } }),
     onSuccess: () => void refresh(),
   });
-  if (network.isPending) return <Skeleton rows={3} label="Loading the network" />;
+  if (network.isPending) return <Skeleton rows={3} label="Loading the network settings" />;
   if (network.isError && !network.data)
-    return <Failure what="The network could not be read." error={network.error} retry={() => void network.refetch()} />;
+    return (
+      <Failure
+        what="The network settings could not be loaded."
+        error={network.error}
+        retry={() => void network.refetch()}
+      />
+    );
   const n = network.data;
   return (
     <div className="flex flex-col gap-3">
@@ -73,10 +79,10 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
       </p>
       <section aria-labelledby="refused">
         <h3 id="refused" className="mb-1 font-medium">
-          Refused
+          Blocked
         </h3>
         {n.refused.length === 0 ? (
-          <p className="text-fg3">Nothing was refused.</p>
+          <p className="text-fg3">No connections were blocked.</p>
         ) : (
           <ul className="divide-y divide-hairline border-y border-hairline">
             {n.refused.map((r) => {
@@ -99,7 +105,7 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
             })}
           </ul>
         )}
-        {n.refused_full && <p className="mt-1 text-meta text-fg3">Older ones were forgotten to make room.</p>}
+        {n.refused_full && <p className="mt-1 text-meta text-fg3">Older entries were removed.</p>}
       </section>
       {n.mode === "allow" && (
         <section aria-labelledby="names">

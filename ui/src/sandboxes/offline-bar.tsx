@@ -12,13 +12,13 @@ import { confirm } from "@/state/confirm";
 import { isNumber, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
-import { type Absence, awayWords } from "./away";
+import { type OfflineMachine, offlineWords } from "./offline";
 import { workspacePlacesQuery } from "./queries";
 import type { Place, RemoteSandbox } from "./remote";
 import { chosenSize } from "./remote-words";
 import { placeBody, placeId } from "./which";
 
-/** The place that is offered instead: a cloud one first, for it is as far from everybody as the machine was. */
+/** The alternative place: a cloud one first, because it is also remote. */
 function instead(places: readonly Place[]): { target: Place | undefined; cloud: Place | undefined } {
   const others = places.filter((p) => !p.runner_id && p.allowed);
   const cloud = others.find((p) => p.own_disk);
@@ -27,18 +27,18 @@ function instead(places: readonly Place[]): { target: Place | undefined; cloud: 
 
 interface Props {
   workspace: Workspace;
-  away: Absence;
+  offline: OfflineMachine;
   sandbox: RemoteSandbox | undefined;
 }
 
-/** The machine of a workspace is away: what that means, and what can be done. Nothing is moved without being asked for. */
-export function OfflineBar({ workspace: w, away, sandbox }: Props) {
+/** Shown when a workspace's machine is offline: what that means and what the user can do. It never moves anything without being asked. */
+export function OfflineBar({ workspace: w, offline, sandbox }: Props) {
   const team = useTeam();
   const now = useNow();
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const waitKey = `wait.${w.id}`;
-  const [waits, setWaits] = useState(() => recall(waitKey, isNumber) === (away.since ?? 0));
+  const [waits, setWaits] = useState(() => recall(waitKey, isNumber) === (offline.since ?? 0));
   const places = useQuery(workspacePlacesQuery(w.id));
   const items = places.data?.items ?? [];
   const { target, cloud } = instead(items.map((p) => p.executor));
@@ -54,8 +54,8 @@ export function OfflineBar({ workspace: w, away, sandbox }: Props) {
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
       toast({
         kind: "good",
-        title: `${w.key} goes on in ${target?.name ?? "another place"}`,
-        text: `Start a session there. What ${away.name} has that never came home is kept when it is back.`,
+        title: `${w.key} continues in ${target?.name ?? "another place"}`,
+        text: `Start a session there. Unsynced files on ${offline.name} are saved as a snapshot when it is back.`,
         lasts: 0,
       });
     },
@@ -69,17 +69,17 @@ export function OfflineBar({ workspace: w, away, sandbox }: Props) {
       body: (
         <>
           <p>
-            It goes on from what came home last
+            It continues from the last synced state
             {sync?.synced_at ? `, ${ago(sync.synced_at, now)}` : ""}
-            {behind ? `: ${behind} had not come home then` : ""}.
+            {behind ? `: ${behind} not synced by then` : ""}.
           </p>
           <ul className="mt-1 list-disc pl-5">
             {changes.map((c) => (
               <li key={c}>{c}</li>
             ))}
             <li>
-              Sessions at {away.name} do not come along. When it is back, what it alone has is brought home as a
-              snapshot you can restore; then it ends there.
+              Sessions at {offline.name} do not move. When the machine is back, its unsynced files are saved as a
+              snapshot you can restore. Then the sandbox there ends.
             </li>
             {price ? <li>{`It costs ${hourly(price)} an hour while it runs.`}</li> : null}
           </ul>
@@ -92,7 +92,7 @@ export function OfflineBar({ workspace: w, away, sandbox }: Props) {
   };
   const wait = (yes: boolean) => {
     setWaits(yes);
-    remember(waitKey, yes ? (away.since ?? 0) : -1);
+    remember(waitKey, yes ? (offline.since ?? 0) : -1);
   };
   const place = () => void navigate({ search: (s) => ({ ...s, dialog: "place" }) });
 
@@ -101,7 +101,7 @@ export function OfflineBar({ workspace: w, away, sandbox }: Props) {
       <div className="flex min-h-8 flex-wrap items-center gap-x-3 border-b border-hairline bg-bg2 px-4 py-1">
         <p role="status" className="min-w-0 flex-1 basis-60 text-fg2">
           <span aria-hidden>○ </span>
-          {awayWords(away, now)}. Waiting for it.
+          {offlineWords(offline, now)}. Waiting for the machine.
         </p>
         {may && (
           <Button look="quiet" onClick={() => wait(false)}>
@@ -111,16 +111,16 @@ export function OfflineBar({ workspace: w, away, sandbox }: Props) {
       </div>
     );
   return (
-    <section aria-label={`${away.name} is offline`} className="border-b border-needs bg-bg2 px-4 py-2">
+    <section aria-label={`${offline.name} is offline`} className="border-b border-needs bg-bg2 px-4 py-2">
       <p role="status" className="font-medium">
         <span aria-hidden className="text-needs">
           ◆{" "}
         </span>
-        {awayWords(away, now)}
+        {offlineWords(offline, now)}
       </p>
       <p className="max-w-3xl text-fg2">
-        {away.reason && `${sentence(away.reason)} `}
-        What runs there goes on, and is caught up when it is back. Until then nothing you type reaches it.
+        {offline.reason && `${sentence(offline.reason)} `}
+        Sessions there keep running and catch up when it is back. Until then nothing you type reaches them.
       </p>
       {may && (
         <div className="mt-2 flex flex-wrap items-center gap-2">

@@ -21,7 +21,11 @@ export function OwnTerms({ workspace: w, place }: { workspace: Workspace; place:
       data(api.PUT("/workspaces/{id}/limits", { params: { path: { id: w.id } }, body: l })),
     onSuccess: (saved) => {
       client.setQueryData(placeKeys.limits(w.id), saved);
-      toast({ kind: "good", title: "Saved", text: "The next sandbox has this size. One that runs keeps its own." });
+      toast({
+        kind: "good",
+        title: "Saved",
+        text: "The next sandbox has this size. A running sandbox keeps its size.",
+      });
     },
   });
   const agree = useMutation({

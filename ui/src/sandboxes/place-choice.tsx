@@ -23,7 +23,7 @@ interface Props {
   error?: string;
   legend?: ReactNode;
   name?: string;
-  /** A first row for no place of one's own: whoever stands above says it. */
+  /** A first row to inherit the place. */
   above?: { label: string; hint: string };
   /** The chosen size, as sizeId tells it; undefined: the place's own. Absent: no size can be chosen here. */
   size?: string;
@@ -34,7 +34,7 @@ interface Props {
   readOnly?: boolean;
 }
 
-/** Where a workspace lives, each place with its boundary in words; one that cannot be used says why and what would help. */
+/** Chooses a place. Each row describes its isolation; an unavailable one says why and what to do. */
 export function Place({
   places,
   value,
@@ -102,13 +102,13 @@ function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
   );
 }
 
-/** What a place promises, or why it cannot be chosen. */
+/** A place's guarantees, or why it cannot be chosen. */
 function hint(e: PlaceInfo): string {
   if (!e.available) return plain([sentence(e.reason), sentence(e.cure)].filter(Boolean).join(" "));
-  if (!e.allowed) return sentence(e.forbidden || "your team asks for a stronger boundary");
+  if (!e.allowed) return sentence(e.forbidden || "your team requires stronger isolation");
   const more = [
-    e.limits ? "limits are kept" : "limits are not kept",
-    e.network ? "the network is bound" : "the whole network is open",
+    e.limits ? "limits enforced" : "limits not enforced",
+    e.network ? "network restricted" : "network unrestricted",
     e.start,
   ].filter(Boolean);
   return [`${e.isolation.replace(/\.$/, "")}; ${more.join(", ")}.`, e.warning].filter(Boolean).join(" ");
@@ -120,9 +120,9 @@ type List = UseQueryResult<Schemas["ExecutorList"]>;
 export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query: List }) {
   const team = useTeam();
   const connectable = useQuery(machineListQuery(team.slug)).data?.enabled;
-  if (query.isPending) return <Skeleton rows={2} label="Looking where workspaces can live" />;
+  if (query.isPending) return <Skeleton rows={2} label="Loading the places" />;
   if (query.isError && !query.data)
-    return <Failure what="The places could not be listed." error={query.error} retry={() => void query.refetch()} />;
+    return <Failure what="The places could not be loaded." error={query.error} retry={() => void query.refetch()} />;
   const { items, suggested } = query.data;
   const machines = items.filter((e) => e.runner_id);
   return (
@@ -131,7 +131,7 @@ export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query:
       {suggested?.ask && rest.value === "" ? (
         <p className="mt-1 text-needs">
           <span aria-hidden>◆ </span>
-          {sentence(suggested.reason || "several machines are connected")} Choose where it is to live.
+          {sentence(suggested.reason || "several machines are connected")} Choose one.
         </p>
       ) : (
         suggested?.reason && <p className="mt-1 text-meta text-fg3">{sentence(suggested.reason)}</p>

@@ -12,7 +12,7 @@ export function Ports({ workspace: w, ports }: { workspace: Workspace; ports: Po
   const team = useTeam();
   const open = useMutation({
     mutationFn: (port: number) => openPreview(() => openPort(w.id, port)),
-    onError: (error) => toastError("The preview did not open", error),
+    onError: (error) => toastError("The preview could not be opened", error),
   });
   const { enabled, reason, items } = ports;
   return (
@@ -21,7 +21,7 @@ export function Ports({ workspace: w, ports }: { workspace: Workspace; ports: Po
       {items.length === 0 ? (
         enabled && (
           <p className="text-fg2">
-            Nothing listens now. Start a server in the workspace, such as npm run dev, and it appears here.
+            No open ports. Start a server in the workspace, such as npm run dev, and its port appears here.
           </p>
         )
       ) : (

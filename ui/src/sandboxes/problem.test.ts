@@ -6,10 +6,10 @@ const error = (code: string, details: Record<string, unknown>) =>
   new ApiError(503, { code, message: "E2B has no room now.", details, request_id: "req_1" });
 
 it("reads why a place cannot serve, and only ways it knows", () => {
-  const told = serveProblem(
+  const problem = serveProblem(
     error("place_cannot_serve", { reason: "capacity", ways: ["free_place", "retry", "dance", 7] }),
   );
-  expect(told).toEqual({
+  expect(problem).toEqual({
     reason: "capacity",
     message: "E2B has no room now.",
     ways: ["retry", "free_place"],
@@ -21,7 +21,7 @@ it("reads why a place cannot serve, and only ways it knows", () => {
 });
 
 it("reads what a quota keeps from beginning, with its figures", () => {
-  const told = serveProblem(
+  const problem = serveProblem(
     error("quota_exceeded", {
       scope: "user_hours",
       used: 36_000_000,
@@ -31,8 +31,8 @@ it("reads what a quota keeps from beginning, with its figures", () => {
       ways: ["free_place", "upgrade"],
     }),
   );
-  expect(told?.ways).toEqual(["retry", "free_place", "upgrade"]);
-  expect(told?.refusal).toMatchObject({ code: "quota_exceeded", used: 36_000_000, unit: "ms", resetsAt: 5 });
+  expect(problem?.ways).toEqual(["retry", "free_place", "upgrade"]);
+  expect(problem?.refusal).toMatchObject({ code: "quota_exceeded", used: 36_000_000, unit: "ms", resetsAt: 5 });
   expect(serveProblem(error("budget_exceeded", { scope: "instance_budget" }))?.refusal?.title).toBe(
     "The server's budget is spent",
   );

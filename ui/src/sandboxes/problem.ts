@@ -6,7 +6,7 @@ import { Store } from "@/state/store";
 export type Way = "retry" | "free_place" | "upgrade" | "settings";
 
 export interface ServeProblem {
-  /** no_key, bad_key, quota, capacity, outage, rate_limited, template_missing, guest_failed, refused, budget, timeout; "" when it was not told. */
+  /** no_key, bad_key, quota, capacity, outage, rate_limited, template_missing, guest_failed, refused, budget, timeout; "" when unknown. */
   reason: string;
   message: string;
   ways: readonly Way[];
@@ -17,17 +17,19 @@ export interface ServeProblem {
 
 const WAYS: readonly Way[] = ["retry", "free_place", "upgrade", "settings"];
 
-/** The problem an answer tells, where it is one of a place that cannot serve, or of one that may not. */
+/** The problem in an error response, if a place is unavailable or not allowed. */
 export function serveProblem(error: unknown): ServeProblem | undefined {
   const refusal = refusalOf(error);
   if (!(error instanceof ApiError) || (error.code !== "place_cannot_serve" && !refusal)) return undefined;
   const { reason, ways } = error.details;
-  const told = Array.isArray(ways) ? WAYS.filter((w) => ways.includes(w)) : (["retry", "free_place"] as readonly Way[]);
+  const offered = Array.isArray(ways)
+    ? WAYS.filter((w) => ways.includes(w))
+    : (["retry", "free_place"] as readonly Way[]);
   return {
     reason: typeof reason === "string" ? reason : "",
     message: error.message,
     // What was refused can be tried again when somebody raised what was in its way.
-    ways: refusal ? WAYS.filter((w) => w === "retry" || told.includes(w)) : told,
+    ways: refusal ? WAYS.filter((w) => w === "retry" || offered.includes(w)) : offered,
     requestId: error.requestId,
     ...(refusal ? { refusal } : {}),
   };
@@ -44,7 +46,7 @@ export const fromWords = (message: string): ServeProblem => ({
 /** The newest problem of each workspace on this page, so that its panel knows more than a sandbox's record does. */
 export const problems = new Store<Record<string, ServeProblem>>({});
 
-/** Keeps what an answer told of a workspace's place. Reports whether it was such a problem. */
+/** Stores the problem with a workspace's place from an error response. Reports whether it was one. */
 export function noteProblem(workspaceId: string, error: unknown): boolean {
   const p = serveProblem(error);
   if (p) problems.update((all) => ({ ...all, [workspaceId]: p }));

@@ -29,7 +29,7 @@ export const sandboxQuery = (id: string, live: boolean) =>
   queryOptions({
     queryKey: keys.sandbox(id),
     queryFn: () => data(api.GET("/workspaces/{id}/sandbox", { params: { path: { id } } })),
-    // Events tell of each step; the poll covers a cut socket.
+    // Events announce each step; polling covers a lost connection.
     refetchInterval: (q) => live && (q.state.data?.state === "starting" ? 1500 : 5000),
     retry: false, // there may never have been one
   });

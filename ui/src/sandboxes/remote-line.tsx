@@ -5,11 +5,11 @@ import { Shape } from "@/kit/mark";
 import type { RemoteSandbox } from "./remote";
 import { sleeps, syncSaid } from "./remote-words";
 
-/** When it is worth a word that a sandbox falls asleep, or that its run ends. */
+/** How long before a sandbox falls asleep, or its run ends, to show it. */
 const SOON = 5 * 60_000;
 const RUN_SOON = 30 * 60_000;
 
-/** What the head of a workspace says of a sandbox elsewhere: whether its files are home, and what is about to happen. */
+/** A remote sandbox in the workspace head: whether its files are synced, and what is about to happen. */
 export function RemoteLine({ sandbox: s, onOpen }: { sandbox: RemoteSandbox; onOpen: () => void }) {
   const now = useNow(1000);
   const live = s.state === "running";
@@ -32,14 +32,14 @@ export function RemoteLine({ sandbox: s, onOpen }: { sandbox: RemoteSandbox; onO
       {trouble > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-needs hover:underline">
           <span aria-hidden>◆ </span>
-          {plural(trouble, "file needs a look", "files need a look")}
+          {plural(trouble, "file needs attention", "files need attention")}
         </button>
       )}
       {live && s.idle_at && s.idle_at - now < SOON && (
         <span className="text-needs tabular-nums">· sleeps {until(s.idle_at, now)}</span>
       )}
       {live && s.run_ends_at && s.run_ends_at - now < RUN_SOON && (
-        <span className="tabular-nums">· saved and woken anew {until(s.run_ends_at, now)}</span>
+        <span className="tabular-nums">· saved and restarted {until(s.run_ends_at, now)}</span>
       )}
     </>
   );

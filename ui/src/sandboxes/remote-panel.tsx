@@ -8,13 +8,13 @@ import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { useTeam } from "@/state/team";
 import { useSandboxActs } from "./acts";
-import { awayWords } from "./away";
 import { Meters } from "./meters";
+import { offlineWords } from "./offline";
 import type { RemoteSandbox } from "./remote";
 import { sandboxSaid, sizeName, stillWords, syncSaid } from "./remote-words";
 import { SyncList } from "./sync-list";
 
-/** A sandbox on another machine: how it is, how long it goes on, what is home of it, what it costs. */
+/** A remote sandbox: its state, remaining time, sync state and cost. */
 export function RemotePanel({
   workspace: w,
   sandbox: s,
@@ -28,19 +28,20 @@ export function RemotePanel({
   const now = useNow(1000);
   const acts = useSandboxActs(w.id);
   const said = sandboxSaid(s);
-  const away = s.machine && !s.machine.online ? s.machine : undefined;
-  const live = s.state === "running" && !away;
-  const still = s.state === "paused" && !away;
+  const offline = s.machine && !s.machine.online ? s.machine : undefined;
+  const live = s.state === "running" && !offline;
+  const still = s.state === "paused" && !offline;
   const sync = s.sync ? syncSaid(s.sync, now) : undefined;
   const may = team.can("terminal.type");
   return (
     <>
       <div className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-2">
-        {away ? <Mark kind="idle" word="Offline" /> : <Mark kind={said.mark} word={said.text} />}
+        {offline ? <Mark kind="idle" word="Offline" /> : <Mark kind={said.mark} word={said.text} />}
         <span className="min-w-0 flex-1 basis-60 text-fg2">
-          {away && `${awayWords({ name: away.name, since: away.offline_since ?? null, reason: "" }, now)}. `}
+          {offline &&
+            `${offlineWords({ name: offline.name, since: offline.offline_since ?? null, reason: "" }, now)}. `}
           {still ? stillWords(s, now) : sentence(s.state_reason)}{" "}
-          {live && s.started_at ? `Made ${ago(s.started_at, now)}${s.pooled ? ", ahead of time" : ""}.` : ""}
+          {live && s.started_at ? `Created ${ago(s.started_at, now)}${s.pooled ? ", from the pool" : ""}.` : ""}
         </span>
       </div>
       {may && (live || still) && (
@@ -54,14 +55,14 @@ export function RemotePanel({
               <Button
                 busy={acts.sync.isPending && "Syncing"}
                 onClick={() => acts.sync.mutate()}
-                title="Bring everything home now"
+                title="Sync all files to the server now"
               >
                 Sync now
               </Button>
               <Button
                 busy={acts.pause.isPending && "Pausing"}
                 onClick={() => acts.pause.mutate()}
-                title="Everything is brought home, then agents stand still and cost nothing"
+                title="All files are synced, then agents are suspended and cost nothing"
               >
                 Pause
               </Button>
@@ -93,12 +94,12 @@ export function RemotePanel({
           </Fact>
         )}
         {live && s.idle_at && (
-          <Fact label="Falls asleep" more="if nothing happens">
+          <Fact label="Falls asleep" more="if idle">
             {until(s.idle_at, now)}
           </Fact>
         )}
         {live && s.run_ends_at && (
-          <Fact label="This run ends" more="saved, then it goes on in a new run">
+          <Fact label="This run ends" more="saved, then continues in a new run">
             {until(s.run_ends_at, now)}
           </Fact>
         )}
@@ -107,7 +108,7 @@ export function RemotePanel({
         <div className="mt-3">
           <p className="mb-1 text-needs">
             <span aria-hidden>◆ </span>
-            {plural(s.sync.conflicts + s.sync.not_synced, "file needs a look", "files need a look")}
+            {plural(s.sync.conflicts + s.sync.not_synced, "file needs attention", "files need attention")}
           </p>
           <SyncList workspace={w} />
         </div>

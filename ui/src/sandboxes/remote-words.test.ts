@@ -68,7 +68,7 @@ describe("sizes a quota keeps from somebody", () => {
 });
 
 describe("money", () => {
-  it("is told in cents, and prices of an hour a little finer", () => {
+  it("is shown in cents, and hourly prices more precisely", () => {
     expect([usd(0), usd(1), usd(840_000_000), usd(1_204e9)]).toEqual(["$0.00", "under $0.01", "$0.84", "$1,204.00"]);
     expect([hourly(50_400_000), hourly(82_800_000), hourly(110_000_000), hourly(1e9)]).toEqual([
       "$0.05",
@@ -122,15 +122,15 @@ describe("falling back", () => {
     expect(fallbackPlace([place({}), local, { ...bwrap, allowed: false }])?.kind).toBe("local");
     expect(fallbackPlace([place({}), { ...local, available: false }])).toBeUndefined();
   });
-  it("says where the code goes, how it is kept in, and what it costs", () => {
+  it("says where the code goes, how it is isolated, and what it costs", () => {
     const words = fallbackChanges(place({ sizes: [size(2)] }), {
       ...bwrap,
       isolation: "Agents see their worktree only",
     });
     expect(words).toEqual([
-      "Its code stays on this server instead of going to E2B.",
+      "Its code stays on this server instead of moving to E2B.",
       "Isolation: agents see their worktree only.",
-      "It costs nothing by the hour.",
+      "It has no hourly cost.",
     ]);
   });
 });
@@ -169,12 +169,10 @@ describe("times", () => {
 describe("a sandbox", () => {
   const s = (over: Partial<RemoteSandbox>) =>
     ({ state: "running", state_reason: "", paused_for: "", paused_at: null, ...over }) as RemoteSandbox;
-  it("says whether its files are home", () => {
+  it("says whether its files are synced", () => {
     const sync = { state: "synced" as const, synced_at: NOW - 3000, pending: 0, reason: "" };
     expect(syncSaid(sync, NOW)).toEqual({ mark: "done", text: "Synced 3 s ago" });
-    expect(syncSaid({ ...sync, state: "syncing", pending: 12 }, NOW).text).toBe(
-      "Syncing, 12 files to go, last 3 s ago",
-    );
+    expect(syncSaid({ ...sync, state: "syncing", pending: 12 }, NOW).text).toBe("Syncing, 12 files left, last 3 s ago");
     expect(syncSaid({ ...sync, state: "behind", synced_at: null }, NOW)).toEqual({
       mark: "needs",
       text: "Sync is behind",
@@ -188,9 +186,9 @@ describe("a sandbox", () => {
     expect(sandboxSaid(s({ state: "paused", paused_for: "idle" })).text).toBe("Asleep");
     expect(sandboxSaid(s({ state: "paused", paused_for: "person" })).text).toBe("Paused");
     const asleep = stillWords(s({ state: "paused", paused_for: "idle", paused_at: NOW }), NOW);
-    expect(asleep).toMatch(/^Asleep since .+\. Wakes when you type or press Wake\.$/);
+    expect(asleep).toMatch(/^Asleep since .+\. It wakes when you type or press Wake\.$/);
     expect(stillWords(s({ state: "paused", paused_for: "person", state_reason: "it was paused by Mika" }), NOW)).toBe(
-      "It was paused by Mika. Press Wake to go on.",
+      "It was paused by Mika. Press Wake to continue.",
     );
   });
 });

@@ -52,7 +52,7 @@ export function costWords(place: Place, size: Size | undefined): string {
 const budgetWords = (left: number): string =>
   left > 0 ? `${usd(left)} of this month's budget left` : "this month's budget is spent";
 
-/** A command named in words, between backquotes or as ours begin: people copy it. */
+/** Finds a command in a message, in backquotes or starting like ours, so the user can copy it. */
 export function commandIn(words: string): string {
   return /`([^`]+)`/.exec(words)?.[1] ?? /\bparawork [a-z0-9][^.;"'`]*/.exec(words)?.[0].trim() ?? "";
 }
@@ -66,11 +66,9 @@ export function fallbackPlace<P extends Place>(places: readonly P[]): P | undefi
 /** What a workspace gives up when it starts on this server instead, a sentence each. */
 export function fallbackChanges(from: Place, to: Place): string[] {
   return [
-    `Its code stays on this server instead of going to ${from.name}.`,
+    `Its code stays on this server instead of moving to ${from.name}.`,
     `Isolation: ${lower(to.isolation || to.boundary_name)}`.replace(/\.?$/, "."),
-    from.price_nano_per_hour > 0 || from.sizes.some((s) => s.price_nano_per_hour > 0)
-      ? "It costs nothing by the hour."
-      : "",
+    from.price_nano_per_hour > 0 || from.sizes.some((s) => s.price_nano_per_hour > 0) ? "It has no hourly cost." : "",
   ].filter(Boolean);
 }
 
@@ -91,10 +89,10 @@ export interface Said {
   text: string;
 }
 
-/** Whether what a sandbox wrote is on the server, in a few words. */
+/** The sync state in a few words. */
 export function syncSaid(s: Pick<SyncSummary, "state" | "synced_at" | "pending" | "reason">, now: number): Said {
   const last = s.synced_at ? secondsAgo(s.synced_at, now) : "";
-  const todo = s.pending > 0 ? `, ${plural(s.pending, "file")} to go` : "";
+  const todo = s.pending > 0 ? `, ${plural(s.pending, "file")} left` : "";
   switch (s.state) {
     case "synced":
       return { mark: "done", text: last ? `Synced ${last}` : "Synced" };
@@ -105,7 +103,7 @@ export function syncSaid(s: Pick<SyncSummary, "state" | "synced_at" | "pending" 
   }
 }
 
-/** Whether a sandbox that stands still wakes by itself when somebody needs it. */
+/** Whether a paused sandbox wakes automatically when it is needed. */
 export const sleeps = (s: RemoteSandbox): boolean =>
   s.state === "paused" && (s.paused_for === "idle" || s.paused_for === "lease" || s.paused_for === "ceiling");
 
@@ -127,12 +125,12 @@ export function sandboxSaid(s: RemoteSandbox): Said {
   }
 }
 
-/** Why a place stands still and what makes it go on, for the line under a terminal. */
+/** Why a sandbox is paused and how it continues, for the line below a terminal. */
 export function stillWords(s: RemoteSandbox, now: number): string {
-  if (!sleeps(s)) return `${sentence(s.state_reason) || "Paused."} Press Wake to go on.`;
+  if (!sleeps(s)) return `${sentence(s.state_reason) || "Paused."} Press Wake to continue.`;
   const since = s.paused_at ? ` since ${clock(s.paused_at, now)}` : "";
-  const why = s.paused_for === "ceiling" ? " Its run had reached the longest time its place allows." : "";
-  return `Asleep${since}.${why} Wakes when you type or press Wake.`;
+  const why = s.paused_for === "ceiling" ? " Its run reached the time limit of its place." : "";
+  return `Asleep${since}.${why} It wakes when you type or press Wake.`;
 }
 
 /** Who raises what is used up, and where. */
@@ -142,6 +140,6 @@ export function upgradeWords(reason: string, place: string, operator: boolean): 
       ? "Raise the monthly budget under Settings, Places, or wait for the next month."
       : "Ask an operator of this server to raise the monthly budget, or wait for the next month.";
   return operator
-    ? `The plan belongs to the ${place} account whose key this server uses. Raise it in ${place}'s dashboard, under Billing; the new limits hold at once.`
+    ? `The plan belongs to the ${place} account whose key this server uses. Raise it in ${place}'s dashboard, under Billing; the new limits apply immediately.`
     : `The plan belongs to the ${place} account of this server. Ask an operator to raise it in ${place}'s dashboard.`;
 }

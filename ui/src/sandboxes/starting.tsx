@@ -23,7 +23,7 @@ export function useCancelStart(id: string) {
   });
 }
 
-/** How a sandbox comes to be: named steps with their times and how far they are. It goes on when the page is left. */
+/** The start of a sandbox: steps with duration and progress. It continues when the user leaves the page. */
 export default function Starting({
   workspace: w,
   sandbox: s,
@@ -45,7 +45,7 @@ export default function Starting({
           <StepRow key={step.name} step={step} />
         ))}
       </ol>
-      <p className="mt-2 text-fg2">You may leave this page; it goes on.</p>
+      <p className="mt-2 text-fg2">You can leave this page. It continues in the background.</p>
       {team.can("terminal.type") && (
         <div className="mt-3">
           <Button busy={cancel.isPending && "Cancelling"} onClick={() => cancel.mutate()}>
@@ -76,7 +76,7 @@ export function StartingBar({
   const ask = async () => {
     const yes = await confirm({
       title: `Cancel the start of ${name}?`,
-      body: "What is being started there does not start. Files and commits stay as they are.",
+      body: "The sandbox does not start. Files and commits do not change.",
       action: "Cancel the start",
       danger: true,
     });

@@ -8,22 +8,22 @@ import { progressPart, progressWords } from "./remote-words";
 
 const STEP: Record<Step["state"], { mark: MarkKind; word: string }> = {
   pending: { mark: "idle", word: "Waiting" },
-  running: { mark: "running", word: "Under way" },
+  running: { mark: "running", word: "In progress" },
   done: { mark: "merged", word: "Done" },
   failed: { mark: "failed", word: "Failed" },
   cancelled: { mark: "stopped", word: "Cancelled" },
   skipped: { mark: "stopped", word: "Skipped" },
 };
 
-/** One named step: its state, how long it took or takes, how far it is, what it says. */
+/** One named step: its state, how long it took or takes, how progressed it is, what it says. */
 export function StepRow({ step: s }: { step: Step | MakingStep }) {
   const now = useNow(1000);
   const time = s.started_at ? (s.ended_at ?? Math.max(now, s.started_at)) - s.started_at : 0;
   const look = STEP[s.state];
   const long = s.detail.includes("\n") || s.detail.length > 120;
-  const far = "done" in s ? s : undefined;
-  const progress = far ? progressWords(far) : "";
-  const part = far && s.state === "running" ? progressPart(far) : undefined;
+  const progressed = "done" in s ? s : undefined;
+  const progress = progressed ? progressWords(progressed) : "";
+  const part = progressed && s.state === "running" ? progressPart(progressed) : undefined;
   return (
     <li className="border-t border-hairline py-2 first:border-t-0">
       <div className="flex items-baseline gap-2.5">

@@ -3,7 +3,7 @@ import CannotServe from "./cannot-serve";
 import { StartingBar } from "./starting";
 import { useWatched } from "./watch";
 
-/** Above a terminal: how its place is being made, or why that failed. Nothing while all is well. */
+/** Shown above a terminal while its sandbox starts, or if that failed. Otherwise renders nothing. */
 export default function PlaceStrip({ workspace: w }: { workspace: Workspace }) {
   const { place, name, sandbox, starting, problem } = useWatched(w);
   if (starting && sandbox) return <StartingBar workspace={w} sandbox={sandbox} name={name} />;

@@ -11,9 +11,9 @@ import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { type Conflict, type NotSynced, remoteKeys, settleConflict, syncQuery } from "./remote";
 
-const MOST = 100; // rows of files that did not come home; the rest is counted
+const MOST = 100; // maximum rows of unsynced files; the rest is counted
 
-/** What did not come home from a sandbox, and what changed on both sides. */
+/** Unsynced files of a sandbox, and files changed on both sides. */
 export function SyncList({ workspace: w }: { workspace: Workspace }) {
   const sync = useQuery(syncQuery(w.id));
   if (sync.isPending) return <Skeleton rows={2} label="Loading the files" />;
@@ -39,7 +39,7 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
       void client.invalidateQueries({ queryKey: remoteKeys.sync(w.id) });
       void client.invalidateQueries({ queryKey: keys.sandbox(w.id) });
     },
-    onError: (error) => toastError("It was not marked as dealt with", error),
+    onError: (error) => toastError("The conflict was not marked as resolved", error),
   });
   const open = (file: string) =>
     void navigate({ search: (s) => ({ ...s, dialog: undefined, tab: "changes", session: undefined, file }) });
@@ -49,7 +49,7 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
         Changed on both sides
       </h3>
       <p className="text-meta text-fg3">
-        Both versions are kept. Take over what you want, then say that it is dealt with.
+        Both versions are saved. Copy over what you need, then mark the conflict as resolved.
       </p>
       <ul className="mt-1 divide-y divide-hairline border-y border-hairline">
         {list.map((c) => (
@@ -57,8 +57,8 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
             <span className="min-w-0 flex-1 basis-60">
               <span className="block font-mono text-[12px] break-all">{visible(c.path)}</span>
               <span className="block text-meta break-all text-fg3">
-                the server's is kept as <span className="font-mono text-[12px]">{visible(c.kept_path)}</span>, found{" "}
-                {ago(c.found_at, now)}
+                the server's version is saved as <span className="font-mono text-[12px]">{visible(c.kept_path)}</span>,
+                found {ago(c.found_at, now)}
               </span>
             </span>
             <Button onClick={() => open(c.path)} aria-label={`Open the sandbox's ${visible(c.path)}`}>
@@ -70,10 +70,10 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
             {team.can("workspace.edit") && (
               <Button
                 busy={settle.isPending && settle.variables === c.id && "Saving"}
-                aria-label={`${visible(c.path)} is dealt with`}
+                aria-label={`${visible(c.path)} is resolved`}
                 onClick={() => settle.mutate(c.id)}
               >
-                Dealt with
+                Mark as resolved
               </Button>
             )}
           </li>
@@ -89,7 +89,7 @@ function Left({ list }: { list: NotSynced[] }) {
       <h3 id="sync-left" className="font-medium">
         Not synced
       </h3>
-      <p className="text-meta text-fg3">These files are in the sandbox only, and end with it.</p>
+      <p className="text-meta text-fg3">These files exist only in the sandbox and are lost when it ends.</p>
       <ul className="mt-1 divide-y divide-hairline border-y border-hairline">
         {list.slice(0, MOST).map((f) => (
           <li key={f.path} className="flex flex-wrap items-baseline gap-x-3 py-1.5">

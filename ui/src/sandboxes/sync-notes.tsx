@@ -10,7 +10,7 @@ import type { RemoteSandbox } from "./remote";
 import { syncSaid } from "./remote-words";
 import { SyncList } from "./sync-list";
 
-/** Above the changes of a workspace elsewhere: whether they are all here, and what did not come home. */
+/** Shown above the changes of a workspace with a remote sandbox: the sync state and unsynced files. */
 export default function SyncNotes({ workspace: w }: { workspace: Workspace }) {
   const sandbox = useQuery(sandboxQuery(w.id, true));
   const now = useNow(1000);

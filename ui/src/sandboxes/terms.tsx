@@ -19,7 +19,7 @@ interface Props {
   onPlace?: (place: string) => void;
 }
 
-/** What there is to say about a place that costs: which size, how long it stays awake, what happens when it cannot serve. */
+/** Settings of a paid place: size, idle time, and what happens when it is not available. */
 export default function PlaceTerms({ place, places, size, onSize, fallback, onFallback, onPlace }: Props) {
   const { sizes } = place;
   const chosen = chosenSize(place, size);
@@ -49,18 +49,18 @@ export default function PlaceTerms({ place, places, size, onSize, fallback, onFa
           <SizeCommands sizes={sizes} />
           {place.idle_minutes > 0 && place.pause_free && (
             <p className="mt-1 text-meta text-fg3">
-              Falls asleep after {minutes(place.idle_minutes)} without use, and costs nothing while it sleeps.
+              Falls asleep after {minutes(place.idle_minutes)} without use. It costs nothing while asleep.
             </p>
           )}
         </div>
       )}
       {onFallback && place.own_disk && place.fallback && (
         <Check
-          label={`If ${place.name} cannot serve, start on this server instead`}
+          label={`If ${place.name} is not available, start on this server instead`}
           hint={
             local
-              ? `In ${local.name}. ${fallbackChanges(place, local).join(" ")} You are told when it happens.`
-              : "No place on this server can be used now, so that it would fail as well."
+              ? `In ${local.name}. ${fallbackChanges(place, local).join(" ")} You are notified when this happens.`
+              : "No place on this server is available now, so this would fail as well."
           }
           checked={Boolean(fallback) && local !== undefined}
           disabled={!local}
@@ -92,7 +92,7 @@ function sizeHint(s: Size): string | undefined {
 
 /** The cure without the command that stands below, ready to be copied. */
 function plainCure(s: Size): string {
-  return commandIn(s.cure) ? "An operator builds it with the command below" : s.cure;
+  return commandIn(s.cure) ? "An operator can build it with the command below" : s.cure;
 }
 
 /** The commands that make sizes available, to copy. */

@@ -11,12 +11,12 @@ export function usedUp(place: Place, mine: MyQuota | undefined): Size["refused"]
   if (!mine) return undefined;
   const { hours_month: hours, concurrent } = mine.effective;
   if (hours !== null && mine.used.hours_ms + mine.used.reserved_ms >= hours * HOUR)
-    return { code: "quota_exceeded", reason: "Your hours of this month are used up", cure: "" };
+    return { code: "quota_exceeded", reason: "Your hours for this month are used up", cure: "" };
   if (concurrent !== null && mine.used.running >= concurrent)
     return {
       code: "concurrency_limit",
-      reason: "As many of your sandboxes run as may run at once",
-      cure: "Pause one, and this one can start",
+      reason: "You have reached your limit of running sandboxes",
+      cure: "Pause one to start this one",
     };
   return undefined;
 }

@@ -16,7 +16,7 @@ export interface Watched {
   name: string;
   sandbox: RemoteSandbox | undefined;
   /** Its place has a disk of its own. */
-  far: boolean;
+  remote: boolean;
   /** It is being made, step by step. */
   starting: boolean;
   /** Why its place did not serve, until it does. */
@@ -33,19 +33,19 @@ export function useWatched(w: Workspace): Watched {
   const gone = query.error instanceof ApiError && query.error.status === 404;
   const sandbox: RemoteSandbox | undefined = gone ? undefined : query.data;
   const here = sandbox !== undefined && livesIn(sandbox) === livesIn(w);
-  const far = place?.own_disk ?? (here && sandbox.own_disk);
-  const told = useStore(problems)[w.id];
+  const remote = place?.own_disk ?? (here && sandbox.own_disk);
+  const problem = useStore(problems)[w.id];
   const serves = here && (sandbox.state === "running" || sandbox.state === "starting");
   useEffect(() => {
     if (serves) clearProblem(w.id);
   }, [serves, w.id]);
-  const failed = far && here && sandbox.state === "failed" ? fromWords(sandbox.state_reason) : undefined;
+  const failed = remote && here && sandbox.state === "failed" ? fromWords(sandbox.state_reason) : undefined;
   return {
     place,
     name: place?.name ?? (w.runner_name || w.executor),
     sandbox,
-    far,
-    starting: far && sandbox?.state === "starting" && sandbox.steps.length > 0,
-    problem: serves ? undefined : (told ?? failed),
+    remote,
+    starting: remote && sandbox?.state === "starting" && sandbox.steps.length > 0,
+    problem: serves ? undefined : (problem ?? failed),
   };
 }

@@ -9,7 +9,7 @@ describe("places", () => {
   const laptop = place({ kind: "runner", runner_id: "m1" });
   const tower = place({ kind: "runner", runner_id: "m2" });
 
-  it("are told apart by their machine", () => {
+  it("are distinguished by their machine", () => {
     expect([placeId(docker), placeId(laptop)]).toEqual(["docker", "runner:m1"]);
     expect(placeId({ kind: "runner:m1", runner_id: "m1" })).toBe("runner:m1");
     expect(livesIn({ executor: "runner", runner_id: "m2" })).toBe("runner:m2");

@@ -6,13 +6,13 @@ type Lives = { executor: string; runner_id?: string | null };
 const MACHINE = "runner";
 const id = (kind: string, machine: string | null | undefined): string => (machine ? `${MACHINE}:${machine}` : kind);
 
-/** What tells places apart. Members' machines are all of one kind, each a place of its own. */
+/** The identity of a place. Members' machines share one executor kind, but each is its own place. */
 export const placeId = (p: Where): string => id(p.kind, p.runner_id);
 
 /** The place something lives in, as placeId tells it. */
 export const livesIn = (w: Lives): string => id(w.executor, w.runner_id);
 
-/** How the API is told of a place. "" is told as it is: whoever stands above says it. */
+/** A place in API requests. "" is passed as is: it means inherit. */
 export function placeBody(place: string): { executor: string; runner_id?: string } {
   return place.startsWith(`${MACHINE}:`)
     ? { executor: MACHINE, runner_id: place.slice(MACHINE.length + 1) }
@@ -40,7 +40,7 @@ export function firstPlace(
   const usable = places?.filter((p) => p.available && p.allowed) ?? [];
   const has = (place: string | undefined) => usable.some((p) => placeId(p) === place);
   const said = suggested && livesIn(suggested);
-  // Who is asked has to say so, unless the place is the one they said last time.
+  // The user must choose, unless it is the place they chose last time.
   if (suggested?.ask) return said === last && has(last) ? said! : "";
   if (said && has(said)) return said;
   const found = usable.find((p) => placeId(p) === last) ?? usable.find((p) => p.default) ?? usable[0];

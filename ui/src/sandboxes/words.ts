@@ -14,17 +14,17 @@ export const whole = (l: Limits): Required<Limits> => ({
   wall_minutes: l.wall_minutes ?? 0,
 });
 
-/** How strongly a place keeps an agent in, weakest first, each with what that means. */
+/** Isolation levels, weakest first, each with its meaning. */
 export const BOUNDARIES: readonly { value: Exclude<Schemas["Boundary"], "">; name: string; means: string }[] = [
   { value: "none", name: "No isolation", means: "Agents have the rights of the server's user." },
-  { value: "process", name: "Process sandbox", means: "Agents see their worktree only; they share the host's kernel." },
+  { value: "process", name: "Process sandbox", means: "Agents see only their worktree. They share the host's kernel." },
   {
     value: "container",
     name: "Container",
-    means: "Agents live in an image of their own; they share the host's kernel.",
+    means: "Agents run in their own image. They share the host's kernel.",
   },
-  { value: "gvisor", name: "gVisor", means: "Agents speak to a kernel of their own, not to the host's." },
-  { value: "microvm", name: "MicroVM", means: "Agents live in a virtual machine." },
+  { value: "gvisor", name: "gVisor", means: "Agents run on their own kernel, not the host's." },
+  { value: "microvm", name: "MicroVM", means: "Agents run in a virtual machine." },
 ];
 
 /** Limits in one line; what is not bound is not said. */
@@ -42,13 +42,13 @@ export function limitsInWords(limits: Limits): string {
 
 /** What of the network a place reaches. */
 export const NETWORKS: readonly { value: Schemas["Network"]["mode"]; name: string; means: string }[] = [
-  { value: "open", name: "Open", means: "All public addresses; never this server, its network or cloud metadata." },
+  { value: "open", name: "Open", means: "All public addresses, but not this server, its network or cloud metadata." },
   {
     value: "allow",
     name: "Names on a list",
-    means: "The agents' own services and what you list; all else is refused and shown.",
+    means: "The agents' services and the names you list. Everything else is blocked and listed.",
   },
-  { value: "none", name: "None", means: "Nothing at all. Agents that ask a model cannot work." },
+  { value: "none", name: "None", means: "No network. Agents that call a model cannot work." },
 ];
 
 export const networkName = (mode: string): string => NETWORKS.find((n) => n.value === mode)?.name ?? mode;

@@ -22,7 +22,7 @@ interface Values {
   agents: string;
 }
 
-/** Adds a secret, or changes one. A value that is kept is never shown: an empty field leaves it as it is. */
+/** Adds or changes a secret. Stored values are never shown: an empty field leaves the value unchanged. */
 export function SecretForm({ owner, secret, onSaved, onCancel }: Props) {
   const refresh = useRefreshSecrets();
   return (
@@ -84,8 +84,8 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
     hint:
       secret &&
       (moved
-        ? "Enter it again: it would be sent to another host."
-        : "Empty keeps the one that is kept. Sessions that run keep theirs until they end."),
+        ? "Enter the secret again, because the host changed."
+        : "Leave empty to keep the current value. Running sessions use their value until they end."),
     mono: true,
   } as const;
   const required = !secret || moved;
@@ -93,7 +93,7 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
     ...value,
     label: kind === "git" ? "Token" : "Value",
     type: "text",
-    // A variable or a token loses the spaces and line ends around it, which nobody means.
+    // Environment variable or a token loses the spaces and line ends around it, which nobody means.
     codec: { format: (v: string) => v, parse: (text: string) => text.trim(), message: "" },
     input: { type: "password", autoComplete: "off", required },
   };
@@ -118,7 +118,9 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
                 ...target,
                 label: "Path",
                 placeholder: personal ? "~/.npmrc" : ".env",
-                hint: personal ? "Below the home of your sessions (~/)." : "In the worktree, or below the home (~/).",
+                hint: personal
+                  ? "Relative to the home directory of your sessions (~/)."
+                  : "Relative to the worktree, or to the home directory (~/).",
               },
             ]
           : []),
@@ -136,17 +138,17 @@ function fieldsOf(owner: Owner, secret: Secret | undefined, typed: Typed<Values>
 
 const kindField = (personal: boolean): Entry<Values> => ({
   name: "kind",
-  label: "What is it?",
+  label: "Type",
   type: "radio",
   options: [
-    { value: "env", label: "A variable", hint: "Sessions and commands get it in their environment." },
-    { value: "file", label: "A file", hint: "It is there while a session runs, and git never sees it." },
+    { value: "env", label: "Environment variable", hint: "Set in the environment of sessions and commands." },
+    { value: "file", label: "File", hint: "Present while a session runs. Git never sees it." },
     {
       value: "git",
-      label: "A git credential",
+      label: "Git credential",
       hint: personal
-        ? "You push and open pull requests with it on one host. It is sent to no other."
-        : "The server fetches with it from one host. It is sent to no other.",
+        ? "Used to push and open pull requests on one host. It is never sent to another host."
+        : "Used by the server to fetch from one host. It is never sent to another host.",
     },
   ],
 });
@@ -159,15 +161,15 @@ const USER_NAME: Entry<Values> = {
   label: "User name",
   type: "text",
   mono: true,
-  hint: "Empty where the host asks for a token alone.",
+  hint: "Leave empty if the host needs only a token.",
   input: { maxLength: 255, autoComplete: "off" },
 };
 
 const IN_SANDBOX: Entry<Values> = {
   name: "in_sandbox",
-  label: "Sandboxes of this project get it too",
+  label: "Also give it to sandboxes of this project",
   type: "boolean",
-  hint: "Agents can then fetch and push with it, and whoever can type in their sessions could read it.",
+  hint: "Agents can then fetch and push with it, and anyone who can type in their sessions could read it.",
 };
 
 const AGENTS: Entry<Values> = {
@@ -175,6 +177,6 @@ const AGENTS: Entry<Values> = {
   label: "Only for",
   type: "text",
   mono: true,
-  placeholder: "Every session and command",
-  hint: "Names of agents by commas, such as claude-code, setup; commands are those the API runs.",
+  placeholder: "All sessions and commands",
+  hint: "Agent names separated by commas, such as claude-code, setup. Use commands for commands run through the API.",
 };

@@ -20,7 +20,7 @@ interface Props {
   empty: string;
 }
 
-/** Secrets of one owner, with what can be done to them. */
+/** Secrets of one owner, with their actions. */
 export function SecretList({ owner, manage, empty }: Props) {
   const secrets = useQuery(secretsQuery(owner));
   const [adding, setAdding] = useState(false);
@@ -58,7 +58,7 @@ function Row({ owner, secret: s, manage }: { owner: Owner; secret: Secret; manag
     act: () => data(api.DELETE("/secrets/{id}", { params: { path: { id: s.id } } })),
     confirm: {
       title: `Delete ${s.name}?`,
-      body: `${s.sessions === 0 ? "No running session has it." : "Running sessions keep what they were given."} Its value is forgotten and cannot be brought back.`,
+      body: `${s.sessions === 0 ? "No running session uses it." : "Running sessions keep their value."} Its value is deleted and cannot be restored.`,
       action: "Delete",
       danger: true,
     },
@@ -71,7 +71,7 @@ function Row({ owner, secret: s, manage }: { owner: Owner; secret: Secret; manag
         <div className="min-w-0 flex-1 basis-56">
           <p className="flex flex-wrap items-baseline gap-x-2">
             <span className={s.kind === "env" ? "font-mono text-[12px] break-all" : "break-words"}>{s.name}</span>
-            {s.outdated.length > 0 && <Mark kind="needs" word="Earlier value in use" className="text-meta" />}
+            {s.outdated.length > 0 && <Mark kind="needs" word="Old value in use" className="text-meta" />}
           </p>
           <p className="text-meta break-words text-fg3">{about(s)}</p>
           <p className="text-meta text-fg3">
@@ -104,12 +104,12 @@ function Row({ owner, secret: s, manage }: { owner: Owner; secret: Secret; manag
   );
 }
 
-/** Sessions that go on with the value before. Of a person's own secrets some may be in another team, which a link here cannot lead to. */
+/** Sessions still using the old value. A person's own secrets may be used in another team, which cannot be linked from here. */
 function Outdated({ secret: s }: { secret: Secret }) {
   const team = useTeam();
   return (
     <div className="mt-1 text-meta text-fg2">
-      <p>These sessions still have an earlier value. Start them again to give them the new one:</p>
+      <p>These sessions still use an old value. Restart them to give them the new one:</p>
       <ul className="flex flex-wrap gap-x-3">
         {s.outdated.map((o) => (
           <li key={o.session_id}>

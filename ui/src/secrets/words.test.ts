@@ -8,7 +8,7 @@ test("a secret in words", () => {
   expect(about({ ...env, last_four: "9f3a", agents: ["codex"] })).toBe("Variable · only for codex · ends in 9f3a");
   expect(about({ ...env, kind: "file", target: "~/.npmrc" })).toBe("File · ~/.npmrc");
   expect(about({ ...env, kind: "git", target: "github.com", username: "bot", in_sandbox: false })).toBe(
-    "Git credential · bot at github.com · used by the server alone",
+    "Git credential · bot at github.com · used only by the server",
   );
 });
 

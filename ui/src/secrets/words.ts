@@ -8,7 +8,7 @@ export function about(s: Pick<Secret, "kind" | "target" | "username" | "in_sandb
   if (s.kind === "file") words.push(s.target);
   if (s.kind === "git") {
     words.push(s.username ? `${s.username} at ${s.target}` : s.target);
-    words.push(s.in_sandbox ? "also in sandboxes" : "used by the server alone");
+    words.push(s.in_sandbox ? "also in sandboxes" : "used only by the server");
   }
   if (s.agents.length > 0) words.push(`only for ${s.agents.join(", ")}`);
   if (s.last_four) words.push(`ends in ${s.last_four}`);

@@ -19,8 +19,8 @@ import { Replies } from "./replies";
 import { hasEnded, sessionMark } from "./sessions";
 
 /**
- * A session on a phone: how it stands, what it asks, its last lines as text that wraps, and ways to answer. The terminal itself
- * is a tap away; here nothing is attached to it, so its size stays whoever's it is.
+ * A session on a phone: state, question, last lines as wrapped text, and answers. The terminal itself
+ * is one tap away; this view does not attach to it, so it does not affect the terminal's size.
  */
 export default function AnswerMode({ session: s }: { session: Session }) {
   const team = useTeam();
@@ -84,11 +84,11 @@ function LastLines({ lines, query, agent }: LinesProps) {
     const el = box.current;
     if (el && atEnd.current) el.scrollTop = el.scrollHeight;
   }, [text]);
-  if (query.isPending) return <Skeleton label="Reading the screen" />;
+  if (query.isPending) return <Skeleton label="Loading the screen" />;
   if (query.isError && lines.length === 0)
     return (
       <div className="min-h-0 flex-1 overflow-y-auto p-3">
-        <Failure what="The screen could not be read." error={query.error} retry={() => void query.refetch()} />
+        <Failure what="The screen could not be loaded." error={query.error} retry={() => void query.refetch()} />
       </div>
     );
   return (
@@ -104,7 +104,7 @@ function LastLines({ lines, query, agent }: LinesProps) {
       }}
       className="min-h-0 flex-1 overflow-y-auto bg-bg0 px-3 py-2 text-[12px] leading-[18px] -outline-offset-2 break-words whitespace-pre-wrap"
     >
-      {text || <span className="text-fg3">Nothing on the screen yet.</span>}
+      {text || <span className="text-fg3">The screen is empty.</span>}
     </pre>
   );
 }

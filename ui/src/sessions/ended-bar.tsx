@@ -16,7 +16,7 @@ export function EndedBar({ session, exit }: { session: Session; exit: Exit | und
   const team = useTeam();
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
-  // The terminal hears of the end before the list is read again.
+  // The terminal learns about the end before the list is refetched.
   const s: Session =
     hasEnded(session) || !exit
       ? session
@@ -40,7 +40,7 @@ export function EndedBar({ session, exit }: { session: Session; exit: Exit | und
       await navigate({ search: (x) => ({ ...x, session: next.id }) });
     },
     onError: (error) =>
-      // What its place says is shown above the terminal.
+      // The place's message is shown above the terminal.
       noteProblem(s.workspace_id, error) ||
       toastError(`${s.agent_name} did not start again`, error, () => resume.mutate()),
   });

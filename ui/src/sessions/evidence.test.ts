@@ -34,10 +34,10 @@ describe("evidence", () => {
     const asked = word({ source: "notification", says: "waiting", at: 1_000 });
     const waiting = { state: "waiting", state_source: "notification" } as const;
     expect(basis(session({ ...waiting, evidence: [asked] }), 13_000)).toBe(
-      "A notification said so 12 s ago; nothing since.",
+      "A notification reported it 12 s ago; no signal since.",
     );
     expect(basis(session({ ...waiting, evidence: [asked, word({ at: 9_000 })] }), 13_000)).toBe(
-      "A notification said so 12 s ago.",
+      "A notification reported it 12 s ago.",
     );
     expect(
       basis(session({ attention: { reason: "stuck", text: "", at: 0 }, evidence: [word({})] }), 130_000),

@@ -7,11 +7,11 @@ const SOURCES: Record<Evidence["source"], string> = {
   transcript: "Its conversation",
   notification: "A notification",
   title: "The terminal's title",
-  report: "Its report to the terminal",
+  report: "Its terminal progress report",
   bytes: "Its output",
   screen: "The screen",
-  process: "Its programs",
-  person: "A person",
+  process: "Its processes",
+  person: "A user",
 };
 
 const SAYS: Record<Evidence["says"], string> = {
@@ -21,7 +21,7 @@ const SAYS: Record<Evidence["says"], string> = {
   failed: "failed",
 };
 
-/** Who says what, in words. */
+/** Sources of evidence, in words. */
 export const sourceOf = (e: Evidence): string => SOURCES[e.source];
 export const saysOf = (e: Evidence): string => SAYS[e.says];
 
@@ -40,17 +40,17 @@ const aged = (at: number, now: number): string => {
   return text === "now" ? "just now" : `${text} ago`;
 };
 
-/** The newest word first; what counts before what was overtaken. */
+/** Current evidence before outdated, newest first. */
 export function ordered(list: readonly Evidence[]): Evidence[] {
   return [...list].sort((a, b) => Number(b.counts) - Number(a.counts) || b.at - a.at);
 }
 
-/** What the state rests on, in a sentence: who said what and when, and whether anything came since. */
+/** The evidence for the state in a sentence: source, time, and whether there were later signals. */
 export function basis(s: Session, now: number): string {
   const why = s.evidence.find((e) => e.source === s.state_source);
   if (s.attention?.reason === "stuck")
-    return `Nothing has moved for ${since(s.attention.at, now)}: no output, no use of the CPU.`;
-  if (!why) return s.state === "starting" ? "It has said nothing yet." : "Nothing is printed.";
+    return `Nothing has moved for ${since(s.attention.at, now)}: no output, no CPU use.`;
+  if (!why) return s.state === "starting" ? "No signals yet." : "No output.";
   const later = s.evidence.some((e) => e !== why && e.at > why.at + 1000);
-  return `${sourceOf(why)} said so ${aged(why.at, now)}${later ? "" : "; nothing since"}.`;
+  return `${sourceOf(why)} reported it ${aged(why.at, now)}${later ? "" : "; no signal since"}.`;
 }

@@ -7,7 +7,7 @@ import { ago, duration, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { toastError } from "@/state/toasts";
 
-/** One link with which a session is watched: for whom, until when, who looks now, and its end. */
+/** A share link of a session: name, expiry, current viewers, and a revoke button. */
 export function LinkRow({ link: l, children }: { link: Schemas["WatchLink"]; children?: ReactNode }) {
   const client = useQueryClient();
   const now = useNow(10_000);
@@ -16,7 +16,7 @@ export function LinkRow({ link: l, children }: { link: Schemas["WatchLink"]; chi
     onSuccess: () => client.invalidateQueries({ queryKey: ["links"] }),
     onError: (error) => toastError("The link was not revoked", error),
   });
-  const name = l.name || "No name";
+  const name = l.name || "Unnamed";
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
@@ -48,6 +48,6 @@ export function LinkRow({ link: l, children }: { link: Schemas["WatchLink"]; chi
 
 function Standing({ link: l, now }: { link: Schemas["WatchLink"]; now: number }) {
   if (l.state === "revoked") return <span>ended {l.revoked_at ? ago(l.revoked_at, now) : ""}</span>;
-  if (l.state === "expired" || l.expires_at <= now) return <span>ran out {ago(l.expires_at, now)}</span>;
+  if (l.state === "expired" || l.expires_at <= now) return <span>expired {ago(l.expires_at, now)}</span>;
   return <span title={exact(l.expires_at)}>ends in {duration(l.expires_at - now)}</span>;
 }

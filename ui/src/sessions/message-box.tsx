@@ -17,7 +17,7 @@ import { PromptQueue } from "./prompt-queue";
 import { openPrompts, promptsQuery, queueWords } from "./prompts";
 import { useStop } from "./use-stop";
 
-const AgainDialog = lazy(() => import("./again-dialog"));
+const AgainDialog = lazy(() => import("./restart-dialog"));
 
 interface Props {
   session: Session;
@@ -26,7 +26,7 @@ interface Props {
 }
 
 /**
- * Messages to the agent: a text field, the queue of what waits, interrupt. One row is its own; what is higher lies over the
+ * Messages to the agent: a text field, the queue, interrupt. One row has its own space; anything taller overlays the
  * terminal, whose size stays as it is.
  */
 export default function MessageBox({ session: s, ended, may }: Props) {
@@ -74,16 +74,16 @@ export default function MessageBox({ session: s, ended, may }: Props) {
     mutationFn: () => data(api.POST("/sessions/{id}/interrupt", { params: { path: { id: s.id } }, body: {} })),
     onSuccess: (r) => {
       void client.invalidateQueries({ queryKey: keys.prompts(s.workspace_id, s.id) });
-      const waits = r.held > 0 ? " What is queued waits until you let it go on." : "";
+      const waits = r.held > 0 ? " Queued messages wait until you continue the queue." : "";
       if (r.outcome === "not_working")
         toast({ title: `${s.agent_name} is not working`, text: "There is nothing to interrupt." });
       else if (r.outcome === "still_working")
         toast({
           kind: "bad",
-          title: `${s.agent_name} goes on so far`,
-          text: `${r.keys} was pressed.${waits} Stop ends it.`,
+          title: `${s.agent_name} is still running`,
+          text: `Sent ${r.keys}.${waits} Use Stop to end it.`,
         });
-      else toast({ kind: "good", title: `${s.agent_name} was interrupted`, text: `${r.keys} was pressed.${waits}` });
+      else toast({ kind: "good", title: `${s.agent_name} was interrupted`, text: `Sent ${r.keys}.${waits}` });
     },
     onError: (error) => toastError(`${s.agent_name} was not interrupted`, error),
   });
@@ -127,7 +127,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
                 ref={box}
                 aria-label={label}
                 placeholder={
-                  ended ? (resumes ? `Resume ${s.agent_name} and tell it…` : "The session has ended") : `${label}…`
+                  ended ? (resumes ? `Resume ${s.agent_name} with a message…` : "The session has ended") : `${label}…`
                 }
                 disabled={ended && !resumes}
                 value={text}
@@ -155,7 +155,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
                 <Button
                   busy={interrupt.isPending && "Interrupting"}
                   onClick={() => interrupt.mutate()}
-                  title="End what it is doing; the session goes on"
+                  title="Interrupt the current work. The session continues"
                   className="max-md:hidden"
                 >
                   Interrupt
@@ -163,7 +163,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
               )}
               <Menu
                 trigger={
-                  <IconButton label={`More for ${s.agent_name}`}>
+                  <IconButton label={`More actions for ${s.agent_name}`}>
                     <Icon name="more" />
                   </IconButton>
                 }
@@ -180,7 +180,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
                   </>
                 )}
                 {s.agent !== COMMAND && (
-                  <MenuItem onSelect={() => setAgain(true)}>Start again with another agent…</MenuItem>
+                  <MenuItem onSelect={() => setAgain(true)}>Restart with another agent…</MenuItem>
                 )}
               </Menu>
             </>

@@ -6,7 +6,7 @@ import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 
-/** The item of a workspace's menu that lets one's own secrets into a workspace others work in, or keeps them out again. */
+/** The menu item that allows the user's own secrets in a shared workspace, or stops that. */
 export function OwnSecretsItem({ workspace: w }: { workspace: Workspace }) {
   const team = useTeam();
   const client = useQueryClient();
@@ -19,20 +19,22 @@ export function OwnSecretsItem({ workspace: w }: { workspace: Workspace }) {
       client.setQueryData(ownSecretsQuery(w.id).queryKey, now);
       toast({
         kind: "good",
-        title: now.agreed ? `Your sessions in ${w.key} get your own secrets` : `Your own secrets stay out of ${w.key}`,
+        title: now.agreed
+          ? `Your sessions in ${w.key} get your own secrets`
+          : `${w.key} no longer gets your own secrets`,
         text: now.agreed
-          ? "This holds for sessions you start from now on."
-          : "Others can type here again once the sessions that have them have ended.",
+          ? "This applies to sessions you start from now on."
+          : "Others can type here again after the sessions with your secrets have ended.",
       });
     },
-    onError: (error) => toastError("Who gets your own secrets was not changed", error),
+    onError: (error) => toastError("The setting for your own secrets was not changed", error),
   });
   if (!may || !own?.others || (own.count === 0 && !own.agreed)) return null;
   const agree = async () => {
     const yes = await confirm({
       title: `Use your own secrets in ${w.key}?`,
-      body: `Sessions you start here get your ${own.count === 1 ? "own secret" : `${own.count} own secrets`}. Everybody who works in this workspace could then read ${own.count === 1 ? "it" : "them"}. You can stop this at any time, but not undo what somebody has read until then.`,
-      action: "Use them",
+      body: `Sessions you start here get your ${own.count === 1 ? "own secret" : `${own.count} own secrets`}. Everyone who works in this workspace could then read ${own.count === 1 ? "it" : "them"}. You can turn this off at any time, but you cannot undo what others have already read.`,
+      action: "Use secrets",
       danger: true,
     });
     if (yes) set.mutate(true);
@@ -44,7 +46,7 @@ export function OwnSecretsItem({ workspace: w }: { workspace: Workspace }) {
   );
 }
 
-/** Says, where a session is started, that one's own secrets stay out of it. */
+/** Tells a user who starts a session that it does not get their own secrets. */
 export function OwnSecretsNote({ workspace: w }: { workspace: Workspace }) {
   const team = useTeam();
   const own = useQuery({ ...ownSecretsQuery(w.id), enabled: team.can("terminal.type") }).data;

@@ -23,7 +23,7 @@ export function Presence({ view, now }: { view: TerminalView; now: number }) {
             people={all.map((p) => ({
               userId: p.userId,
               name: p.name,
-              note: p.userId === me ? "you" : p.writer ? undefined : "watching only",
+              note: p.userId === me ? "you" : p.writer ? undefined : "watching",
               lit: typing?.userId === p.userId,
             }))}
           />
@@ -42,7 +42,7 @@ export function Presence({ view, now }: { view: TerminalView; now: number }) {
   );
 }
 
-/** Words about who came and left, at most every five seconds, nothing about who was here before. */
+/** Announces who joined and left, at most every five seconds, not who was there before. */
 function useAnnounced(all: Person[], me: string): string {
   const [said, say] = useState("");
   const known = useRef<Person[] | undefined>(undefined);
@@ -69,7 +69,7 @@ function useAnnounced(all: Person[], me: string): string {
 
 const linkClass = "min-h-6 text-accent hover:underline";
 
-/** Whose the keyboard is, and what one can do about it. */
+/** Who has exclusive control of the terminal, and the actions on it. */
 export function KeyboardLine({
   handle,
   view,
@@ -89,10 +89,10 @@ export function KeyboardLine({
       <button
         type="button"
         className={linkClass}
-        title="Only you type until you give it back"
+        title="Only you can type until you release it"
         onClick={() => wish({ do: "hold" })}
       >
-        Hold the keyboard
+        Take exclusive control
       </button>
     );
   }
@@ -110,9 +110,9 @@ export function KeyboardLine({
 function Mine({ keyboard, wish }: { keyboard: Keyboard; wish: (w: KeyboardWish) => void }) {
   return (
     <>
-      <span className="text-fg">You hold the keyboard</span>
+      <span className="text-fg">You have exclusive control</span>
       <button type="button" className={linkClass} onClick={() => wish({ do: "release" })}>
-        Give it back
+        Release
       </button>
       {keyboard.asking.map((a) => (
         <span key={a.userId} className="flex items-center gap-x-2">
@@ -141,23 +141,23 @@ function Theirs({ keyboard, view, writer, wish, me }: TheirsProps) {
   const asked = keyboard.asking.some((a) => a.userId === me);
   return (
     <>
-      <span className="text-fg">{keyboard.name} holds the keyboard</span>
+      <span className="text-fg">{keyboard.name} has exclusive control</span>
       {writer && !asked && (
         <button type="button" className={linkClass} onClick={() => wish({ do: "ask" })}>
-          Ask for it
+          Request control
         </button>
       )}
       {writer && asked && (
         <>
           <span className="text-fg3">Asked</span>
           <button type="button" className={linkClass} onClick={() => wish({ do: "unask" })}>
-            Never mind
+            Cancel request
           </button>
         </>
       )}
       {view.mayTake && (
         <button type="button" className={linkClass} onClick={() => wish({ do: "hold" })}>
-          Take it
+          Take control
         </button>
       )}
     </>

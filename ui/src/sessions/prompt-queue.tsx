@@ -28,7 +28,7 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
 
   const place = (p: Prompt, position: number) => {
     edit.mutate({ id: p.id, position });
-    setTold(`Moved to place ${position + 1} of ${queued.length}`);
+    setTold(`Moved to position ${position + 1} of ${queued.length}`);
   };
   const move = (p: Prompt, by: number) => {
     const to = movedTo(open, p.id, by);
@@ -50,11 +50,11 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
     <div className="min-h-0 overflow-y-auto border-b border-hairline">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 pt-1.5 text-meta text-fg2">
         <span role="status" className="min-w-0 flex-1 break-words">
-          {first ? `Waits: ${first.waits || "is about to be sent"}` : "Nothing waits."}
+          {first ? `Waits: ${first.waits || "is about to be sent"}` : "The queue is empty."}
         </span>
         {held && may && (
           <Button onClick={() => edit.mutate({ id: first.id, release: true })} className="h-6!">
-            Let it go on
+            Continue queue
           </Button>
         )}
         <span aria-live="polite" className="sr-only">
@@ -177,7 +177,7 @@ function EditPrompt({ prompt: p, done }: { prompt: Prompt; done: (text: string |
         className={cx(inputClass, "h-auto max-h-60 resize-y py-1.5 leading-5")}
       />
       <span className="flex justify-end gap-2">
-        <Button onClick={() => done(undefined)}>Leave as it was</Button>
+        <Button onClick={() => done(undefined)}>Cancel</Button>
         <Button type="submit" look="primary" keys="mod+enter" disabled={!text.trim()}>
           Save
         </Button>

@@ -50,7 +50,7 @@ describe("the queue of prompts", () => {
     expect(reordered(all, "none", 0)).toEqual(all);
   });
 
-  it("tells another agent what the first was told", () => {
+  it("gives another agent the first one's prompts", () => {
     expect(toldTo({ prompt: "first" }, all)).toBe("first\n\nold");
     expect(toldTo({ prompt: "" }, undefined)).toBe("");
   });

@@ -42,7 +42,7 @@ export function reordered(all: readonly Prompt[], id: string, to: number): Promp
   return all.map((p) => (p.state === "queued" ? rest.shift()! : p));
 }
 
-/** Everything a session was told, for another one that is to do the same. */
+/** All prompts of a session, for another one to repeat. */
 export function toldTo(session: { prompt: string }, all: readonly Prompt[] | undefined): string {
   return [
     session.prompt,

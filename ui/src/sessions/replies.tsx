@@ -38,7 +38,7 @@ export function Replies({ session: s, onSent }: { session: Session; onSent: () =
       setTimeout(onSent, 1000);
       return true;
     } catch (error) {
-      toastError("It was not sent", error);
+      toastError("The message was not sent", error);
       return false;
     } finally {
       setBusy(false);
@@ -110,6 +110,6 @@ async function say(session: string, text: string, talks: boolean): Promise<void>
   if (!talks) return typeInto(session, `${text}\r`);
   const prompt = await promptTo(session, text);
   if (prompt.state === "queued") {
-    toast({ title: "It waits its turn", text: prompt.waits || "It is sent as soon as the agent is idle." });
+    toast({ title: "Queued", text: prompt.waits || "It is sent when the agent is idle." });
   }
 }

@@ -16,14 +16,14 @@ import { startSession } from "./start";
 
 interface Props {
   workspace: Workspace;
-  /** The session it takes the place of, and what that one was told. */
+  /** The session it replaces, and that session's prompts. */
   after?: { session: Session; ended: boolean; told: string };
   /** What is written already. */
   prompt?: string;
   onStarted: (s: Session) => void;
 }
 
-/** Which agent, with which account, told what. */
+/** The form to start a session: agent, account and prompt. */
 export function SessionForm({ workspace: w, after, prompt: written, onStarted }: Props) {
   const team = useTeam();
   const client = useQueryClient();
@@ -89,7 +89,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
         <TextArea
           label="Prompt"
           rows={4}
-          placeholder="What should it do? Empty starts it without a task."
+          placeholder="What should it do? Leave empty to start without a task."
           value={prompt}
           onChange={(e) => setPrompt(e.target.value)}
         />
@@ -99,7 +99,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
           label="Command"
           mono
           placeholder="npm run dev"
-          hint="Run as it stands, without a shell: quotes group words, nothing is expanded."
+          hint="Runs without a shell: quotes group words, nothing is expanded."
           value={command}
           spellCheck={false}
           onChange={(e) => setCommand(e.target.value)}
@@ -107,8 +107,8 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       )}
       {permits && (
         <Check
-          label="All permissions: it asks for nothing"
-          hint="The place keeps it in. Without, it asks for what it is not allowed to do."
+          label="All permissions: the agent never asks"
+          hint="The sandbox contains it. Otherwise it asks before doing anything it is not allowed to do."
           checked={everything}
           onChange={(e) => {
             setAll({ ...all, [choice.agent]: e.target.checked });
@@ -119,8 +119,8 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       )}
       {everything && (unkept || noBoundary) && (
         <Check
-          label="Start it although nothing keeps it in here"
-          hint="It has the rights of the server's user: every file, every program, the network."
+          label="Start it without isolation"
+          hint="It has all rights of the server's user: files, programs and network."
           checked={noBoundary}
           onChange={(e) => setNoBoundary(e.target.checked)}
         />
@@ -128,7 +128,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       {after && !after.ended && (
         <Check
           label={`Stop ${after.session.agent_name} first`}
-          hint="What is queued for it goes to the new one. Two agents at once would edit the same files."
+          hint="Its queued messages go to the new agent. Otherwise two agents edit the same files."
           checked={stopFirst}
           onChange={(e) => setStopFirst(e.target.checked)}
         />

@@ -25,6 +25,6 @@ describe("what a session asked of models", () => {
   it("costs nothing more on somebody's own login", () => {
     const own = { ...some, cost_nano: null, included_requests: 3, source: "transcript" as const };
     expect(tokensLine(own)).toBe("7.7K tokens, on your own login");
-    expect(tokensDetail(own)).toContain("pays by itself");
+    expect(tokensDetail(own)).toContain("covered by a subscription");
   });
 });

@@ -19,11 +19,11 @@ export function tokensLine(t: Tokens): string {
 export function tokensDetail(t: Tokens): string {
   const n = (v: number) => v.toLocaleString();
   const lines = [
-    `${n(t.input)} in, ${n(t.output)} out, ${n(t.cache_read)} read from a cache, ${n(t.cache_write)} written to one`,
-    `${n(t.requests)} ${t.requests === 1 ? "request" : "requests"}, ${t.source === "gateway" ? "counted by the model gateway" : "as the agent's own record tells"}`,
+    `${n(t.input)} in, ${n(t.output)} out, ${n(t.cache_read)} read from cache, ${n(t.cache_write)} written to cache`,
+    `${n(t.requests)} ${t.requests === 1 ? "request" : "requests"}, ${t.source === "gateway" ? "counted by the model gateway" : "from the agent's own record"}`,
   ];
-  if (t.unknown_requests > 0) lines.push(`${n(t.unknown_requests)} whose cost nobody knows`);
-  if (t.included_requests > 0) lines.push(`${n(t.included_requests)} by a login that pays by itself`);
+  if (t.unknown_requests > 0) lines.push(`${n(t.unknown_requests)} of unknown cost`);
+  if (t.included_requests > 0) lines.push(`${n(t.included_requests)} covered by a subscription`);
   return lines.join("\n");
 }
 

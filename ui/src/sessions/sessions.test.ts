@@ -35,12 +35,12 @@ const session = (over: Partial<Session>): Session => ({
 describe("endOf", () => {
   it.each([
     [session({}), "Done after 1 min 5 s."],
-    [session({ exit_code: 3, state_reason: "exited with code 3" }), "Ended with code 3 after 1 min 5 s."],
+    [session({ exit_code: 3, state_reason: "exited with code 3" }), "Exited with code 3 after 1 min 5 s."],
     [
       session({ exit_code: null, exit_signal: "SIGTERM", state_reason: "stopped by Mika Kaur" }),
       "Ended by SIGTERM after 1 min 5 s. Stopped by Mika Kaur.",
     ],
-    [session({ state: "lost", exit_code: null }), "Lost after 1 min 5 s. The place it ran in is gone."],
+    [session({ state: "lost", exit_code: null }), "Lost after 1 min 5 s. Its sandbox no longer exists."],
     [
       session({ state: "failed", exit_code: null, state_reason: "no such program" }),
       "Failed after 1 min 5 s. No such program.",

@@ -7,7 +7,7 @@ import type { MarkKind } from "@/kit/mark";
 export const isShell = (s: Session): boolean => s.agent === SHELL;
 export const hasEnded = (s: Session): boolean => s.state === "exited" || s.state === "failed" || s.state === "lost";
 
-/** Whether somebody ended it: then a code that is not 0 is no failure. */
+/** Whether a user ended it: then a nonzero exit code is not a failure. */
 const stopped = (s: Session): boolean => /stop/i.test(s.state_reason);
 
 /** Where a session stands, by shape and word. */
@@ -44,16 +44,16 @@ export function sessionMark(s: Session): { mark: MarkKind; word: string } {
 export function endOf(s: Session): string {
   const time = s.ended_at ? ` after ${duration(s.ended_at - s.started_at)}` : "";
   const why = s.state_reason.trim();
-  // What the code or signal says already is not said twice.
+  // Do not repeat what the exit code or signal already says.
   const because = why && !/^(exit|exited|ended|signal)( (with|by) .*)?$/i.test(why) ? ` ${sentence(why)}` : "";
-  if (s.state === "lost") return `Lost${time}.${because || " The place it ran in is gone."}`;
+  if (s.state === "lost") return `Lost${time}.${because || " Its sandbox no longer exists."}`;
   if (s.exit_signal) return `Ended by ${s.exit_signal}${time}.${because}`;
   if (s.exit_code === 0) return `Done${time}.${because}`;
-  if (s.exit_code !== null) return `Ended with code ${s.exit_code}${time}.${because}`;
+  if (s.exit_code !== null) return `Exited with code ${s.exit_code}${time}.${because}`;
   return s.state === "failed" ? `Failed${time}.${because}` : `Ended${time}.${because}`;
 }
 
-/** The session to show first: one that needs somebody, else the newest that runs, else the newest. */
+/** The session to show first: one that needs attention, else the newest running, else the newest. */
 export function preferred(list: readonly Session[]): Session | undefined {
   const newest = [...list].sort((a, b) => b.started_at - a.started_at);
   return (

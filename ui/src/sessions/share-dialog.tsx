@@ -16,7 +16,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** Links with which somebody without a login watches one session: made here, shown once, revoked here. */
+/** Creates and revokes share links: view one session without signing in. Each link is shown only once. */
 export default function ShareDialog({ session, workspace, onClose }: Props) {
   const client = useQueryClient();
   const list = useQuery(linksQuery(session.id));
@@ -41,8 +41,8 @@ export default function ShareDialog({ session, workspace, onClose }: Props) {
     <Dialog
       open
       onClose={onClose}
-      title={`Let somebody watch ${session.agent_name}`}
-      about={`${workspace.key} ${workspace.name}. Whoever has the link sees this terminal, and what has scrolled off it, without a login. They cannot type, and see nothing else.`}
+      title={`Share ${session.agent_name}`}
+      about={`${workspace.key} ${workspace.name}. Anyone with the link can see this terminal and its scrollback without signing in. They cannot type or see anything else.`}
     >
       <DialogBody className="flex flex-col gap-4 pb-5">
         {made ? (
@@ -57,14 +57,14 @@ export default function ShareDialog({ session, workspace, onClose }: Props) {
           >
             <TextField
               fieldClass="min-w-40 flex-1"
-              label="For whom"
+              label="Name"
               maxLength={80}
               placeholder="Ann, for the review"
               value={name}
               error={fieldError(create.error, "name")}
               onChange={(e) => setName(e.target.value)}
             />
-            <Field label="Ends" className="w-32">
+            <Field label="Expires" className="w-32">
               {(ids) => (
                 <select {...ids} value={minutes} onChange={(e) => setMinutes(e.target.value)} className={inputClass}>
                   <option value="15">in 15 min</option>
@@ -75,8 +75,8 @@ export default function ShareDialog({ session, workspace, onClose }: Props) {
                 </select>
               )}
             </Field>
-            <Button type="submit" look="primary" className="mt-6" busy={create.isPending && "Making"}>
-              Make a link
+            <Button type="submit" look="primary" className="mt-6" busy={create.isPending && "Creating"}>
+              Create link
             </Button>
             <div className="w-full empty:hidden">
               <FormError error={create.error && !fieldError(create.error, "name") ? create.error : null} />
@@ -88,7 +88,7 @@ export default function ShareDialog({ session, workspace, onClose }: Props) {
         ) : list.isError && !list.data ? (
           <Failure what="The links could not be loaded." error={list.error} retry={() => void list.refetch()} />
         ) : list.data.length === 0 ? (
-          <p className="text-fg3">Nobody has a link to this session.</p>
+          <p className="text-fg3">No links to this session.</p>
         ) : (
           <ul aria-label="Links to this session" className="divide-y divide-hairline border-y border-hairline">
             {list.data.map((l) => (

@@ -16,7 +16,7 @@ export function StartDialog({
       open
       onClose={onClose}
       title="Start a session"
-      about={`In ${workspace.name}, beside what runs there already.`}
+      about={`In ${workspace.name}, alongside its running sessions.`}
     >
       <DialogBody className="pb-4">
         <SessionForm workspace={workspace} onStarted={onStarted} />

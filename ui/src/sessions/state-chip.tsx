@@ -7,7 +7,7 @@ import { sessionMark } from "./sessions";
 const load = () => import("./state-popover");
 const StatePopover = lazy(load);
 
-/** A session's state; opened, it tells how that is known and lets people correct it. */
+/** A session's state; opened, it shows the evidence and lets users correct it. */
 export function StateChip({ session: s, children }: { session: Session; children?: ReactElement }) {
   const [used, setUsed] = useState(false);
   const [open, setOpen] = useState(false);

@@ -52,7 +52,7 @@ function Inside({ session }: { session: Session }) {
   const team = useTeam();
   const now = useNow(1000);
   const client = useQueryClient();
-  // What repeats itself changes no state and so sends no event: while this is open, it is asked for.
+  // Repeated evidence does not change the state, so there is no event: poll while open.
   const fresh = useQuery({
     queryKey: ["session", session.id, "state"],
     queryFn: () => data(api.GET("/sessions/{id}", { params: { path: { id: session.id } } })),
@@ -89,7 +89,7 @@ function Inside({ session }: { session: Session }) {
               <span className="min-w-0 break-words">
                 {sourceOf(e)}: {saysOf(e)}
                 {e.text && <span className={e.counts ? "text-fg2" : undefined}> – {e.text}</span>}
-                {!e.counts && <span> (overtaken)</span>}
+                {!e.counts && <span> (outdated)</span>}
               </span>
               <time dateTime={new Date(e.at).toISOString()} title={exact(e.at)} className="tabular-nums">
                 {since(e.at, now)}
@@ -100,7 +100,7 @@ function Inside({ session }: { session: Session }) {
       )}
       {!hasEnded(s) && team.can("terminal.type") && (
         <div className="mt-2 flex flex-wrap items-center gap-1.5 border-t border-hairline pt-2">
-          <span className="mr-1 text-meta text-fg2">{byHand ? "Set by hand:" : "This is wrong. Mark it as:"}</span>
+          <span className="mr-1 text-meta text-fg2">{byHand ? "Set by hand:" : "Wrong? Set the state:"}</span>
           {CORRECTIONS.filter(([state]) => state !== s.state).map(([state, word]) => (
             <Button key={state} disabled={correct.isPending} onClick={() => correct.mutate(state)}>
               {word}

@@ -14,8 +14,8 @@ const LINK: Record<TerminalView["link"]["phase"], { sign: string; color: string;
   live: { sign: "●", color: "text-merged", word: "Live" },
   waiting: { sign: "◔", color: "text-needs", word: "Reconnecting" },
   ended: { sign: "□", color: "text-fg3", word: "Ended" },
-  gone: { sign: "▲", color: "text-failed", word: "This session is gone" },
-  denied: { sign: "▲", color: "text-failed", word: "You may not open this terminal" },
+  gone: { sign: "▲", color: "text-failed", word: "This session no longer exists" },
+  denied: { sign: "▲", color: "text-failed", word: "You do not have access to this terminal" },
 };
 
 interface Props {
@@ -29,9 +29,9 @@ interface Props {
 }
 
 function sizedBy(view: TerminalView, me: string): string {
-  if (view.mine) return ", sized by you";
+  if (view.mine) return ", sized to your screen";
   if (!view.owner) return "";
-  return view.owner.userId === me ? ", sized by another of your screens" : `, sized by ${view.owner.name}`;
+  return view.owner.userId === me ? ", sized to another of your screens" : `, sized to ${view.owner.name}'s screen`;
 }
 
 /** The line below a terminal: its connection, its size and who gave it, who is watching. */
@@ -71,7 +71,7 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
       {session?.tokens && <SessionTokens tokens={session.tokens} />}
       {!ended && <Presence view={view} now={now} />}
       {!ended && !waiting && <KeyboardLine handle={handle} view={view} writer={writer} />}
-      {!writer && <span>Watching only</span>}
+      {!writer && <span>View only</span>}
       <button
         type="button"
         onClick={onOlder}

@@ -22,7 +22,7 @@ import { StatusLine } from "./status-line";
 const QuestionSlot = lazy(() => import("@/inbox/question-slot"));
 const MessageBox = lazy(() => import("./message-box"));
 
-const AsleepBar = lazy(() => import("./asleep-bar"));
+const AsleepBar = lazy(() => import("./paused-bar"));
 const GraceLine = lazy(() => import("@/costs/grace-line"));
 const OlderOutput = lazy(() => import("@/terminal/older-output"));
 
@@ -73,7 +73,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
       {view.progress && (
         <div
           role="progressbar"
-          aria-label="Progress the program tells"
+          aria-label="Program progress"
           aria-valuenow={view.progress.kind === "part" ? view.progress.part : undefined}
           aria-valuemin={0}
           aria-valuemax={100}
@@ -102,18 +102,18 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
         {finding && <FindBar handle={handle} onClose={() => setFinding(false)} />}
         {view.replaying && view.link.phase === "live" && !ended && (
           <p role="status" className="late absolute top-2 right-4 rounded-md bg-bg3 px-2.5 py-1 text-meta shadow-float">
-            Reading the screen…
+            Loading the screen…
           </p>
         )}
         {view.scrolledUp && (
           <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
             <Icon name="down" size={14} />
-            To the end
+            Jump to latest
           </Button>
         )}
       </div>
       {session && !shell && !readOnly && (
-        // A question hides no new line and changes no size: the terminal moves up behind it, its oldest rows out of sight.
+        // A question must not cover new lines or resize the terminal: the terminal moves up behind it, hiding its oldest rows.
         <div className="relative z-10 h-0 shrink-0">
           <div ref={asked.ref} className="absolute inset-x-0 bottom-0">
             <Suspense>
@@ -128,7 +128,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
       )}
       {view.gap > 0 && (
         <p className="border-t border-hairline bg-bg1 px-4 py-1 text-meta text-fg3">
-          {bytes(view.gap)} at the beginning are no longer kept.
+          {bytes(view.gap)} at the beginning were deleted.
         </p>
       )}
       {view.error && (
@@ -175,7 +175,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
   );
 }
 
-/** How far the terminal moves up for what covers its end: by what would hide something written. */
+/** How far the terminal moves up for an overlay at its end: only as far as needed to keep written rows visible. */
 function useLift(handle: TerminalHandle, covered: number): number {
   const [lift, setLift] = useState(0);
   useEffect(() => {
@@ -203,7 +203,7 @@ function useHeight() {
   return { ref, height };
 }
 
-/** Whoever opens a terminal wants to type in it, unless a field or a dialog has the focus. */
+/** Focus an opened terminal, unless a field or dialog has the focus. */
 function mayTakeFocus(): boolean {
   const at = document.activeElement;
   return !at?.closest("input,textarea,select,[role=dialog],[role=alertdialog],[role=menu]");

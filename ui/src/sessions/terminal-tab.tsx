@@ -149,7 +149,8 @@ function useStartShell(workspaceId: string) {
       void client.invalidateQueries({ queryKey: keys.sessions(workspaceId) });
       await navigate({ search: (x) => ({ ...x, tab: "shell", session: s.id }) });
     },
-    onError: (error) => serveProblem(error) || toastError("The shell did not open", error, () => mutation.mutate()),
+    onError: (error) =>
+      serveProblem(error) || toastError("The shell could not be opened", error, () => mutation.mutate()),
   });
   return mutation;
 }
@@ -163,7 +164,7 @@ interface NoneProps {
 }
 
 function NoSessions({ workspace: w, kind, may, shell, onStarted }: NoneProps) {
-  if (!may) return <Empty title="No session yet">When somebody starts an agent here you can watch it.</Empty>;
+  if (!may) return <Empty title="No session yet">You can watch agents here once someone starts one.</Empty>;
   if (kind === "shell")
     return (
       <Empty
@@ -174,7 +175,7 @@ function NoSessions({ workspace: w, kind, may, shell, onStarted }: NoneProps) {
           </Button>
         }
       >
-        A shell in the workspace's folder, beside the agent.
+        A shell in the workspace's folder, alongside the agent.
       </Empty>
     );
   return (

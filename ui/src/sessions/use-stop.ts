@@ -3,7 +3,7 @@ import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
 import { toastError } from "@/state/toasts";
 
-/** Stops a session: every program in it is asked to end, and after a grace made to. */
+/** Stops a session: asks its processes to exit, and kills them after a grace period. */
 export function useStop(workspaceId: string) {
   const client = useQueryClient();
   return useMutation({

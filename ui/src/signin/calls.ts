@@ -6,7 +6,7 @@ export type Provider = Schemas["SignInProvider"];
 /** How one may sign in to this server. */
 export type Ways = Schemas["SignInWays"];
 export type Method = Schemas["SignInMethod"];
-/** The first proof was right; a second one is still wanted, until expires_at (ms UTC). */
+/** The first factor succeeded; the second is required before expires_at (ms UTC). */
 export type SecondStep = Schemas["LoginWaiting"];
 export type Passkey = Schemas["Passkey"];
 export type Identity = Schemas["Identity"];

@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { tokenOf } from "./words";
 
 /**
- * The token a link carries behind its #. It is taken out of the address at once, so that it stays in no history, and kept for a
+ * The token in a link's fragment. Removed from the address immediately, so it stays in no history, and stored for a
  * reload of this tab until `used`.
  */
 export function useLinkToken(kind: "setup" | "reset" | "join"): { token: string; used: () => void } {

@@ -37,12 +37,12 @@ export function LoginScreen() {
   if (ways.isError)
     return (
       <PlainPage title="Sign in">
-        <Failure what="The server did not answer." error={ways.error} retry={() => void ways.refetch()} />
+        <Failure what="The server could not be reached." error={ways.error} retry={() => void ways.refetch()} />
       </PlainPage>
     );
   if (now)
     return (
-      <PlainPage title="One more step">
+      <PlainPage title="Second factor">
         <SecondStepForm
           step={now}
           onMe={enter}
@@ -110,13 +110,13 @@ function FirstStep({ ways, tooLate, onStep }: { ways: Ways; tooLate: boolean; on
       {!ways.password && !others && (
         <p className="text-fg2">
           {ways.passkeys
-            ? "This server takes passkeys only, and this browser offers none at this address."
-            : "No way to sign in is switched on. Whoever runs this server does so under accounts in its config.json."}
+            ? "This server accepts only passkeys, and this browser does not support them at this address."
+            : "No sign-in method is enabled. An operator of this server enables one under accounts in its config.json."}
         </p>
       )}
       <p className="mt-8 text-meta text-fg3">
         No account? A team's owner or admin can invite you
-        {ways.password && !ways.mail && "; whoever runs this server can give you a link to a new password"}.
+        {ways.password && !ways.mail && ", or an operator of this server can send you a password reset link"}.
       </p>
     </>
   );
@@ -173,7 +173,7 @@ function PasswordForm({ mail, suggest, onStep, ready }: PasswordProps) {
         aside={
           mail && (
             <Link to="/reset" className="text-meta text-accent underline">
-              Forgotten?
+              Forgot password?
             </Link>
           )
         }
@@ -190,8 +190,8 @@ function PasswordForm({ mail, suggest, onStep, ready }: PasswordProps) {
 export function Insecure() {
   return (
     <p className="mb-4 rounded-md border border-needs px-3 py-2 text-fg2">
-      <strong className="font-medium text-needs">This connection is not encrypted.</strong> Whoever shares the network
-      can read what you type and take over your login. Ask whoever runs this server for its https address.
+      <strong className="font-medium text-needs">This connection is not encrypted.</strong> Others on the network can
+      read what you type and take over your login. Ask an operator of this server for its HTTPS address.
     </p>
   );
 }

@@ -32,13 +32,13 @@ function isAddress(host: string): boolean {
 export function noPasskeysWords(why: Exclude<NoPasskeys, "">): string {
   switch (why) {
     case "browser":
-      return "This browser has no passkeys. Use a newer one.";
+      return "This browser does not support passkeys. Use a newer one.";
     case "http":
-      return "Browsers use passkeys over https only. Whoever runs this server can set it up.";
+      return "Passkeys need HTTPS. Ask an operator of this server to set it up.";
     case "address":
       return isLoopback(location.hostname)
-        ? `Passkeys need a name in the address bar: open this page as http://localhost${location.port && `:${location.port}`}.`
-        : "Passkeys need a name in the address bar, and this page is open under an IP address.";
+        ? `Passkeys need a host name. Open this page as http://localhost${location.port && `:${location.port}`}.`
+        : "Passkeys need a host name, but this page is open at an IP address.";
   }
 }
 
@@ -93,19 +93,17 @@ function inWords(cause: unknown): Error {
   const name = cause instanceof DOMException ? cause.name : "";
   switch (name) {
     case "NotAllowedError":
-      return new PasskeyPutOff(
-        "The passkey was not used: the browser's question was closed, or nobody answered it. Try again.",
-      );
+      return new PasskeyPutOff("The passkey prompt was closed or timed out. Try again.");
     case "AbortError":
-      return new PasskeyPutOff("The passkey was not used.");
+      return new PasskeyPutOff("The passkey could not be used.");
     case "InvalidStateError":
-      return new Error("This device has a passkey of yours for this server already.");
+      return new Error("This device already has your passkey for this server.");
     case "SecurityError":
       return new Error(
-        "The browser refuses passkeys at this address. Open the page under the address the server is set up for.",
+        "The browser refuses passkeys at this address. Open this page at the server's configured address.",
       );
     case "NotSupportedError":
-      return new Error("This device cannot make the kind of passkey the server wants.");
+      return new Error("This device cannot create the type of passkey the server requires.");
     default:
       return cause instanceof Error ? cause : new Error(String(cause));
   }

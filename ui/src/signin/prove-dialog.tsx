@@ -11,7 +11,7 @@ import { ownWaysQuery, waysQuery } from "./queries";
 
 type By = "password" | "code";
 
-/** "Confirm that it is you", before a sensitive change. */
+/** The dialog "Confirm your identity", before a sensitive change. */
 export default function ProveDialog({ second, onDone }: { second: boolean; onDone: (proven: boolean) => void }) {
   const own = useQuery(ownWaysQuery());
   const ways = useQuery(waysQuery());
@@ -19,10 +19,10 @@ export default function ProveDialog({ second, onDone }: { second: boolean; onDon
     <Dialog
       open
       onClose={() => onDone(false)}
-      title="Confirm that it is you"
+      title="Confirm your identity"
       about={
         second
-          ? "This concerns your second factor: show that you have it. You are not asked again for 15 minutes."
+          ? "This changes your second factor, so you must use it to confirm. You are not asked again for 15 minutes."
           : "This is a sensitive change. You are not asked again for 15 minutes."
       }
     >
@@ -32,7 +32,7 @@ export default function ProveDialog({ second, onDone }: { second: boolean; onDon
         <DialogBody>
           {own.isError || ways.isError ? (
             <Failure
-              what="How you can confirm could not be loaded."
+              what="The ways to confirm could not be loaded."
               error={own.error ?? ways.error}
               retry={() => {
                 void own.refetch();
@@ -94,7 +94,7 @@ function Ask({ own, providers, second, onDone }: AskProps) {
         {typed.length > 1 && (
           <div>
             <Segmented
-              label="Confirm by"
+              label="Confirm with"
               value={by!}
               onChange={(v) => {
                 setBy(v);
@@ -112,7 +112,7 @@ function Ask({ own, providers, second, onDone }: AskProps) {
           <TextField
             ref={field}
             key={by}
-            label={by === "password" ? "Password" : "Code of your authenticator app, or a recovery code"}
+            label={by === "password" ? "Password" : "Code from your authenticator app, or a recovery code"}
             type={by === "password" ? "password" : "text"}
             autoComplete={by === "password" ? "current-password" : "one-time-code"}
             required
@@ -149,8 +149,8 @@ function Ask({ own, providers, second, onDone }: AskProps) {
         )}
         {!by && !passkey && linked.length === 0 && (
           <p className="text-fg2">
-            You have no way to confirm in this browser. Sign out, and sign in again: then the change works for 15
-            minutes.
+            You cannot confirm in this browser. Sign out and sign in again. For 15 minutes after that you can make the
+            change.
           </p>
         )}
       </DialogBody>

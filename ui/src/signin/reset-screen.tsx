@@ -26,7 +26,7 @@ export function ResetScreen() {
   if (ways.isError)
     return (
       <PlainPage title="New password">
-        <Failure what="The server did not answer." error={ways.error} retry={() => void ways.refetch()} />
+        <Failure what="The server could not be reached." error={ways.error} retry={() => void ways.refetch()} />
       </PlainPage>
     );
   return (
@@ -35,7 +35,7 @@ export function ResetScreen() {
       {token ? <NewPassword key={token} token={token} used={used} /> : ways.data.mail ? <AskForLink /> : <NoMail />}
       <p className="mt-8 text-meta">
         <Link to="/login" className="text-accent underline">
-          Back to signing in
+          Back to sign in
         </Link>
       </p>
     </PlainPage>
@@ -51,8 +51,8 @@ function NewPassword({ token, used }: { token: string; used: () => void }) {
     return (
       <div role="status">
         <p className="mb-4 text-fg2">
-          The password is changed, and all your sign-ins{keep ? "" : " and API tokens"} have ended. Sign in with the new
-          password.
+          Your password is changed. All your login sessions{keep ? "" : " and API tokens"} have ended. Sign in with the
+          new password.
         </p>
         <Link to="/login" className={buttonClass("primary")}>
           Sign in
@@ -74,20 +74,20 @@ function NewPassword({ token, used }: { token: string; used: () => void }) {
         required
         autoFocus
         minLength={10}
-        hint="At least 10 characters. A sentence is better than a riddle."
+        hint="At least 10 characters. A long phrase is best."
         value={password}
         error={field}
         onChange={(e) => setPassword(e.target.value)}
       />
       <Check
         label="Keep my API tokens"
-        hint="Otherwise they end with the old password. Only if nobody else knew that password."
+        hint="Otherwise they are revoked. Keep them only if nobody else knew the old password."
         checked={keep}
         onChange={(e) => setKeep(e.target.checked)}
       />
       {!field && <FormError error={reset.error} />}
       <Button type="submit" look="primary" className="self-start" busy={reset.isPending && "Changing"}>
-        Set the password
+        Set password
       </Button>
     </form>
   );
@@ -99,8 +99,8 @@ function AskForLink() {
   if (ask.isSuccess)
     return (
       <p role="status" className="text-fg2">
-        If there is an account with this address, a mail with a link is on its way. Nothing there? Look among the
-        unwanted mails, or ask whoever runs this server.
+        If an account with this address exists, we sent it a link. No email? Check your spam folder or ask an operator
+        of this server.
       </p>
     );
   return (
@@ -111,7 +111,7 @@ function AskForLink() {
         ask.mutate();
       }}
     >
-      <p className="text-fg2">You get a link by mail with which you choose a new password.</p>
+      <p className="text-fg2">We email you a link to choose a new password.</p>
       <TextField
         label="E-mail"
         type="email"
@@ -123,7 +123,7 @@ function AskForLink() {
       />
       <FormError error={ask.error} />
       <Button type="submit" look="primary" className="self-start" busy={ask.isPending && "Sending"}>
-        Send the link
+        Send link
       </Button>
     </form>
   );
@@ -132,7 +132,7 @@ function AskForLink() {
 function NoMail() {
   return (
     <p className="text-fg2">
-      This server sends no mail. Whoever runs it can make a link to a new password for you, on the Users page or with{" "}
+      This server cannot send email. An operator can create a password reset link for you on the Users page or with{" "}
       <code className="rounded-sm bg-bg3 px-1">parawork admin reset-link</code>.
     </p>
   );

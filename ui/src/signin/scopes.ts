@@ -4,9 +4,9 @@ import type { Scope } from "./calls";
 export const SCOPES: Record<Scope, { label: string; hint: string }> = {
   "workspaces:read": { label: "Read", hint: "Teams, projects, workspaces, changes and files" },
   "workspaces:write": { label: "Work", hint: "Create, change and merge workspaces" },
-  "sessions:attach": { label: "Sessions", hint: "Watch, start and type into sessions, answer questions" },
-  "billing:read": { label: "Costs", hint: "See what was spent" },
-  admin: { label: "Everything", hint: "All you may do, members, secrets and settings among it" },
+  "sessions:attach": { label: "Sessions", hint: "Watch, start and type in sessions, answer questions" },
+  "billing:read": { label: "Costs", hint: "See costs" },
+  admin: { label: "Everything", hint: "Everything you may do, including members, secrets and settings" },
 };
 
 export const ALL_SCOPES = Object.keys(SCOPES) as Scope[];

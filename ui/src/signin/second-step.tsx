@@ -18,7 +18,7 @@ interface Props {
 }
 
 const OTHERWISE: Record<Method, string> = {
-  totp: "Use a code of your authenticator app",
+  totp: "Use an authenticator app code",
   recovery_code: "Use a recovery code",
   passkey: "Use a passkey",
 };
@@ -43,8 +43,8 @@ export function SecondStepForm({ step, onMe, onStartOver }: Props) {
       {method === "passkey" && <PasskeyForm onMe={onMe} />}
       {!method && (
         <p className="text-fg2">
-          Your account wants a passkey, and this browser offers none at this address. Use the browser or address you
-          made it with.
+          Your account requires a passkey, and this browser does not support passkeys at this address. Use the browser
+          or address where you created it.
         </p>
       )}
       <div className="mt-6 flex flex-col items-start gap-1">
@@ -93,8 +93,10 @@ function CodeForm({ method, onMe, onStartOver }: CodeProps) {
     >
       <TextField
         ref={field}
-        label={totp ? "Code of your authenticator app" : "Recovery code"}
-        hint={totp ? "Six digits; a new code every half minute." : "One of those you kept. Each works once."}
+        label={totp ? "Code from your authenticator app" : "Recovery code"}
+        hint={
+          totp ? "Six digits. The code changes every 30 seconds." : "One of your saved recovery codes. Each works once."
+        }
         autoComplete="one-time-code"
         inputMode={totp ? "numeric" : undefined}
         autoCapitalize="none"
@@ -123,7 +125,7 @@ function PasskeyForm({ onMe }: { onMe: (me: Me) => void }) {
   const passkey = usePasskeySignIn({ suggest: false, onMe });
   return (
     <div className="flex flex-col gap-3.5">
-      <p className="text-fg2">Use a passkey of yours, such as a fingerprint, this device's lock or a security key.</p>
+      <p className="text-fg2">Use your fingerprint, this device's screen lock or a security key.</p>
       <FormError error={passkey.error} />
       <Button
         look="primary"

@@ -27,13 +27,13 @@ export function SetupScreen() {
   if (state.isError)
     return (
       <PlainPage title="Set up Parawork">
-        <Failure what="The server did not answer." error={state.error} retry={() => void state.refetch()} />
+        <Failure what="The server could not be reached." error={state.error} retry={() => void state.refetch()} />
       </PlainPage>
     );
   if (!state.data.needed)
     return (
       <PlainPage title="Already set up">
-        <p className="mb-4 text-fg2">The first user exists. This link works once only.</p>
+        <p className="mb-4 text-fg2">The first user already exists. This link works only once.</p>
         <Link to="/login" className={buttonClass("primary", "self-start")}>
           Sign in
         </Link>
@@ -43,10 +43,12 @@ export function SetupScreen() {
     return (
       <PlainPage title="Open the setup link">
         <p className="text-fg2">
-          Nobody has signed up on this server yet. When it started it printed a one-time link that ends in{" "}
-          <code className="rounded-sm bg-bg3 px-1">/setup#…</code>. Open that link to make the first user.
+          This server has no users yet. When it started, it printed a one-time link that ends in{" "}
+          <code className="rounded-sm bg-bg3 px-1">/setup#…</code>. Open that link to create the first user.
         </p>
-        <p className="mt-3 text-fg2">Lost it? Restart the server: it prints a new one as long as there is no user.</p>
+        <p className="mt-3 text-fg2">
+          Lost the link? Restart the server. It prints a new link as long as there is no user.
+        </p>
       </PlainPage>
     );
   return <SetupForm key={token} token={token} used={used} />;
@@ -106,7 +108,7 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
           autoComplete="new-password"
           required
           minLength={10}
-          hint="At least 10 characters. A sentence is better than a riddle."
+          hint="At least 10 characters. A long phrase is best."
           value={password}
           error={field("password")}
           onChange={(e) => setPassword(e.target.value)}
@@ -115,7 +117,7 @@ function SetupForm({ token, used }: { token: string; used: () => void }) {
           label="Team"
           required
           placeholder="Such as Payments, or your own name"
-          hint="Projects and workspaces belong to a team. You can make more later."
+          hint="Projects and workspaces belong to a team. You can create more teams later."
           value={team}
           error={field("team")}
           onChange={(e) => setTeam(e.target.value)}

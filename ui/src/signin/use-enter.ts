@@ -4,7 +4,7 @@ import type { Me } from "@/api/client";
 import { keys } from "@/api/queries";
 import { safeNext } from "./words";
 
-/** What follows a sign-in: nothing of who was here before stays, and the page that was asked for opens. */
+/** Completes a sign-in: drops the previous user's state and opens the requested page. */
 export function useEnter(next: string | undefined): (me: Me) => void {
   const client = useQueryClient();
   const router = useRouter();

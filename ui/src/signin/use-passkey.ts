@@ -42,7 +42,7 @@ export function usePasskeySignIn({ suggest, onMe }: { suggest: boolean; onMe: (m
           send(await getPasskey(await asked, AbortSignal.any([stop.signal, renew]), true));
           return;
         } catch (error) {
-          // Nobody asked for it, so that nobody is told: the button and the password are there.
+          // The user did not request it, so show no error: the button and the password remain.
           if (!(error instanceof PasskeyPutOff) || !renew.aborted) return;
         }
       }

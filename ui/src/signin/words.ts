@@ -72,7 +72,7 @@ export const digits = (code: string): string => code.replace(/\D/g, "").slice(0,
 export function codesFile(codes: readonly string[], email: string, host: string, when: string): string {
   return [
     `Parawork recovery codes of ${email}`,
-    `For ${host}, made ${when}. Each works once, after your password, in place of your second factor.`,
+    `For ${host}, created ${when}. Each code works once in place of your second factor, after your password.`,
     "",
     ...codes,
     "",

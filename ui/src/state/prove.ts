@@ -1,6 +1,6 @@
 import { Store } from "./store";
 
-/** Somebody is asked to prove who they are: a call waits for it. */
+/** A call waits for the user to confirm their identity. */
 export interface Asking {
   /** Only a second factor will do: a code or a passkey. */
   second: boolean;

@@ -11,7 +11,7 @@ export class Store<T> {
   set(next: T): void {
     if (Object.is(next, this.value)) return;
     this.value = next;
-    for (const tell of [...this.listeners]) tell();
+    for (const notify of [...this.listeners]) notify();
   }
 
   update(change: (old: T) => T): void {

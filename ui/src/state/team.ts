@@ -5,7 +5,7 @@ import { meQuery } from "@/api/queries";
 
 const route = getRouteApi("/$team");
 
-/** The team of the page and what one may do in it. Only below the shell, which shows another page when there is none. */
+/** The current team and the user's permissions in it. Only below the shell, which shows another page if there is none. */
 export function useTeam(): Team & { can: (action: string) => boolean } {
   const { team } = route.useRouteContext();
   if (!team) throw new Error("no team");
@@ -16,7 +16,7 @@ export function useMe(): Me {
   return route.useRouteContext().me;
 }
 
-/** Why a team one is in cannot be entered now; undefined when it can. */
+/** Why the user cannot enter one of their teams now; undefined if they can. */
 export function closedBy(me: Me, team: Team): "suspended" | "second_factor" | undefined {
   if (team.suspended) return "suspended";
   return team.second_factor && !me.second_factor ? "second_factor" : undefined;

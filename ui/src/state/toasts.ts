@@ -6,7 +6,7 @@ export interface Toast {
   kind: "note" | "good" | "bad";
   title: string;
   text?: string;
-  /** Somebody else's words, shown folded. */
+  /** Output of another program, shown collapsed. */
   output?: string;
   requestId?: string;
   actions?: { label: string; run: () => void }[];

@@ -1,8 +1,8 @@
 import type { Terminal } from "@xterm/xterm";
 
 /**
- * Programs ask a terminal questions (what are you, where is the cursor, which colours) and wait for an answer. The server gives
- * it, from its own screen: it is there when nobody watches, and answers once when many do. So every question is swallowed here.
+ * Programs query a terminal (device attributes, cursor position, colours) and wait for a reply. The server sends
+ * it from its own screen, so there is exactly one reply, with no viewer or with many. So this terminal swallows all queries.
  */
 export function swallowQuestions(term: Terminal): void {
   const parser = term.parser;

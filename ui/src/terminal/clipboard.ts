@@ -16,7 +16,7 @@ export async function pasteInto(link: TerminalLink, text: string, bracketed: boo
     toast({
       kind: "bad",
       title: "Too much to paste",
-      text: `${bytes(plan.bytes.length)}; a paste carries ${bytes(PASTE_MAX)} at most. Put it into a file of the workspace instead.`,
+      text: `${bytes(plan.bytes.length)}. The limit for a paste is ${bytes(PASTE_MAX)}. Put the text in a file in the workspace instead.`,
     });
     return;
   }
@@ -25,7 +25,7 @@ export async function pasteInto(link: TerminalLink, text: string, bracketed: boo
       title: plan.ask === "lines" ? `Paste ${plural(plan.lines, "line")}?` : "Paste control characters?",
       body:
         plan.ask === "lines"
-          ? "The program takes each line as if you had pressed Enter after it."
+          ? "The program treats each line as if you pressed Enter after it."
           : "The text contains characters that act like keys, such as Ctrl+C.",
       action: "Paste",
     });
@@ -35,13 +35,13 @@ export async function pasteInto(link: TerminalLink, text: string, bracketed: boo
   for (const piece of pieces(plan.bytes)) {
     while (link.buffered > BUFFERED) await new Promise((r) => setTimeout(r, 20));
     if (!link.send(input(piece))) {
-      toast({ kind: "bad", title: "The paste was cut off", text: "The connection was lost in the middle of it." });
+      toast({ kind: "bad", title: "The paste was cut off", text: "The connection was lost during the paste." });
       return;
     }
   }
 }
 
-/** A program asked to put text on the clipboard. Only the terminal one is typing in may, and it is always told. */
+/** A program asked to put text on the clipboard. Only the terminal the user is typing in may do so, and the user is always notified. */
 export function copyFromProgram(text: string, focused: boolean): void {
   if (look.get().clipboard === "block" || !focused || document.visibilityState !== "visible") return;
   navigator.clipboard

@@ -84,7 +84,7 @@ export function ack(offset: number): Bytes {
   return frame;
 }
 
-/** The colours of text, background and cursor, each as #rrggbb: what programs are told that ask. */
+/** The colours of text, background and cursor, each as #rrggbb: the reply to programs that query them. */
 export function colors(...all: [string, string, string]): Bytes {
   const frame = new Uint8Array(10);
   frame[0] = 6;

@@ -59,7 +59,7 @@ export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: 
         <Icon name="down" size={14} />
       </IconButton>
       <IconButton
-        label="Search everything the workspace's sessions printed"
+        label="Search the output of all sessions in the workspace"
         onClick={() =>
           void navigate({
             search: (s) => ({ ...s, tab: "history", session: undefined, at: undefined, q: text.trim() || undefined }),

@@ -50,8 +50,8 @@ export class TerminalHandle {
   private host: HTMLElement | undefined;
   private opened = false;
   private disposed = false;
-  private asleep: (() => void) | undefined; // what typing does while the place stands still
-  private writerAt = -1; // the server's clock: only whether it moved counts; -1 = not told yet
+  private asleep: (() => void) | undefined; // the typing handler while the sandbox is paused
+  private writerAt = -1; // the server's clock: only changes matter; -1 = unknown
   private restored = false; // the screen as it was is there: what comes now is new
   private dropWebgl: (() => void) | undefined;
   private latch = NEW_VIEW.latch;
@@ -114,7 +114,7 @@ export class TerminalHandle {
         },
         back: noteBack,
         // A page is not shown why a handshake was refused: ask for the session itself. A 401 leads to the login page. Who watches by a
-        // link needs none, and is told by the socket.
+        // share link needs no login and gets the reason from the socket.
         trouble: () =>
           config.link ||
           void api
@@ -146,7 +146,7 @@ export class TerminalHandle {
     if (!this.opened) {
       this.opened = true;
       this.term.open(this.element);
-      this.term.textarea?.setAttribute("aria-label", "Terminal. Ctrl+Shift+E leaves it.");
+      this.term.textarea?.setAttribute("aria-label", "Terminal. Press Ctrl+Shift+E to leave it.");
       this.element.addEventListener("paste", this.onPaste, true);
       this.element.addEventListener("wheel", this.watchScroll, { passive: true });
     }
@@ -248,7 +248,7 @@ export class TerminalHandle {
   }
 
   /**
-   * While its place stands still nothing is typed: a program that does not run would get it late, or never. What is typed calls
+   * While the sandbox is paused, input is dropped: a suspended program would get it late, or never. Typing calls
    * onType instead. Returns how to end that.
    */
   whileAsleep(onType: () => void): () => void {
@@ -363,7 +363,7 @@ export class TerminalHandle {
     });
   }
 
-  /** Programs are told the colours of whoever sizes the terminal. */
+  /** Programs get the colours of the user who sizes the terminal. */
   private tellColors(): void {
     if (!this.config.writer) return;
     const theme = isTerminalDark() ? DARK : LIGHT;

@@ -44,7 +44,7 @@ export function KeyBar({
     } catch {
       toast({
         kind: "bad",
-        title: "The browser gives no clipboard",
+        title: "The browser blocked the clipboard",
         text: "Long-press the text field and paste there.",
       });
     }

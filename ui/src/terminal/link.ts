@@ -1,5 +1,5 @@
 import { Backoff } from "@/net/backoff";
-import { type Comeback, comeback } from "@/net/comeback";
+import { type Comeback, comeback } from "@/net/recovery";
 import { ack, Close, decode, input, ping, sizeWish, takeSize } from "./codec";
 import { Offsets } from "./offsets";
 
@@ -17,7 +17,7 @@ export interface LinkState {
 export interface LinkEvents {
   /** Call done when the bytes are parsed. */
   output(bytes: Uint8Array, end: number, done: () => void): void;
-  /** The screen as it is, in bytes for a terminal of the size told before. */
+  /** The current screen, in bytes for a terminal of the size sent before. */
   snapshot(bytes: Uint8Array): void;
   gap(bytes: number): void;
   size(cols: number, rows: number): void;

@@ -18,7 +18,7 @@ export class Offsets {
   private parsed = 0;
   private acked = 0;
 
-  /** Takes a frame of output: repeated bytes are cut off, a gap is told. */
+  /** Takes a frame of output: drops repeated bytes and reports a gap. */
   take(offset: number, bytes: Uint8Array): Taken {
     const end = offset + bytes.length;
     const next = this.next ?? offset;

@@ -37,7 +37,7 @@ export default function OlderOutput({ sessionId, onClose }: { sessionId: string;
       onClose={onClose}
       wide
       title="Older output"
-      about="What scrolled off the screen, oldest at the top. What is on the screen now is in the terminal."
+      about="Lines that scrolled off the screen, oldest first. The current screen is in the terminal."
     >
       {pages.isPending ? (
         <Skeleton label="Loading the output" />
@@ -49,7 +49,7 @@ export default function OlderOutput({ sessionId, onClose }: { sessionId: string;
           retry={() => void pages.refetch()}
         />
       ) : lines.length === 0 && !pages.hasNextPage ? (
-        <p className="px-5 pt-2 pb-6 text-fg2">Nothing has scrolled off the screen yet.</p>
+        <p className="px-5 pt-2 pb-6 text-fg2">No output has scrolled off the screen yet.</p>
       ) : (
         <Lines
           lines={lines}

@@ -10,7 +10,7 @@ import { judgeLink, type LinkVerdict } from "./untrusted";
 export function openLink(target: string, shown: string, workspaceId = ""): void {
   const verdict = judgeLink(target, shown);
   if (verdict.open === "no") {
-    toast({ kind: "bad", title: "This link is not opened", text: "Only web and mail addresses are." });
+    toast({ kind: "bad", title: "The link was not opened", text: "Only web and email links can be opened." });
     return;
   }
   if (verdict.open === "yes") {
@@ -35,10 +35,11 @@ async function offerPreview(workspaceId: string, url: string): Promise<boolean> 
   if (!ports?.enabled || !ports.items.some((p) => p.port === port)) return false;
   const yes = await confirm({
     title: `Open port ${port} of the workspace?`,
-    body: "The program that listens there is shown at an address of its own.",
+    body: "The preview shows the program listening there, at its own address.",
     action: "Open preview",
   });
-  if (yes) await openPreview(() => openPort(workspaceId, port)).catch((e) => toastError("The preview did not open", e));
+  if (yes)
+    await openPreview(() => openPort(workspaceId, port)).catch((e) => toastError("The preview could not be opened", e));
   return true;
 }
 
@@ -49,8 +50,8 @@ function ask(verdict: Extract<LinkVerdict, { open: "ask" }>): void {
       <>
         <p>
           {verdict.why === "local"
-            ? "It points to the machine your browser runs on, which need not be the one the workspace runs on."
-            : "Its text does not say where it leads. It leads to:"}
+            ? "It points to the computer your browser runs on, which may not be the one the workspace runs on."
+            : "The link text differs from its target. The link leads to:"}
         </p>
         <p className="mt-2 rounded-sm bg-bg2 px-2 py-1 font-mono text-[12px] break-all text-fg">
           {visible(verdict.url)}

@@ -29,7 +29,7 @@ export interface TerminalView {
   mine: boolean;
   viewers: Seat[];
   viewerCount: number;
-  /** Who typed last, and when we were told. */
+  /** Who typed last, and when this page received it. */
   typist: Seat | undefined;
   typedAt: number;
   /** Who holds the keyboard; undefined: everybody who may type types. */
@@ -52,7 +52,7 @@ export interface TerminalView {
   latch: { ctrl: boolean; alt: boolean };
 }
 
-/** What is known of a terminal before the server has told anything. */
+/** The state of a terminal before the first state frame. */
 export const NEW_VIEW: TerminalView = {
   link: { phase: "connecting", retryAt: 0, downSince: 0 },
   cols: 0,

@@ -68,5 +68,5 @@ function names(shown: string, url: URL): boolean {
   }
 }
 
-/** Whether what a terminal sends tells of the mouse or the focus only: to look is not to type. */
+/** Whether input contains only mouse or focus reports: looking is not typing. */
 export const isGesture = (text: string): boolean => /^\x1b\[(?:[IO]$|<|M)/.test(text);

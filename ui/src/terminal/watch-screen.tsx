@@ -54,11 +54,11 @@ export function WatchScreen() {
           <Watched key={opened.data.link_id} watched={opened.data} onEnded={opened.refetch} />
         </Suspense>
       ) : over || (!token && !link) ? (
-        <PlainPage title={over ? "This link has ended" : "There is no link here"}>
+        <PlainPage title={over ? "This link has expired" : "Invalid link"}>
           <p className="text-fg2">
             {over
-              ? "It ran out or was revoked, or what it showed is gone. Ask who sent it for a new one."
-              : "Open the whole address you were sent, with what stands behind the #."}
+              ? "The link expired or was revoked, or the session was deleted. Ask the sender for a new link."
+              : "Open the complete address you were sent, including the part after the #."}
           </p>
         </PlainPage>
       ) : opened.isError ? (

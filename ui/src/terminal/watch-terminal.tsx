@@ -49,7 +49,7 @@ function View({ watched: w, onEnded, handle }: Props & { handle: TerminalHandle 
           {w.session.agent_name} · {w.team}
         </span>
         <span className="ml-auto text-meta text-fg3" title={exact(w.expires_at)}>
-          You only look. {left > 0 ? `The link ends in ${duration(left)}.` : "The link ends now."}
+          View only. {left > 0 ? `The link ends in ${duration(left)}.` : "The link ends now."}
         </span>
       </header>
       <div className="term-frame relative bg-(--term-bg) min-h-0 min-w-0 flex-1">
@@ -61,7 +61,7 @@ function View({ watched: w, onEnded, handle }: Props & { handle: TerminalHandle 
         {view.scrolledUp && (
           <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
             <Icon name="down" size={14} />
-            To the end
+            Jump to latest
           </Button>
         )}
       </div>

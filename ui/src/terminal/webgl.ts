@@ -11,7 +11,7 @@ const SETTLED = 80;
  * Draws a terminal by WebGL where the browser can, and goes back to the DOM when the context is lost or the screen's pixel
  * ratio changes. Returns what ends it.
  */
-export async function withWebgl(term: Terminal, tell: (renderer: "dom" | "webgl") => void): Promise<() => void> {
+export async function withWebgl(term: Terminal, onRenderer: (renderer: "dom" | "webgl") => void): Promise<() => void> {
   if (inUse >= MOST) return () => {};
   const { WebglAddon } = await import("@xterm/addon-webgl");
   if (inUse >= MOST) return () => {};
@@ -22,7 +22,7 @@ export async function withWebgl(term: Terminal, tell: (renderer: "dom" | "webgl"
     let timer: ReturnType<typeof setTimeout> | undefined;
     const later = () => {
       clearTimeout(timer);
-      timer = setTimeout(() => mend(term), SETTLED);
+      timer = setTimeout(() => fixScale(term), SETTLED);
     };
     const sizes = term.onResize(later);
     const stop = () => {
@@ -32,7 +32,7 @@ export async function withWebgl(term: Terminal, tell: (renderer: "dom" | "webgl"
       clearTimeout(timer);
       sizes.dispose();
       ratio.removeEventListener("change", stop);
-      tell("dom");
+      onRenderer("dom");
       try {
         addon.dispose();
       } catch {
@@ -43,7 +43,7 @@ export async function withWebgl(term: Terminal, tell: (renderer: "dom" | "webgl"
     term.loadAddon(addon);
     inUse++;
     ratio.addEventListener("change", stop);
-    tell("webgl");
+    onRenderer("webgl");
     nudge(term);
     later();
     return stop;
@@ -56,7 +56,7 @@ export async function withWebgl(term: Terminal, tell: (renderer: "dom" | "webgl"
  * The renderer sizes its canvas by what the browser reports of its device pixels, but keeps the viewport it computed itself.
  * Where the two disagree, letters are drawn at a wrong scale; a resize brings them together again.
  */
-function mend(term: Terminal): void {
+function fixScale(term: Terminal): void {
   const screen = term.element?.querySelector(".xterm-screen");
   const canvas = screen?.querySelector<HTMLCanvasElement>("canvas:not(.xterm-link-layer)");
   const viewport: Int32Array | undefined = canvas?.getContext("webgl2")?.getParameter(0x0ba2); // VIEWPORT

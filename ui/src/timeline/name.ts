@@ -5,31 +5,31 @@ export type Snapshot = Schemas["WorkspaceSnapshot"];
 
 const BEFORE: Record<string, string> = {
   stop: "Before the sandbox stopped",
-  archive: "Before the archive",
-  delete: "Before the deletion",
+  archive: "Before archiving",
+  delete: "Before deletion",
   discard: "Before changes were discarded",
   update: "Before an update from the base",
   move: "Before a move",
   restore: "Before a restore",
   edit: "Before an edit",
-  take: "Before files were taken over",
+  take: "Before files were copied",
 };
 
-/** What a snapshot is of, in a few words. */
+/** The name of a snapshot. */
 export function nameOf(s: Snapshot): string {
   const title = visible(s.title);
   switch (s.kind) {
     case "turn":
-      return title ? `Turn: ${title}` : "An agent’s turn ended";
+      return title ? `Turn: ${title}` : "Agent turn ended";
     case "commit":
       return `Commit: ${title || s.head.slice(0, 8)}`;
     case "kept": {
       // The title says of what: which files, which base.
       const before = BEFORE[s.reason];
-      return before && title && !title.startsWith("Before ") ? `${before}: ${title}` : title || before || "Kept";
+      return before && title && !title.startsWith("Before ") ? `${before}: ${title}` : title || before || "Saved";
     }
     case "manual":
-      return title || "Kept by hand";
+      return title || "Saved manually";
     default:
       return title || "Files changed";
   }

@@ -64,14 +64,14 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
       const n = r.changed.length + r.ignored.length;
       const alone = [
         r.conflicts.length > 0 &&
-          `Somebody was writing these, they were left alone: ${r.conflicts.map(visible).join(", ")}`,
+          `These files were being written and were not restored: ${r.conflicts.map(visible).join(", ")}`,
         r.ignored_left.length > 0 &&
-          `These ignored files are others now, they were left alone: ${r.ignored_left.map(visible).join(", ")}`,
+          `These ignored files have changed since and were not restored: ${r.ignored_left.map(visible).join(", ")}`,
       ].filter(Boolean);
       toast({
         kind: alone.length > 0 ? "note" : "good",
-        title: n === 1 ? "1 file is as it was" : `${n} files are as they were`,
-        text: alone.length > 0 ? alone.join(". ") : "What was there before is kept in the timeline.",
+        title: n === 1 ? "1 file restored" : `${n} files restored`,
+        text: alone.length > 0 ? alone.join(". ") : "The previous files are in the timeline.",
       });
     },
   });
@@ -86,19 +86,19 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
         }}
       >
         <fieldset className="flex flex-col gap-1">
-          <legend className="sr-only">Where to</legend>
+          <legend className="sr-only">Destination</legend>
           <label className="flex min-h-9 items-center gap-2">
             <input type="radio" name="into" checked={into === "same"} onChange={() => setInto("same")} />
-            Into this workspace; what is there now is kept first
+            This workspace. Its current files are saved first
           </label>
           <label className="flex min-h-9 items-center gap-2">
-            <input type="radio" name="into" checked={into === "new"} onChange={() => setInto("new")} />
-            Into a new workspace with a branch of its own
+            <input type="radio" name="into" checked={into === "new"} onChange={() => setInto("new")} />A new workspace
+            with its own branch
           </label>
         </fieldset>
-        {into === "same" && plan.isPending && <Busy>Looking what would change…</Busy>}
+        {into === "same" && plan.isPending && <Busy>Checking what would change…</Busy>}
         {into === "same" && <FormError error={plan.error} />}
-        {into === "same" && plan.data && changed.length === 0 && <p>The files are as in the snapshot already.</p>}
+        {into === "same" && plan.data && changed.length === 0 && <p>The files already match the snapshot.</p>}
         {into === "same" && changed.length > 0 && (
           <fieldset className="max-h-64 overflow-y-auto border border-hairline p-2">
             <legend className="text-meta text-fg3">Files that change</legend>
@@ -124,12 +124,12 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={ignored} onChange={(e) => setIgnored(e.target.checked)} />
             <span>
-              With ignored files ({s.ignored_files})
+              Include ignored files ({s.ignored_files})
               {into === "same" && plan.data && (
                 <span className="text-fg3">
                   {" "}
-                  · {lacking === 0 ? "none is missing here" : `${lacking} missing here`}
-                  {kept > 0 && `, ${kept} changed since and left alone`}
+                  · {lacking === 0 ? "none missing" : `${lacking} missing`}
+                  {kept > 0 && `, ${kept} changed since, not restored`}
                 </span>
               )}
             </span>
@@ -139,7 +139,7 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
         {working && (
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={force} onChange={(e) => setForce(e.target.checked)} />
-            Restore although an agent is working
+            Restore while an agent is working
           </label>
         )}
         <div className="flex justify-end">

@@ -62,7 +62,7 @@ function Replay({ at }: { at: number }) {
 interface Props {
   workspace: Workspace;
   snapshot: Snapshot;
-  /** What somebody did that led to it. */
+  /** The action that caused it. */
   activity: Schemas["Activity"] | undefined;
   picked: { id: string; label: string } | undefined;
   onPick: (s: { id: string; label: string }) => void;
@@ -82,18 +82,18 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
     mutationFn: () =>
       data(api.PATCH("/snapshots/{id}", { params: { path: { id: s.id } }, body: { pinned: !s.pinned } })),
     onSuccess: after,
-    onError: (error) => toastError(s.pinned ? "It is still pinned" : "It was not pinned", error),
+    onError: (error) => toastError(s.pinned ? "The snapshot is still pinned" : "The snapshot was not pinned", error),
   });
   const remove = useMutation({
     mutationFn: () => data(api.DELETE("/snapshots/{id}", { params: { path: { id: s.id } } })),
     onSuccess: after,
-    onError: (error) => toastError("The snapshot was not removed", error),
+    onError: (error) => toastError("The snapshot was not deleted", error),
   });
   const askRemove = async () => {
     const yes = await confirm({
-      title: "Remove this snapshot?",
-      body: `“${name}” of ${exact(s.at)} can no longer be restored. The files of the workspace stay as they are.`,
-      action: "Remove",
+      title: "Delete this snapshot?",
+      body: `“${name}” of ${exact(s.at)} can no longer be restored. The files of the workspace do not change.`,
+      action: "Delete",
       danger: true,
     });
     if (yes) remove.mutate();
@@ -117,7 +117,7 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
         {s.missing.length > 0 && (
           <details className="text-meta text-fg2">
             <summary>
-              {s.missing.length === 1 ? "1 file could not be kept" : `${s.missing.length} files could not be kept`}
+              {s.missing.length === 1 ? "1 file could not be saved" : `${s.missing.length} files could not be saved`}
             </summary>
             <ul className="pl-4">
               {s.missing.slice(0, 50).map((m) => (
@@ -133,7 +133,7 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
       {s.files > 0 && <Counts additions={s.additions} deletions={s.deletions} />}
       <Menu
         trigger={
-          <IconButton label={`What can be done with: ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
+          <IconButton label={`Actions for ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
             <Icon name="more" />
           </IconButton>
         }
@@ -147,7 +147,7 @@ export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, on
         <MenuItem onSelect={() => setDialog("rename")}>Name…</MenuItem>
         <MenuLine />
         <MenuItem danger onSelect={() => void askRemove()}>
-          Remove…
+          Delete…
         </MenuItem>
       </Menu>
       <Suspense>

@@ -8,8 +8,8 @@ import { day } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { toast, toastError } from "@/state/toasts";
-import { joined, type Row } from "./joined";
 import { ActivityRow, SnapshotRow } from "./row";
+import { joined, type Row } from "./rows";
 
 const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
 
@@ -35,10 +35,10 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
   const keep = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/snapshots", { params: { path: { id: w.id } }, body: {} })),
     onSuccess: () => {
-      toast({ kind: "good", title: "All files are kept as they are now" });
+      toast({ kind: "good", title: "Snapshot saved" });
       void client.invalidateQueries({ queryKey: keys.timeline(w.id) });
     },
-    onError: (error) => toastError("The files were not kept", error, () => keep.mutate()),
+    onError: (error) => toastError("The snapshot was not saved", error, () => keep.mutate()),
   });
   const now = useNow();
   if (list.isPending) return <Skeleton rows={6} label="Loading the timeline" />;
@@ -63,15 +63,15 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
     <div className="h-full overflow-y-auto px-4 py-4 md:px-6">
       <div className="max-w-3xl">
         <div className="mb-3 flex flex-wrap items-center gap-x-4 gap-y-2">
-          <Button busy={keep.isPending && "Keeping"} onClick={() => keep.mutate()}>
-            Keep files now
+          <Button busy={keep.isPending && "Saving"} onClick={() => keep.mutate()}>
+            Save snapshot
           </Button>
           <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={all} onChange={(e) => setAll(e.target.checked)} />
-            Every change of a file
+            Every file change
           </label>
           {typeof held === "number" && held > 0 && (
-            <span className="text-meta text-fg3">Older states take {bytes(held)}</span>
+            <span className="text-meta text-fg3">Snapshots use {bytes(held)}</span>
           )}
           {first && <span className="text-meta text-fg3">{keptFor(first.poll_days, first.keep_days)}</span>}
         </div>
@@ -82,9 +82,7 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
           </p>
         )}
         {items.length === 0 && (
-          <Empty title="Nothing happened yet">
-            Turns of agents, commits, snapshots and what people do are listed here.
-          </Empty>
+          <Empty title="No activity yet">Agent turns, commits, snapshots and actions of people appear here.</Empty>
         )}
         {[...days].map(([d, rows]) => (
           <section key={d} aria-label={d} className="mb-4">
@@ -117,7 +115,7 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
   );
 }
 
-/** How long states are kept that nobody pinned. */
+/** How long unpinned snapshots are retained. */
 function keptFor(polls: number, others: number): string {
   const time = (days: number) =>
     days === 0 ? "as long as the workspace" : days === 1 ? "for 1 day" : `for ${days} days`;

@@ -28,7 +28,7 @@ export function BaseBranch({ project, value, onChange, error }: Props) {
   const items = branches.data?.items ?? [];
   const chosen = items.find((b) => b.name === (value || project.default_branch)) ?? items.find((b) => b.default);
   const behind = chosen && chosen.behind > 0 && chosen.upstream ? chosen : undefined;
-  const told = branches.data?.fetch_error ?? "";
+  const fetchError = branches.data?.fetch_error ?? "";
 
   return (
     <div className="min-w-0">
@@ -52,17 +52,17 @@ export function BaseBranch({ project, value, onChange, error }: Props) {
               chosen ? (
                 <span className="font-mono text-[12px]">{chosen.name}</span>
               ) : branches.isPending ? (
-                "Reading the branches…"
+                "Loading the branches…"
               ) : (
                 "No branch"
               )
             }
             onChange={onChange}
             options={items.map((b) => ({ value: b.name, text: b.name, row: <BranchRow branch={b} now={now} /> }))}
-            empty="No branch of that name."
+            empty="No matching branch."
             foot={
               <div className="flex items-center justify-between gap-3">
-                <span>{fetching.busy ? "Fetching…" : told ? "The last fetch failed." : "Newest first."}</span>
+                <span>{fetching.busy ? "Fetching…" : fetchError ? "The last fetch failed." : "Newest first."}</span>
                 <button
                   type="button"
                   disabled={fetching.busy}
@@ -90,13 +90,13 @@ export function BaseBranch({ project, value, onChange, error }: Props) {
           )}
         </p>
       )}
-      {told && !fetching.busy && (
+      {fetchError && !fetching.busy && (
         <details className="mt-1 text-meta">
           <summary className="w-fit cursor-pointer text-needs">
-            The fetch failed: branches are as of{" "}
+            The fetch failed. Branches are from{" "}
             {branches.data?.fetched_at ? ago(branches.data.fetched_at, now) : "the clone"}.
           </summary>
-          <Output text={told} className="max-h-28" />
+          <Output text={fetchError} className="max-h-28" />
         </details>
       )}
     </div>

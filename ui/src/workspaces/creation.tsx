@@ -46,11 +46,11 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
     <div className="flex h-full min-h-0 flex-col gap-4 overflow-y-auto p-4 md:p-6">
       <section aria-labelledby="creation" className="w-full max-w-2xl">
         <h2 id="creation" className="text-title font-semibold">
-          {failed ? "The workspace was not made" : "Making the workspace"}
+          {failed ? "The workspace could not be created" : "Creating the workspace"}
         </h2>
         {failed && (
           <p role="alert" className="mt-0.5 break-words text-fg2">
-            {w.state_reason || "A step failed."} Nothing half-made was left behind.
+            {w.state_reason || "A step failed."} Everything created so far was removed.
           </p>
         )}
         <ol className="mt-3" aria-live="polite">
@@ -69,14 +69,14 @@ export function Creation({ workspace: w }: { workspace: Workspace }) {
         )}
         {!failed && start && !starting && (
           <p className="mt-2 text-fg2">
-            The session starts as soon as this is done. You may leave this page; it goes on.
+            The session starts when this is done. You can leave this page. It continues in the background.
           </p>
         )}
         {edit && (
           <div className="mt-4 flex gap-2">
             {failed ? (
               !problem && (
-                <Button look="primary" busy={retry.isPending && "Trying again"} onClick={() => retry.mutate()}>
+                <Button look="primary" busy={retry.isPending && "Retrying"} onClick={() => retry.mutate()}>
                   Try again
                 </Button>
               )

@@ -6,7 +6,7 @@ import { Button } from "@/kit/button";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 
-/** Puts the branch into the repository of the folder it borrows, on the machine itself. */
+/** Pushes the branch to the repository in the machine's folder. */
 export default function Deliver({ workspace: w, folder }: { workspace: Workspace; folder: string }) {
   const client = useQueryClient();
   const machine = w.runner_name || "the machine";
@@ -16,7 +16,7 @@ export default function Deliver({ workspace: w, folder }: { workspace: Workspace
       toast({
         kind: "good",
         title: `${visible(d.branch)} is in the repository on ${machine}`,
-        text: `At commit ${short(d.commit)}, in ${visible(folder)}. Nothing there was checked out or merged.`,
+        text: `At commit ${short(d.commit)}, in ${visible(folder)}. Nothing was checked out or merged there.`,
       });
       void client.invalidateQueries({ queryKey: keys.activity(w.id) });
     },
@@ -25,7 +25,7 @@ export default function Deliver({ workspace: w, folder }: { workspace: Workspace
   const ask = async () => {
     const yes = await confirm({
       title: `Deliver ${w.branch} to ${machine}?`,
-      body: `Its commits become the branch ${w.branch} of the repository in ${visible(folder)}. What is checked out there stays as it is; what is not committed here is not delivered.`,
+      body: `Its commits become the branch ${w.branch} of the repository in ${visible(folder)}. Files checked out there do not change. Uncommitted changes are not delivered.`,
       action: "Deliver",
     });
     if (yes) deliver.mutate();

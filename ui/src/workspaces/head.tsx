@@ -39,7 +39,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const [renaming, setRenaming] = useState(false);
   const [sharing, setSharing] = useState<Session | undefined>();
   const s = standing(w);
-  const away = Boolean(w.deleted_at) || w.state === "archived";
+  const closed = Boolean(w.deleted_at) || w.state === "archived";
   const ready = w.state === "ready" || w.state === "paused";
   const edit = team.can("workspace.edit");
   const executors = useQuery(executorsQuery(team.slug));
@@ -48,12 +48,12 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const shown = useShownSession(sessions);
   // The session the workspace's state speaks of.
   const about = w.attention?.session_id;
-  const spoken = away
+  const spoken = closed
     ? undefined
     : // The workspace and its sessions are read one after the other: between the two no state fits, and the chip must stay.
       (sessions.find((x) => (about ? x.id === about : x.state === w.agents.state)) ?? shown ?? sessions[0]);
   const running = sessions.filter((x) => !hasEnded(x) && x.agent !== SETUP);
-  // The session in front; elsewhere the only agent at work. Which of several is meant must never be guessed.
+  // The session in front; elsewhere the only agent at work. With several agents, never guess.
   const { tab } = useSearch({ from: "/$team/w/$key" });
   const agents = running.filter((x) => !isShell(x));
   const inFront = tab === undefined || tab === "shell" ? running.find((x) => x.id === shown?.id) : undefined;
@@ -71,21 +71,21 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   // Until the files are known the number of them says whether there may be something.
   const some = w.changes.files > 0;
   const canCommit = ready && edit && (changes.data?.items.some((c) => !c.committed) ?? some);
-  // What is merged, and no commit came after it, is not merged again.
+  // Offer no merge if everything is merged and there are no newer commits.
   const home = w.merged_at !== null && !(changes.data?.items.some((c) => c.committed) ?? some);
   const canMerge = ready && team.can("workspace.merge") && !home;
-  const canMove = edit && !away;
+  const canMove = edit && !closed;
 
   useAction("session.stop", () => target && stop.mutate(target), canStop);
   useAction("workspace.commit", commit, canCommit);
   const merge = () => void navigate({ search: (x) => ({ ...x, tab: "merge", session: undefined, dialog: undefined }) });
   useAction("workspace.merge", merge, canMerge);
   useAction("workspace.rename", () => setRenaming(true), edit);
-  useAction("workspace.archive", () => dialog("archive"), edit && !away);
+  useAction("workspace.archive", () => dialog("archive"), edit && !closed);
   useAction("workspace.delete", () => dialog("delete"), edit && !w.deleted_at);
   const copyLink = () => void copyText(location.href, "the link");
   useAction("copy.link", copyLink);
-  useAction("workspace.place", () => dialog("place"), !away);
+  useAction("workspace.place", () => dialog("place"), !closed);
   useAction("workspace.move", () => dialog("move"), canMove);
   useAction("copy.branch", () => void copyText(w.branch, "the branch name"));
 
@@ -167,12 +167,12 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
         )}
         <Menu
           trigger={
-            <IconButton label="More for this workspace">
+            <IconButton label="More actions for this workspace">
               <Icon name="more" />
             </IconButton>
           }
         >
-          {!away && (
+          {!closed && (
             <MenuItem onSelect={() => dialog("place")} keys="e p">
               Place, limits, network
             </MenuItem>
@@ -193,7 +193,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             Copy link
           </MenuItem>
           {sharable && (
-            <MenuItem onSelect={() => setSharing(sharable)}>Let somebody watch {sharable.agent_name}…</MenuItem>
+            <MenuItem onSelect={() => setSharing(sharable)}>Share view-only link {sharable.agent_name}…</MenuItem>
           )}
           {w.branch && (
             <MenuItem onSelect={() => void copyText(w.branch, "the branch name")} keys="y b">
@@ -206,7 +206,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           {edit && (
             <>
               <MenuLine />
-              {!away && (
+              {!closed && (
                 <MenuItem onSelect={() => dialog("archive")} keys="e a">
                   Archive…
                 </MenuItem>

@@ -43,7 +43,7 @@ export default function NewWorkspaceDialog({ projectId }: { projectId: string })
       onClose={close}
       wide
       title="New workspace"
-      about="One piece of work: a branch in a folder of its own, and an agent in it."
+      about="A branch in its own folder, and an agent to work in it."
     >
       {projects.isPending ? (
         <DialogBody>
@@ -67,7 +67,7 @@ export default function NewWorkspaceDialog({ projectId }: { projectId: string })
             }
             action={
               <Link to="/$team/p" params={{ team: team.slug }} className={buttonClass("primary")}>
-                To the projects
+                Go to projects
               </Link>
             }
           >
@@ -96,7 +96,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const [size, setSize] = useState<string | undefined>(undefined); // undefined: the last one here, else the place's own
   const [fallback, setFallback] = useState(false);
   const [secret, setSecret] = useState(false); // only its owner sees it
-  const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
+  const [folder, setFolder] = useState(""); // of a machine: the folder whose repository to use
   const [tries, setTries] = useState<Try[] | undefined>(undefined); // several agents; undefined: one
 
   const agents = useQuery(agentsQuery(team.slug));
@@ -224,7 +224,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           <TextField
             label="Name"
             required={!several}
-            hint={several ? "Empty takes the beginning of the prompt." : undefined}
+            hint={several ? "Leave empty to use the beginning of the prompt." : undefined}
             autoFocus
             maxLength={200}
             placeholder="Retry webhook delivery with jitter"
@@ -261,7 +261,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
               value={branch ?? (settled ? (suggestion.data ?? "") : "")}
               placeholder="From the name"
               error={field("branch")}
-              hint={branch === undefined ? "Made from the name; change it if you like." : undefined}
+              hint={branch === undefined ? "Generated from the name. You can change it." : undefined}
               onChange={(e) => setBranch(e.target.value)}
               onBlur={() => branch?.trim() === "" && setBranch(undefined)}
             />
@@ -284,7 +284,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           <TextArea
             label="Prompt"
             rows={4}
-            placeholder={several ? "What should they do?" : "What should it do? Empty starts it without a task."}
+            placeholder={several ? "What should they do?" : "What should it do? Leave empty to start without a task."}
             required={several}
             value={prompt}
             onChange={(e) => setPrompt(e.target.value)}
@@ -332,7 +332,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         {!several && (
           <Check
             label="Private"
-            hint="Only you see it and what happens in it. Its branch is in the project's repository all the same."
+            hint="Only you can see the workspace. Its branch is still visible in the project's repository."
             checked={secret}
             onChange={(e) => setSecret(e.target.checked)}
           />

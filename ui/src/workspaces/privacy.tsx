@@ -5,7 +5,7 @@ import { MenuItem } from "@/kit/menu";
 import { useMe, useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 
-/** Keeps a workspace to its owner, or opens it to the team. */
+/** Makes a workspace private to its owner, or visible to the team. */
 export function PrivacyItem({ workspace: w }: { workspace: Workspace }) {
   const me = useMe();
   const team = useTeam();
@@ -17,14 +17,22 @@ export function PrivacyItem({ workspace: w }: { workspace: Workspace }) {
       client.setQueryData(keys.workspace(w.id), now);
       toast(
         now.private
-          ? { kind: "good", title: `${w.key} is private`, text: "Nobody else sees it. Who was in it has been put out." }
-          : { kind: "good", title: `${w.key} is open to the team` },
+          ? {
+              kind: "good",
+              title: `${w.key} is private`,
+              text: "Nobody else can see it. Others who had it open were disconnected.",
+            }
+          : { kind: "good", title: `${w.key} is visible to the team` },
       );
     },
-    onError: (error) => toastError("Who sees the workspace was not changed", error),
+    onError: (error) => toastError("The visibility of the workspace was not changed", error),
     onSettled: () => void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] }),
   });
   // Only who made it makes it private; whoever sees a private one may open it: its owner, or admins once the owner has left.
   if (!team.can("workspace.edit") || (!w.private && w.owner.id !== me.user.id)) return null;
-  return <MenuItem onSelect={() => set.mutate(!w.private)}>{w.private ? "Open to the team" : "Make private"}</MenuItem>;
+  return (
+    <MenuItem onSelect={() => set.mutate(!w.private)}>
+      {w.private ? "Make visible to the team" : "Make private"}
+    </MenuItem>
+  );
 }

@@ -12,7 +12,7 @@ export function PrivateMark({
   if (!w.private) return null;
   return (
     <span
-      title={`Private: only ${w.owner.name} sees it`}
+      title={`Private: only ${w.owner.name} can see it`}
       className="inline-flex shrink-0 items-center gap-0.5 self-center text-[11px] whitespace-nowrap text-fg3"
     >
       <Icon name="lock" size={12} />

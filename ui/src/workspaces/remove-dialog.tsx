@@ -9,7 +9,7 @@ import { Busy, Failure, FormError } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 
-/** Archiving or deleting: says first what would go, and that it can be brought back. */
+/** Archives or deletes a workspace. Shows first what would be lost, and that it can be restored. */
 export default function RemoveDialog({
   workspace: w,
   how,
@@ -22,7 +22,7 @@ export default function RemoveDialog({
   const team = useTeam();
   const client = useQueryClient();
   const navigate = useNavigate();
-  // While it is being removed nothing of it is asked for: it would be refused.
+  // Send no queries while it is being removed: the server would refuse them.
   const leaving = useIsMutating({ mutationKey: removeKey(w.id) }) > 0;
   const loss = useQuery({ ...lossQuery(w.id), enabled: !leaving });
   const refresh = () => {
@@ -64,16 +64,16 @@ export default function RemoveDialog({
       title={how === "archive" ? `Archive ${w.name}?` : `Delete ${w.name}?`}
       about={
         how === "archive"
-          ? "It is put away with all its work and can be brought back as it is."
-          : "Its folder, branch and sandbox are removed. Its work is kept in the trash and can be restored."
+          ? "Its work is saved, and you can restore it at any time."
+          : "Its folder, branch and sandbox are removed. Its work moves to the trash, where you can restore it."
       }
     >
       <DialogBody>
         {loss.isPending ? (
-          <Busy>Looking at what is in it…</Busy>
+          <Busy>Checking its contents…</Busy>
         ) : loss.isError ? (
           <Failure
-            what="What would be lost could not be found out."
+            what="What would be lost could not be determined."
             error={loss.error}
             retry={() => void loss.refetch()}
           />
@@ -94,11 +94,11 @@ export default function RemoveDialog({
               )}
               {l.uncommitted_count > 0 && (
                 <li>
-                  <span className="font-medium">{plural(l.uncommitted_count, "file")}</span> not committed:
+                  <span className="font-medium">{plural(l.uncommitted_count, "file")}</span> uncommitted:
                   <ul
                     // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
                     tabIndex={0}
-                    aria-label="Files not committed"
+                    aria-label="Uncommitted files"
                     className="mt-1 max-h-40 overflow-y-auto rounded-sm bg-bg2 px-2 py-1 font-mono text-[12px] leading-[18px]"
                   >
                     {l.uncommitted.map((path) => (
@@ -114,10 +114,10 @@ export default function RemoveDialog({
               )}
               <li className="text-fg2">
                 {nothing
-                  ? "Everything in it is merged. Nothing would be lost."
+                  ? "Everything is merged. Nothing would be lost."
                   : l.restorable
-                    ? "All of this is kept, untracked files included, and comes back with Restore."
-                    : "This could not be kept for a later restore."}
+                    ? "All of this is saved, including untracked files. Restore brings it back."
+                    : "These files could not be saved for a later restore."}
               </li>
             </ul>
           )

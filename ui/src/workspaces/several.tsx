@@ -10,7 +10,7 @@ export interface Try {
   accountId: string;
 }
 
-/** Agents that can be given a prompt as they stand. */
+/** Agents that can take a prompt now. */
 export const usable = (agents: readonly Agent[] | undefined): Agent[] =>
   (agents ?? []).filter((a) => a.enabled && a.installed && !a.needs_account && a.agent !== COMMAND);
 
@@ -82,8 +82,8 @@ export function Several({
       </Button>
       <p className="mt-1 text-meta text-fg3">
         {can.length === 0
-          ? "No agent can be started yet: choose an account for one first."
-          : `A workspace is made for each, ${MAX_ATTEMPTS} at most. You compare what comes of them, and keep one.`}
+          ? "No agent can start yet. Choose an account for one first."
+          : `Each attempt gets its own workspace, ${MAX_ATTEMPTS} at most. Compare the results and keep one.`}
       </p>
     </fieldset>
   );

@@ -22,7 +22,7 @@ export default function Trash() {
   if (t.items.length === 0)
     return (
       <Empty title="The trash is empty">
-        Deleted workspaces and projects are kept here with all their work, untracked files included.
+        Deleted workspaces and projects stay here with all their work, including untracked files.
       </Empty>
     );
   return (
@@ -31,8 +31,8 @@ export default function Trash() {
         {plural(t.items.length, "thing")}
         {t.bytes !== null && `, ${bytes(t.bytes)} on disk`}.{" "}
         {t.keep_days > 0
-          ? `Each is removed for good ${plural(t.keep_days, "day")} after it was deleted.`
-          : "Nothing is removed by itself."}
+          ? `Items are deleted permanently after ${plural(t.keep_days, "day")}.`
+          : "Nothing is deleted automatically."}
       </p>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {t.items.map((i) => (
@@ -58,7 +58,7 @@ function Item({ item: i }: { item: TrashItem }) {
   const restore = useMutation({
     mutationFn: () => api.POST("/teams/{team}/trash/{id}/restore", params),
     onSuccess: () => {
-      toast({ kind: "good", title: `${i.name} is back` });
+      toast({ kind: "good", title: `${i.name} is restored` });
       return refresh();
     },
     onError: (error) => toastError(`${i.name} could not be restored`, error, () => restore.mutate()),
@@ -79,7 +79,7 @@ function Item({ item: i }: { item: TrashItem }) {
           <span title={exact(i.deleted_at)}>deleted {ago(i.deleted_at, now)}</span>
           {i.deleted_by && ` by ${i.deleted_by}`}
           {i.purge_at !== null && ` · ${left(i.purge_at, now)}`}
-          {!i.restorable && " · nothing was left to keep"}
+          {!i.restorable && " · no unmerged work"}
         </p>
       </div>
       <span className="w-20 text-right text-fg2 tabular-nums">{i.bytes === null ? "" : bytes(i.bytes)}</span>
@@ -93,8 +93,8 @@ function Item({ item: i }: { item: TrashItem }) {
         </Button>
       )}
       {team.can("team.manage") && (
-        <Button onClick={() => setAsking(true)} aria-label={`Delete for good: ${i.name}`}>
-          Delete for good
+        <Button onClick={() => setAsking(true)} aria-label={`Delete permanently: ${i.name}`}>
+          Delete permanently
         </Button>
       )}
       {asking && <Purge item={i} onClose={() => setAsking(false)} done={refresh} />}
@@ -105,7 +105,7 @@ function Item({ item: i }: { item: TrashItem }) {
 /** How long it can still be restored. */
 function left(until: number, now: number): string {
   const days = Math.ceil((until - now) / 86_400_000);
-  return days <= 0 ? "removed within the hour" : `${plural(days, "day")} left`;
+  return days <= 0 ? "deleted within the hour" : `${plural(days, "day")} left`;
 }
 
 function Purge({ item: i, onClose, done }: { item: TrashItem; onClose: () => void; done: () => Promise<unknown> }) {
@@ -116,27 +116,27 @@ function Purge({ item: i, onClose, done }: { item: TrashItem; onClose: () => voi
     onSuccess: async () => {
       await done();
       void client.invalidateQueries({ queryKey: ["team", team.slug, "disk"] });
-      toast({ title: `${i.name} is gone for good` });
+      toast({ title: `${i.name} is deleted permanently` });
       onClose();
     },
   });
   return (
-    <Dialog open onClose={onClose} title={`Delete ${i.name} for good?`} about="This cannot be undone.">
+    <Dialog open onClose={onClose} title={`Delete ${i.name} permanently?`} about="This cannot be undone.">
       <DialogBody>
         <p>
           {i.kind === "project"
-            ? "Its clone on this server is removed. A repository elsewhere, or in a folder of somebody's, stays as it is."
-            : "Its snapshots, timeline, unmerged commits and the history of its terminals are removed. What was merged stays."}
+            ? "Its clone on this server is deleted. Remote repositories and your own folders do not change."
+            : "Its snapshots, timeline, unmerged commits and terminal history are deleted. Merged work stays."}
         </p>
         {i.bytes !== null && i.bytes > 0 && <p className="mt-2 text-fg2">This would free up to {bytes(i.bytes)}.</p>}
         <FormError error={purge.error} />
       </DialogBody>
       <DialogFoot>
         <Button data-first onClick={onClose}>
-          Keep it
+          Cancel
         </Button>
         <Button look="danger" busy={purge.isPending && "Deleting"} onClick={() => purge.mutate()}>
-          Delete for good
+          Delete permanently
         </Button>
       </DialogFoot>
     </Dialog>

@@ -13,9 +13,9 @@ import { isBoolean, recall } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { useTitle } from "@/state/use-title";
 import { useWorkspaceByKey } from "@/state/use-workspace";
+import { PutAway } from "./archived";
 import { Creation } from "./creation";
 import { WorkspaceHead } from "./head";
-import { PutAway } from "./put-away";
 import type { Tab } from "./search";
 import { WorkspaceTabs } from "./tabs";
 
@@ -24,8 +24,8 @@ const ConversationTab = lazy(() => import("@/conversation/tab"));
 const { Part: ChangesTab, preload: preloadChanges } = preloadable(() => import("@/changes/tab"));
 /** Fetches what the changes begin with, and what shows them. */
 const readChangesAhead = (client: QueryClient, id: string) =>
-  void import("@/changes/tab").then((m) => m.readAhead(client, id)).catch(() => {}); // showing them tells what is wrong
-const AskingElsewhere = lazy(() => import("@/inbox/asking-elsewhere"));
+  void import("@/changes/tab").then((m) => m.prefetchChanges(client, id)).catch(() => {}); // showing them tells what is wrong
+const AskingElsewhere = lazy(() => import("@/inbox/other-questions"));
 const HistoryTab = lazy(() => import("@/history/tab"));
 const TimelineTab = lazy(() => import("@/timeline/tab"));
 const GitWorkHere = lazy(() => import("@/merge/git-work-here"));
@@ -57,11 +57,11 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   const search = route.useSearch();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const tab: Tab = search.tab ?? "terminal";
-  const away = Boolean(w.deleted_at) || w.state === "archived";
-  // While it is archived or deleted nothing is asked of it any more: the answers would be refusals.
+  const closed = Boolean(w.deleted_at) || w.state === "archived";
+  // Send no queries for an archived or deleted workspace: the server would refuse them.
   const leaving = useIsMutating({ mutationKey: removeKey(w.id) }) > 0;
-  const alive = !away && !leaving && (w.state === "ready" || w.state === "paused");
-  const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !away || tab === "conversation" });
+  const alive = !closed && !leaving && (w.state === "ready" || w.state === "paused");
+  const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !closed || tab === "conversation" });
   // Kept fresh in whatever tab: its count is in the tab's name.
   const changes = useQuery({ ...changesQuery(w.id), enabled: alive });
 
@@ -77,12 +77,12 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   const first = useRef(true);
   useEffect(() => {
     if (!read || read.items.length === 0) return;
-    // While the agent writes and writes nobody reads along: they are read again once it has stopped for a while.
+    // While the agent keeps writing, nobody reads along: refetch once it has paused.
     const timer = setTimeout(() => readChangesAhead(client, w.id), first.current ? 700 : 2_500);
     first.current = false;
     return () => clearTimeout(timer);
   }, [client, w.id, read]);
-  // An address of the changes asks for them while what shows them still loads.
+  // Prefetch the changes of the address while the component loads.
   const compared = tab === "changes" && alive ? `${search.from ?? "base"} ${search.to ?? "now"}` : undefined;
   useEffect(() => {
     if (!compared) return;
@@ -125,12 +125,12 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         sessions={sessions.data ?? []}
         onNear={(to) => to === "changes" && alive && tab !== "changes" && readChangesAhead(client, w.id)}
       />
-      {w.grace && !away && (
+      {w.grace && !closed && (
         <Suspense>
           <GraceBar grace={w.grace} />
         </Suspense>
       )}
-      {w.runner_id && !away && (
+      {w.runner_id && !closed && (
         <Suspense>
           <MachineBar workspace={w} machineId={w.runner_id} />
         </Suspense>
@@ -146,14 +146,14 @@ function Open({ workspace: w }: { workspace: Workspace }) {
       <div className="min-h-0 flex-1">
         <Suspense fallback={<Skeleton label="Loading" />}>
           {leaving ? (
-            <Skeleton label="Putting it away" />
+            <Skeleton label="Archiving" />
           ) : tab === "timeline" ? (
             <TimelineTab workspace={w} />
           ) : tab === "conversation" ? (
             <ConversationTab workspace={w} />
           ) : tab === "history" ? (
             <HistoryTab workspace={w} />
-          ) : away ? (
+          ) : closed ? (
             <PutAway workspace={w} />
           ) : !alive ? (
             <Creation workspace={w} />
@@ -164,8 +164,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
           ) : (
             <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
           )}
-          {search.dialog === "place" && !away && <PlaceDialog workspace={w} onClose={closeDialog} />}
-          {search.dialog === "move" && !away && <MoveDialog workspace={w} onClose={closeDialog} />}
+          {search.dialog === "place" && !closed && <PlaceDialog workspace={w} onClose={closeDialog} />}
+          {search.dialog === "move" && !closed && <MoveDialog workspace={w} onClose={closeDialog} />}
           {(search.dialog === "archive" || search.dialog === "delete") && (
             <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
           )}

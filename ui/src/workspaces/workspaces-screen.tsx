@@ -19,7 +19,7 @@ import { PullMark } from "@/merge/pull-mark";
 import { useMe, useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { useTitle } from "@/state/use-title";
-import { keptWords } from "@/timeline/kept";
+import { snapshotSummary } from "@/timeline/snapshot-summary";
 import { GROUP_NAMES, grouped, type Standing } from "./groups";
 import { PrivateMark } from "./private-mark";
 
@@ -27,7 +27,7 @@ const Trash = lazy(() => import("./trash"));
 
 const route = getRouteApi("/$team/w");
 
-/** All workspaces of the team: at work, archived, in the trash. On a phone this is home. */
+/** All workspaces of the team: active, archived, in the trash. */
 export function WorkspacesScreen() {
   const { show = "active" } = route.useSearch();
   const team = useTeam();
@@ -46,7 +46,7 @@ export function WorkspacesScreen() {
       <nav aria-label="Which workspaces" className="mb-3 flex gap-4 border-b border-hairline">
         {(
           [
-            [undefined, "At work"],
+            [undefined, "Active"],
             ["archived", "Archived"],
             ["trash", "Trash"],
           ] as const
@@ -102,18 +102,18 @@ function NoWorkspaces({ show }: { show: "active" | "archived" | "trash" }) {
   const projects = useQuery(projectsQuery(team.slug));
   const navigate = useNavigate();
   if (show === "archived")
-    return <Empty title="Nothing archived">Archive a workspace to put it away with everything in it.</Empty>;
+    return <Empty title="No archived workspaces">Archive a workspace to hide it and save all its work.</Empty>;
   if (projects.data?.length === 0)
     return (
       <Empty
         title="Add a project first"
         action={
           <Link to="/$team/p" params={{ team: team.slug }} className={buttonClass("primary")}>
-            To the projects
+            Go to projects
           </Link>
         }
       >
-        A project is a git repository. Each workspace is one branch of it in a folder of its own.
+        A project is a git repository. Each workspace is one of its branches in its own folder.
       </Empty>
     );
   return (
@@ -131,7 +131,7 @@ function NoWorkspaces({ show }: { show: "active" | "archived" | "trash" }) {
         )
       }
     >
-      A workspace is one piece of work: a branch, a folder and the agents at work in it.
+      A workspace is a branch, a folder and the agents working in it.
     </Empty>
   );
 }
@@ -159,7 +159,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
               label="Watching"
               people={w.agents.watchers
                 .filter((p) => p.user_id !== me.user.id)
-                .map((p) => ({ userId: p.user_id, name: p.name, note: p.holds ? "holds the keyboard" : undefined }))}
+                .map((p) => ({ userId: p.user_id, name: p.name, note: p.holds ? "has exclusive control" : undefined }))}
             />
           </span>
           <span className="block truncate text-meta text-fg3">
@@ -175,7 +175,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
         <span className="hidden text-right md:block">
           {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
         </span>
-        <span className="hidden text-right text-fg2 tabular-nums md:block" title="What it cost so far">
+        <span className="hidden text-right text-fg2 tabular-nums md:block" title="Cost so far">
           {costOf(w)}
         </span>
         <span className="hidden text-right text-fg3 md:block" title={exact(w.attention?.at ?? w.updated_at)}>
@@ -198,7 +198,7 @@ function PutAwayRow({ workspace: w }: { workspace: Workspace }) {
       void client.invalidateQueries({ queryKey: ["workspace", w.id] });
       toast({
         kind: "good",
-        title: `${w.name} is back`,
+        title: `${w.name} is restored`,
         actions: [
           {
             label: "Open",
@@ -219,7 +219,7 @@ function PutAwayRow({ workspace: w }: { workspace: Workspace }) {
           {w.merged_at && <Mark kind="merged" className="text-meta" />}
         </p>
         <p className="truncate text-meta text-fg3">
-          {w.project_name} · <span className="font-mono text-[11px]">{w.branch}</span> · {keptWords(w.snapshot)}
+          {w.project_name} · <span className="font-mono text-[11px]">{w.branch}</span> · {snapshotSummary(w.snapshot)}
         </p>
       </div>
       <span className={cx("text-fg3")} title={exact(at)}>

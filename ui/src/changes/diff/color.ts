@@ -3,7 +3,7 @@ import { languageOf } from "@/highlight/language";
 import type { Tokens } from "@/highlight/segments";
 import { CUT, type FilePatch, KIND_ADD, KIND_DEL, lineText } from "./lines";
 
-/** Text beyond this is shown plain: colours must never hold anything up. */
+/** Longer text is not highlighted, so highlighting never delays the page. */
 const MOST = 400_000;
 
 /** Classes by number; 0 is plain text. */
@@ -29,10 +29,10 @@ export function tokensOf(p: FilePatch, i: number): Tokens | undefined {
   return out;
 }
 
-/** Whether a file's colours are there. */
+/** Whether a file's highlighting is ready. */
 export const isColored = (p: FilePatch): boolean => typeof known.get(p) === "object";
 
-/** Colours a file's lines in the background and calls back when they are there. Each diff is done once. */
+/** Colours a file's lines in the background and calls back when they are there. Each diff is highlighted once. */
 export function color(path: string, patch: FilePatch, done: () => void): void {
   const language = languageOf(path);
   if (!language || known.has(patch) || patch.kind.length === 0) return;

@@ -256,7 +256,7 @@ describe("rows", () => {
     ]);
   });
 
-  it("stops where a stretch of changes begins", () => {
+  it("stops where a block of changes starts", () => {
     const f = view();
     const r = fileRows(f, options);
     const p = f.loaded.state === "ready" ? f.loaded.patch : undefined;

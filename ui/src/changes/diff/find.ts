@@ -1,6 +1,6 @@
 import type { Range } from "@/highlight/segments";
 
-/** Where a text occurs in a line; capitals count as small letters, as on the server. */
+/** Where a text occurs in a line; ignores case, like the server. */
 export function findIn(text: string, wanted: string): Range[] {
   if (wanted === "") return [];
   const hay = text.toLowerCase();

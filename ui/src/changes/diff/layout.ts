@@ -16,7 +16,7 @@ const HEIGHTS: Record<Exclude<Special["kind"], "note">, number> = {
   end: 16,
 };
 
-/** Below this width of the lines, in px, one column of numbers has to do: the room is the code's. */
+/** Below this width in px, only one column of line numbers is shown. */
 const NARROW = 560;
 
 export const isNarrow = (width: number): boolean => width < NARROW;
@@ -29,8 +29,8 @@ export function columns(width: number, split: boolean): number {
 }
 
 /**
- * Where the rows of one file are, from its top. Heights are worked out, not measured: exact for plain text, near enough elsewhere,
- * where the page tells what a row turned out to be once it was drawn.
+ * Row positions of one file, from its top. Heights are computed, not measured: exact for plain text, approximate elsewhere,
+ * where the page reports the real height after it draws a row.
  */
 export class FileLayout {
   /** tops[i] is where row i begins; tops[n] is the height of all. */
@@ -68,7 +68,7 @@ export class FileLayout {
     return this.tops[this.rows.n]!;
   }
 
-  /** Takes in how high drawn rows are. Returns whether that was news. */
+  /** Records measured row heights. Returns whether any changed. */
   measure(heights: Iterable<readonly [row: number, height: number]>): boolean {
     let news = false;
     for (const [i, h] of heights) {
@@ -87,7 +87,7 @@ export class FileLayout {
 
 function special(s: Special, f: FileView): number {
   if (s.kind !== "note") return HEIGHTS[s.kind];
-  // A file that is not there yet takes about the room it will have: the scroll bar does not jump.
+  // A file that is not loaded yet takes about its final height, so the scroll bar does not jump.
   return s.note === "loading" ? Math.max(44, (f.file.additions + f.file.deletions + 8) * LINE) : 44;
 }
 

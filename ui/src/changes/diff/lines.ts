@@ -20,11 +20,11 @@ export interface HunkHead {
   section: string;
 }
 
-/** The diff of one file: its lines are numbers into tables, their text is taken from the bytes when it is shown. */
+/** The diff of one file. Lines are indexes into tables; their text is decoded from the bytes when shown. */
 export interface FilePatch {
   /** In wire form; of a deleted file the one it had. */
   path: string;
-  /** Of all files that came together. */
+  /** Shared by all files of one response. */
   bytes: Uint8Array;
   start: Uint32Array;
   end: Uint32Array;

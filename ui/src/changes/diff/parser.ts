@@ -7,7 +7,7 @@ let broken = false;
 let asks = 0;
 const waiting = new Map<number, { resolve: (files: FilePatch[]) => void; reject: (e: Error) => void }>();
 
-/** Starts the worker before the first diff is there, so that it does not wait for it. */
+/** Starts the worker in advance, so the first diff does not wait for it. */
 export function warmUp(): void {
   if (worker || broken || typeof Worker === "undefined") return;
   worker = new Worker(new URL("./patch.worker.ts", import.meta.url), { type: "module" });
@@ -24,7 +24,7 @@ export function warmUp(): void {
   };
 }
 
-/** Reads a diff in the background; the bytes are given away. Without a worker it is read here. */
+/** Parses a diff in the worker and transfers the bytes to it. Without a worker, parses on the main thread. */
 export function parse(bytes: Uint8Array<ArrayBuffer>): Promise<FilePatch[]> {
   warmUp();
   const w = worker;

@@ -5,8 +5,8 @@ import { header, type PatchName } from "./patchname";
 const TAB = 4;
 
 /**
- * Reads a unified diff of many files as git writes it, without making an object per line: 50,000 lines are some tables of numbers
- * beside the bytes they came in. Lines it does not know are passed over.
+ * Parses git's unified diff of many files without an object per line: 50,000 lines become a few tables of numbers
+ * next to the original bytes. Skips unknown lines.
  */
 export function parsePatch(bytes: Uint8Array): FilePatch[] {
   const out: FilePatch[] = [];
@@ -24,7 +24,7 @@ export function parsePatch(bytes: Uint8Array): FilePatch[] {
     let end = bytes.indexOf(10, at);
     if (end < 0) end = bytes.length;
     const mark = bytes[at];
-    // Counts, not the look of a line, say where a hunk ends: its content may look like a header.
+    // The counts in the header decide where a hunk ends, because its content may look like a header.
     if (file && hunk && (oldLeft > 0 || newLeft > 0) && mark !== 92) {
       if (mark === 43 /* + */) {
         table.add(KIND_ADD, at + 1, end, 0, newAt++);

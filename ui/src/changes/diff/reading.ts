@@ -5,11 +5,11 @@ import { type FilePatch, findLine } from "./lines";
 import { type Anchor, type FileView, fileRows, isFolded, oneSided, type RowOptions, STEP, showsPicture } from "./rows";
 import type { Comparison, SideName } from "./types";
 
-/** Where the diffs of a comparison come from. */
+/** Source of a comparison's diffs. */
 export interface Source {
   comparison: Comparison;
   ignoreSpace: boolean;
-  /** The diffs of these files, or of all that are not folded; `whole` with every line. Not every file need be in the answer. */
+  /** Diffs of these files, or of all that are not folded; `whole` includes every line. The response may omit files. */
   load: (paths: readonly string[] | undefined, whole: boolean) => Promise<{ files: FilePatch[]; truncated: boolean }>;
 }
 
@@ -25,17 +25,17 @@ export interface ReadingView {
 
 /** At most this many requests for diffs at once. */
 const AT_ONCE = 2;
-/** Changes of at most so many lines come in one go, with the first request. */
+/** Changes of at most this many lines are loaded with the first request. */
 const ALL_AT_ONCE = 6_000;
 /** How many changed lines one request asks for, and how many files. */
 const BATCH = 3_000;
 const BATCH_FILES = 60;
-/** Beyond this many changed lines files come only when they are near the screen. */
+/** Above this many changed lines, files load only when they are near the viewport. */
 const AHEAD = 20_000;
 
 /**
- * The state of reading a comparison: which files are loaded, folded, opened and viewed, and where their rows are. It lives outside
- * React, so that 5,000 files and late diffs cost one update each, not one render of everything.
+ * The state of a displayed comparison: which files are loaded, folded, expanded and viewed, and where their rows are. It lives outside
+ * React, so 5,000 files and late diffs cost one update each instead of rendering everything.
  */
 export class Reading {
   readonly view = new Store<ReadingView>({
@@ -66,7 +66,7 @@ export class Reading {
     private readonly colors: typeof color = color,
   ) {}
 
-  /** Asks a source for what a reading of it begins with, and no more. */
+  /** Prefetches only what a reading loads first. */
   static async first(source: Source): Promise<void> {
     const reading = new Reading(() => {});
     const asked: Promise<unknown>[] = [];
@@ -80,7 +80,7 @@ export class Reading {
     await Promise.all(asked);
   }
 
-  /** Begins, or goes on after a stop. Returns what stops it: diffs under way are dropped. */
+  /** Starts or resumes. Returns a function that stops it and drops diffs in flight. */
   start(): () => void {
     this.dead = false;
     return () => {
@@ -89,7 +89,7 @@ export class Reading {
     };
   }
 
-  /** Shows another comparison. Of files whose change is the same the diff, folds and place stay. */
+  /** Shows another comparison. Files with the same change keep their diff, folds and position. */
   show(source: Source): void {
     const before = new Map(this.files.map((f, i) => [f.file.path, { f, layout: this.layouts[i] }]));
     const sameLines = this.source?.ignoreSpace === source.ignoreSpace;
@@ -147,7 +147,7 @@ export class Reading {
     this.publishNow();
   }
 
-  /** What others put below lines, by path. */
+  /** Widgets of extensions below lines, by path. */
   setAnchors(anchors: ReadonlyMap<string, readonly Anchor[]>): void {
     const old = this.anchors;
     this.anchors = anchors;
@@ -161,7 +161,7 @@ export class Reading {
     this.publish();
   }
 
-  /** Takes in how high drawn rows are: of a file, rows and heights. Returns whether anything moved. */
+  /** Records measured row heights per file. Returns whether anything moved. */
   measure(drawn: ReadonlyMap<number, readonly (readonly [number, number])[]>): boolean {
     let news = false;
     for (const [i, heights] of drawn) {
@@ -178,7 +178,7 @@ export class Reading {
     for (const of of this.heights.values()) for (const key of of.keys()) if (!key.startsWith("s")) of.delete(key);
   }
 
-  /** Loads what is on screen, if nobody did so yet, and colours it. The files asked for last come first. */
+  /** Loads and highlights the files on screen if needed. The latest request goes first. */
   need(from: number, to: number): void {
     for (let i = Math.min(to, this.files.length - 1); i >= Math.max(0, from); i--) {
       const f = this.files[i]!;
@@ -197,7 +197,7 @@ export class Reading {
     else this.queue.unshift(ask);
   }
 
-  /** What comes without being asked for: everything when it is little, else the first files. */
+  /** Loads initially: everything if it is small, else the first files. */
   private first(): void {
     let lines = 0;
     let open = 0;
@@ -220,7 +220,7 @@ export class Reading {
     this.more();
   }
 
-  /** Goes on loading from the top while it is still little. */
+  /** Continues loading from the top while the total is still small. */
   private more(): void {
     if (this.ahead >= AHEAD || this.queue.length > 0) return;
     let batch = 0;
@@ -252,7 +252,7 @@ export class Reading {
     if (f && isFolded(f)) this.toggleFold(i);
   }
 
-  /** Marks a file as viewed in the state it has, which folds it, or takes the mark off. */
+  /** Marks a file as viewed in its current state and folds it, or removes the mark. */
   setViewed(path: string, viewed: boolean): void {
     const i = this.indexOf(path);
     const f = this.files[i];
@@ -262,7 +262,7 @@ export class Reading {
     this.need(i, i);
   }
 
-  /** Opens a fold: some lines from its top or bottom, or all of it. */
+  /** Expands a fold: some lines from its top or bottom, or all. */
   open(i: number, at: number, how: "top" | "bottom" | "all"): void {
     const f = this.files[i];
     if (!f) return;
@@ -338,7 +338,7 @@ export class Reading {
         if (!f) continue;
         if (patch) this.arrived(f, patch, whole);
         else if (f.loaded.state === "loading") {
-          // Left out for size it is asked for again by itself; else nothing differs in its lines.
+          // If omitted for its size, request it separately; otherwise no lines differ.
           if (truncated && asked.length > 1) this.patch(this.indexOf(path), { loaded: { state: "none" } });
           else this.arrived(f, nothing(path), true);
         }

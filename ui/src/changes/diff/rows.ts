@@ -1,7 +1,7 @@
 import { type FilePatch, type HunkHead, KIND_ADD, KIND_CONTEXT, KIND_DEL } from "./lines";
 import type { ChangedFile, SideName } from "./types";
 
-/** Lines kept around a change when the rest is folded: as many as git gives. */
+/** Context lines around a change, the same number as git's default. */
 export const CONTEXT = 3;
 /** How many lines one press unfolds. */
 export const STEP = 20;
@@ -13,7 +13,7 @@ export type Loaded =
   | { state: "error"; error: unknown }
   | { state: "ready"; patch: FilePatch; hunks: readonly HunkHead[]; whole: boolean };
 
-/** Folds a person opened: by the old line number the fold began at, how many lines are shown from its top and bottom. */
+/** Expanded folds: keyed by the old line number of the fold's start, the lines shown from its top and bottom. */
 export type Opened = ReadonlyMap<number, { top: number; bottom: number }>;
 
 export interface FileView {
@@ -21,7 +21,7 @@ export interface FileView {
   id: number;
   file: ChangedFile;
   loaded: Loaded;
-  /** A person's wish; undefined follows the rule. */
+  /** The user's choice; undefined follows the default. */
   folded: boolean | undefined;
   opened: Opened;
   viewed: boolean;
@@ -81,7 +81,7 @@ export function isFolded(f: FileView): boolean {
   return f.folded ?? (f.viewed || (f.file.folded !== "" && !showsPicture(f.file)));
 }
 
-/** Bytes; a larger picture is fetched by nobody who only reads past it. */
+/** Bytes; larger images load only on request. */
 const LARGEST_PICTURE = 10_000_000;
 
 const isPicture = (path: string): boolean => /\.(png|jpe?g|gif|webp|avif|bmp|ico)$/i.test(path);
@@ -153,7 +153,7 @@ function endsThere(p: FilePatch): boolean {
 const firstOld = (h: HunkHead): number => (h.oldLines === 0 ? h.oldStart + 1 : h.oldStart);
 const firstNew = (h: HunkHead): number => (h.newLines === 0 ? h.newStart + 1 : h.newStart);
 
-/** Rows of a file that is there from its first line to its last, with long stretches of unchanged lines folded. */
+/** Rows of a fully loaded file, with long runs of unchanged lines folded. */
 function wholeRows(p: FilePatch, hunks: readonly HunkHead[], opened: Opened, out: Builder): void {
   const n = p.kind.length;
   const heads = new Map(hunks.map((h) => [`${firstOld(h)}:${firstNew(h)}`, h]));
@@ -238,7 +238,7 @@ class Builder {
     this.special({ kind: "note", key: note, note });
   }
 
-  /** Whether a line may be folded: it did not change, and nothing stands below it. */
+  /** Whether a line may be folded: it is unchanged and has no widget below it. */
   quiet(i: number): boolean {
     const p = this.patch!;
     return (p.kind[i]! & 3) === KIND_CONTEXT && !this.old.has(p.old[i]!) && !this.new.has(p.new[i]!);
@@ -290,7 +290,7 @@ class Builder {
     this.special({ kind: "slot", key: `s${s.key}`, slot: s.key });
   }
 
-  /** What stands below lines that are not there stands at the end of the file: nothing is lost. */
+  /** Widgets below missing lines are shown at the end of the file, so none is lost. */
   rest(): void {
     if (this.left.size === 0) return;
     this.wantsWhole = true;
@@ -308,7 +308,7 @@ class Builder {
   }
 }
 
-/** Whether a stretch of changed lines begins at this row. */
+/** Whether a block of changed lines starts at this row. */
 export function isChangeStart(r: FileRows, p: FilePatch | undefined, i: number): boolean {
   return p !== undefined && changed(r, p, i) && (i === 0 || !changed(r, p, i - 1));
 }

@@ -6,7 +6,7 @@ import type { LineRange } from "./types";
 /** Hits beyond this many are not counted. */
 export const MOST_HITS = 1000;
 
-/** Whether the lines of every file are here, so that nobody else need be asked. */
+/** Whether all lines are loaded, so the server is not needed. */
 export const allLoaded = (v: ReadingView): boolean =>
   v.files.every((f) => f.file.binary || (f.loaded.state === "ready" && !f.loaded.patch.binary));
 
@@ -32,7 +32,7 @@ export function localHits(v: ReadingView, wanted: string): LineRange[] {
 
 const decoder = new TextDecoder();
 
-/** One look at all of a file's text: most files do not hold what is looked for. */
+/** Checks the whole text of a file first, because most files have no match. */
 function mayHold(p: FilePatch, small: string): boolean {
   const n = p.kind.length;
   if (n === 0) return false;

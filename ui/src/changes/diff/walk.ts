@@ -10,7 +10,7 @@ export interface Place {
 }
 
 /** The files that are shown: all, or the one of a phone. */
-export interface Stretch {
+export interface FileRange {
   from: number;
   to: number;
 }
@@ -23,7 +23,7 @@ export const patchOf = (v: ReadingView, file: number): FilePatch | undefined => 
 /** The next row that passes a test, in a direction. */
 export function walk(
   v: ReadingView,
-  within: Stretch,
+  within: FileRange,
   from: Place,
   by: 1 | -1,
   test: (p: Place) => boolean,
@@ -47,7 +47,7 @@ export const isHead = (_: ReadingView, p: Place): boolean => p.row === 0;
 
 export const isLine = (v: ReadingView, p: Place): boolean => v.layouts[p.file]!.rows.a[p.row]! > FIRST_SPECIAL;
 
-/** A stretch of changed lines begins here. A file whose lines are not shown is one stop: nothing is jumped over. */
+/** Whether a block of changed lines starts here. A file whose lines are not shown counts as one stop. */
 export function isStop(v: ReadingView, p: Place): boolean {
   const { rows } = v.layouts[p.file]!;
   const patch = patchOf(v, p.file);

@@ -31,16 +31,16 @@ function tokens(text: string): string[] {
   return text.match(/[\p{L}\p{N}_]+|\s+|[^\p{L}\p{N}_\s]/gu) ?? [];
 }
 
-/** The ranges not kept; blanks between two of them are taken along, so that marks do not flicker. */
+/** Ranges that changed. Blanks between two ranges are included, so marks are not fragmented. */
 function ranges(parts: readonly ChangeObject<string[]>[]): Range[] {
   const out: [number, number][] = [];
   let at = 0;
   parts.forEach((part, i) => {
     const text = part.value.join("");
     const end = at + text.length;
-    const kept = (p: ChangeObject<string[]> | undefined) => !p || !(p.added || p.removed);
-    const blank = text.trim() === "" && !kept(parts[i - 1]) && !kept(parts[i + 1]);
-    if (!kept(part) || blank) {
+    const unchanged = (p: ChangeObject<string[]> | undefined) => !p || !(p.added || p.removed);
+    const blank = text.trim() === "" && !unchanged(parts[i - 1]) && !unchanged(parts[i + 1]);
+    if (!unchanged(part) || blank) {
       const last = out.at(-1);
       if (last && last[1] === at) last[1] = end;
       else out.push([at, end]);

@@ -10,13 +10,13 @@ export interface Acting {
   workspace: Workspace;
   comparison: Comparison;
   refresh: () => void;
-  /** Something was staged or discarded: what is staged is read again. */
+  /** Invalidates the staged changes after staging or discarding. */
   done: () => void;
 }
 
 const MOVED = new Set(["part_moved", "part_changed", "part_overlaps", "part_empty", "hunk_invalid"]);
 
-/** Says why a part was not taken; where it is no longer what was shown, with the way to what is. */
+/** Shows why a part was refused. If it has changed since it was shown, offers a refresh. */
 function refused(a: Acting, title: string, error: unknown): void {
   if (error instanceof ApiError && MOVED.has(error.code))
     toast({ kind: "bad", title, text: error.message, actions: [{ label: "Refresh", run: a.refresh }] });
@@ -35,7 +35,7 @@ export async function stage(a: Acting, parts: Part[], what: string): Promise<voi
   }
 }
 
-/** Takes parts out of the index. Hunks are those between the branch and the index; none are whole files. */
+/** Unstages parts. Hunks are between the branch and the index; without hunks, whole files. */
 export async function unstage(a: Acting, parts: Part[], what: string): Promise<void> {
   const body = { parts, unstage: true };
   try {
@@ -44,7 +44,7 @@ export async function unstage(a: Acting, parts: Part[], what: string): Promise<v
     a.done();
   } catch (error) {
     a.done();
-    refused(a, "Nothing was taken out", error);
+    refused(a, "Nothing was unstaged", error);
   }
 }
 
@@ -60,16 +60,16 @@ export async function discard(a: Acting, parts: Part[], what: string): Promise<v
             body: { from: d.snapshot_id, to: d.after || undefined, parts: d.files.map((path) => ({ path })) },
           }),
         );
-        toast({ kind: "good", title: `${what[0]?.toUpperCase()}${what.slice(1)} is back` });
+        toast({ kind: "good", title: `${what[0]?.toUpperCase()}${what.slice(1)} is restored` });
         a.done();
         a.refresh();
       } catch (error) {
-        toastError("It could not be brought back: it is in the timeline", error);
+        toastError("It could not be restored here. Restore it from the timeline", error);
       }
     };
     toast({
       title: `Discarded ${what}`,
-      text: "All files were kept in a snapshot first.",
+      text: "A snapshot of all files was saved first.",
       lasts: 30_000,
       actions: [{ label: "Undo", run: () => void undo() }],
     });
@@ -113,5 +113,5 @@ export function linesOf(file: Pick<Schemas["FileParts"], "hunks">, at: LineRange
 
 export const linesWord = (at: LineRange): string => plural(at.end_line - at.line + 1, "line");
 
-/** What is asked of a workspace's index. */
+/** Query of a workspace's index. */
 export const indexKey = (id: string) => ["workspace", id, "index"] as const;

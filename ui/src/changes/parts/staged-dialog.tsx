@@ -37,12 +37,16 @@ export default function StagedDialog({ acting, onClose }: { acting: Acting; onCl
   });
   const ready = message.trim() !== "" && staged.length > 0;
   return (
-    <Dialog open wide onClose={onClose} title="Staged" about="What the next commit of what is staged holds.">
+    <Dialog open wide onClose={onClose} title="Staged" about="The next commit of staged changes contains these.">
       <DialogBody>
         {index.isPending ? (
-          <Busy>Looking at what is staged…</Busy>
+          <Busy>Loading the staged changes…</Busy>
         ) : index.isError ? (
-          <Failure what="What is staged could not be read." error={index.error} retry={() => void index.refetch()} />
+          <Failure
+            what="The staged changes could not be loaded."
+            error={index.error}
+            retry={() => void index.refetch()}
+          />
         ) : staged.length === 0 ? (
           <p className="text-fg2">Nothing is staged.</p>
         ) : (
@@ -139,7 +143,7 @@ function StagedFile({ id, file: f, done }: { id: string; file: Schemas["IndexFil
       {open && hunks.isError && (
         <Failure what="It could not be read." error={hunks.error} retry={() => void hunks.refetch()} />
       )}
-      {open && hunks.data?.whole_only && <p className="px-2 pb-2 text-meta text-fg3">It is staged as a whole.</p>}
+      {open && hunks.data?.whole_only && <p className="px-2 pb-2 text-meta text-fg3">The whole file is staged.</p>}
       {open &&
         hunks.data?.hunks.map(({ removed, added, ...h }) => (
           <div key={h.hash} className="border-t border-hairline">

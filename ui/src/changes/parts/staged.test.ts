@@ -29,7 +29,7 @@ describe("what of a hunk is staged", () => {
     expect(of([17, 24, 17, 24], [[20, 1, 20, 1]], rest)).toEqual(["some", [20]]);
     expect(of([17, 7, 17, 7], [], [])).toEqual(["none", []]);
   });
-  it("is told where lines moved", () => {
+  it("follows moved lines", () => {
     // Five lines were added at the top and are not staged: line 20 of the index is line 25 of the file.
     expect(of([17, 7, 22, 7], [[20, 1, 20, 1]], [[0, 0, 1, 5]])).toEqual(["all", [20]]);
     expect(of([1, 3, 1, 8], [[20, 1, 20, 1]], [[0, 0, 1, 5]])).toEqual(["none", []]);

@@ -9,7 +9,7 @@ export interface StagedOf {
   hunks: Hunk[];
 }
 
-/** Places between lines: the first and the last of a stretch. Of no lines, the start is the line before. */
+/** The first and last line of a range. For an empty range, the start is the line before it. */
 const span = (start: number, lines: number): [number, number] =>
   lines === 0 ? [start, start] : [start - 1, start - 1 + lines];
 
@@ -17,7 +17,7 @@ const meet = ([a, b]: [number, number], [c, d]: [number, number]) =>
   a === b || c === d ? c <= b && a <= d : c < b && a < d;
 
 /**
- * What of a shown hunk is staged: `staged` is how the index differs from the branch, `rest` how the shown files differ from the index.
+ * Finds what of a shown hunk is staged: `staged` is the diff from branch to index, `rest` from index to the shown files.
  */
 export function stagedOf(hunk: HunkPlace, staged: readonly Hunk[], rest: readonly Hunk[]): StagedOf {
   const shown = span(hunk.new_start, hunk.new_lines);

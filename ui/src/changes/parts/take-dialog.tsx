@@ -14,11 +14,11 @@ import type { Acting } from "./act";
 type OnConflict = "refuse" | "keep_both" | "overwrite";
 
 const WORDS = {
-  same: "same as here",
+  same: "same in this workspace",
   new: "new",
   changed: "changed",
-  deleted: "removed there",
-  conflict: "differs here, too",
+  deleted: "deleted there",
+  conflict: "also changed in this workspace",
 } as const;
 
 /** Files of another workspace: which, what would happen to each, then taken. */
@@ -49,7 +49,7 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
     mutationFn: () => ask(false, preview.data?.commit),
     onSuccess: (t) => {
       const n = t.items.filter((i) => i.state !== "same").length;
-      toast({ kind: "good", title: `Took ${plural(n, "file")}`, text: "All files were kept in a snapshot first." });
+      toast({ kind: "good", title: `Copied ${plural(n, "file")}`, text: "A snapshot of all files was saved first." });
       acting.done();
       acting.refresh();
       onClose();
@@ -69,8 +69,8 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
       open
       wide
       onClose={onClose}
-      title="Take files of another workspace"
-      about="As they are there now, while its agent works. Nothing happens there."
+      title="Copy files from another workspace"
+      about="As they are there now, even while its agent works. The other workspace does not change."
     >
       <DialogBody>
         <label className="flex flex-col gap-1">
@@ -84,7 +84,7 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
               preview.reset();
             }}
           >
-            <option value="">Choose a workspace of this project</option>
+            <option value="">Choose a workspace in this project</option>
             {others.map((o) => (
               <option key={o.id} value={o.id}>
                 {o.key} {o.name}
@@ -92,14 +92,14 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
             ))}
           </select>
         </label>
-        {from !== "" && changes.isPending && <Busy>Reading what it changed…</Busy>}
+        {from !== "" && changes.isPending && <Busy>Loading its changes…</Busy>}
         {changes.isError && (
-          <Failure what="Its changes could not be read." error={changes.error} retry={() => void changes.refetch()} />
+          <Failure what="Its changes could not be loaded." error={changes.error} retry={() => void changes.refetch()} />
         )}
         {from !== "" && changes.data && !preview.data && (
           <fieldset className="mt-3">
             <legend>Files it changed</legend>
-            {changes.data.items.length === 0 && <p className="text-fg2">It changed nothing.</p>}
+            {changes.data.items.length === 0 && <p className="text-fg2">It has no changes.</p>}
             <ul className="max-h-64 overflow-y-auto">
               {changes.data.items.slice(0, 2000).map((c) => (
                 <li key={c.path}>
@@ -114,7 +114,7 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
           </fieldset>
         )}
         {preview.data && (
-          <ul className="mt-3 flex flex-col gap-1" aria-label="What would happen">
+          <ul className="mt-3 flex flex-col gap-1" aria-label="Preview">
             {preview.data.items.map((i) => (
               <li key={i.path} className="flex items-baseline gap-2">
                 <span className="truncate font-mono text-[12px]">{visible(i.path)}</span>
@@ -128,15 +128,15 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
         )}
         {conflicts && (
           <label className="mt-3 flex flex-col gap-1">
-            <span>Files that differ in both</span>
+            <span>Files changed in both</span>
             <select
               className={inputClass}
               value={onConflict}
               onChange={(e) => setOnConflict(e.target.value as OnConflict)}
             >
-              <option value="keep_both">Keep both: theirs gets a name of its own</option>
-              <option value="overwrite">Write over mine (kept in a snapshot)</option>
-              <option value="refuse">Take nothing</option>
+              <option value="keep_both">Keep both: save theirs under a new name</option>
+              <option value="overwrite">Overwrite mine (saved in a snapshot)</option>
+              <option value="refuse">Skip these files</option>
             </select>
           </label>
         )}

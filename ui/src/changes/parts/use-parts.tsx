@@ -22,14 +22,14 @@ const small =
 
 const COMMIT = /^[0-9a-f]{40,64}$/;
 
-/** Taking part of it: stage, discard, edit, what is staged, files of other workspaces. */
+/** The extension for partial changes: stage, discard, edit, staged changes, files from other workspaces. */
 export function useParts(c: ChangesContext): ChangesExtension {
   const team = useTeam();
   const client = useQueryClient();
   const id = c.workspace.id;
   const can = team.can("workspace.edit") && (c.workspace.state === "ready" || c.workspace.state === "paused");
   const { comparison, refresh, workspace } = c;
-  // Parts are told by two states that never change.
+  // Hunks are identified by two immutable states.
   const live = c.live && COMMIT.test(comparison.from.commit) && COMMIT.test(comparison.to.commit);
   const index = useQuery({
     queryKey: [...indexKey(id), comparison.to.commit, comparison.newer],
@@ -55,7 +55,7 @@ export function useParts(c: ChangesContext): ChangesExtension {
     };
     const states = known && new Map(known.map((f) => [f.path, f]));
     const marks = new Set(staged.map((f) => f.path));
-    /** What can be done with a file. Before the index is known, everything: the server says what cannot. */
+    /** Actions for a file. Before the index is loaded, all of them: the server refuses those that do not apply. */
     const of = (path: string): Standing => {
       const f = states?.get(path);
       return {
@@ -72,7 +72,7 @@ export function useParts(c: ChangesContext): ChangesExtension {
       lineActions: live ? (at) => <LineButton acting={acting} at={at} /> : undefined,
       fileMarks: (f) =>
         marks.has(f.path) && (
-          <span className="text-meta text-fg3" title="Something of it is staged">
+          <span className="text-meta text-fg3" title="Some of it is staged">
             staged
           </span>
         ),
@@ -91,7 +91,7 @@ interface Standing {
   seen: number;
 }
 
-/** One thing at a time: a second press waits for the first. */
+/** One operation at a time: a second press waits for the first. */
 function useBusy(): [busy: boolean, run: (act: () => Promise<void>) => void] {
   const [busy, setBusy] = useState(false);
   return [
@@ -207,7 +207,7 @@ function FileButtons({ acting, file: f, team, live, narrow, standing }: FileProp
             <button
               type="button"
               disabled={busy}
-              aria-label={`More of ${name}`}
+              aria-label={`More actions for ${name}`}
               title="Stage, discard"
               className="grid size-6 shrink-0 place-items-center rounded-sm text-fg3 hover:bg-bg3 hover:text-fg pointer-coarse:size-11"
             >
@@ -224,7 +224,7 @@ function FileButtons({ acting, file: f, team, live, narrow, standing }: FileProp
           )}
           {live && (
             <MenuItem onSelect={() => run(() => discard(acting, filesOf(f), name))}>
-              Discard the file's changes
+              Discard the file’s changes
             </MenuItem>
           )}
         </Menu>
@@ -240,7 +240,7 @@ function LineButton({ acting, at }: { acting: Acting; at: LineRange }) {
       try {
         const part = await partOfLines(acting, at);
         if (part.old_lines?.length || part.new_lines?.length) await what(acting, [part], linesWord(at));
-        else toast({ title: "Nothing changed in these lines", text: "Choose lines that were added or removed." });
+        else toast({ title: "These lines have no changes", text: "Choose lines that were added or removed." });
       } catch (error) {
         toastError("The lines could not be read", error);
       }
@@ -279,12 +279,12 @@ function Bar({ acting, staged, team }: { acting: Acting; staged: number; team: s
       )}
       <Menu
         trigger={
-          <IconButton label="More: take files, new file">
+          <IconButton label="More: copy files, new file">
             <Icon name="more" />
           </IconButton>
         }
       >
-        <MenuItem onSelect={() => setOpen("take")}>Take files of another workspace…</MenuItem>
+        <MenuItem onSelect={() => setOpen("take")}>Copy files from another workspace…</MenuItem>
         <MenuItem
           onSelect={() =>
             void navigate({

@@ -58,10 +58,10 @@ export default function AllComments({ workspace: w, comparison, threads, reviews
         {list.length === 0 && (
           <p className="py-4 text-fg2">
             {show === "open"
-              ? "Nothing is open. Choose a line and press c to comment on it."
+              ? "No open comments. Select a line and press c to comment on it."
               : show === "drafts"
-                ? "You have no drafts. Choose a line and press c to comment on it."
-                : "Nothing is resolved yet."}
+                ? "You have no drafts. Select a line and press c to comment on it."
+                : "No resolved comments yet."}
           </p>
         )}
         <ul className="-mx-2">
@@ -82,7 +82,7 @@ export default function AllComments({ workspace: w, comparison, threads, reviews
                         className="h-6!"
                         onClick={() => onShow(at.path, at.line > 0 ? { side: at.side, line: at.line } : undefined)}
                       >
-                        Go there
+                        Go to comment
                       </Button>
                     )}
                   </p>
@@ -144,7 +144,7 @@ function standsAs(r: Review): [MarkKind, string] {
     case "failed":
       return ["failed", "Not delivered"];
     case "cancelled":
-      return ["stopped", r.sent_at ? "Cancelled" : "Thrown away"];
+      return ["stopped", r.sent_at ? "Cancelled" : "Discarded"];
   }
   switch (r.verdict) {
     case "approve":
@@ -159,22 +159,22 @@ function standsAs(r: Review): [MarkKind, string] {
 function ThrowAway({ workspace, onDone }: { workspace: string; onDone: () => void }) {
   const client = useQueryClient();
   const back = useTakeBack(workspace);
-  const away = useMutation({
+  const discard = useMutation({
     mutationFn: () => data(api.DELETE("/workspaces/{id}/review", { params: { path: { id: workspace } } })),
     onSuccess: (r) => {
       toast({
-        title: "Your drafts were thrown away",
+        title: "Your drafts were discarded",
         lasts: 10_000,
         actions: [{ label: "Undo", run: () => back.mutate(r.id) }],
       });
       onDone();
     },
     onSettled: () => client.invalidateQueries({ queryKey: keys.reviews(workspace) }),
-    onError: (error) => toastError("The drafts were not thrown away", error),
+    onError: (error) => toastError("The drafts were not discarded", error),
   });
   return (
-    <Button look="quiet" busy={away.isPending && "Throwing away"} onClick={() => away.mutate()}>
-      Throw all drafts away
+    <Button look="quiet" busy={discard.isPending && "Discarding"} onClick={() => discard.mutate()}>
+      Discard all drafts
     </Button>
   );
 }

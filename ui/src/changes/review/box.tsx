@@ -61,7 +61,7 @@ export function Box({ label, text, onText, action, busy, error, onDone, onCancel
         <Button look="quiet" onClick={onCancel}>
           Cancel
         </Button>
-        <Button type="submit" look="primary" disabled={!text.trim()} busy={busy && "Keeping"} title="Ctrl+Enter">
+        <Button type="submit" look="primary" disabled={!text.trim()} busy={busy && "Saving"} title="Ctrl+Enter">
           {action}
         </Button>
       </div>

@@ -4,7 +4,7 @@ import { useComments } from "./data";
 import { aboutOf } from "./places";
 import { end, type, writingIn } from "./writing";
 
-/** A new comment below the lines it is about. */
+/** The form for a new comment below its lines. */
 export function Compose({ workspace, at, onDone }: { workspace: string; at: string; onDone: () => void }) {
   const w = useStore(writingIn(workspace)).find((x) => x.key === at);
   const { add } = useComments(workspace);

@@ -15,7 +15,7 @@ export const reviewsQuery = (id: string) =>
     queryFn: () => data(api.GET("/workspaces/{id}/reviews", { params: { path: { id } } })),
   });
 
-/** What one has written and not sent, on whatever device. */
+/** The user's unsent drafts, from all devices. */
 export const draftQuery = (id: string) =>
   queryOptions({
     queryKey: [...keys.reviews(id), "draft"],
@@ -24,7 +24,7 @@ export const draftQuery = (id: string) =>
 
 const once = () => ({ "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` });
 
-/** What people do with comments. Every answer is followed by a look at the truth. */
+/** Actions on comments. Each refetches the comments afterwards. */
 export function useComments(id: string) {
   const client = useQueryClient();
   const fresh = () => client.invalidateQueries({ queryKey: keys.reviews(id) });
@@ -32,7 +32,7 @@ export function useComments(id: string) {
     mutationFn: (body: NewComment) =>
       data(api.POST("/workspaces/{id}/review/comments", { params: { path: { id }, header: once() }, body })),
     onSuccess: (c) => {
-      // It stands there at once, before the list is read again.
+      // Added optimistically, before the list is refetched.
       client.setQueryData(draftQuery(id).queryKey, (d) => d && { ...d, id: c.review_id, comments: [...d.comments, c] });
       return fresh();
     },
@@ -64,7 +64,7 @@ export function useComments(id: string) {
                       revision: c.commit,
                       body: c.body,
                     },
-                { onError: (error) => toastError("The comment could not be brought back", error) },
+                { onError: (error) => toastError("The comment could not be restored", error) },
               ),
           },
         ],
@@ -76,7 +76,7 @@ export function useComments(id: string) {
   return { add, edit, remove, fresh };
 }
 
-/** Brings back what the agent does not have, or takes back a verdict. */
+/** Withdraws a review that was not delivered yet, or a verdict. */
 export function useTakeBack(id: string) {
   const client = useQueryClient();
   return useMutation({

@@ -75,7 +75,7 @@ describe("where comments stand", () => {
     expect(placeOf(comment({ now_path: "", now_line: 0 }), shown("base", "later", file("a.go")))?.line).toBe(0);
     expect(placeOf(comment({}), shown("base", "later", file("c.go")))).toBeUndefined();
   });
-  it("is told in words", () => {
+  it("is described in words", () => {
     expect([aboutOf(comment({})), aboutOf(comment({ end_line: 3 })), aboutOf(comment({ line: 0 }))]).toEqual([
       "lines 3 to 5",
       "line 3",

@@ -31,7 +31,7 @@ export function threadsOf(reviews: readonly Review[], draft: Review | undefined)
     if (to) to.replies.push(c);
     else alone.push(c);
   }
-  // What was answered is gone: the answer stands for itself.
+  // The comment it replies to is deleted: show the reply on its own.
   for (const c of alone) roots.set(c.id, { root: c, replies: [], review: reviewOf.get(c.review_id), drafts });
   const out = [...roots.values()];
   for (const t of out) t.replies.sort((a, b) => a.created_at - b.created_at);
@@ -46,8 +46,8 @@ export interface Place {
 }
 
 /**
- * Where a comment stands in what is being read: where it was written, when these are the very files; else where the server found its
- * lines last. Undefined when the file is not among what differs.
+ * Position of a comment in the displayed comparison: where it was written if these are the same files, else where the server last found its
+ * lines. Undefined if the file has no changes here.
  */
 export function placeOf(c: Comment, comparison: Comparison): Place | undefined {
   const shown = c.side === "old" ? comparison.from.commit : comparison.to.commit;
@@ -65,5 +65,5 @@ export function placeOf(c: Comment, comparison: Comparison): Place | undefined {
 export function aboutOf(c: { path: string; side: SideName; line: number; end_line: number }): string {
   if (c.line === 0) return "the file";
   const lines = c.end_line > c.line ? `lines ${c.line} to ${c.end_line}` : `line ${c.line}`;
-  return c.side === "old" ? `${lines} of before` : lines;
+  return c.side === "old" ? `${lines} of the old version` : lines;
 }

@@ -2,7 +2,7 @@ import { api, data, type Session } from "@/api/client";
 import { isShell } from "@/sessions/sessions";
 import type { Review } from "./data";
 
-/** Agents at work first, then the one that came to rest last: who worked last is most likely meant. */
+/** Working agents first, then the one that became idle last, the most likely recipient. */
 export const byWork = (list: readonly Session[]): Session[] =>
   [...list].sort((a, b) => Number(b.state === "working") - Number(a.state === "working") || b.state_at - a.state_at);
 
@@ -10,8 +10,8 @@ export const byWork = (list: readonly Session[]): Session[] =>
 export const reads = (s: Session): boolean => !isShell(s) && s.agent !== "command" && s.agent !== "setup";
 
 /**
- * Gives a review that one agent was given to others, too: the same words, in each one's queue. Answers the agents that could not be
- * given it, and why.
+ * Sends a review that one agent got to other agents as well, through each one's queue. Returns the agents that could not be
+ * reached, and why.
  */
 export async function alsoTo(review: Review, others: readonly Session[]): Promise<[Session, unknown][]> {
   if (others.length === 0 || !review.session_id) return [];

@@ -12,7 +12,7 @@ interface Props {
   may: boolean;
 }
 
-/** How the workspace stands with its reviewers, and one's own review while it waits. */
+/** Shows the review state of the workspace and the user's own queued review. */
 export function Standing({ workspace, standing: s, reviews, may }: Props) {
   const back = useTakeBack(workspace);
   const sessions = useQuery(sessionsQuery(workspace));

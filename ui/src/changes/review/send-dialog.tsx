@@ -25,12 +25,12 @@ interface Props {
 }
 
 const VERDICTS: [Verdict, string, string][] = [
-  ["comment", "Comment", "No verdict."],
-  ["changes", "Request changes", "It should not be merged like this."],
-  ["approve", "Approve", "For exactly the files you read."],
+  ["comment", "Comment", "Without approving or requesting changes."],
+  ["changes", "Request changes", "It must not be merged as it is."],
+  ["approve", "Approve", "Applies only to the files as you read them."],
 ];
 
-/** All drafts as one review: a word about the whole, a verdict, and who gets it. */
+/** Sends all drafts as one review: a summary, a verdict, and recipients. */
 export default function SendDialog({ context: c, draft, onClose }: Props) {
   const id = c.workspace.id;
   const team = useTeam();
@@ -53,7 +53,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
     live.length > 0
       ? []
       : (agents.data ?? []).filter((a) => a.enabled && a.installed && a.agent !== SHELL && a.agent !== COMMAND);
-  // What one meant before one chose: the agent that worked here last, when it has something to do.
+  // Default recipient: the agent that worked here last, if there is something to send.
   const usual = !mayType || verdict === "approve" ? "" : (live[0]?.id ?? resumable[0]?.id ?? "");
   const to = chosen ?? usual;
   const others = to ? live.filter((s) => s.id !== to) : [];
@@ -92,7 +92,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
         title: r.state === "queued" ? "The review is queued for the agent" : "The review was sent",
         text: r.state === "queued" && r.waits ? `It waits: ${r.waits}.` : undefined,
       });
-      for (const [s, error] of missed) toastError(`${nameOf(s)} did not get the review`, error);
+      for (const [s, error] of missed) toastError(`The review was not delivered to ${nameOf(s)}`, error);
       onClose();
     },
     onSettled: () => {
@@ -115,7 +115,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
       open
       onClose={onClose}
       title="Review"
-      about={comments > 0 ? `${plural(comments, "comment")}, sent as one.` : "No comments on lines yet."}
+      about={comments > 0 ? `${plural(comments, "comment")}, sent together.` : "No line comments yet."}
     >
       <form
         className="flex min-h-0 flex-1 flex-col"
@@ -131,8 +131,8 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
       >
         <DialogBody className="flex flex-col gap-4">
           <TextArea
-            label="About the whole"
-            hint="Kept as a draft while you write."
+            label="Summary"
+            hint="Saved as a draft while you write."
             rows={4}
             maxLength={60_000}
             value={body}
@@ -159,7 +159,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
           </fieldset>
           <div>
             <label htmlFor="review-to" className="mb-1 block font-medium">
-              Give it to
+              Send to
             </label>
             <select
               id="review-to"
@@ -217,13 +217,14 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
           )}
           {c.comparison.newer > 0 && (
             <p className="text-fg2">
-              {plural(c.comparison.newer, "file")} changed since you began to read. The review is about what you read.
+              {plural(c.comparison.newer, "file")} changed since you started reading. The review applies to what you
+              read.
             </p>
           )}
           {send.isError && <FormError error={send.error} />}
         </DialogBody>
         <DialogFoot>
-          {nothing && <span className="mr-auto text-meta text-fg3">Write something, or comment on lines first.</span>}
+          {nothing && <span className="mr-auto text-meta text-fg3">Write a summary or comment on lines first.</span>}
           <Button onClick={onClose}>Not yet</Button>
           <Button type="submit" look="primary" disabled={nothing} busy={send.isPending && "Sending"} title="Ctrl+Enter">
             Send
@@ -234,32 +235,32 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
   );
 }
 
-/** An agent and what it was asked, so that two of a kind can be told apart. */
+/** An agent and its prompt, to distinguish two of a kind. */
 const nameOf = (s: Session): string => visible(s.agent_name) + (s.title ? `, ${visible(s.title).slice(0, 60)}` : "");
 
 function whatHappens(to: string, state: string | undefined): string {
-  if (!to) return "Everybody in the team who sees the workspace can read it.";
-  if (to.startsWith("new:")) return "The agent is started and gets it as its first message.";
-  if (!state) return "The agent goes on where it was and gets it first.";
+  if (!to) return "Everyone in the team who can see the workspace can read it.";
+  if (to.startsWith("new:")) return "The agent starts with the review as its first message.";
+  if (!state) return "The agent resumes and gets the review first.";
   return state === "idle"
-    ? "The agent gets it at once."
+    ? "The agent gets it immediately."
     : "The agent gets it when it is idle. Until then you can take it back.";
 }
 
-/** Keeps what is written on the server, a moment after it was. */
+/** Saves the draft on the server, debounced. */
 function useKept(id: string, draft: Review | undefined, body: string, verdict: Verdict) {
   const client = useQueryClient();
-  const kept = useRef({ body: draft?.body ?? "", verdict: draft?.verdict ?? "" });
+  const saved = useRef({ body: draft?.body ?? "", verdict: draft?.verdict ?? "" });
   useEffect(() => {
-    if (body === kept.current.body && (body === "" || verdict === kept.current.verdict)) return;
+    if (body === saved.current.body && (body === "" || verdict === saved.current.verdict)) return;
     const timer = setTimeout(() => {
-      kept.current = { body, verdict };
-      // What cannot be kept now is sent with the review, or kept with the next word.
+      saved.current = { body, verdict };
+      // Text that cannot be saved now is sent with the review, or saved with the next edit.
       void api
         .PUT("/workspaces/{id}/review", { params: { path: { id } }, body: { body, verdict } })
         .then(({ data: d }) => d && client.setQueryData([...keys.reviews(id), "draft"], d))
         .catch(() => {
-          kept.current = { body: "", verdict: "" };
+          saved.current = { body: "", verdict: "" };
         });
     }, 800);
     return () => clearTimeout(timer);

@@ -16,12 +16,12 @@ interface Props {
   thread: Thread;
   /** In the list of all: what the lines were is shown always. */
   listed?: boolean;
-  /** Somebody follows a link to what answered it. */
+  /** Called when the user follows the link to the answering change. */
   onGo?: () => void;
   children?: ReactNode;
 }
 
-/** A comment with its answers: who said what, what came of it, and what can be done now. */
+/** A comment thread: comments, what became of them, and actions. */
 export function ThreadView({ workspace, thread: t, listed, onGo, children }: Props) {
   const team = useTeam();
   const may = team.can("workspace.edit");
@@ -31,7 +31,7 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
   const draft = !t.review;
   const resolved = c.state === "resolved";
   const [open, setOpen] = useState(false);
-  const label = `Comment of ${visible(c.author_name)} on ${aboutOf(c)}${resolved ? ", resolved" : ""}`;
+  const label = `Comment by ${visible(c.author_name)} on ${aboutOf(c)}${resolved ? ", resolved" : ""}`;
 
   if (resolved && !open && !listed)
     return (
@@ -75,10 +75,10 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
               </Button>
               <Button
                 look="quiet"
-                busy={edit.isPending && "Noting"}
+                busy={edit.isPending && "Saving"}
                 onClick={() => edit.mutate({ comment: c.id, state: resolved ? "open" : "resolved" })}
               >
-                {resolved ? "Open again" : "Resolve"}
+                {resolved ? "Reopen" : "Resolve"}
               </Button>
               {resolved && !listed && (
                 <Button look="quiet" onClick={() => setOpen(false)}>
@@ -89,7 +89,7 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
           ) : (
             <Box
               autoFocus
-              label={`Answer to ${visible(c.author_name)}`}
+              label={`Reply to ${visible(c.author_name)}`}
               text={reply}
               onText={setReply}
               action="Add to the review"
@@ -158,7 +158,7 @@ function Quote({ comment: c }: { comment: Comment }) {
     <figure className="mb-1.5">
       <figcaption className="text-meta text-fg3">
         {visible(c.path)}, {aboutOf(c)}
-        {c.outdated ? " as it was" : ""}
+        {c.outdated ? " original code" : ""}
       </figcaption>
       <pre className="rounded-sm bg-bg3 px-2 py-1 font-mono text-[12px] leading-[18px] break-words whitespace-pre-wrap">
         {lines.map((l, i) => `${String(c.line + i).padStart(4)}  ${visible(l)}`).join("\n")}

@@ -32,7 +32,7 @@ const isWriting = (v: unknown): v is Writing[] =>
       typeof w.text === "string",
   );
 
-/** What is being written in a workspace. What nobody typed into is forgotten when the page is left. */
+/** Comments being written in a workspace. Empty ones are dropped when the page is left. */
 export function writingIn(workspace: string): Store<readonly Writing[]> {
   let s = stores.get(workspace);
   if (!s) {

@@ -2,18 +2,18 @@ import type { InboxItem, Question } from "@/inbox/api";
 import { isSnoozed } from "@/inbox/inbox";
 import type { Rules, Show } from "./rules";
 
-/** A workspace makes itself heard at most this often. */
+/** Minimum time between notifications of one workspace. */
 export const PER_WORKSPACE_MS = 10_000;
 /** Sounds are at least this far apart. */
 export const BETWEEN_SOUNDS_MS = 4000;
-/** More at once are told as one. */
+/** More than this many at once become one notification. */
 export const MOST_AT_ONCE = 3;
 
-/** One thing to be told. */
+/** A notification. */
 export interface Note {
   show: Show;
   sound: InboxItem["kind"] | undefined;
-  /** Notifications with the same tag take each other's place. */
+  /** Notifications with the same tag replace each other. */
   tag: string;
   title: string;
   body: string;
@@ -21,33 +21,33 @@ export interface Note {
   item: InboxItem | undefined;
 }
 
-/** What makes an item a new one: the same workspace may fail twice. */
+/** Identifies an occurrence: the same workspace may fail twice. */
 export const nameOf = (i: InboxItem): string => `${i.kind}:${i.id}:${i.since}`;
 
-/** Tells what is new from what was there, once each. What it saw first is not news. */
+/** Finds new items, each once. Items in the first list are not new. */
 export class News {
   private seen: Set<string> | undefined;
   private readonly lastOf = new Map<string, number>();
   private lastSound = Number.NEGATIVE_INFINITY;
 
-  /** Takes in the inbox as it is now and returns what came since. */
+  /** Takes the current inbox and returns the new items. */
   take(list: readonly InboxItem[], now: number): InboxItem[] {
     const names = new Set(list.map(nameOf));
     const before = this.seen;
-    // A snoozed item that comes back is news again: it stays unseen while it sleeps.
+    // A snoozed item that returns is new again, so it does not count as seen while snoozed.
     this.seen = new Set([...names].filter((n) => !list.some((i) => nameOf(i) === n && isSnoozed(i, now))));
     if (!before) return [];
     return list.filter((i) => !isSnoozed(i, now) && !before.has(nameOf(i)));
   }
 
-  /** What to do about new items by the rules, at a rate a person can bear. Items somebody looks at are left out by `looking`. */
+  /** Decides how to notify about new items by the rules, rate-limited. `looking` excludes items the user is looking at. */
   notes(fresh: readonly InboxItem[], rules: Rules, looking: (workspace: string) => boolean, now: number): Note[] {
     const told = fresh.filter((i) => {
       const rule = rules.kinds[i.kind];
       if (rule.show === "off" && !rule.sound) return false;
       if (looking(i.workspace_id)) return false;
       const last = this.lastOf.get(i.workspace_id);
-      // A question is never held back: somebody waits for it.
+      // A question is never held back: an agent waits for the answer.
       return i.kind === "question" || last === undefined || now - last >= PER_WORKSPACE_MS;
     });
     for (const i of told) this.lastOf.set(i.workspace_id, now);
@@ -73,14 +73,14 @@ function noteOf(i: InboxItem, rules: Rules): Note {
   };
 }
 
-/** Many at once, as after a night: one note that leads to the inbox, as loud as the loudest of them. */
+/** Many at once, such as after a night: one notification that opens the inbox, as loud as the loudest of them. */
 function summary(items: readonly InboxItem[], rules: Rules): Note {
   const shows = items.map((i) => rules.kinds[i.kind].show);
   return {
     show: shows.includes("system") ? "system" : shows.includes("toast") ? "toast" : "off",
     sound: items.find((i) => rules.kinds[i.kind].sound)?.kind,
     tag: "inbox",
-    title: `${items.length} things wait for you`,
+    title: `${items.length} items need you`,
     body: [...new Set(items.map((i) => i.workspace_name))].slice(0, 4).join(", "),
     item: undefined,
   };
@@ -92,7 +92,7 @@ function titleOf(i: InboxItem): string {
   const who = i.agent_name || "The workspace";
   switch (i.kind) {
     case "question":
-      return i.question ? `${who} asks: ${asks(i.question)}` : `${who} waits for you`;
+      return i.question ? `${who} asks: ${asks(i.question)}` : `${who} needs you`;
     case "failed":
       return `${who} failed${i.reason ? `: ${i.reason}` : ""}`.slice(0, 160);
     case "stuck":

@@ -11,7 +11,7 @@ import { play } from "./sound";
 import { closeSystem, showSystem } from "./system";
 import { lookAt, lookedAt, speak } from "./tabs";
 
-/** Tells what is new in the inbox by the rules of this browser. It shows nothing itself. */
+/** Notifies about new inbox items by this browser's rules. Renders nothing. */
 export default function Notifier() {
   const me = useMe();
   const team = useTeam();
@@ -60,7 +60,7 @@ export default function Notifier() {
 let here = "";
 const watchedHere = (workspace: string): boolean => here === workspace && document.hasFocus();
 
-/** Keeps it known which workspace this tab shows. */
+/** Tracks the workspace this tab shows. */
 function Looking({ team, workspace }: { team: string; workspace: string }) {
   const id = useWorkspaceByKey(team, workspace).workspace?.id;
   useEffect(() => {
@@ -88,7 +88,7 @@ function tell(note: Note, { team, speaks, volume, go, toasted }: Means): void {
   if (speaks && note.sound) void play(note.sound, volume);
   if (note.show === "off") return;
   if (note.show === "system" && speaks && showSystem(note, pathTo(team, note), () => go(note))) return;
-  // A toast belongs to a tab in front; a system notification that may not be becomes one.
+  // Toasts are for the tab in front; a blocked system notification becomes a toast.
   const told = note.show === "system" && !speaks;
   if (told || document.visibilityState !== "visible") return;
   const before = toasted.get(note.tag);

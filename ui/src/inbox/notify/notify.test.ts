@@ -66,7 +66,7 @@ describe("notes", () => {
     const seen = item();
     const notes = news.notes([q, stuck, seen, done], loud, (w) => w === seen.workspace_id, 0);
     expect(notes.map((x) => [x.title, x.show, x.sound])).toEqual([
-      ["Claude Code waits for you", "system", "question"],
+      ["Claude Code needs you", "system", "question"],
       ["Claude Code has finished", "toast", undefined],
     ]);
     expect(notes[0]!.tag).toBe(q.workspace_id);
@@ -85,7 +85,7 @@ describe("notes", () => {
     expect(news.notes([item()], loud, nobody, PER_WORKSPACE_MS + BETWEEN_SOUNDS_MS)[0]!.sound).toBe("question");
     const many = news.notes([item(), item(), item(), item()], loud, nobody, 1e6);
     expect(many).toHaveLength(1);
-    expect(many[0]).toMatchObject({ title: "4 things wait for you", tag: "inbox", show: "system", item: undefined });
+    expect(many[0]).toMatchObject({ title: "4 items need you", tag: "inbox", show: "system", item: undefined });
   });
 });
 

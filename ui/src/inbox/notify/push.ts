@@ -1,6 +1,6 @@
 import { api, data, type Schemas } from "@/api/client";
 
-/** Whether this browser can be told through its push service: "no" without https, a service worker or a push service. */
+/** Whether this browser supports push messages: "no" without HTTPS, a service worker or a push service. */
 export function canPush(): boolean {
   return isSecureContext && "serviceWorker" in navigator && "PushManager" in window && "Notification" in window;
 }
@@ -14,18 +14,18 @@ export async function current(): Promise<PushSubscription | null> {
   return (await known?.pushManager.getSubscription()) ?? null;
 }
 
-/** The id under which the server knows this browser; kept here, since the server never tells an endpoint back. */
+/** The server's id of this browser; stored locally, because the server never returns an endpoint. */
 const KEPT = "parawork.push";
 
 export const keptId = (): string => localStorage.getItem(KEPT) ?? "";
 
 /**
- * Asks the person and the push service, and tells the server. Call it from a click. Throws with words for the person when
- * one of them says no.
+ * Asks the user for permission, subscribes at the push service, and registers with the server. Call it from a click. Throws an error for the user if
+ * one of them refuses.
  */
 export async function subscribe(key: string): Promise<Schemas["PushSubscription"]> {
   if ((await Notification.requestPermission()) !== "granted")
-    throw new Error("The browser blocks notifications of this page. Allow them beside the address, then try again.");
+    throw new Error("The browser blocks notifications of this page. Allow them in the address bar, then try again.");
   const registration = await worker();
   await navigator.serviceWorker.ready;
   let sub = await registration.pushManager.getSubscription();
@@ -53,7 +53,7 @@ export async function subscribe(key: string): Promise<Schemas["PushSubscription"
   return made;
 }
 
-/** Forgets a browser on the server, and here when it is this one. */
+/** Unregisters a browser on the server, and unsubscribes if it is this one. */
 export async function unsubscribe(id: string): Promise<void> {
   await api.DELETE("/me/push-subscriptions/{id}", { params: { path: { id } } });
   if (id !== keptId()) return;
@@ -76,7 +76,7 @@ export function sameKey(have: ArrayBuffer | null, want: string): boolean {
   return a.length === b.length && a.every((v, i) => v === b[i]);
 }
 
-/** A browser in words a person knows it by. */
+/** A readable name of a browser. */
 export function browserWords(agent: string): string {
   const browser = /Edg\//.test(agent)
     ? "Edge"

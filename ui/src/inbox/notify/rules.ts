@@ -4,7 +4,7 @@ import { Store } from "@/state/store";
 export type Kind = InboxItem["kind"];
 export type Show = "off" | "toast" | "system";
 
-/** What this browser does about something new, per kind. */
+/** This browser's notification settings, per kind. */
 export interface Rule {
   show: Show;
   sound: boolean;
@@ -42,7 +42,7 @@ const KEY = "parawork.notify"; // per person of this browser: the id follows
 let person = "";
 export const rules = new Store<Rules>(DEFAULT);
 
-/** Reads the rules of the person who is signed in: one browser may serve several. */
+/** Loads the rules of the signed-in user: one browser may have several users. */
 export function loadRules(user: string): void {
   if (user === person) return;
   person = user;
@@ -57,7 +57,7 @@ function read(): Rules {
   }
 }
 
-/** Takes what it knows of stored rules and leaves the rest at what everybody begins with. */
+/** Reads the known fields of stored rules and uses defaults for the rest. */
 export function checked(v: unknown): Rules {
   const o = object(v);
   const kinds = object(o.kinds);

@@ -1,6 +1,6 @@
 import type { Kind } from "./rules";
 
-/** Two short tones each, told apart by their direction: up asks, down failed, level waits, a single one has finished. */
+/** Two short tones each, distinguished by direction: rising for a question, falling for a failure, level for waiting; a single tone for finished. */
 const TONES: Record<Kind, readonly number[]> = {
   question: [659, 880],
   failed: [494, 370],
@@ -30,7 +30,7 @@ export async function play(kind: Kind, volume: number): Promise<boolean> {
 function tone(ctx: AudioContext, pitch: number, at: number, volume: number): void {
   const source = new OscillatorNode(ctx, { type: "sine", frequency: pitch });
   const gain = new GainNode(ctx, { gain: 0 });
-  // A soft beginning and end: a tone that is cut clicks.
+  // Fade in and out: an abrupt tone clicks.
   gain.gain.setValueAtTime(0, at);
   gain.gain.linearRampToValueAtTime(volume * 0.25, at + 0.015);
   gain.gain.exponentialRampToValueAtTime(0.0001, at + LENGTH);

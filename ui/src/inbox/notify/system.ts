@@ -1,6 +1,6 @@
 import type { Note } from "./decide";
 
-/** What the browser says to notifications of ours. */
+/** The browser's notification permission. */
 export type Permission = "granted" | "denied" | "default" | "none";
 
 export function permission(): Permission {
@@ -46,7 +46,7 @@ export function showSystem(note: Note, path: string, onClick: () => void): boole
   }
 }
 
-/** Takes back what needs nobody any more. */
+/** Closes notifications that are no longer relevant. */
 export function closeSystem(keep: (tag: string) => boolean): void {
   for (const [tag, n] of open) if (!keep(tag)) n.close();
 }

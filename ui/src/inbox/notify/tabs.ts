@@ -1,6 +1,6 @@
 /**
- * Several tabs of one browser agree by the browser's locks: one of them speaks for all, and all know which workspaces somebody
- * looks at. A lock goes with its tab, whatever ends it. Without locks (plain http beyond this machine) the tab in front speaks.
+ * Tabs of one browser coordinate through the browser's locks: one of them notifies for all, and all know which workspaces the user
+ * looks at. A lock ends with its tab, however that ends. Without locks (plain HTTP from another machine) the tab in front notifies.
  */
 const SPEAKER = "parawork.notifier";
 const LOOKING = "parawork.looking.";
@@ -26,7 +26,7 @@ function hold(name: string, mode: LockMode, got?: () => void): () => void {
   };
 }
 
-/** Waits to be the tab that speaks for a person of this browser. Returns what stops it. */
+/** Waits to become the notifying tab for a user of this browser. Returns a function that stops it. */
 export function speak(user: string, change: (speaks: boolean) => void): () => void {
   if (!locks()) {
     const judge = () => change(document.visibilityState === "visible");
@@ -42,7 +42,7 @@ export function speak(user: string, change: (speaks: boolean) => void): () => vo
   };
 }
 
-/** Says that somebody looks at a workspace, for as long as this tab is in front and has the focus. Returns what stops it. */
+/** Announces that the user looks at a workspace while this tab is in front and focused. Returns a function that stops it. */
 export function lookAt(workspace: string): () => void {
   let stop: (() => void) | undefined;
   const judge = () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Backoff } from "./backoff";
-import { Comeback } from "./comeback";
+import { Comeback } from "./recovery";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -42,27 +42,27 @@ test("a server that was away for 20 s is noticed within a second, whatever the b
   }
 });
 
-test("all links of a page are told by one question, once", async () => {
+test("one probe serves all links of a page", async () => {
   const s = server(3_000);
   const comeback = new Comeback({ ask: s.ask, random: () => 0.5, hidden: () => false });
-  const told = [0, 0, 0];
-  const wishes = told.map((_, i) => comeback.wait(() => told[i]!++));
+  const notified = [0, 0, 0];
+  const wishes = notified.map((_, i) => comeback.wait(() => notified[i]!++));
   wishes[2]!();
   await vi.advanceTimersByTimeAsync(30_000);
-  expect(told).toEqual([1, 1, 0]);
+  expect(notified).toEqual([1, 1, 0]);
   expect(s.asked).toBeLessThanOrEqual(8);
 });
 
 test("a server that answers while a link fails is not asked in a loop", async () => {
   const s = server(0);
   const comeback = new Comeback({ ask: s.ask, random: () => 0.5, hidden: () => false });
-  let told = 0;
-  comeback.wait(() => told++);
+  let notified = 0;
+  comeback.wait(() => notified++);
   await vi.advanceTimersByTimeAsync(60_000);
-  expect([told, s.asked]).toEqual([0, 1]);
-  comeback.wait(() => told++); // the link failed again
+  expect([notified, s.asked]).toEqual([0, 1]);
+  comeback.wait(() => notified++); // the link failed again
   await vi.advanceTimersByTimeAsync(60_000);
-  expect([told, s.asked]).toEqual([0, 2]);
+  expect([notified, s.asked]).toEqual([0, 2]);
 });
 
 test("nobody who waits is nobody who asks, and a late answer counts for nothing", async () => {
@@ -72,15 +72,15 @@ test("nobody who waits is nobody who asks, and a late answer counts for nothing"
     random: () => 0.5,
     hidden: () => false,
   });
-  let told = 0;
-  const leave = comeback.wait(() => told++);
+  let notified = 0;
+  const leave = comeback.wait(() => notified++);
   await vi.advanceTimersByTimeAsync(1_000);
   expect(answers.length).toBe(1);
   leave();
-  const again = comeback.wait(() => told++);
+  const again = comeback.wait(() => notified++);
   answers[0]!(true);
   await vi.advanceTimersByTimeAsync(1_000);
-  expect([told, answers.length]).toEqual([0, 2]);
+  expect([notified, answers.length]).toEqual([0, 2]);
   again();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(answers.length).toBe(2);

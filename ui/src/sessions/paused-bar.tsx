@@ -3,14 +3,14 @@ import { useEffect } from "react";
 import { useNow } from "@/format/now";
 import { Button } from "@/kit/button";
 import { useSandboxActs } from "@/sandboxes/acts";
-import { awayWords } from "@/sandboxes/away";
+import { offlineWords } from "@/sandboxes/offline";
 import { sandboxQuery } from "@/sandboxes/queries";
 import type { RemoteSandbox } from "@/sandboxes/remote";
 import { sleeps, stillWords } from "@/sandboxes/remote-words";
 import { useTeam } from "@/state/team";
 import type { TerminalHandle } from "@/terminal/handle";
 
-/** Under a terminal whose place stands still: since when, and what makes it go on. The screen stays as it was. */
+/** Shown below a terminal whose sandbox is paused: since when, and how to continue. The screen stays as it was. */
 export default function AsleepBar({ workspaceId, handle }: { workspaceId: string; handle: TerminalHandle }) {
   const sandbox = useQuery(sandboxQuery(workspaceId, true));
   const s = sandbox.data;
@@ -19,14 +19,14 @@ export default function AsleepBar({ workspaceId, handle }: { workspaceId: string
   return <Still workspaceId={workspaceId} sandbox={s} handle={handle} />;
 }
 
-/** The machine is not connected: what is typed could not reach it, and must not arrive later as a surprise. */
+/** The machine is offline: input cannot reach it, and must not arrive later unexpectedly. */
 function Away({ machine: m, handle }: { machine: NonNullable<RemoteSandbox["machine"]>; handle: TerminalHandle }) {
   const now = useNow();
   useEffect(() => handle.whileAsleep(() => {}), [handle]);
   return (
     <p role="status" className="border-t border-hairline bg-bg2 px-4 py-1.5 text-fg2">
       <span aria-hidden>○ </span>
-      {awayWords({ name: m.name, since: m.offline_since ?? null, reason: "" }, now)}. What you type now is not sent.
+      {offlineWords({ name: m.name, since: m.offline_since ?? null, reason: "" }, now)}. What you type now is not sent.
     </p>
   );
 }

@@ -7,7 +7,7 @@ import { Failure, Skeleton } from "@/kit/states";
 import { promptsQuery, toldTo } from "./prompts";
 import { SessionForm } from "./session-form";
 
-/** Another agent in place of this one, told what this one was told. */
+/** Restarts the work with another agent and the same prompts. */
 export default function AgainDialog({
   session: s,
   ended,
@@ -24,14 +24,14 @@ export default function AgainDialog({
     <Dialog
       open
       onClose={onClose}
-      title="Start again with another agent"
-      about={`In the same workspace: the files are as ${s.agent_name} left them.`}
+      title="Restart with another agent"
+      about={`In the same workspace, with the files as ${s.agent_name} left them.`}
     >
       <DialogBody className="pb-4">
         {workspace.isError || prompts.isError ? (
-          <Failure what="What it was told could not be read." error={workspace.error ?? prompts.error} />
+          <Failure what="The prompts could not be loaded." error={workspace.error ?? prompts.error} />
         ) : !workspace.data || !prompts.data ? (
-          <Skeleton label="Reading what it was told" />
+          <Skeleton label="Loading the prompts" />
         ) : (
           <SessionForm
             workspace={workspace.data}

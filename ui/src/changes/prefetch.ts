@@ -8,8 +8,8 @@ import { inTreeOrder } from "./diff/tree";
 import { EVERYTHING } from "./sides";
 import { sourceOf } from "./source";
 
-/** Reads all changes of a workspace before anybody asks for them: what the first screen needs is there when they do. */
-export async function readAhead(client: QueryClient, workspaceId: string): Promise<void> {
+/** Prefetches a workspace's changes, so the first screen is ready when the user opens them. */
+export async function prefetchChanges(client: QueryClient, workspaceId: string): Promise<void> {
   warmUp();
   const ignoreSpace = recall("diff.ignoreSpace", isBoolean) ?? false;
   try {
@@ -20,6 +20,6 @@ export async function readAhead(client: QueryClient, workspaceId: string): Promi
     warmColors();
     await Reading.first(sourceOf(workspaceId, { ...comparison, files: inTreeOrder(comparison.files) }, ignoreSpace));
   } catch {
-    // who opens the changes is told what is wrong
+    // the changes tab shows the error when opened
   }
 }

@@ -1,4 +1,4 @@
-// Signing in with an account elsewhere: a real OpenID Connect provider and a GitHub, in a real browser.
+// Signing in with a provider account: a real OpenID Connect provider and a GitHub, in a real browser.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, signIn } from "../lib/browser.mjs";
@@ -6,7 +6,7 @@ import { Instance, issuer, password, until } from "../lib/instance.mjs";
 
 const client = { ID: "parawork", Secret: "the secret of the client" };
 
-describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not installed" }, () => {
+describe("sign-in with a provider", { skip: !haveChromium && "Chromium is not installed" }, () => {
   let instance;
   let browser;
   let corp;
@@ -107,7 +107,7 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
     await close(page);
   });
 
-  test("whoever is not let in is told why", async () => {
+  test("a refused user sees why", async () => {
     const page = await newPage(browser);
     await go(page, "Corp", "Deny");
     await page.getByText("Corp did not let you in, or you cancelled").waitFor();
@@ -115,9 +115,9 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
     await go(page, "Corp", "Continue as Eve");
     await page.getByText("Corp does not vouch for your e-mail address").waitFor();
     await go(page, "Corp", "Continue as Mika"); // has a user with that address, which is not linked
-    await page.getByText("There is a user with your e-mail address already").waitFor();
+    await page.getByText("A user with your email address already exists").waitFor();
     await go(page, "GitHub", "Continue as Ada");
-    await page.getByText("You are in none of the organisations").waitFor();
+    await page.getByText("You are not in an organization that may sign in").waitFor();
     assert.equal((await me(page)).code, "signed_out");
     await close(page);
   });
@@ -132,7 +132,7 @@ describe("accounts elsewhere", { skip: !haveChromium && "Chromium is not install
     assert.match(answer, /[?&]code=/);
     const victim = await newPage(browser);
     await victim.goto(answer);
-    await victim.getByText("was begun in another browser").waitFor();
+    await victim.getByText("was started in another browser").waitFor();
     assert.equal((await me(victim)).code, "signed_out");
     await close(victim);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Schemas } from "@/api/client";
-import { joined } from "./joined";
+import { joined } from "./rows";
 
 type Item = Schemas["TimelineItem"];
 
@@ -41,12 +41,12 @@ describe("rows of the timeline", () => {
   test("an update is one row with the state it led to", () => {
     expect(ids([snapshot("abc", 20, {}), activity("updated", 10, "update", { head: "abc" })])).toEqual(["abc+updated"]);
   });
-  test("a merge finished by hand is told once, and an update given up stays alone", () => {
+  test("a merge finished manually appears once, and an aborted update stays separate", () => {
     expect(ids([snapshot("abc", 2_000, {}), activity("finished", 1_000, "update")])).toEqual(["abc+finished"]);
     expect(ids([snapshot("abc", 90_000, {}), activity("gave up", 1_000, "update")])).toEqual(["abc", "gave up"]);
     expect(ids([activity("gave up", 3_000, "update"), snapshot("abc", 2_000, {})])).toEqual(["gave up", "abc"]);
   });
-  test("the same commit with the same files is told once, a pinned one or other files always", () => {
+  test("the same commit with the same files appears once, a pinned one or other files always", () => {
     const first = snapshot("first", 10, { head: "abc" });
     expect(ids([snapshot("second", 20, { head: "abc", files: 0 }), first])).toEqual(["first"]);
     expect(ids([snapshot("second", 20, { head: "abc", files: 2 }), first])).toEqual(["second", "first"]);

@@ -1,13 +1,13 @@
 import type { FilePatch } from "./diff/lines";
 
-/** Bytes of diffs that are kept in all: beyond, those used longest ago go. */
+/** Total size of cached diffs in bytes; beyond it the least recently used are evicted. */
 const MOST = 12_000_000;
 
 /**
- * Diffs that were read already, by what they are between: the same change of a file has the same lines in every comparison. Whoever comes
- * back to a workspace, or comes to one that was read ahead, sees them at once.
+ * A cache of parsed diffs by content: the same change of a file has the same lines in every comparison. A user who comes
+ * back to a workspace, or opens one that was prefetched, sees them immediately.
  */
-export class Kept {
+export class DiffCache {
   private readonly items = new Map<string, { patch: FilePatch; size: number }>();
   private size = 0;
 
@@ -16,7 +16,7 @@ export class Kept {
   get(key: string): FilePatch | undefined {
     const it = this.items.get(key);
     if (!it) return undefined;
-    this.items.delete(key); // the newest stand last
+    this.items.delete(key); // the most recently used are last
     this.items.set(key, it);
     return it.patch;
   }

@@ -25,7 +25,7 @@ export const CHECKS = {
 
 export const REVIEWS = {
   approved: { kind: "review", word: "approved" },
-  changes: { kind: "needs", word: "asked for changes" },
+  changes: { kind: "needs", word: "requested changes" },
   comment: { kind: "idle", word: "commented" },
-  waiting: { kind: "idle", word: "was asked" },
+  waiting: { kind: "idle", word: "review requested" },
 } as const satisfies Said;

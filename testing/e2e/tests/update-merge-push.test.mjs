@@ -40,7 +40,7 @@ const png = (n) =>
     "base64",
   );
 
-describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, () => {
+describe("update, merge and push", { skip: !haveChromium && "Chromium is not installed" }, () => {
   let instance;
   let host;
   let browser;
@@ -65,7 +65,7 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
       if (p.state === "failed") throw new Error(`clone failed: ${p.state_reason}`);
       return p.state === "ready";
     });
-    const ws = await instance.newWorkspace(project.id, "Bring home");
+    const ws = await instance.newWorkspace(project.id, "Update and merge");
     writeFileSync(join(ws.path, "list.txt"), "one\nours\nthree\n");
     await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours" });
     writeFileSync(join(ws.path, "loose.txt"), "not committed\n");
@@ -92,7 +92,7 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     // Both changed the same line: both sides are shown, and the agent is asked.
     host.others({ "list.txt": "one\ntheirs\nthree\n" }, "Theirs");
     await page.getByRole("button", { name: "Fetch" }).click();
-    await update.getByText("1 file in conflict").waitFor();
+    await update.getByText("1 file with conflicts").waitFor();
     await update.getByText("list.txt").click();
     await update.getByText("ours", { exact: true }).waitFor();
     await update.getByText("theirs", { exact: true }).waitFor();
@@ -102,7 +102,7 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     const s = await instance.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "codex" });
     await until("the agent is ready", async () => (await instance.output(s.id)).includes("ready"));
     await page.reload();
-    await update.getByRole("button", { name: "Ask the agent to resolve" }).click();
+    await update.getByRole("button", { name: "Ask agent to resolve" }).click();
     await page.waitForURL(/session=/);
     await until("the agent has resolved it", async () => {
       const st = await instance.api("GET", `/workspaces/${ws.id}/standing`);
@@ -110,7 +110,7 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     });
     assert.equal(readFileSync(join(ws.path, "list.txt"), "utf8"), "one\nours\ntheirs\nthree\n");
 
-    // Once more, by hand: what is left is listed, the file is mended, and the merge is finished from here.
+    // Again, manually: the remaining conflicts are listed, the file is fixed, and the merge is finished here.
     host.others({ "list.txt": "one\nours\ntheirs, too\nthree\n" }, "Theirs again");
     writeFileSync(join(ws.path, "list.txt"), "one\nours, too\ntheirs\nthree\n");
     await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours again", paths: ["list.txt"] });
@@ -118,11 +118,11 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await instance.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "merge" });
     await instance.api("POST", `/workspaces/${ws.id}/sync`);
     await page.getByRole("link", { name: "Merge", exact: true }).click();
-    await update.getByRole("list", { name: "Files in conflict" }).getByText("list.txt", { exact: true }).first().waitFor();
+    await update.getByRole("list", { name: "Conflicting files" }).getByText("list.txt", { exact: true }).first().waitFor();
     await update.getByRole("link", { name: "Edit list.txt" }).waitFor();
     await shot(page, "bring-home-under-way");
     assert.deepEqual(await axe(page), []);
-    await update.getByText("A merge is under way", { exact: true }).waitFor();
+    await update.getByText("A merge is in progress", { exact: true }).waitFor();
     await update.getByRole("button", { name: "Finish the merge" }).click();
     await page.getByText(/1 file has <<<<<<< or >>>>>>> of a conflict left/).first().waitFor(); // a toast, and what reads it out
     writeFileSync(join(ws.path, "list.txt"), "one\nours\ntheirs\nthree\n");
@@ -156,13 +156,13 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await merge.getByRole("button", { name: "Archive the workspace" }).waitFor();
     await merge.getByText(/^The report is attached to/).waitFor();
     await page.reload(); // what is next is there for who comes later, too
-    await merge.getByRole("button", { name: "Send main to the remote" }).waitFor();
+    await merge.getByRole("button", { name: "Push main to the remote" }).waitFor();
     await merge.getByText(/^The report is attached to/).waitFor();
     await shot(page, "bring-home-merged");
     await page.getByRole("link", { name: "Timeline", exact: true }).click();
     await page.getByRole("listitem").filter({ hasText: "Finished the merge" }).waitFor();
-    assert.equal(await page.getByRole("listitem").filter({ hasText: "Ours again" }).count(), 1, "a commit is told once");
-    assert.equal(await page.getByRole("button", { name: "Merge…" }).count(), 0, "what is merged is not merged again");
+    assert.equal(await page.getByRole("listitem").filter({ hasText: "Ours again" }).count(), 1, "a commit appears once");
+    assert.equal(await page.getByRole("button", { name: "Merge…" }).count(), 0, "what merging is not merged again");
     await page.getByRole("button", { name: "Commit", exact: true }).waitFor(); // loose.txt
     await page.goBack();
     assert.deepEqual(await axe(page), []);
@@ -171,11 +171,11 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     // What is merged here goes to the remote, and the branch with it.
     const push = page.getByRole("region", { name: "Push" });
     await push.getByRole("button", { name: /^Push main/ }).click();
-    await page.getByText("main is on the remote", { exact: true }).waitFor();
+    await page.getByText("main is pushed", { exact: true }).waitFor();
     assert.equal(host.git("show", "main:list.txt"), "one\nours\ntheirs\nthree");
     assert.equal(host.git("show", "main:late.txt"), "late");
     await push.getByRole("button", { name: "Push the branch" }).click();
-    await page.getByText(`${ws.branch} is on the remote`, { exact: true }).waitFor();
+    await page.getByText(`${ws.branch} is pushed`, { exact: true }).waitFor();
     assert.equal(host.git("rev-parse", ws.branch), (await instance.api("GET", `/workspaces/${ws.id}/standing`)).head);
 
     await page.setViewportSize({ width: 390, height: 844 });
@@ -203,11 +203,11 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const update = page.getByRole("region", { name: "Update from main" });
     const of = (name) => update.getByRole("group", { name: `What becomes of ${name}` });
-    await update.getByText("A rebase is under way", { exact: true }).waitFor();
+    await update.getByText("A rebase is in progress", { exact: true }).waitFor();
     await update.getByRole("img", { name: `logo.png, on ${ws.branch}` }).waitFor();
     await update.getByRole("img", { name: "logo.png, on main" }).waitFor();
     await update.getByText("Deleted it", { exact: true }).waitFor();
-    await update.getByText("Marks left in lines 1, 5").waitFor();
+    await update.getByText("Conflict markers in lines 1, 5").waitFor();
     await shot(page, "conflicts-phone");
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing is cut at 390 px");
     assert.deepEqual(await axe(page), []);
@@ -219,17 +219,17 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     // By keys: the picture of the base, undone, and both of them.
     await of("logo.png").getByRole("button", { name: "Take it as on main" }).focus();
     await page.keyboard.press("Enter");
-    await update.getByText("Taken as on main", { exact: true }).waitFor();
+    await update.getByText("Resolved as on main", { exact: true }).waitFor();
     assert.deepEqual(readFileSync(join(ws.path, "logo.png")), png(2));
-    await update.getByRole("button", { name: "Undo what was decided of logo.png", disabled: false }).focus();
+    await update.getByRole("button", { name: "Undo the resolution of logo.png", disabled: false }).focus();
     await page.keyboard.press("Enter");
     // While the undoing is on its way no button takes a key.
-    await update.getByText("Taken as on main", { exact: true }).waitFor({ state: "hidden" });
+    await update.getByText("Resolved as on main", { exact: true }).waitFor({ state: "hidden" });
     const both = of("logo.png").getByRole("button", { name: "Keep both, the one of main as logo.main.png", disabled: false });
     await both.waitFor();
     await both.focus();
     await page.keyboard.press("Enter");
-    await update.getByText("Both are kept", { exact: true }).waitFor();
+    await update.getByText("Kept both", { exact: true }).waitFor();
     assert.deepEqual(readFileSync(join(ws.path, "logo.png")), png(1));
     assert.deepEqual(readFileSync(join(ws.path, "logo.main.png")), png(2));
 
@@ -244,12 +244,12 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await page.getByText("Nothing was decided of old.txt").first().waitFor();
     await update.getByText("Deleted", { exact: true }).waitFor();
     await page.unroute("**/update/conflicts");
-    await update.getByRole("button", { name: "Undo what was decided of old.txt" }).click();
+    await update.getByRole("button", { name: "Undo the resolution of old.txt" }).click();
     await of("old.txt").getByRole("button", { name: "Keep the file" }).click();
     await update.getByText("Kept", { exact: true }).waitFor();
 
-    await of("words.txt").getByRole("button", { name: `Take all of ${ws.branch}` }).click();
-    await update.getByText(`Taken as on ${ws.branch}`, { exact: true }).waitFor();
+    await of("words.txt").getByRole("button", { name: `Use all of ${ws.branch}` }).click();
+    await update.getByText(`Resolved as on ${ws.branch}`, { exact: true }).waitFor();
     await page.setViewportSize({ width: 1280, height: 800 });
     await shot(page, "conflicts-decided");
     assert.deepEqual(await axe(page), []);

@@ -7,9 +7,9 @@ import { Button } from "@/kit/button";
 import { Empty } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-import { keptWords } from "@/timeline/kept";
+import { snapshotSummary } from "@/timeline/snapshot-summary";
 
-/** An archived or deleted workspace: what was kept, and the way back. */
+/** An archived or deleted workspace: what is stored, and a restore button. */
 export function PutAway({ workspace: w }: { workspace: Workspace }) {
   const team = useTeam();
   const now = useNow();
@@ -34,8 +34,8 @@ export function PutAway({ workspace: w }: { workspace: Workspace }) {
         )
       }
     >
-      {keptWords(w.snapshot)[0]!.toUpperCase() + keptWords(w.snapshot).slice(1)}. Restoring brings the branch and every
-      file back as they were, untracked ones included.
+      {snapshotSummary(w.snapshot)[0]!.toUpperCase() + snapshotSummary(w.snapshot).slice(1)}. Restoring brings back the
+      branch and all files, including untracked files.
     </Empty>
   );
 }

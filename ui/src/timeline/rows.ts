@@ -2,18 +2,18 @@ import type { Schemas } from "@/api/client";
 
 type Item = Schemas["TimelineItem"];
 
-/** A row of the timeline: a state of the files with what somebody did to bring it about, or something that was done alone. */
+/** A row of the timeline: a snapshot with the action that caused it, or an action without a snapshot. */
 export interface Row {
   at: number;
   snapshot?: Schemas["WorkspaceSnapshot"];
   activity?: Schemas["Activity"];
 }
 
-/** A merge that was finished by hand says no commit: its state is kept within so many ms. */
+/** A manually finished merge names no commit: its snapshot follows within this many ms. */
 const SOON = 20_000;
 
 /**
- * The rows of a timeline. A commit is told twice: by who made it, and by the state of the files that was kept with it. They are one row.
+ * The rows of a timeline. A commit appears twice, as an action and as a snapshot: join them to one row.
  * Items are the newest first.
  */
 export function joined(items: readonly Item[]): Row[] {
@@ -36,7 +36,7 @@ export function joined(items: readonly Item[]): Row[] {
   });
 }
 
-/** Whether a commit's state says nothing that the one before does not say: the same commit, and the same files. */
+/** Whether a commit's snapshot adds nothing to the previous one: the same commit and files. */
 function again(items: readonly Item[], at: number, s: Schemas["WorkspaceSnapshot"]): boolean {
   const before = items.slice(at + 1).find((i) => i.snapshot)?.snapshot;
   return before?.kind === "commit" && before.head === s.head && s.files === 0;

@@ -5,7 +5,7 @@ import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import { questionOf } from "./api";
 
-/** Other sessions of the workspace that ask something, each a chip that leads there. */
+/** Links to other sessions of the workspace with a pending question. */
 export default function AskingElsewhere({
   sessions,
   shown,
@@ -17,7 +17,7 @@ export default function AskingElsewhere({
   if (asking.length === 0) return null;
   return (
     <nav
-      aria-label="Other sessions that ask"
+      aria-label="Other sessions with questions"
       // On a phone the strip of sessions, which has their marks, stands right below: no room for both.
       className={cx("flex flex-wrap gap-2 border-b border-hairline bg-bg1 px-4 py-1.5", shown && "max-md:hidden")}
     >

@@ -4,19 +4,19 @@ import type { Place, RemoteSandbox } from "./remote";
 import { livesIn } from "./which";
 
 /** A workspace's machine is not connected. */
-export interface Absence {
+export interface OfflineMachine {
   name: string;
   since: number | null;
   /** Why, in words; may be empty. */
   reason: string;
 }
 
-/** Whether the machine a workspace lives on is away. What is known of the place comes first: it is told at once. */
-export function absence(
+/** Whether a workspace's machine is offline. Prefers the list of places, because events update it immediately. */
+export function offlineMachine(
   w: Workspace,
   place: Place | undefined,
   sandbox: RemoteSandbox | undefined,
-): Absence | undefined {
+): OfflineMachine | undefined {
   if (!w.runner_id) return undefined;
   const there = sandbox && livesIn(sandbox) === livesIn(w) ? sandbox.machine : undefined;
   const name = w.runner_name || place?.name || there?.name || "The machine";
@@ -27,6 +27,6 @@ export function absence(
   return there && !there.online ? { name, since: there.offline_since ?? null, reason: there.reason } : undefined;
 }
 
-/** "Work Laptop is offline since 14:02". */
-export const awayWords = (a: Absence, now: number): string =>
-  a.since ? `${a.name} is offline since ${clock(a.since, now)}` : `${a.name} is offline`;
+/** "Work Laptop has been offline since 14:02". */
+export const offlineWords = (a: OfflineMachine, now: number): string =>
+  a.since ? `${a.name} has been offline since ${clock(a.since, now)}` : `${a.name} is offline`;

@@ -12,9 +12,9 @@ const LATER = 5_000;
 const HIDDEN = 5_000; // of a page that nobody looks at
 
 /**
- * Notices that the server is back after a restart. While links are cut one small question after the other is asked for all of them; when
- * one is answered after others were not, every link tries at once instead of waiting for its backoff. A server that answers all along is
- * no news: why a link fails then is not a restart, and its backoff decides. Each pause has jitter, so that many pages spread.
+ * Notices that the server is back after a restart. While connections are lost, it sends one small probe after another for all of them; when
+ * one succeeds after others failed, every connection retries immediately instead of waiting for its backoff. If no probe failed, the
+ * server did not restart, and the backoff decides. Each delay has jitter to spread the load of many pages.
  */
 export class Comeback {
   private readonly links = new Set<() => void>();
@@ -25,7 +25,7 @@ export class Comeback {
 
   constructor(private readonly options: Options) {}
 
-  /** Calls back when the server has been away and is there again. The returned function takes the wish back. */
+  /** Calls back once the server was unreachable and is back. The returned function unsubscribes. */
   wait(back: () => void): () => void {
     this.links.add(back);
     if (this.timer === undefined && this.links.size === 1) {
