@@ -88,7 +88,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
     await page.goto(at("/settings/notifications"));
     await page.getByText("System notifications are allowed.").waitFor();
     await page.getByRole("group", { name: "An agent failed" }).getByRole("button", { name: "System" }).click();
-    await page.getByRole("button", { name: "Play it" }).click();
+    await page.getByRole("button", { name: "Play sound" }).click();
     const second = await context.newPage();
     second.problems = page.problems;
     await second.goto(at("/p"));

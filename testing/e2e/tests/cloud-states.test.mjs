@@ -199,7 +199,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       const e2b = page.getByRole("form", { name: /E2B/ });
       assert.ok(await e2b.getByRole("radio", { name: "8 cores, 8 GB by default" }).isDisabled());
       await e2b.getByLabel("Suspend when idle").fill("soon");
-      await e2b.getByText("A whole number, please.").waitFor();
+      await e2b.getByText("Enter a whole number.").waitFor();
       await e2b.getByLabel("Suspend when idle").fill(look === "wide" ? "45" : "20");
       await e2b.getByRole("button", { name: "Save E2B" }).click();
       await page.getByText("Saved", { exact: true }).first().waitFor();
@@ -216,7 +216,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       // The real figures first: nothing was measured, and nothing is invented.
       let page = await open(look, {}, "/settings/metrics");
       await page.getByText("Not measured yet").first().waitFor();
-      await page.getByText("Nothing has cost anything yet.").first().waitFor();
+      await page.getByText("No costs yet.").first().waitFor();
       await page.getByRole("region", { name: "By place" }).getByRole("columnheader", { name: "This server" }).waitFor();
       await page.getByText("$0.00 of $500.00 this month, $500.00 left").waitFor();
       await done(page, `cloud-metrics-none-${look}`);
@@ -236,7 +236,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await page.getByText("98.2 %", { exact: true }).first().waitFor();
       await page.getByText("Nearly spent").waitFor();
       await page.getByText("$460.00 of $500.00 this month, $40.00 left").waitFor();
-      await page.getByText(/3 ready, 0 being made, 2 in use; taken 14 times, none was ready 1 time; \$10.00 this month/).waitFor();
+      await page.getByText(/3 ready, 0 being created, 2 in use; taken 14 times, none was ready 1 time; \$10.00 this month/).waitFor();
       await page.getByRole("region", { name: "Cost by workspace" }).getByText("A deleted workspace").waitFor();
       await done(page, `cloud-metrics-${look}`);
     });

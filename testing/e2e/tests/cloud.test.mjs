@@ -53,7 +53,7 @@ describe("a cloud place", { skip }, () => {
     await form.getByRole("button", { name: "Save E2B" }).click();
     await page.getByText("Saved", { exact: true }).first().waitFor();
     assert.equal(await form.getByLabel("API key").inputValue(), "");
-    await form.getByPlaceholder(`kept, ends in ${cloud.api_key.slice(-4)}`).waitFor();
+    await form.getByPlaceholder(`stored, ends in ${cloud.api_key.slice(-4)}`).waitFor();
     await form.getByRole("radio", { name: /2 cores, 2 GB by default/ }).waitFor();
     assert.doesNotMatch(await page.content(), new RegExp(cloud.api_key));
     page.problems.length = 0; // the browser may log a refused key as a network error

@@ -56,7 +56,7 @@ test("a webhook is added, tried and told", { skip }, async () => {
     await page.getByRole("button", { name: "Done" }).click();
     assert.ok(!(await page.content()).includes("secret-token"), "the address is not shown again");
     await page.getByRole("button", { name: `Send a test to Channel ${colorScheme}` }).click();
-    await page.getByText("It arrived").first().waitFor();
+    await page.getByText("Delivered").first().waitFor();
     assert.equal(told.at(-1).body.type, "ping");
     await page.getByRole("button", { name: `More about Channel ${colorScheme}` }).click();
     await page.getByText("delivered · 204").waitFor();

@@ -30,7 +30,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await settings(page, "members");
     await page.getByLabel("E-mail (optional)").fill(email);
     await page.getByLabel("Role", { exact: true }).selectOption(role);
-    await page.getByRole("button", { name: "Make an invite" }).click();
+    await page.getByRole("button", { name: "Create invite" }).click();
     const shown = page.getByRole("status").filter({ hasText: "shown this once" });
     return shown.getByText(/\/join#/).innerText();
   };
@@ -56,7 +56,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       await signIn(page, instance, password);
       const link = await invite(page, "member");
       const open = page.getByRole("list", { name: "Open invites" });
-      await open.getByText("whoever has the link, as a member").first().waitFor();
+      await open.getByText("anyone with the link, as a member").first().waitFor();
       await shot(page, `members-${colorScheme}-${size}`);
       assert.deepEqual(await axe(page), []);
 
@@ -78,7 +78,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       await page.getByLabel(`Role of ${name}`).selectOption("viewer");
       await guest.goto(`${instance.url}/${instance.team}/settings/members`);
       await guest.getByRole("listitem").filter({ hasText: name }).getByText("viewer").waitFor();
-      assert.equal(await guest.getByRole("button", { name: "Make an invite" }).count(), 0);
+      assert.equal(await guest.getByRole("button", { name: "Create invite" }).count(), 0);
       assert.equal(await guest.getByRole("link", { name: "Audit" }).count(), 0);
 
       await guest.getByRole("button", { name: "Leave the team" }).click();
@@ -166,8 +166,8 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await settings(page, "tokens");
     const list = page.getByRole("list", { name: "Your tokens" });
     await list.getByRole("listitem").filter({ hasText: "Heir" }).getByText(/by the token/).waitFor();
-    await page.getByLabel("What it is for").fill("Nightly");
-    await page.getByRole("button", { name: "Make a token" }).click();
+    await page.getByLabel("Name", { exact: true }).fill("Nightly");
+    await page.getByRole("button", { name: "Create token" }).click();
     const nightly = list.getByRole("listitem").filter({ hasText: "Nightly" });
     await nightly.getByText(/in Chrome on/).waitFor();
     await shot(page, "tokens-dark-phone");
@@ -299,19 +299,19 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       const page = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
       await signIn(page, instance, password);
       await settings(page, "models");
-      await page.getByRole("heading", { name: "Asked lately" }).waitFor();
+      await page.getByRole("heading", { name: "Recent requests" }).waitFor();
       if (colorScheme === "light") {
         await page.getByRole("button", { name: "Add a rule" }).click();
         await page.getByLabel("Model", { exact: true }).fill("claude-*");
-        await page.getByLabel("Requests a minute").fill("0");
+        await page.getByLabel("Requests per minute").fill("0");
         await page.getByText("Enter a whole number above 0").waitFor();
-        await page.getByLabel("Requests a minute").fill("60");
+        await page.getByLabel("Requests per minute").fill("60");
         await page.getByRole("button", { name: "Save the rules" }).click();
-        await page.getByText("It counts within seconds").first().waitFor();
+        await page.getByText("It applies within seconds").first().waitFor();
       }
       await page.reload();
       await page.getByLabel("Model", { exact: true }).waitFor();
-      assert.equal(await page.getByLabel("Requests a minute").inputValue(), "60");
+      assert.equal(await page.getByLabel("Requests per minute").inputValue(), "60");
       assert.deepEqual(await axe(page), []);
       await shot(page, `models-${colorScheme}`);
 
@@ -323,7 +323,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
         await form.getByLabel("Model").fill("instance-model");
         await form.getByLabel("Input").fill("0.125");
         await form.getByLabel("Output").fill("1.5");
-        await form.getByRole("button", { name: "Add the price from now on" }).click();
+        await form.getByRole("button", { name: "Add price" }).click();
         await prices.getByRole("rowheader", { name: "instance-model", exact: true }).waitFor();
       }
       await page.getByLabel("Find a model").fill("instance");

@@ -57,9 +57,9 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await page.getByRole("img", { name: /^QR code/ }).waitFor();
     const secret = (await page.locator("code", { hasText: /^[A-Z2-7 ]{20,}$/ }).textContent()).replaceAll(" ", "");
     await check(page, "app");
-    await page.getByLabel("The code the app shows").fill("000000");
+    await page.getByLabel("Code from the app").fill("000000");
     await page.getByRole("alert").getByText(/code is wrong/).waitFor();
-    await page.getByLabel("The code the app shows").fill(totp(secret));
+    await page.getByLabel("Code from the app").fill(totp(secret));
     const list = page.getByRole("list", { name: "Recovery codes" });
     await list.waitFor();
     const codes = await list.getByRole("listitem").allTextContents();
@@ -68,7 +68,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     const download = page.waitForEvent("download");
     await page.getByRole("button", { name: "Download" }).click();
     assert.equal((await download).suggestedFilename(), "parawork-recovery-codes.txt");
-    await page.getByRole("button", { name: "I have kept them" }).click();
+    await page.getByRole("button", { name: "I have saved them" }).click();
     await page.getByText("10 codes left").waitFor();
     const html = await page.content();
     assert.ok(!codes.some((c) => html.includes(c)) && !html.includes(secret), "a secret stayed on the page");
@@ -117,7 +117,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await mine.getByText("Chrome on Linux").waitFor();
     assert.equal((await device.credentials()).length, 1);
     await mine.getByRole("button", { name: /^Rename/ }).click();
-    await page.getByLabel("Name of the passkey").fill("Desk");
+    await page.getByLabel("Passkey name").fill("Desk");
     await page.getByRole("button", { name: "Save" }).click();
     await mine.getByText("Desk", { exact: true }).waitFor();
     await check(page, "security-wide");
@@ -197,14 +197,14 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
       return route.fulfill({ status: 403, contentType: "application/problem+json", body: JSON.stringify({ code: "confirm_needed", message: "Confirm your identity first.", details: { second_factor: false }, request_id: "r" }) });
     });
     await page.goto(`${at}/${instance.team}/settings/tokens`);
-    await page.getByLabel("What it is for").fill("Nightly");
-    await page.getByLabel("Works in").selectOption({ label: "Harbour only" });
+    await page.getByLabel("Name", { exact: true }).fill("Nightly");
+    await page.getByLabel("Team", { exact: true }).selectOption({ label: "Harbour only" });
     await page.getByRole("checkbox", { name: /^Work/ }).uncheck();
     await page.getByRole("checkbox", { name: /^Sessions/ }).uncheck();
-    assert.ok(await page.getByRole("button", { name: "Make a token" }).isDisabled());
+    assert.ok(await page.getByRole("button", { name: "Create token" }).isDisabled());
     await page.getByRole("checkbox", { name: /^Read/ }).check();
     await check(page, "tokens");
-    await page.getByRole("button", { name: "Make a token" }).click();
+    await page.getByRole("button", { name: "Create token" }).click();
     const dialog = page.getByRole("dialog", { name: "Confirm your identity" });
     await dialog.getByLabel("Password", { exact: true }).fill("not the password");
     await dialog.getByRole("button", { name: "Confirm" }).click();
@@ -261,8 +261,8 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await check(bo, "team-asks");
     await bo.getByRole("button", { name: "Set up an authenticator app" }).click();
     const secret = (await bo.locator("code", { hasText: /^[A-Z2-7 ]{20,}$/ }).textContent()).replaceAll(" ", "");
-    await bo.getByLabel("The code the app shows").fill(totp(secret));
-    await bo.getByRole("button", { name: "I have kept them" }).click();
+    await bo.getByLabel("Code from the app").fill(totp(secret));
+    await bo.getByRole("button", { name: "I have saved them" }).click();
     await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
     await setting(false);
 

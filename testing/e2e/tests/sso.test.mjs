@@ -67,8 +67,8 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
     await page.goto(`${instance.url}/${instance.team}/settings/security`);
     await page.getByRole("button", { name: "Set up an authenticator app" }).click();
     const secret = (await page.locator("code", { hasText: /^[A-Z2-7 ]{20,}$/ }).textContent()).replaceAll(" ", "");
-    await page.getByLabel("The code the app shows").fill(totp(secret));
-    await page.getByRole("button", { name: "I have kept them" }).click();
+    await page.getByLabel("Code from the app").fill(totp(secret));
+    await page.getByRole("button", { name: "I have saved them" }).click();
     await page.getByRole("button", { name: "Link Corp" }).click();
     await page.getByRole("button", { name: "Continue as Mika K" }).click();
     const linked = page.getByRole("list", { name: "Linked accounts" });

@@ -202,7 +202,7 @@ describe("update, merge and push", { skip: !haveChromium && "Chromium is not ins
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const update = page.getByRole("region", { name: "Update from main" });
-    const of = (name) => update.getByRole("group", { name: `What becomes of ${name}` });
+    const of = (name) => update.getByRole("group", { name: `Resolution of ${name}` });
     await update.getByText("A rebase is in progress", { exact: true }).waitFor();
     await update.getByRole("img", { name: `logo.png, on ${ws.branch}` }).waitFor();
     await update.getByRole("img", { name: "logo.png, on main" }).waitFor();

@@ -108,8 +108,8 @@ describe("usage and quotas", { skip }, () => {
     await page.getByLabel(/^Hours of Ana/).fill("40");
     await page.keyboard.press("ArrowUp");
     await page.getByText("1 change, not saved yet").waitFor();
-    await page.getByLabel("Choose everybody").check();
-    const bulk = page.getByRole("form", { name: "Set for everybody chosen" });
+    await page.getByLabel("Select everyone").check();
+    const bulk = page.getByRole("form", { name: "Set for all selected" });
     await bulk.getByLabel("What to set").selectOption("concurrent");
     await bulk.getByLabel("The value").fill("3");
     await bulk.getByRole("button", { name: "Set", exact: true }).click();
@@ -122,7 +122,7 @@ describe("usage and quotas", { skip }, () => {
     await page.getByText("5 changes, not saved yet").waitFor();
     await fine("usage-quotas");
     await page.getByRole("button", { name: "Save", exact: true }).click();
-    await page.getByText("The quotas are saved").first().waitFor();
+    await page.getByText("Quotas saved").first().waitFor();
     const rows = (await instance.api("GET", `/teams/${instance.team}/quotas`)).items;
     const of = (name) => rows.find((r) => r.user.name === name).by_hand;
     assert.deepEqual(of("Ana"), { hours_month: 40, concurrent: 3, cpus: 1, memory_mb: 2048 });
@@ -176,7 +176,7 @@ describe("usage and quotas", { skip }, () => {
     await page.getByRole("radio", { name: /Continue/ }).check();
     await page.getByLabel("Cap beyond the budget, in dollars").fill("3");
     await page.getByRole("button", { name: "Save the budget" }).click();
-    await page.getByText("The budget is saved").first().waitFor();
+    await page.getByText("Budget saved").first().waitFor();
     const b = await instance.api("GET", `/teams/${instance.team}/budget`);
     assert.deepEqual([b.limit_nano, b.thresholds, b.overage, b.overage_cap_nano], [12_500_000_000, [50, 80, 100], true, 3_000_000_000]);
     await fine("usage-budget");

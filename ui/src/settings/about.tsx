@@ -16,7 +16,7 @@ export default function AboutSettings() {
       </p>
       <p>
         <a href="/THIRD_PARTY_LICENSES.txt" target="_blank" rel="noreferrer" className={link}>
-          Licences of what the web app contains
+          Licences of the web app's dependencies
         </a>
       </p>
     </div>

@@ -14,16 +14,19 @@ export default function AgentsSettings() {
   const team = useTeam();
   const client = useQueryClient();
   const list = useQuery(agentsQuery(team.slug));
-  const refresh = useAction({ act: () => refreshAgents(client, team.slug), failed: "Could not look again" });
-  if (list.isPending) return <Skeleton rows={5} label="Looking which agents are installed" />;
+  const refresh = useAction({
+    act: () => refreshAgents(client, team.slug),
+    failed: "The agents could not be checked again",
+  });
+  if (list.isPending) return <Skeleton rows={5} label="Loading the agents" />;
   if (list.isError && !list.data)
     return <Failure what="The agents could not be listed." error={list.error} retry={() => void list.refetch()} />;
   const agents = list.data.filter((a) => a.agent !== SHELL && a.agent !== COMMAND);
-  if (agents.length === 0) return <Empty title="No agents">The server's config.json names none.</Empty>;
+  if (agents.length === 0) return <Empty title="No agents">The server's config.json lists none.</Empty>;
   return (
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
-        Each agent runs in a home of its own on the server, made for you. Your own settings and logins there are never
+        Each agent runs in its own home directory on the server, created for you. Your own settings and logins are never
         edited. Sessions use the account you choose when you start them, else your default, else the team's.
       </p>
       <ul className="divide-y divide-hairline border-y border-hairline">
@@ -32,7 +35,7 @@ export default function AgentsSettings() {
         ))}
       </ul>
       <Button className="self-start" busy={refresh.busy && "Looking"} onClick={() => void refresh.run()}>
-        Look for programs again
+        Check for programs again
       </Button>
     </div>
   );

@@ -14,7 +14,7 @@ export default function AppearanceSettings() {
           value={l.theme}
           onChange={(theme) => setLook({ theme })}
           options={[
-            ["system", "As the system"],
+            ["system", "System"],
             ["light", "Light"],
             ["dark", "Dark"],
           ]}
@@ -33,19 +33,19 @@ export default function AppearanceSettings() {
       </Row>
       <Row name="Terminal">
         <Segmented<Look["terminalTheme"]>
-          label="Colours of the terminal"
+          label="Terminal colours"
           value={l.terminalTheme}
           onChange={(terminalTheme) => setLook({ terminalTheme })}
           options={[
-            ["page", "As the page"],
+            ["page", "Same as page"],
             ["light", "Light"],
             ["dark", "Dark"],
           ]}
         />
       </Row>
-      <Row name="Letters in the terminal">
+      <Row name="Terminal font size">
         <Segmented
-          label="Letters in the terminal"
+          label="Terminal font size"
           value={String(l.terminalFont)}
           onChange={(v) => setLook({ terminalFont: Number(v) })}
           options={["11", "12", "13", "14", "16", "18"].map((v) => [v, v] as const)}
@@ -59,17 +59,17 @@ export default function AppearanceSettings() {
       />
       <Check
         label="Terminal for screen readers"
-        hint="Announces what a program writes. Slower with much output."
+        hint="Announces what a program writes. Slower with a lot of output."
         checked={l.screenReader}
         onChange={(e) => setLook({ screenReader: e.target.checked })}
       />
       <Check
         label="Programs may copy to the clipboard"
-        hint="Only the terminal you are typing in, and you are told each time. Reading the clipboard is never allowed."
+        hint="Only the terminal you are typing in, and you are notified each time. Reading the clipboard is never allowed."
         checked={l.clipboard === "write"}
         onChange={(e) => setLook({ clipboard: e.target.checked ? "write" : "block" })}
       />
-      <p className="text-meta text-fg3">Kept in this browser.</p>
+      <p className="text-meta text-fg3">Stored in this browser.</p>
     </div>
   );
 }

@@ -8,8 +8,8 @@ export default function AuditSettings() {
     <AuditLog
       key={team.id}
       team={team.slug}
-      title={`Audit of ${team.name}`}
-      about="Every change, done or refused. Entries are sealed: nobody changes one unnoticed."
+      title={`Audit log of ${team.name}`}
+      about="Every change, successful or refused. Entries are sealed, so tampering is detected."
     />
   );
 }

@@ -58,7 +58,7 @@ function useWayBack() {
         setSaid(
           has
             ? `Thank you. The team has the plan ${b.plan.name}.`
-            : "The payment is not finished yet. The plan is yours as soon as it is.",
+            : "The payment is not complete yet. You get the plan once it is.",
         );
     },
   });
@@ -81,7 +81,7 @@ function useWayBack() {
         role="status"
         className={said || sync.isPending ? "rounded-md border border-hairline bg-bg1 px-3 py-2" : "sr-only"}
       >
-        {sync.isPending ? "Asking the payment service…" : said}
+        {sync.isPending ? "Checking with the payment service…" : said}
       </p>
       <FormError error={sync.error} />
     </>
@@ -111,17 +111,17 @@ function Present({ b }: { b: Billing }) {
       )}
       {b.suspended_for && (
         <p role="alert" className="rounded-md border border-failed px-3 py-2">
-          <strong className="font-semibold">No new paid sandboxes begin.</strong>{" "}
+          <strong className="font-semibold">No new paid sandboxes can start.</strong>{" "}
           {b.suspended_for === "fraud"
-            ? "A payment is said to be a fraud."
-            : "A payment is disputed at the bank that made it."}{" "}
+            ? "A payment was reported as fraudulent."
+            : "A payment is disputed with the bank."}{" "}
           Ask an operator of this server.
         </p>
       )}
       <Allowed plan={b.plan} />
       <p className="text-fg2">
         {b.seats.used} {b.seats.used === 1 ? "member" : "members"}
-        {b.seats.paid !== null && `, ${b.seats.paid} paid. Seats follow the members.`}
+        {b.seats.paid !== null && `, ${b.seats.paid} paid. Seats follow the number of members.`}
       </p>
       {!b.payments && <p className="text-fg3">This server takes no payments: its operators choose the plans.</p>}
       {b.payments && b.status !== null && b.can_manage && <Portal />}

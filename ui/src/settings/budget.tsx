@@ -41,7 +41,7 @@ export default function BudgetSettings() {
 
 function limitWords(b: Budget): string {
   const end = b.overage
-    ? `Beyond ${usd(b.limit_nano ?? 0)} work goes on${b.overage_cap_nano === null ? "" : `, up to ${usd(b.overage_cap_nano)} more`}.`
+    ? `Beyond ${usd(b.limit_nano ?? 0)} work continues${b.overage_cap_nano === null ? "" : `, up to ${usd(b.overage_cap_nano)} more`}.`
     : `At ${usd(b.limit_nano ?? 0)} paid work pauses ${graceWords(b.grace_seconds)}; nothing is lost.`;
   return `${end} ${b.count_tokens ? "Models count." : "Only sandboxes count."}`;
 }
@@ -72,14 +72,14 @@ function Standing({ budget: b }: { budget: Budget }) {
           more={
             s.tokens_unknown > 0 &&
             (b.count_tokens && s.tokens_estimate_nano > 0
-              ? `${s.tokens_unknown} answers of unknown cost are not in it; the budget counts an estimate of ${usd(s.tokens_estimate_nano)} for them`
-              : `${s.tokens_unknown} answers without a known price are not in it`)
+              ? `${s.tokens_unknown} responses of unknown cost are not included; the budget counts an estimate of ${usd(s.tokens_estimate_nano)} for them`
+              : `${s.tokens_unknown} responses without a known price are not included`)
           }
         >
           {s.tokens_unknown > 0 && s.tokens_nano === 0 ? "unknown" : usd(s.tokens_nano)}
         </Fact>
         {s.reserved_nano > 0 && (
-          <Fact label="Held back" more="for sandboxes that are starting">
+          <Fact label="Reserved" more="for sandboxes that are starting">
             {usd(s.reserved_nano)}
           </Fact>
         )}
@@ -91,7 +91,7 @@ function Standing({ budget: b }: { budget: Budget }) {
         params={{ team: team.slug }}
         className="mt-2 inline-block min-h-6 leading-6 text-accent hover:underline"
       >
-        What it was spent on
+        Breakdown
       </Link>
     </section>
   );
@@ -133,16 +133,16 @@ const budgetFields = (typed: Typed<Form>): Entry<Form>[] => [
   },
   {
     name: "count_tokens",
-    label: "Count what models cost, too",
+    label: "Include model costs",
     type: "boolean",
-    hint: "For agents that work through the gateway. An answer without a known price cannot be counted.",
+    hint: "For agents that use the gateway. Responses without a known price cannot be counted.",
   },
   {
     name: "thresholds",
     label: "Warn at",
     type: "text",
     codec: percents,
-    hint: "Percent of the budget. Each warns once a month, and again after the budget was raised.",
+    hint: "Percent of the budget. Each warns once a month, and again after the budget is raised.",
     input: { className: "max-w-48" },
   },
   {
@@ -156,12 +156,12 @@ const budgetFields = (typed: Typed<Form>): Entry<Form>[] => [
           {
             value: "stop",
             label: "Stop",
-            hint: "Work is saved, then sandboxes pause. It goes on by itself when you raise the budget or a new month begins.",
+            hint: "Work is saved, then sandboxes pause. Work continues automatically when you raise the budget or a new month begins.",
           },
           {
             value: "on",
             label: "Continue",
-            hint: "Work goes on and costs more than the budget, up to the cap below.",
+            hint: "Work continues and may exceed the budget, up to the cap below.",
           },
         ],
       },
@@ -171,7 +171,7 @@ const budgetFields = (typed: Typed<Form>): Entry<Form>[] => [
         label: "Minutes until work pauses",
         type: "text",
         codec: secondsInMinutes,
-        hint: "Whoever works sees the countdown and can finish a step.",
+        hint: "Users see the countdown and can finish a step.",
         input: DECIMAL,
       },
     ],
@@ -179,9 +179,9 @@ const budgetFields = (typed: Typed<Form>): Entry<Form>[] => [
   {
     legend: "Who gets warnings",
     fields: [
-      { name: "app", label: "In the app", type: "boolean", hint: "Everybody of the team, in the inbox." },
+      { name: "app", label: "In the app", type: "boolean", hint: "Everyone in the team, in the inbox." },
       { name: "mail", label: "By e-mail", type: "boolean", hint: "Owners and admins." },
-      { name: "webhooks", label: "By webhook", type: "boolean", hint: "The team's webhooks that have it checked." },
+      { name: "webhooks", label: "By webhook", type: "boolean", hint: "The team's webhooks with this event selected." },
     ],
   },
 ];
@@ -214,10 +214,10 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
         client.setQueryData(costKeys.budget(team.slug), now);
         toast({
           kind: "good",
-          title: "The budget is saved",
+          title: "Budget saved",
           text:
             b.standing.state === "stopped" && now.standing.state !== "stopped"
-              ? "What was paused goes on by itself."
+              ? "Paused work continues automatically."
               : "",
         });
       }}

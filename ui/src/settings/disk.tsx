@@ -30,10 +30,10 @@ const NAMES: Record<Schemas["DiskUse"]["kind"], string> = {
 
 /** What making each kind smaller does. */
 const EFFECTS: Record<Kind, string> = {
-  trash: "Everything in the trash is removed for good.",
-  leftovers: "What deletions left that were cut.",
+  trash: "Everything in the trash is deleted permanently.",
+  leftovers: "Remains of interrupted deletions.",
   caches: "Downloads and builds; sandboxes fetch them again.",
-  loose: "Repositories are packed; no work is touched.",
+  loose: "Packs the repositories. No work changes.",
 };
 
 /** What the team's work takes on disk, what could be made free, and what sessions printed. */
@@ -57,11 +57,11 @@ function DiskPart() {
         Disk
       </h2>
       {disk.isPending ? (
-        <Skeleton rows={4} label="Loading what is on disk" />
+        <Skeleton rows={4} label="Loading the disk usage" />
       ) : !d ? (
-        <Failure what="What is on disk could not be read." error={disk.error} retry={() => void disk.refetch()} />
+        <Failure what="The disk usage could not be loaded." error={disk.error} retry={() => void disk.refetch()} />
       ) : d.counted_at === null ? (
-        <Busy>Counting what is on disk…</Busy>
+        <Busy>Counting the disk usage…</Busy>
       ) : (
         <>
           <p className="text-fg2">
@@ -117,24 +117,24 @@ function Free({ uses }: { uses: Schemas["DiskUse"][] }) {
       setChosen([]);
       toast({
         kind: f.failed.length > 0 ? "bad" : "good",
-        title: `${bytes(f.bytes)} made free`,
+        title: `${bytes(f.bytes)} freed`,
         ...(f.failed.length > 0 && { text: f.failed.join(" ") }),
       });
     },
     refresh: [["team", team.slug]],
   });
-  if (shown.length === 0) return <p className="mt-3 text-fg2">There is nothing that could be made free.</p>;
+  if (shown.length === 0) return <p className="mt-3 text-fg2">There is nothing to free.</p>;
   const sum = shown.filter((u) => chosen.includes(u.kind as Kind)).reduce((n, u) => n + u.bytes, 0);
   return (
     <form
-      aria-label="Make room"
+      aria-label="Free up space"
       className="mt-3 flex max-w-xl flex-col gap-2"
       onSubmit={(e) => {
         e.preventDefault();
         void free.run();
       }}
     >
-      <p>Up to {bytes(shown.reduce((n, u) => n + u.bytes, 0))} could be made free:</p>
+      <p>Up to {bytes(shown.reduce((n, u) => n + u.bytes, 0))} can be freed:</p>
       {shown.map((u) => {
         const kind = u.kind as Kind;
         return (
@@ -153,9 +153,9 @@ function Free({ uses }: { uses: Schemas["DiskUse"][] }) {
           type="submit"
           look={chosen.includes("trash") ? "danger" : "plain"}
           disabled={chosen.length === 0}
-          busy={free.busy && "Making room"}
+          busy={free.busy && "Freeing space"}
         >
-          Make room
+          Free up space
         </Button>
         <span className="text-fg2" aria-live="polite">
           {chosen.length > 0 &&

@@ -23,7 +23,7 @@ export default function GatewaySettings() {
         <h2 id="gateway-rules" className="text-title font-semibold">
           Rules for every team
         </h2>
-        <p className="mb-3 text-fg2">They hold for each team by itself, beside its own.</p>
+        <p className="mb-3 text-fg2">They apply to each team separately, in addition to the team's own rules.</p>
         {limits.isPending ? (
           <Skeleton rows={2} label="Loading the rules" />
         ) : limits.isError && !limits.data ? (
@@ -60,7 +60,7 @@ function Passed({ report: r }: { report: GatewayReport }) {
       </div>
       {!r.enabled && (
         <p className="text-needs">
-          <span aria-hidden>◆ </span>Agents are not pointed at it: gateway.enabled is false in config.json.
+          <span aria-hidden>◆ </span>Agents do not use it: gateway.enabled is false in config.json.
         </p>
       )}
       <p className="text-fg2 tabular-nums">
@@ -77,7 +77,7 @@ function Passed({ report: r }: { report: GatewayReport }) {
       </p>
       {!s.whole && <p className="text-meta text-fg3">Of the newest 50,000 requests.</p>}
       {s.errors.length > 0 && (
-        <ul aria-label="What went wrong" className="divide-y divide-hairline border-y border-hairline">
+        <ul aria-label="Failures" className="divide-y divide-hairline border-y border-hairline">
           {s.errors.map((e) => (
             <li
               key={`${e.error} ${e.status}`}
@@ -115,7 +115,7 @@ function Lines({ id, title, lines }: { id: string; title: string; lines: Gateway
             <th scope="col" className="py-1 pr-5 font-medium">
               Name
             </th>
-            {["Requests", "Not answered", "Refused", "Further tries", "First byte, half", "95 %"].map((t) => (
+            {["Requests", "Failed", "Refused", "Further tries", "First byte, half", "95 %"].map((t) => (
               <th key={t} scope="col" className="py-1 pr-5 text-right font-medium whitespace-nowrap">
                 {t}
               </th>

@@ -22,13 +22,13 @@ export function KillSwitchPart() {
       {state.isPending ? (
         <Skeleton rows={1} label="Loading the switch" />
       ) : !k ? (
-        <Failure what="The switch could not be read." error={state.error} retry={() => void state.refetch()} />
+        <Failure what="The switch could not be loaded." error={state.error} retry={() => void state.refetch()} />
       ) : k.on ? (
         <>
           <p className="mt-1">
             <Mark kind="failed" word="Stopped" /> {k.at !== null && `since ${exact(k.at)}`}
-            {k.reason && `: ${k.reason}`}. No sandbox that costs or counts begins, in no team.
-            {k.stop && " Those that ran are saved and stopped."}
+            {k.reason && `: ${k.reason}`}. No paid or metered sandbox can start in any team.
+            {k.stop && " Running ones are saved and stopped."}
           </p>
           <Button look="primary" className="mt-2" busy={allow.busy && "Allowing"} onClick={() => void allow.run()}>
             Allow them again
@@ -46,14 +46,14 @@ export function KillSwitchPart() {
               label: "Why",
               type: "text",
               placeholder: "A runaway agent; back by noon",
-              hint: "Whoever is refused reads it.",
+              hint: "Shown to users whose start is refused.",
               input: { autoFocus: true, maxLength: 200 },
             },
             {
               name: "stop",
-              label: "Stop those that run, too",
+              label: "Also stop running sandboxes",
               type: "boolean",
-              hint: "After the grace of their team: files are brought home first, agents can be resumed.",
+              hint: "After their team's grace period. Files are synced first, and agents can be resumed.",
             },
           ]}
           save={(_, { reason, stop }) => setKillSwitch({ on: true, reason, stop })}
@@ -67,8 +67,8 @@ export function KillSwitchPart() {
       ) : (
         <>
           <p className="mt-1 text-fg2">
-            Sandboxes that cost begin as plans and budgets allow. This stops them at once in every team; work on this
-            server goes on.
+            Paid sandboxes start as plans and budgets allow. This stops them immediately in every team. Work on this
+            server continues.
           </p>
           <Button look="danger" className="mt-2" onClick={() => setAsking(true)}>
             Stop paid sandboxes…

@@ -14,15 +14,15 @@ export default function LinksSettings() {
   return (
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
-        Whoever has one of these links watches one terminal without a login, and nothing else. Links are made in the
-        menu of a workspace; those that ended stay here for 30 days.
+        Anyone with one of these links can view one terminal without signing in, and nothing else. Create links in a
+        workspace's menu. Expired links stay here for 30 days.
       </p>
       {list.isPending ? (
         <Skeleton rows={3} label="Loading the links" />
       ) : list.isError && !list.data ? (
         <Failure what="The links could not be loaded." error={list.error} retry={() => void list.refetch()} />
       ) : list.data.length === 0 ? (
-        <p className="text-fg3">No session was shared.</p>
+        <p className="text-fg3">No shared sessions.</p>
       ) : (
         <ul aria-label="Shared links" className="divide-y divide-hairline border-y border-hairline">
           {list.data.map((l) => (

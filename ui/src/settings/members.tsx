@@ -65,7 +65,7 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
       self &&
       role !== m.role && {
         title: `Make yourself ${role} of ${team.name}?`,
-        body: "Only somebody with more rights than you will then have can undo this.",
+        body: "Only someone with more rights than your new role can undo this.",
         action: "Change my role",
         danger: true,
       },
@@ -77,7 +77,7 @@ function MemberRow({ member: m }: { member: Schemas["Member"] }) {
     act: () => api.DELETE("/teams/{team}/members/{id}", { params: { path } }),
     confirm: {
       title: self ? `Leave ${team.name}?` : `Remove ${m.user.name} from ${team.name}?`,
-      body: `${self ? "Your" : "Their"} workspaces stay in the team; private ones are then seen by its owners and admins. ${self ? "Your" : "Their"} agents' own accounts and machines stop serving it at once.`,
+      body: `${self ? "Your" : "Their"} workspaces stay in the team; private ones are then seen by its owners and admins. ${self ? "Your" : "Their"} agents' own accounts and machines stop serving it immediately.`,
       action: self ? "Leave" : "Remove",
       danger: true,
     },
@@ -139,11 +139,11 @@ function Invites() {
     <section aria-labelledby="invites" className="flex flex-col gap-3">
       <div>
         <h2 id="invites" className="text-title font-semibold">
-          Invite somebody
+          Invite someone
         </h2>
         <p className="text-fg2">
-          The link works once, for seven days. Somebody without an account makes one with it. If you give an address
-          whose owner has an account, they also find the invitation in Parawork.
+          The link works once, for seven days. People without an account can create one with it. If you enter the
+          address of an existing user, they also see the invitation in Parawork.
         </p>
       </div>
       <NewInvite />
@@ -176,7 +176,7 @@ function NewInvite() {
           label="the invite"
           onDone={() => setMade(undefined)}
         >
-          {made.mailed && `It was mailed to ${made.email}, too.`}
+          {made.mailed && `It was also emailed to ${made.email}.`}
         </Once>
       )}
       <SettingsForm
@@ -190,7 +190,7 @@ function NewInvite() {
             label: "E-mail (optional)",
             type: "text",
             placeholder: "ada@example.com",
-            hint: "Only somebody with this address may then accept.",
+            hint: "Only someone with this address can accept.",
             className: "min-w-52 flex-1",
             input: { type: "email", maxLength: 254 },
           },
@@ -213,8 +213,8 @@ function NewInvite() {
         preserve={["role"]}
         onSaved={setMade}
         refresh={[peopleKeys.invites(team.slug)]}
-        button="Make an invite"
-        busy="Making"
+        button="Create invite"
+        busy="Creating"
       />
     </>
   );
@@ -223,11 +223,11 @@ function NewInvite() {
 function InviteRow({ invite: i }: { invite: Invite }) {
   const team = useTeam();
   const now = useNow();
-  const whom = i.email || "whoever has the link";
+  const whom = i.email || "anyone with the link";
   const revoke = useAction({
     act: () => api.DELETE("/invites/{id}", { params: { path: { id: i.id } } }),
     refresh: [peopleKeys.invites(team.slug)],
-    failed: "The invite was not taken back",
+    failed: "The invite was not revoked",
   });
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
@@ -243,8 +243,8 @@ function InviteRow({ invite: i }: { invite: Invite }) {
           {i.mailed && " · mailed"}
         </p>
       </div>
-      <Button busy={revoke.busy} onClick={() => void revoke.run()} aria-label={`Take back the invite for ${whom}`}>
-        Take back
+      <Button busy={revoke.busy} onClick={() => void revoke.run()} aria-label={`Revoke the invite for ${whom}`}>
+        Revoke
       </Button>
     </li>
   );

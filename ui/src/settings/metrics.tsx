@@ -35,7 +35,7 @@ export default function MetricsSettings() {
         title="Cost by workspace"
         rows={m.workspaces.map((w) => ({
           id: w.workspace_id,
-          name: `${w.key} ${w.name}`.trim() || "A workspace that is gone",
+          name: `${w.key} ${w.name}`.trim() || "A deleted workspace",
           more: w.team,
           nano: w.cost_nano,
         }))}
@@ -46,7 +46,7 @@ export default function MetricsSettings() {
           title="Cost by team"
           rows={m.teams.map((t) => ({
             id: t.team_id,
-            name: t.name || "A team that is gone",
+            name: t.name || "A deleted team",
             more: "",
             nano: t.cost_nano,
           }))}
@@ -57,7 +57,7 @@ export default function MetricsSettings() {
         title="Cost by user"
         rows={m.users.map((u) => ({
           id: u.user_id,
-          name: u.name || (u.user_id ? "A user who is gone" : "The server itself"),
+          name: u.name || (u.user_id ? "A deleted user" : "The server itself"),
           more: "",
           nano: u.cost_nano,
         }))}
@@ -80,7 +80,7 @@ function Part({ id, title, about, children }: { id: string; title: string; about
 
 function Targets({ list }: { list: Target[] }) {
   return (
-    <Part id="targets" title="Targets" about="Of the place that does worst.">
+    <Part id="targets" title="Targets" about="For the place with the worst result.">
       <ul className="divide-y divide-hairline border-y border-hairline">
         {list.map((t) => (
           <li key={t.name} className="flex min-h-8 flex-wrap items-baseline gap-x-3 py-1">
@@ -123,12 +123,12 @@ function Budget({ metrics: m }: { metrics: InstanceMetrics }) {
       {(m.budget.limit_nano ?? 0) > 0 && <Bar part={b.part} mark={b.mark} className="mt-1.5 max-w-md" />}
       {m.pool.enabled ? (
         <p className="mt-2 text-fg2 tabular-nums">
-          Made ahead of time: {count(m.pool.ready)} ready, {count(m.pool.making)} being made, {count(m.pool.taken)} in
-          use; taken {plural(m.pool.hits, "time")}, none was ready {plural(m.pool.misses, "time")};{" "}
-          {usd(m.pool.cost_nano_month)} this month.
+          Pool: {count(m.pool.ready)} ready, {count(m.pool.making)} being created, {count(m.pool.taken)} in use; taken{" "}
+          {plural(m.pool.hits, "time")}, none was ready {plural(m.pool.misses, "time")}; {usd(m.pool.cost_nano_month)}{" "}
+          this month.
         </p>
       ) : (
-        <p className="mt-2 text-fg3">Nothing is made ahead of time.</p>
+        <p className="mt-2 text-fg3">The pool is empty.</p>
       )}
     </Part>
   );
@@ -139,7 +139,7 @@ const COLUMNS: readonly { title: string; cell: (p: InstanceMetrics["places"][num
   { title: "Active", cell: (p) => count(p.active) },
   { title: "Idle", cell: (p) => percent(p.idle_share) },
   { title: "Created", cell: (p) => count(p.created) },
-  { title: "Not made", cell: (p) => count(p.failed) },
+  { title: "Failed to create", cell: (p) => count(p.failed) },
   { title: "Success", cell: (p) => percent(p.success) },
   { title: "Start, half within", cell: (p) => took(p.create_p50_ms) },
   { title: "Start, 95 % within", cell: (p) => took(p.create_p95_ms) },
@@ -217,7 +217,7 @@ function Costs({
   return (
     <Part id={id} title={title}>
       {most === 0 ? (
-        <p className="text-fg3">Nothing has cost anything yet.</p>
+        <p className="text-fg3">No costs yet.</p>
       ) : (
         <>
           <table className="w-full max-w-2xl text-left">

@@ -20,8 +20,8 @@ export function ModelPrices() {
           Prices of models
         </h2>
         <p className="text-fg2">
-          USD for a million tokens. What a model that is not listed costs is unknown, never nothing. Your own rows count
-          before those that came with the program.
+          USD per million tokens. The cost of a model that is not listed is unknown, not zero. Your own rows override
+          the built-in ones.
         </p>
       </div>
       <NewPrice />
@@ -39,7 +39,7 @@ export function ModelPrices() {
               value={find}
               onChange={(e) => setFind(e.target.value)}
             />
-            <Check label="Also earlier and later prices" checked={all} onChange={(e) => setAll(e.target.checked)} />
+            <Check label="Include past and future prices" checked={all} onChange={(e) => setAll(e.target.checked)} />
           </div>
           <Table
             rows={(all ? prices.data : pricesByModel(prices.data).now).filter((p) =>
@@ -77,7 +77,7 @@ const amount = (name: Exclude<keyof Values, "model">, label: string, required = 
   codec: {
     format: () => "", // nothing is loaded
     parse: (text) => (text === "" ? null : nanoOf(text)),
-    message: "An amount such as 0.125.",
+    message: "Enter an amount such as 0.125.",
   },
   placeholder: required ? "" : "as input",
   input: { inputMode: "decimal", required },
@@ -91,7 +91,7 @@ const PRICE: Entry<Values>[] = [
         name: "model",
         label: "Model",
         type: "text",
-        placeholder: "my-model, or my-* for names that begin so",
+        placeholder: "my-model, or my-* for a prefix",
         className: "col-span-2 sm:col-span-6",
         input: { required: true, maxLength: 200 },
       },
@@ -116,8 +116,8 @@ function NewPrice() {
         addPrice({ ...rest, input_nano: input_nano ?? 0, output_nano: output_nano ?? 0 })
       }
       refresh={[modelKeys.prices]}
-      onSaved={(p) => void toast({ title: `${p.model} costs that from now on.` })}
-      button="Add the price from now on"
+      onSaved={(p) => void toast({ title: `${p.model} has this price from now on.` })}
+      button="Add price"
       busy="Adding"
       look="plain"
     />
@@ -125,7 +125,7 @@ function NewPrice() {
 }
 
 function Table({ rows }: { rows: ModelPrice[] }) {
-  if (rows.length === 0) return <p className="text-fg3">No such model is listed.</p>;
+  if (rows.length === 0) return <p className="text-fg3">No model matches.</p>;
   return (
     <div
       className="max-h-[32rem] overflow-auto border-y border-hairline"

@@ -18,14 +18,14 @@ export function ModelRules({ rules, team, editable }: { rules: ModelLimits; team
           name: "rules",
           label: "Rules",
           type: "custom",
-          check: (drafts) => (drafts.some((d) => wrongRule(d, drafts)) ? "A rule is not whole." : undefined),
+          check: (drafts) => (drafts.some((d) => wrongRule(d, drafts)) ? "A rule is incomplete." : undefined),
           render: ({ value, set }) => <Rules drafts={value} editable={editable} onChange={set} />,
         },
       ]}
       save={(_, all) => saveLimits(all.rules.map(limitOfDraft), team)}
       onSaved={(now) => {
         client.setQueryData(modelKeys.limits(team), now);
-        toast({ title: "Saved. It counts within seconds." });
+        toast({ title: "Saved. It applies within seconds." });
       }}
       button={editable ? "Save the rules" : ""}
     />
@@ -45,7 +45,7 @@ function Rules({ drafts, editable, onChange }: RulesProps) {
   return (
     <>
       {drafts.length === 0 && (
-        <p className="text-fg3">No rules: every model may be asked, as often as its provider allows.</p>
+        <p className="text-fg3">No rules: every model is allowed, as often as its provider permits.</p>
       )}
       <ul className="flex flex-col gap-3">
         {drafts.map((d) => (
@@ -104,7 +104,7 @@ function Rule({
           />
         </label>
         <label className="w-32">
-          <span className="mb-1 block font-medium">Requests a minute</span>
+          <span className="mb-1 block font-medium">Requests per minute</span>
           <input
             inputMode="numeric"
             value={d.requests}
@@ -114,7 +114,7 @@ function Rule({
           />
         </label>
         <label className="w-32">
-          <span className="mb-1 block font-medium">Tokens a minute</span>
+          <span className="mb-1 block font-medium">Tokens per minute</span>
           <input
             inputMode="numeric"
             value={d.tokens}

@@ -32,8 +32,8 @@ export default function ModelsSettings() {
           Models
         </h2>
         <p className="mb-3 text-fg2">
-          Agents whose account is an API key ask their models through this server. The rule with the most exact name
-          says whether a model is allowed; every rule that fits holds for a minute's requests and tokens.
+          Agents with an API key account call models through this server. The rule with the most specific name decides
+          whether a model is allowed. All matching rules limit requests and tokens per minute.
         </p>
         {limits.isPending ? (
           <Skeleton rows={3} label="Loading the rules" />
@@ -44,14 +44,14 @@ export default function ModelsSettings() {
             <ModelRules rules={limits.data} team={team.slug} editable={team.can("quotas.manage")} />
             {limits.data.instance.length > 0 && (
               <p className="mt-3 text-meta text-fg3">
-                Beside these hold the server's own:{" "}
+                The server's rules also apply:{" "}
                 {limits.data.instance
                   .map((l) =>
                     [
                       l.model,
                       l.allowed ? "" : "not allowed",
-                      l.requests_minute === null ? "" : `${count(l.requests_minute)} requests a minute`,
-                      l.tokens_minute === null ? "" : `${count(l.tokens_minute)} tokens a minute`,
+                      l.requests_minute === null ? "" : `${count(l.requests_minute)} requests per minute`,
+                      l.tokens_minute === null ? "" : `${count(l.tokens_minute)} tokens per minute`,
                     ]
                       .filter(Boolean)
                       .join(" "),
@@ -81,16 +81,16 @@ function Requests({ team }: { team: string }) {
     <section aria-labelledby="model-requests">
       <div className="flex flex-wrap items-baseline justify-between gap-3">
         <h2 id="model-requests" className="text-title font-semibold">
-          Asked lately
+          Recent requests
         </h2>
-        <Check label="Only what was not answered" checked={failed} onChange={(e) => setFailed(e.target.checked)} />
+        <Check label="Failed only" checked={failed} onChange={(e) => setFailed(e.target.checked)} />
       </div>
       {pages.isPending ? (
-        <Skeleton rows={6} label="Loading what was asked" />
+        <Skeleton rows={6} label="Loading the requests" />
       ) : pages.isError && !pages.data ? (
-        <Failure what="What was asked could not be loaded." error={pages.error} retry={() => void pages.refetch()} />
+        <Failure what="The requests could not be loaded." error={pages.error} retry={() => void pages.refetch()} />
       ) : rows.length === 0 ? (
-        <p className="mt-2 text-fg3">{failed ? "Everything was answered." : "Nothing was asked yet."}</p>
+        <p className="mt-2 text-fg3">{failed ? "No failed requests." : "No requests yet."}</p>
       ) : (
         <div
           className="mt-2 overflow-x-auto"
@@ -123,7 +123,7 @@ function Requests({ team }: { team: string }) {
           busy={pages.isFetchingNextPage && "Loading"}
           onClick={() => void pages.fetchNextPage()}
         >
-          Show older ones
+          Show older
         </Button>
       )}
     </section>

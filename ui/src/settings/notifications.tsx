@@ -11,14 +11,14 @@ import { Push } from "./push";
 
 const WORDS: Record<Kind, { name: string; about: string }> = {
   question: { name: "An agent needs me", about: "It asks for permission or for an answer." },
-  failed: { name: "An agent failed", about: "It ended with an error, or its workspace could not be made." },
+  failed: { name: "An agent failed", about: "It ended with an error, or its workspace could not be created." },
   stuck: { name: "An agent is stuck", about: "It works, but nothing has happened for a while." },
   budget: {
     name: "Work reached a limit",
-    about: "Hours or a budget are used up: a sandbox is about to stand still, or does.",
+    about: "Hours or a budget are used up: a sandbox is paused, or is about to be.",
   },
-  review: { name: "An agent has worked on my review", about: "Its turn has ended: look at what it changed." },
-  finished: { name: "An agent has finished", about: "Its work is ready to be looked at." },
+  review: { name: "An agent has worked on my review", about: "Its turn has ended: review its changes." },
+  finished: { name: "An agent has finished", about: "Its work is ready for review." },
 };
 
 /** What makes itself heard, and how: in this browser while it is open, and through push services when it is not. */
@@ -98,11 +98,11 @@ function ThisBrowser() {
             )
           }
         >
-          Play it
+          Play sound
         </Button>
         {!sound && <span className="text-meta text-fg3">No kind above makes a sound yet.</span>}
       </div>
-      <p className="text-meta text-fg3">Kept in this browser, for you alone.</p>
+      <p className="text-meta text-fg3">Stored in this browser, only for you.</p>
     </section>
   );
 }
@@ -121,7 +121,7 @@ function System({ may, wanted, onAsk }: SystemProps) {
         show: "system",
         sound: undefined,
         tag: "test",
-        title: "This is how it looks",
+        title: "This is a sample notification",
         body: "Parawork",
         item: undefined,
       },
@@ -131,7 +131,7 @@ function System({ may, wanted, onAsk }: SystemProps) {
     if (!shown)
       toast({
         kind: "bad",
-        title: "The browser shows none",
+        title: "The browser shows no notifications",
         text: "On this device they need push: turn it on below.",
       });
   };
@@ -140,7 +140,7 @@ function System({ may, wanted, onAsk }: SystemProps) {
       {may === "granted" && (
         <>
           <span>System notifications are allowed.</span>
-          <Button onClick={test}>Show one</Button>
+          <Button onClick={test}>Show a sample</Button>
         </>
       )}
       {may === "default" && (
@@ -157,13 +157,13 @@ function System({ may, wanted, onAsk }: SystemProps) {
       )}
       {may === "denied" && (
         <span className="text-fg2">
-          The browser blocks notifications of this page. Allow them beside the address; until then they appear on the
+          The browser blocks notifications of this page. Allow them in the address bar. Until then they appear on the
           page.
         </span>
       )}
       {may === "none" && (
         <span className="text-fg2">
-          System notifications need https, or Parawork on this machine. Until then they appear on the page.
+          System notifications need HTTPS, or Parawork on this computer. Until then they appear on the page.
         </span>
       )}
     </div>

@@ -15,10 +15,10 @@ const KEY = ["instance", "billing"] as const;
 /** How payment goes: the ledger beside what the payment service counts, and what went wrong. For operators. */
 export default function PaymentsSettings() {
   const list = useQuery({ queryKey: KEY, queryFn: () => data(api.GET("/instance/billing")), refetchInterval: 30_000 });
-  if (list.isPending) return <Skeleton rows={8} label="Reading how payment goes" />;
+  if (list.isPending) return <Skeleton rows={8} label="Loading the payment status" />;
   if (!list.data)
     return (
-      <Failure what="How payment goes could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      <Failure what="The payment status could not be loaded." error={list.error} retry={() => void list.refetch()} />
     );
   const o = list.data;
   if (!o.payments)
@@ -61,7 +61,7 @@ function Part({ id, title, about, children }: { id: string; title: string; about
 function State({ o }: { o: Overview }) {
   const compare = useRequest<void>(
     () => data(api.POST("/instance/billing/reconcile")),
-    "Compared",
+    "Usage compared",
     "The usage could not be compared",
   );
   const r = o.reports;
@@ -72,7 +72,7 @@ function State({ o }: { o: Overview }) {
       "Webhooks",
       o.webhooks.taken && o.webhooks.failed === 0,
       o.webhooks.taken
-        ? `${o.webhooks.last_at ? `last one ${exact(o.webhooks.last_at)}` : "none came yet"}; ${count(o.webhooks.new)} to be acted on, ${count(o.webhooks.failed)} given up`
+        ? `${o.webhooks.last_at ? `last one ${exact(o.webhooks.last_at)}` : "none received yet"}; ${count(o.webhooks.new)} to process, ${count(o.webhooks.failed)} given up`
         : "not taken: there is no signing secret. Run: parawork billing setup",
     ],
     ["Outbox", o.outbox.failed === 0, `${count(o.outbox.pending)} waiting, ${count(o.outbox.failed)} given up`],
@@ -82,7 +82,7 @@ function State({ o }: { o: Overview }) {
       `${plural(r.pending, "report")} waiting, ${count(r.sent)} sent, ${count(r.confirmed)} confirmed, ${count(r.failed)} failed, ${count(r.unknown)} unknown`,
     ],
     [
-      "Compared",
+      "Usage compared",
       o.discrepancies.length === 0,
       `${o.reconciled_at ? exact(o.reconciled_at) : "not yet"}; ${o.discrepancies.length ? plural(o.discrepancies.length, "hour differs", "hours differ") : "nothing differs"}`,
     ],
@@ -137,7 +137,7 @@ function Teams({ o }: { o: Overview }) {
   const sync = useRequest(
     (id: string) => data(api.POST("/instance/billing/teams/{id}/sync", { params: { path: { id } } })),
     "Read again",
-    "The payment service could not be asked",
+    "The payment service could not be reached",
   );
   const lift = useRequest(
     (id: string) => data(api.DELETE("/instance/billing/teams/{id}/suspension", { params: { path: { id } } })),
@@ -205,12 +205,12 @@ function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
           body: { team_id: d.team.id, meter: d.meter, hour: d.hour },
         }),
       ),
-    "Left as it is",
-    "It was not accepted",
+    "Ignored",
+    "The difference was not ignored",
     (d) => ({
-      title: "Leave this hour as it is?",
+      title: "Ignore the difference in this hour?",
       body: `Stripe bills ${count(d.theirs)} ${meter(d.meter)} and the ledger has ${count(d.ours)}.`,
-      action: "Leave it",
+      action: "Ignore",
     }),
   );
   if (list.length === 0) return null;
@@ -218,7 +218,7 @@ function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
     <Part
       id="payments-differ"
       title="Hours that differ"
-      about="What can be sent again without being counted twice is sent by itself. The rest is yours to decide: send a report again below, or leave it."
+      about="Reports that cannot be counted twice are resent automatically. For the rest, send a report again below, or ignore the difference."
     >
       <Table label="Hours that differ" head={["Team", "Hour", "Ledger", "Stripe", ""]}>
         {list.map((d) => (
@@ -230,7 +230,7 @@ function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
             <td className={figure}>{count(d.ours)}</td>
             <td className={figure}>{count(d.theirs)}</td>
             <td className={figure}>
-              <Button onClick={() => void accept.run(d)}>Leave it</Button>
+              <Button onClick={() => void accept.run(d)}>Ignore</Button>
             </td>
           </tr>
         ))}
@@ -248,8 +248,8 @@ function Reports({ list }: { list: Overview["reports"]["items"] }) {
   );
   if (list.length === 0) return null;
   return (
-    <Part id="payments-reports" title="Usage that did not arrive">
-      <Table label="Usage that did not arrive" head={["Team", "Hour", "Seconds", "Why", ""]}>
+    <Part id="payments-reports" title="Undelivered usage">
+      <Table label="Undelivered usage" head={["Team", "Hour", "Seconds", "Why", ""]}>
         {list.map((r) => (
           <tr key={r.identifier}>
             <th scope="row" className="px-2 py-1 font-normal">
@@ -257,7 +257,7 @@ function Reports({ list }: { list: Overview["reports"]["items"] }) {
             </th>
             <td className="px-2 py-1">{exact(r.hour)}</td>
             <td className={figure}>{count(r.quantity)}</td>
-            <td className="px-2 py-1 text-right">{r.reason ?? "Nobody knows whether it arrived"}</td>
+            <td className="px-2 py-1 text-right">{r.reason ?? "Delivery unknown"}</td>
             <td className={figure}>
               <Button busy={retry.target === r.identifier} onClick={() => void retry.run(r.identifier)}>
                 Send again

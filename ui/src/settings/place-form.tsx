@@ -40,7 +40,7 @@ export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; exe
       onSaved={(now) => {
         setTest(now.test);
         if (now.test && !now.test.ok)
-          toast({ kind: "bad", title: "Saved, but not tried", text: testWords(now.test).join(" ") });
+          toast({ kind: "bad", title: "Saved, but not tested", text: testWords(now.test).join(" ") });
       }}
       refresh={[remoteKeys.instance, keys.executors(team.slug), placeKeys.policy(team.slug)]}
       button={`Save ${p.label}`}
@@ -115,7 +115,7 @@ function Try({ place: p, values, disabled, result, onResult }: TryProps) {
         <Button
           disabled={disabled}
           busy={test.busy && "Testing"}
-          title={`Asks ${p.label} whether it takes them; nothing is started`}
+          title={`Checks the settings with ${p.label}. Starts nothing`}
           onClick={() => void test.run()}
         >
           Test

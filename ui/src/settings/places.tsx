@@ -24,7 +24,7 @@ export default function PlacesSettings() {
   const team = useTeam();
   const me = useMe();
   const policy = useQuery(policyQuery(team.slug));
-  if (policy.isPending) return <Skeleton rows={6} label="Looking at the places" />;
+  if (policy.isPending) return <Skeleton rows={6} label="Loading the places" />;
   if (policy.isError && !policy.data)
     return <Failure what="The places could not be loaded." error={policy.error} retry={() => void policy.refetch()} />;
   return (
@@ -88,9 +88,9 @@ function Below({ policy }: { policy: Policy }) {
   return (
     <section aria-labelledby="below">
       <h2 id="below" className="mb-1 text-title font-semibold">
-        Weaker than the rules
+        Weaker than the rules require
       </h2>
-      <p className="mb-2 text-fg2">What runs there goes on. Nothing new starts until they are moved.</p>
+      <p className="mb-2 text-fg2">Running sessions continue. Nothing new starts until they are moved.</p>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {policy.below.map((w) => (
           <li key={w.id} className="flex min-h-8 items-baseline gap-3 py-1">
@@ -131,22 +131,22 @@ function Rules({ policy }: { policy: Policy }) {
           fields: [
             {
               name: "weakest_boundary",
-              label: "Weakest boundary that may be used",
+              label: "Minimum isolation",
               type: "radio",
               disabled: !manage,
               options: BOUNDARIES.map((b) => ({
                 value: b.value,
                 label: b.value === "none" ? "Any" : `${b.name} or stronger`,
-                hint: b.value === "none" ? "Also places without isolation, where this server allows them." : b.means,
+                hint: b.value === "none" ? "Includes places without isolation, if this server allows them." : b.means,
               })),
             },
             {
               name: "default_executor",
               label: "Place for new workspaces",
               type: "choice",
-              hint: "A project may name another, and whoever makes a workspace may choose where this server allows it.",
+              hint: "A project can set another one, and users can choose for each workspace if this server allows it.",
               options: [
-                { value: "", label: "What this server says" },
+                { value: "", label: "Server default" },
                 ...policy.executors
                   .filter((p) => !p.runner_id) // a machine is its owner's to choose
                   .map((p) => ({
@@ -160,7 +160,7 @@ function Rules({ policy }: { policy: Policy }) {
               name: "allow_user_choice",
               label: "Members may choose another place for their workspaces",
               type: "boolean",
-              hint: "Without this the place above is everybody's; admins may still choose for projects.",
+              hint: "Otherwise everyone uses the place above. Admins can still choose for projects.",
             },
           ],
         },
@@ -180,8 +180,8 @@ function Rules({ policy }: { policy: Policy }) {
       <h2 className="text-title font-semibold">Rules of the team</h2>
       {server && server !== "none" && (
         <p className="text-fg2">
-          This server asks for {BOUNDARIES.find((b) => b.value === server)?.name.toLowerCase()} or stronger, whatever
-          the team says.
+          This server requires {BOUNDARIES.find((b) => b.value === server)?.name.toLowerCase()} or stronger, regardless
+          of the team's rules.
         </p>
       )}
     </SettingsForm>
@@ -203,7 +203,7 @@ function Caches() {
     act: () => api.DELETE("/teams/{team}/caches", { params: { path: { team: team.slug } } }),
     confirm: {
       title: "Empty the team's caches?",
-      body: "Packages are downloaded again when they are needed next.",
+      body: "Packages are downloaded again when needed.",
       action: "Empty",
     },
     refresh: [placeKeys.caches(team.slug)],
@@ -222,9 +222,9 @@ function Caches() {
       {caches.isPending ? (
         <Skeleton rows={2} label="Measuring the caches" />
       ) : caches.isError && !caches.data ? (
-        <Failure what="The caches could not be read." error={caches.error} retry={() => void caches.refetch()} />
+        <Failure what="The caches could not be loaded." error={caches.error} retry={() => void caches.refetch()} />
       ) : !caches.data.enabled ? (
-        <p className="text-fg3">Switched off on this server.</p>
+        <p className="text-fg3">Disabled on this server.</p>
       ) : (
         <>
           <p className="mb-2 text-fg2">

@@ -60,7 +60,7 @@ export default function PlansSettings() {
             Plans
           </h2>
           <p className="max-w-2xl text-fg2">
-            What people of a team may use of places that cost. A change holds at once for the teams that have the plan.
+            What members of a team may use of paid places. Changes apply immediately to teams with the plan.
           </p>
         </div>
         {open !== "" && (
@@ -92,8 +92,8 @@ function DefaultPlan({ list }: { list: PlanList }) {
   const change = useDefaultPlan(() => "The default plan is changed");
   return (
     <Field
-      label="Plan of teams that nobody gave one"
-      hint="It holds at once for all of them."
+      label="Default plan"
+      hint="It applies immediately to teams without their own plan."
       aside={<Lock on={list.default_locked} />}
       error={fieldError(change.error, "default_plan") ?? (change.error ? tell(change.error).message : undefined)}
       className="max-w-md"
@@ -120,7 +120,12 @@ function DefaultPlan({ list }: { list: PlanList }) {
 function PlanRow({ plan: p, first, onOpen }: { plan: Plan; first: boolean; onOpen: () => void }) {
   const remove = useAction({
     act: () => deletePlan(p.id),
-    confirm: { title: `Delete the plan ${p.name}?`, body: "No team may have it.", action: "Delete", danger: true },
+    confirm: {
+      title: `Delete the plan ${p.name}?`,
+      body: "Only possible if no team has it.",
+      action: "Delete",
+      danger: true,
+    },
     done: usePlansRefresh(),
     failed: `The plan ${p.name} was not deleted`,
   });
@@ -178,10 +183,10 @@ const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
       ...(isNew ? [ID] : []),
     ],
   },
-  { name: "description", label: "What teams read of it", type: "area", rows: 2, input: { maxLength: 500 } },
+  { name: "description", label: "Description for teams", type: "area", rows: 2, input: { maxLength: 500 } },
   {
-    legend: "What it allows",
-    hint: "An empty field does not bind.",
+    legend: "Limits",
+    hint: "Leave a field empty for no limit.",
     className: GRID,
     fields: FIELDS.map((f) => ({
       name: f.field,
@@ -194,14 +199,14 @@ const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
     })),
   },
   {
-    legend: "What it costs",
+    legend: "Price",
     fields: [
       {
         className: GRID,
         fields: [
           {
             name: "seat_month_nano",
-            label: "Dollars a member and month",
+            label: "Dollars per member per month",
             type: "text",
             codec: dollarsOrNothing("Dollars, such as 20 or 12.50."),
             placeholder: "0",
@@ -209,14 +214,14 @@ const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
           },
           {
             name: "trial_days",
-            label: "Days to try it",
+            label: "Trial days",
             type: "text",
             codec: SMALL,
             input: { inputMode: "numeric" },
           },
           {
             name: "position",
-            label: "Place in the list",
+            label: "Position in the list",
             type: "text",
             codec: SMALL,
             input: { inputMode: "numeric" },
@@ -225,12 +230,12 @@ const planFields = (isNew: boolean, typed: Typed<Plan>): Entry<Plan>[] => [
       },
       {
         name: "metered_usage",
-        label: "What is used is billed on top",
+        label: "Bill usage in addition",
         type: "boolean",
         hint: "Time of paid sandboxes is reported to the payment service.",
         className: "mt-2",
       },
-      { name: "offered", label: "Teams may choose it themselves", type: "boolean" },
+      { name: "offered", label: "Teams can choose it themselves", type: "boolean" },
     ],
   },
 ];
@@ -240,7 +245,7 @@ const ID: Entry<Plan> = {
   label: "Id",
   type: "text",
   mono: true,
-  hint: "In the API and in configurations; it stays.",
+  hint: "Used in the API and in configurations. It cannot change.",
   input: { required: true, maxLength: 40 },
 };
 
@@ -257,7 +262,7 @@ function PlanForm({ plan: p, close }: { plan: Plan; close: () => void }) {
       save={(changed, plan) => (isNew ? addPlan(plan) : changePlan(p.id, changed))}
       onSaved={(made) => {
         refresh();
-        toast({ kind: "good", title: `The plan ${made.name} is saved` });
+        toast({ kind: "good", title: `The plan ${made.name} saved` });
         close();
       }}
       button="Save the plan"

@@ -38,8 +38,8 @@ export default function PricesSettings() {
           Prices of places
         </h2>
         <p className="max-w-2xl text-fg2">
-          What a second of a core and of a GiB of memory costs. Prices are never changed: a new one holds from its day
-          on, and what ran before keeps what it cost. Work on this server itself is free.
+          The price of a core and a GiB of memory per second. Prices are never changed: a new price applies from its
+          date, and earlier usage keeps its cost. Work on this server is free.
         </p>
       </div>
       <ul className="divide-y divide-hairline border-y border-hairline">
@@ -87,8 +87,7 @@ export default function PricesSettings() {
 }
 
 function Now({ price: p }: { price: Price | undefined }) {
-  if (!p)
-    return <p className="text-fg2">Costs nothing and counts in nobody's quota. Its time is recorded all the same.</p>;
+  if (!p) return <p className="text-fg2">Free and not counted in quotas. Its time is still recorded.</p>;
   return (
     <p className="text-fg2">
       <Rates price={p} />
@@ -156,7 +155,7 @@ function NewPriceForm({ book, name, close }: { book: Book; name: string; close: 
               name: "effective_from",
               label: "From",
               type: "text",
-              hint: "Empty: from now on. A day begins at 00:00 UTC.",
+              hint: "Leave empty to apply now. A day begins at 00:00 UTC.",
               input: { type: "date" },
             },
           ],
@@ -180,7 +179,7 @@ function NewPriceForm({ book, name, close }: { book: Book; name: string; close: 
         toast({
           kind: "good",
           title: `The price of ${name} is saved`,
-          text: `It holds from ${momentUtc(made.effective_from)}.`,
+          text: `It applies from ${momentUtc(made.effective_from)}.`,
         });
         close();
       }}

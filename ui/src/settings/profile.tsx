@@ -22,7 +22,7 @@ export default function ProfileSettings() {
       </dl>
       <Invitations />
       <p className="text-fg2">
-        Password, second step and where you are signed in are under{" "}
+        Your password, second factor and login sessions are in{" "}
         <Link
           to="/$team/settings/{-$section}"
           params={{ team: team.slug, section: "security" }}

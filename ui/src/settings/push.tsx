@@ -47,7 +47,7 @@ export function Push() {
           When Parawork is closed
         </h2>
         <p className="text-fg2">
-          Messages through your browsers’ push services, on the desk and on the phone. Encrypted: only your browser can
+          Messages through your browsers’ push services, on desktop and phone. They are encrypted: only your browser can
           read them.
         </p>
       </div>
@@ -75,7 +75,7 @@ export function Push() {
               </li>
             ))}
           </ul>
-          <p className="text-meta text-fg3">My work is what you started. These rules hold in all your browsers.</p>
+          <p className="text-meta text-fg3">My work is what you started. These rules apply in all your browsers.</p>
         </>
       )}
     </section>
@@ -86,7 +86,7 @@ function Browsers({ settings }: { settings: Settings }) {
   const here = settings.browsers.find((b) => b.id === keptId());
   const add = useAction({
     act: () => subscribe(settings.push_key),
-    done: "This browser is told",
+    done: "This browser gets notifications",
     refresh: [KEY],
     failed: "This browser was not added",
   });
@@ -101,13 +101,13 @@ function Browsers({ settings }: { settings: Settings }) {
       )}
       {!here &&
         (canPush() ? (
-          <Button look="primary" className="self-start" busy={add.busy && "Asking"} onClick={() => void add.run()}>
-            Tell this browser
+          <Button look="primary" className="self-start" busy={add.busy && "Adding"} onClick={() => void add.run()}>
+            Notify this browser
           </Button>
         ) : (
           <p className="text-fg2">
-            This browser cannot be told: push needs https, or Parawork on this machine. On an iPhone, add Parawork to
-            the home screen first.
+            This browser cannot get push messages: push needs HTTPS, or Parawork on this computer. On an iPhone, add
+            Parawork to the home screen first.
           </p>
         ))}
     </div>
@@ -120,10 +120,10 @@ function BrowserRow({ browser: b, mine }: { browser: Schemas["PushSubscription"]
   const test = useAction({
     act: () => api.POST("/me/push-subscriptions/{id}/test", { params: { path: { id: b.id } } }),
     refresh: [KEY],
-    done: () => void toast({ kind: "good", title: "Sent", text: "It should show in a moment." }),
+    done: () => void toast({ kind: "good", title: "Sent", text: "It should appear in a moment." }),
     failed: "The message was not taken",
   });
-  const remove = useAction({ act: () => unsubscribe(b.id), refresh: [KEY], failed: `${name} was not forgotten` });
+  const remove = useAction({ act: () => unsubscribe(b.id), refresh: [KEY], failed: `${name} was not removed` });
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
@@ -133,13 +133,17 @@ function BrowserRow({ browser: b, mine }: { browser: Schemas["PushSubscription"]
         </p>
         <p className="text-meta text-fg3">
           <span title={exact(b.created_at)}>added {ago(b.created_at, now)}</span>
-          {b.used_at ? <span title={exact(b.used_at)}> · told {ago(b.used_at, now)}</span> : " · not told yet"}
+          {b.used_at ? (
+            <span title={exact(b.used_at)}> · last notified {ago(b.used_at, now)}</span>
+          ) : (
+            " · not notified yet"
+          )}
         </p>
       </div>
       <Button busy={test.busy && "Sending"} onClick={() => void test.run()} aria-label={`Send a test to ${name}`}>
         Test
       </Button>
-      <Button busy={remove.busy} onClick={() => void remove.run()} aria-label={`Forget ${name}`}>
+      <Button busy={remove.busy} onClick={() => void remove.run()} aria-label={`Remove ${name}`}>
         Forget
       </Button>
     </li>

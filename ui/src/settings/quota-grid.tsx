@@ -46,7 +46,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
     done: (now) => {
       client.setQueryData(quotasKey(of), now);
       setEdits({});
-      toast({ kind: "good", title: "The quotas are saved", text: "They hold from now on." });
+      toast({ kind: "good", title: "Quotas saved", text: "They apply from now on." });
     },
     refresh: [["team"], costKeys.mine],
   });
@@ -77,7 +77,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
                 <th scope="col" className="w-8 py-1">
                   <input
                     type="checkbox"
-                    aria-label="Choose everybody"
+                    aria-label="Select everyone"
                     checked={rows.length > 0 && selected.length === rows.length}
                     ref={(el) => {
                       if (el) el.indeterminate = selected.length > 0 && selected.length < rows.length;
@@ -157,8 +157,8 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
       </div>
       {may ? (
         <p className="text-meta text-fg3">
-          Type a number or “no limit”. Enter and the arrows go up and down, Escape takes a cell back, and a block pasted
-          from a spreadsheet fills the cells from here on.
+          Enter a number or “no limit”. Enter and the arrow keys move up and down, Escape restores a cell, and a block
+          pasted from a spreadsheet fills the cells from here.
         </p>
       ) : (
         <p className="text-meta text-fg3">Owners and admins of the team can change this.</p>
@@ -168,9 +168,9 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
         <div className="sticky bottom-0 flex flex-wrap items-center gap-3 border-t border-hairline bg-bg0 py-2">
           <span role="status">
             {ready === undefined ? (
-              <span className="text-failed">A cell says something it cannot say: a whole number or “no limit”.</span>
+              <span className="text-failed">A cell is invalid: enter a whole number or “no limit”.</span>
             ) : (
-              `${plural(count, "change")}, not saved yet`
+              `${plural(count, "change")}, unsaved`
             )}
           </span>
           <Button
@@ -297,7 +297,7 @@ function Bulk({
   const wrong = read(column, text) === undefined;
   return (
     <form
-      aria-label="Set for everybody chosen"
+      aria-label="Set for all selected"
       className="flex flex-wrap items-center gap-2 rounded-md border border-hairline bg-bg1 px-3 py-2"
       onSubmit={(e) => {
         e.preventDefault();
@@ -322,14 +322,14 @@ function Bulk({
         aria-label="The value"
         aria-invalid={wrong || undefined}
         value={text}
-        placeholder="as the plan"
+        placeholder="plan default"
         onChange={(e) => setText(e.target.value)}
         className={cx(inputClass, "w-28!")}
       />
       <Button type="submit" disabled={wrong}>
         Set
       </Button>
-      <Button onClick={onPlan}>All as the plan says</Button>
+      <Button onClick={onPlan}>Reset all to the plan</Button>
     </form>
   );
 }

@@ -21,11 +21,11 @@ export default function QuotasSettings() {
           Quotas
         </h2>
         <p className="max-w-2xl text-fg2">
-          What each person may use of places that cost.{" "}
+          What each person may use of paid places.{" "}
           {may
-            ? `An empty cell follows the plan, ${plan.name}, whose value stands there in grey; what you say by hand may not be more.`
-            : `Where nothing was said by hand the plan holds, ${plan.name}.`}{" "}
-          Work on your own machines and on this server is never stopped by quotas.
+            ? `An empty cell follows the plan, ${plan.name}, whose value is shown in grey. Your own values cannot exceed it.`
+            : `Without a value of their own, people follow the plan, ${plan.name}.`}{" "}
+          Quotas never stop work on your own machines or on this server.
         </p>
       </div>
       <QuotaGrid list={quotas.data} of={of} may={may} />

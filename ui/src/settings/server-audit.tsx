@@ -4,8 +4,8 @@ import { AuditLog } from "@/people/audit-log";
 export default function ServerAuditSettings() {
   return (
     <AuditLog
-      title="Audit of the server"
-      about="Signing in, people's own accounts, users, the server's settings, and what outsiders tried. Each team has its own audit."
+      title="Audit log of the server"
+      about="Sign-ins, users' own accounts, user management, server settings, and attempts by outsiders. Each team has its own audit log."
     />
   );
 }

@@ -27,7 +27,7 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
             <tr>
               <th className="py-1 pr-3 font-normal">Default</th>
               <th className="py-1 pr-3 font-normal">Size</th>
-              <th className="py-1 pr-3 text-right font-normal">An hour</th>
+              <th className="py-1 pr-3 text-right font-normal">Per hour</th>
               <th className="py-1 font-normal">State</th>
             </tr>
           </thead>
@@ -55,7 +55,7 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
                       <span aria-hidden className="text-merged">
                         ✓{" "}
                       </span>
-                      can be had
+                      available
                     </span>
                   ) : (
                     <span>

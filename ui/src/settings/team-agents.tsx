@@ -26,13 +26,13 @@ export default function TeamAgents() {
   return (
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
-        Accounts every member of {team.name} may start sessions with. Nobody is shown their keys. Who has a default
-        account of their own keeps using that one.
-        {!manage && " Owners and admins of the team change them."}
+        Accounts every member of {team.name} can start sessions with. Their keys are never shown. Members with their own
+        default account keep using it.
+        {!manage && " Owners and admins of the team can change them."}
       </p>
       {known.length === 0 || (!manage && accounts.data.length === 0) ? (
-        <Empty title="Nothing is shared">
-          {manage ? "No agent of this server takes an account." : "Ask an owner or admin of the team for an account."}
+        <Empty title="No shared accounts">
+          {manage ? "No agent on this server uses an account." : "Ask an owner or admin of the team for an account."}
         </Empty>
       ) : (
         <ul className="divide-y divide-hairline border-y border-hairline">

@@ -22,7 +22,7 @@ export function TeamsPlans({ plans }: { plans: Plan[] }) {
         <h2 id="team-plan" className="text-title font-semibold">
           One team
         </h2>
-        <p className="text-fg2">Its plan, and what its members may use. You may give more than the plan.</p>
+        <p className="text-fg2">Its plan, and what its members may use. You can grant more than the plan.</p>
       </div>
       {teams.isPending ? (
         <Skeleton rows={2} label="Loading the teams" />
@@ -74,11 +74,11 @@ function TeamPlanPart({ id, plans }: { id: string; plans: Plan[] }) {
         hint={
           p.source === "operator"
             ? paid
-              ? `Given by an operator. It pays for ${paid.name}.`
-              : "Given by an operator."
+              ? `Set by an operator. The team pays for ${paid.name}.`
+              : "Set by an operator."
             : p.source === "stripe"
-              ? "It pays for this plan."
-              : "Nobody gave it one: it has the default plan."
+              ? "The team pays for this plan."
+              : "It has the default plan."
         }
         error={change.error ? tell(change.error).message : undefined}
       >

@@ -11,10 +11,10 @@ export default function TeamSecrets() {
   return (
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
-        What every session and command of {team.name} gets. Values are kept encrypted and never shown again, and are
-        masked in what sessions print. Members who can type in a session could get at them: give tokens few rights.
-        Secrets of a single project stand on its page.
-        {!manage && " Owners and admins of the team change them."}
+        What every session and command of {team.name} gets. Values are stored encrypted, never shown again, and masked
+        in session output. Members who can type in a session could extract them: give tokens few permissions. Secrets of
+        a single project are on its page.
+        {!manage && " Owners and admins of the team can change them."}
       </p>
       <SecretList
         owner={{ scope: "team", team: team.slug }}

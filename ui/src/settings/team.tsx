@@ -42,7 +42,7 @@ function TeamName() {
       fields={[
         {
           name: "name",
-          label: "Name of the team",
+          label: "Team name",
           type: "text",
           hint: `Its address stays /${team.slug}.`,
           className: "max-w-sm flex-1",
@@ -63,12 +63,12 @@ function SecondFactor() {
       data(api.PATCH("/teams/{team}", { params: { path: { team: team.slug } }, body: { second_factor: on } })),
     confirm: (on) =>
       on && {
-        title: `Ask every member of ${team.name} for a second factor?`,
-        body: "Members without one see nothing of the team until they have set one up. What their agents do goes on.",
-        action: "Ask for it",
+        title: `Require a second factor from every member of ${team.name}?`,
+        body: "Members without one cannot see the team until they have set one up. Their agents continue.",
+        action: "Require it",
       },
     done: useRefreshMe(),
-    failed: "This was not changed",
+    failed: "The setting was not changed",
   });
   return (
     <section aria-labelledby="security">
@@ -77,7 +77,7 @@ function SecondFactor() {
       </h2>
       <Check
         label="Members need a second factor"
-        hint="An authenticator app or a passkey, besides the password. You need one yourself to ask for it."
+        hint="An authenticator app or a passkey, besides the password. You need one yourself to require it."
         checked={team.second_factor}
         disabled={save.busy}
         onChange={(e) => void save.run(e.target.checked)}
@@ -97,7 +97,7 @@ function NewTeam() {
       fields={[
         {
           name: "name",
-          label: "Make another team",
+          label: "Create another team",
           type: "text",
           hint: "Teams share nothing. You become its owner.",
           errors: ["slug"],
@@ -111,7 +111,7 @@ function NewTeam() {
         await navigate({ to: "/$team/w", params: { team: made.slug } });
       }}
       button="Make"
-      busy="Making"
+      busy="Creating"
     />
   );
 }

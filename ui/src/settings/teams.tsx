@@ -20,7 +20,7 @@ export default function TeamsSettings() {
           <h2 id="teams" className="text-title font-semibold">
             Teams of this server
           </h2>
-          <p className="text-fg2">Teams share nothing. What is in them only their members see.</p>
+          <p className="text-fg2">Teams share nothing. Only members can see a team's contents.</p>
         </div>
         {!making && (
           <Button look="primary" onClick={() => setMaking(true)}>
@@ -69,7 +69,7 @@ function NewTeam({ close }: { close: () => void }) {
               label: "Owner (optional)",
               type: "text",
               placeholder: "ada@example.com",
-              hint: "A user of this server. Nobody named: you.",
+              hint: "A user of this server. Leave empty for yourself.",
               errors: ["email"],
               className: "min-w-48 flex-1",
               input: { type: "email", maxLength: 254 },
@@ -90,8 +90,8 @@ function NewTeam({ close }: { close: () => void }) {
         await refresh();
         close();
       }}
-      button="Make the team"
-      busy="Making"
+      button="Create team"
+      busy="Creating"
       cancel={close}
     />
   );
@@ -109,7 +109,7 @@ function TeamRow({ team: t }: { team: InstanceTeam }) {
     confirm: () =>
       !t.suspended_at && {
         title: `Suspend ${t.name}?`,
-        body: "Nobody works in it until you restore it. Its agents stop once their work is saved. Nothing is deleted.",
+        body: "Nobody can work in it until you restore it. Its agents stop once their work is saved. Nothing is deleted.",
         action: "Suspend",
         danger: true,
       },

@@ -61,7 +61,7 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
           fields: [
             {
               name: "name",
-              label: "What it is for",
+              label: "Name",
               type: "text",
               placeholder: "Nightly build",
               className: "min-w-48 flex-1",
@@ -69,7 +69,7 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
             },
             {
               name: "team",
-              label: "Works in",
+              label: "Team",
               type: "choice",
               className: "w-40",
               options: [
@@ -77,7 +77,7 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
                 ...teams.map((t) => ({ value: t.slug, label: `${t.name} only` })),
               ],
             },
-            { name: "days", label: "Ends", type: "choice", className: "w-32", options: ENDS },
+            { name: "days", label: "Expires", type: "choice", className: "w-32", options: ENDS },
           ],
         },
         {
@@ -98,8 +98,8 @@ function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string
       }
       refresh={[tokensKey]}
       onSaved={onMade}
-      button="Make a token"
-      busy="Making"
+      button="Create token"
+      busy="Creating"
     />
   );
 }
@@ -146,16 +146,16 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
   const end = useAction({
     act: () => endToken(t.id),
     confirm: {
-      title: `End the token ${t.name}?`,
+      title: `Revoke the token ${t.name}?`,
       body:
         heirs > 0
-          ? `What uses it stops working at once. ${heirs === 1 ? "A token" : `${heirs} tokens`} made by it ${heirs === 1 ? "ends" : "end"}, too.`
-          : "What uses it stops working at once.",
-      action: "End it",
+          ? `Everything that uses it stops working immediately. ${heirs === 1 ? "A token" : `${heirs} tokens`} made by it ${heirs === 1 ? "ends" : "end"}, too.`
+          : "Everything that uses it stops working immediately.",
+      action: "Revoke",
       danger: true,
     },
     refresh: [tokensKey],
-    failed: "The token was not ended",
+    failed: "The token was not revoked",
   });
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
@@ -193,7 +193,7 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
           )}
         </p>
       </div>
-      <Button busy={end.busy} onClick={() => void end.run()} aria-label={`End the token ${t.name}`}>
+      <Button busy={end.busy} onClick={() => void end.run()} aria-label={`Revoke the token ${t.name}`}>
         End
       </Button>
     </li>

@@ -34,7 +34,7 @@ export default function UsersSettings() {
           <h2 id="users" className="text-title font-semibold">
             Users of this server
           </h2>
-          <p className="text-fg2">In every team and in none.</p>
+          <p className="text-fg2">Of all teams and of no team.</p>
         </div>
         {!making && (
           <Button look="primary" onClick={() => setMaking(true)}>
@@ -49,7 +49,7 @@ export default function UsersSettings() {
           label="the link"
           onDone={() => setLink(undefined)}
         >
-          It works once, until {exact(link.link.expires_at)}.{link.link.mailed && " It was mailed, too."}
+          It works once, until {exact(link.link.expires_at)}.{link.link.mailed && " It was also emailed."}
         </Once>
       )}
       {making && (
@@ -85,7 +85,7 @@ export default function UsersSettings() {
       ) : list.isError && !list.data ? (
         <Failure what="The users could not be loaded." error={list.error} retry={() => void list.refetch()} />
       ) : users.length === 0 ? (
-        <p className="text-fg3">Nobody is called that.</p>
+        <p className="text-fg3">No user matches.</p>
       ) : (
         <ul aria-label="Users" className="divide-y divide-hairline border-y border-hairline">
           {users.map((u) => (
@@ -142,7 +142,7 @@ function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) =>
         {
           note: () => (
             <p className="text-meta text-fg3">
-              You are given a link by which they choose a password. To a team they come by an invite.
+              You get a link for them to choose a password. Invite them to add them to a team.
             </p>
           ),
         },
@@ -150,8 +150,8 @@ function NewUser({ close, onMade }: { close: () => void; onMade: (made: Link) =>
       save={(_, body) => data(api.POST("/instance/users", { body }))}
       refresh={[peopleKeys.users]}
       onSaved={onMade}
-      button="Make the user"
-      busy="Making"
+      button="Create user"
+      busy="Creating"
       cancel={close}
     />
   );
@@ -179,7 +179,7 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
     change.run({
       ask: [
         `Suspend ${u.name}?`,
-        "They are signed out everywhere, their tokens end for good, and their agents stop once their work is saved. Nothing is deleted.",
+        "They are signed out everywhere, their tokens are revoked, and their agents stop once their work is saved. Nothing is deleted.",
         "Suspend",
       ],
       failed: `${u.name} was not suspended`,
@@ -194,10 +194,10 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
     let keep = false;
     return change.run({
       ask: [
-        `Forget the second factors of ${u.name}?`,
+        `Reset the second factors of ${u.name}?`,
         <>
           <p>
-            Authenticator app, recovery codes and passkeys. For somebody who lost them: make sure it is them who asks.
+            Authenticator app, recovery codes and passkeys. For a user who lost them. Verify the user's identity first.
             They are signed out everywhere, and their API tokens end.
           </p>
           <Check
@@ -208,12 +208,12 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
             }}
           />
         </>,
-        "Forget them",
+        "Reset",
       ],
-      failed: "The second factors were not forgotten",
+      failed: "The second factors were not reset",
       act: async () => {
         await api.POST("/instance/users/{id}/reset-factors", { params, body: { keep_tokens: keep } });
-        toast({ kind: "good", title: `${u.name} signs in with the password alone now` });
+        toast({ kind: "good", title: `${u.name} can now sign in with only the password` });
       },
     });
   };
@@ -221,8 +221,8 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
     change.run({
       ask: [
         `Is ${u.email} the address of ${u.name}?`,
-        "They typed it themselves, and nobody has checked it. If you say yes, they see what is sent to this address, such as invitations to teams.",
-        "It is theirs",
+        "They entered it themselves, and it is not verified. If you confirm, they see what is sent to this address, such as team invitations.",
+        "Confirm address",
       ],
       failed: "This was not changed",
       act: () => api.PATCH("/instance/users/{id}", { params, body: { email: u.email } }),
@@ -230,16 +230,16 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
   const operator = () =>
     change.run({
       ask: [
-        u.operator ? `Take the operator's rights from ${u.name}?` : `Make ${u.name} an operator?`,
+        u.operator ? `Remove operator rights from ${u.name}?` : `Make ${u.name} an operator?`,
         "Operators see and change the whole server: users, teams, places.",
-        u.operator ? "Take them" : "Make operator",
+        u.operator ? "Remove rights" : "Make operator",
       ],
       failed: "This was not changed",
       act: () => api.PATCH("/instance/users/{id}", { params, body: { operator: !u.operator } }),
     });
   const reset = () =>
     change.run({
-      failed: "No link was made",
+      failed: "The link was not created",
       act: async () => onLink({ user: u, link: await data(api.POST("/instance/users/{id}/reset-link", { params })) }),
     });
   const self = u.id === me.user.id;
@@ -276,11 +276,11 @@ function UserRow({ user: u, onLink }: { user: InstanceUser; onLink: (l: Link) =>
           <Button busy={change.busy} onClick={() => void reset()} aria-label={`Password link for ${u.name}`}>
             Password link
           </Button>
-          <Menu trigger={<Button aria-label={`More about ${u.name}`}>More</Button>}>
-            {!u.email_verified && <MenuItem onSelect={() => void vouch()}>Vouch for the address</MenuItem>}
-            {u.second_factor && <MenuItem onSelect={() => void factors()}>Forget second factors</MenuItem>}
+          <Menu trigger={<Button aria-label={`More actions for ${u.name}`}>More</Button>}>
+            {!u.email_verified && <MenuItem onSelect={() => void vouch()}>Verify the address</MenuItem>}
+            {u.second_factor && <MenuItem onSelect={() => void factors()}>Reset second factors</MenuItem>}
             <MenuItem onSelect={() => void operator()} disabled={self}>
-              {u.operator ? "No longer operator" : "Make operator"}
+              {u.operator ? "Remove operator rights" : "Make operator"}
             </MenuItem>
             <MenuItem onSelect={() => void suspend()} danger disabled={self}>
               Suspend

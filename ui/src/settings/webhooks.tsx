@@ -17,7 +17,7 @@ type Kind = Schemas["NotifyKind"];
 type Format = Webhook["format"];
 
 const KINDS: [Kind, string][] = [
-  ["question", "needs somebody"],
+  ["question", "needs attention"],
   ["failed", "has failed"],
   ["stuck", "is stuck"],
   ["budget", "nears or reaches a limit of time or money"],
@@ -33,7 +33,7 @@ const FORMATS: [Format, string][] = [
 const keyOf = (team: string) => ["team", team, "webhooks"] as const;
 const deliveriesKey = (id: string) => ["webhook", id, "deliveries"] as const;
 
-/** The addresses the server calls when something of the team needs somebody. */
+/** The addresses the server calls when something of the team needs attention. */
 export default function Webhooks() {
   const team = useTeam();
   const list = useQuery({
@@ -50,7 +50,7 @@ export default function Webhooks() {
           Webhooks
         </h2>
         <p className="text-fg2">
-          Parawork calls these addresses as soon as an agent of the team needs somebody, fails, is stuck or is done.
+          Parawork calls these addresses when an agent of the team needs attention, fails, is stuck or finishes.
         </p>
       </div>
       {made && (
@@ -105,7 +105,7 @@ function Add({ close, made }: { close: () => void; made: (m: Schemas["CreatedWeb
           type: "text",
           mono: true,
           placeholder: "https://hooks.example.com/…",
-          hint: "Kept encrypted and not shown again.",
+          hint: "Stored encrypted and not shown again.",
           derive: formatOf,
           input: { type: "url", required: true, autoFocus: true, maxLength: 2048 },
         },
@@ -194,8 +194,8 @@ function Row({ webhook: w }: { webhook: Webhook }) {
     act: () => data(api.POST("/webhooks/{id}/test", { params: path })),
     done: (d) =>
       d.state === "delivered"
-        ? toast({ kind: "good", title: "It arrived", text: `${w.name} answered ${d.status}.` })
-        : toast({ kind: "bad", title: "It did not arrive", text: `${w.name}: ${d.error}.` }),
+        ? toast({ kind: "good", title: "Delivered", text: `${w.name} answered ${d.status}.` })
+        : toast({ kind: "bad", title: "Not delivered", text: `${w.name}: ${d.error}.` }),
     refresh,
     failed: "The test was not sent",
   });
@@ -203,7 +203,7 @@ function Row({ webhook: w }: { webhook: Webhook }) {
     act: () => api.DELETE("/webhooks/{id}", { params: path }),
     confirm: {
       title: `Delete the webhook ${w.name}?`,
-      body: "What still waits to be sent to it is never sent.",
+      body: "Pending deliveries are never sent.",
       action: "Delete",
       danger: true,
     },
@@ -226,11 +226,11 @@ function Row({ webhook: w }: { webhook: Webhook }) {
         <Button
           busy={change.busy}
           onClick={() => void change.run({ enabled: !w.enabled })}
-          aria-label={`Switch ${w.enabled ? "off" : "on"} ${w.name}`}
+          aria-label={`${w.enabled ? "Disable" : "Enable"} ${w.name}`}
         >
-          {w.enabled ? "Switch off" : "Switch on"}
+          {w.enabled ? "Disable" : "Enable"}
         </Button>
-        <Button aria-expanded={open} onClick={() => setOpen(!open)} aria-label={`More about ${w.name}`}>
+        <Button aria-expanded={open} onClick={() => setOpen(!open)} aria-label={`More actions for ${w.name}`}>
           More
         </Button>
       </div>
@@ -251,13 +251,13 @@ function Standing({ webhook: w, now }: { webhook: Webhook; now: number }) {
   if (!w.enabled)
     return (
       <p className="text-meta text-fg2">
-        <span aria-hidden>□ </span>Switched off. {w.why_disabled}
+        <span aria-hidden>□ </span>Disabled. {w.why_disabled}
       </p>
     );
   if (w.failing_since)
     return (
       <p className="text-meta text-failed" title={exact(w.failing_since)}>
-        <span aria-hidden>▲ </span>Deliveries began to fail {ago(w.failing_since, now)}. They are tried again.
+        <span aria-hidden>▲ </span>Deliveries started failing {ago(w.failing_since, now)}. Parawork retries them.
       </p>
     );
   return null;
@@ -283,10 +283,10 @@ function Deliveries({ webhook: w }: { webhook: Webhook }) {
     act: (id: string) =>
       data(api.POST("/webhooks/{id}/redeliver", { params: { path: { id: w.id } }, body: { delivery_id: id } })),
     refresh: [deliveriesKey(w.id)],
-    failed: "It was not sent again",
+    failed: "The delivery was not sent again",
   });
   if (!list.data) return <Skeleton rows={2} label="Loading the deliveries" />;
-  if (list.data.length === 0) return <p className="text-fg3">Nothing was sent yet.</p>;
+  if (list.data.length === 0) return <p className="text-fg3">No deliveries yet.</p>;
   return (
     <table className="w-full text-left text-meta">
       <caption className="sr-only">The last deliveries to {w.name}</caption>
@@ -294,7 +294,7 @@ function Deliveries({ webhook: w }: { webhook: Webhook }) {
         <tr>
           <th className="py-1 pr-3 font-normal">When</th>
           <th className="py-1 pr-3 font-normal">About</th>
-          <th className="py-1 pr-3 font-normal">How it went</th>
+          <th className="py-1 pr-3 font-normal">Result</th>
           <th className="py-1">
             <span className="sr-only">Again</span>
           </th>

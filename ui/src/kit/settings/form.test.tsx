@@ -161,11 +161,11 @@ describe("a form of settings", () => {
   });
 
   test.each([
-    ["soon", "A whole number, please."],
-    ["1.5", "A whole number, please."],
+    ["soon", "Enter a whole number."],
+    ["1.5", "Enter a whole number."],
     ["4", "At least 5."],
     ["61", "At most 60."],
-    ["", "A whole number, please."],
+    ["", "Enter a whole number."],
   ])("takes no number that is out of bounds: %j", async (text, why) => {
     const save = vi.fn(async () => {});
     await show({ save });
@@ -213,7 +213,7 @@ describe("a form of settings", () => {
     const key = control("API key");
     expect(key.type).toBe("password");
     expect(key.value).toBe("");
-    expect(key.placeholder).toBe("kept, ends in wxyz");
+    expect(key.placeholder).toBe("stored, ends in wxyz");
     await type("API key", "sk_1234");
     await send();
     expect(save).toHaveBeenLastCalledWith({ key: "sk_1234" }, expect.anything());

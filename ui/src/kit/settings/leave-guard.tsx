@@ -12,7 +12,7 @@ export function LeaveGuard() {
       if (!dirty() || current.pathname === next.pathname || next.pathname === "/login") return false;
       const leave = await confirm({
         title: "Leave without saving?",
-        body: "What you changed on this page is lost.",
+        body: "Your changes on this page will be lost.",
         action: "Leave",
         danger: true,
       });

@@ -88,7 +88,7 @@ export function fieldsOf<V>(entries: readonly Entry<V>[]): AnyField[] {
   return entries.flatMap((e) => ("fields" in e ? fieldsOf(e.fields) : "note" in e ? [] : [e as unknown as AnyField]));
 }
 
-const WHOLE = "A whole number, please.";
+const WHOLE = "Enter a whole number.";
 
 /** What a field shows of a value. */
 export function formatted(f: AnyField, value: unknown): unknown {

@@ -19,7 +19,7 @@ export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }
     act: removeApp,
     confirm: {
       title: "Turn the authenticator app off?",
-      body: "Signing in then asks for no code. To move to another app, turn it off and set it up again.",
+      body: "Signing in will not ask for a code. To move to another app, turn it off and set it up again.",
       action: "Turn off",
       danger: true,
     },
@@ -32,7 +32,7 @@ export function AuthenticatorApp({ own, email }: { own: OwnWays; email: string }
   return (
     <Part
       title="Authenticator app"
-      about="After the password, a code of six digits from an app on your phone, such as Aegis, 1Password or Google Authenticator."
+      about="After the password, a six-digit code from an app on your phone, such as Aegis, 1Password or Google Authenticator."
     >
       {making ? (
         <Suspense fallback={<Skeleton rows={4} />}>

@@ -32,11 +32,11 @@ export function CodesToKeep({ codes, email, onDone }: { codes: string[]; email: 
   return (
     <div className="rounded-md border border-merged bg-bg1 p-4">
       <h3 ref={head} tabIndex={-1} className="font-medium outline-none">
-        Keep these recovery codes
+        Save these recovery codes
       </h3>
       <p className="mt-0.5 text-fg2">
-        They let you in when the phone or the passkey is lost. Each works once, after your password. They are shown this
-        once: keep them where you keep passwords.
+        Use them if you lose your phone or passkey. Each works once, after your password. They are not shown again:
+        store them with your passwords.
       </p>
       <ul aria-label="Recovery codes" className="my-3 grid max-w-md grid-cols-2 gap-x-6 gap-y-1 font-mono text-[13px]">
         {codes.map((c) => (
@@ -50,7 +50,7 @@ export function CodesToKeep({ codes, email, onDone }: { codes: string[]; email: 
         <Button onClick={download}>Download</Button>
         <Button onClick={() => setPrinting(true)}>Print</Button>
         <Button look="primary" className="sm:ml-auto" onClick={onDone}>
-          I have kept them
+          I have saved them
         </Button>
       </div>
       {printing && createPortal(<pre className="print-only">{text}</pre>, document.body)}

@@ -37,7 +37,7 @@ export function Passkeys({ own, ways }: { own: OwnWays; ways: Ways }) {
   return (
     <Part
       title="Passkeys"
-      about="A fingerprint, face, device lock or security key. It signs you in by itself, and counts as both steps."
+      about="A fingerprint, face, device lock or security key. It signs you in without a password and counts as both factors."
     >
       {own.passkeys.length > 0 && (
         <ul aria-label="Your passkeys" className="mb-3 divide-y divide-hairline border-y border-hairline">
@@ -49,7 +49,7 @@ export function Passkeys({ own, ways }: { own: OwnWays; ways: Ways }) {
       {why ? (
         <p className="text-fg3">{noPasskeysWords(why)}</p>
       ) : !ways.passkeys ? (
-        <p className="text-fg3">This server takes no passkeys at this address.</p>
+        <p className="text-fg3">This server does not accept passkeys at this address.</p>
       ) : (
         <Button busy={add.busy && "Waiting for your device"} onClick={() => void add.run()}>
           Add a passkey
@@ -70,7 +70,7 @@ function Row({ passkey: k }: { passkey: Passkey }) {
     act: () => removePasskey(k.id),
     confirm: {
       title: `Remove the passkey ${k.name}?`,
-      body: "It signs you in no more. The device may go on offering it: delete it there, too.",
+      body: "You can no longer sign in with it. Your device may still offer it: delete it there as well.",
       action: "Remove",
       danger: true,
     },
@@ -88,7 +88,7 @@ function Row({ passkey: k }: { passkey: Passkey }) {
           fields={[
             {
               name: "name",
-              label: "Name of the passkey",
+              label: "Passkey name",
               type: "text",
               className: "min-w-48 flex-1",
               input: { required: true, maxLength: 100, autoFocus: true },

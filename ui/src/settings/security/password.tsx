@@ -17,10 +17,10 @@ export function Password({ own, ways, email }: { own: OwnWays; ways: Ways; email
       title="Password"
       about={
         !ways.password
-          ? "This server takes no passwords any more."
+          ? "This server no longer accepts passwords."
           : own.has_password
             ? undefined
-            : "You sign in without a password. With one you have a way in when the other ways fail."
+            : "You sign in without a password. Set one as a fallback."
       }
     >
       {open ? (
@@ -48,7 +48,7 @@ function PasswordForm({ has, email, onClose }: { has: boolean; email: string; on
           name: "new_password",
           label: "New password",
           type: "text",
-          hint: "At least 10 characters. Your other sign-ins end.",
+          hint: "At least 10 characters. Your other login sessions end.",
           errors: ["password", "weak_password"],
           input: {
             type: "password",
@@ -96,5 +96,5 @@ const keepTokens = (n: number): Entry<Values> => ({
   name: "keep_tokens",
   label: n === 1 ? "Keep my API token" : `Keep my ${n} API tokens`,
   type: "boolean",
-  hint: `Otherwise ${n === 1 ? "it ends" : "they end"} with the old password. Only if nobody else knew that password.`,
+  hint: `Otherwise ${n === 1 ? "it ends" : "they end"} with the old password. Keep them only if nobody else knew it.`,
 });

@@ -16,7 +16,7 @@ export function Providers({ own, ways }: { own: OwnWays; ways: Ways }) {
   if (ways.providers.length === 0 && own.identities.length === 0) return null;
   const open = ways.providers.filter((p) => !own.identities.some((i) => i.provider === p.id));
   return (
-    <Part title="Linked accounts" about="With these you sign in without a password of this server.">
+    <Part title="Linked accounts" about="Sign in with these without a password for this server.">
       {error && (
         <p role="alert" className="mb-3 rounded-md border border-failed px-3 py-2 text-failed">
           {refusal(error, ways.providers.find((p) => p.id === provider)?.name)}
@@ -70,7 +70,7 @@ function Row({ identity: i, provider: p }: { identity: Identity; provider: Provi
       <div className="min-w-0 flex-1 basis-48">
         <p className="truncate font-medium">
           {name}
-          {!p && <span className="font-normal text-fg3"> (switched off on this server)</span>}
+          {!p && <span className="font-normal text-fg3"> (disabled on this server)</span>}
         </p>
         <p className="text-meta break-words text-fg3">
           {i.email || i.name} · <span title={exact(i.created_at)}>linked {ago(i.created_at, now)}</span>

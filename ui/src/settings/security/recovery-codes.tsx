@@ -15,20 +15,17 @@ export default function RecoveryCodes({ own, email }: { own: OwnWays; email: str
     act: newRecoveryCodes,
     confirm: () =>
       own.recovery_codes_left > 0 && {
-        title: "Make new recovery codes?",
-        body: "The ones you have stop working.",
-        action: "Make new ones",
+        title: "Generate new recovery codes?",
+        body: "Your current codes stop working.",
+        action: "Generate new codes",
         danger: true,
       },
     done: setCodes,
     refresh: [ownWaysKey],
-    failed: "No new recovery codes were made",
+    failed: "New recovery codes were not generated",
   });
   return (
-    <Part
-      title="Recovery codes"
-      about="For when the phone or the passkey is lost: each works once, after your password."
-    >
+    <Part title="Recovery codes" about="For when you lose your phone or passkey. Each works once, after your password.">
       {codes ? (
         <CodesToKeep codes={codes} email={email} onDone={() => setCodes(undefined)} />
       ) : (
@@ -37,8 +34,8 @@ export default function RecoveryCodes({ own, email }: { own: OwnWays; email: str
             {own.recovery_codes_left === 0 ? "None left" : `${plural(own.recovery_codes_left, "code")} left`}
           </span>
           <span className="flex-1" />
-          <Button busy={make.busy && "Making"} onClick={() => void make.run()}>
-            Make new ones
+          <Button busy={make.busy && "Generating"} onClick={() => void make.run()}>
+            Generate new codes
           </Button>
         </div>
       )}

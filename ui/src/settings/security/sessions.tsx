@@ -32,14 +32,14 @@ export function LoginSessions({ providers }: { providers: Provider[] }) {
     const own = await client.ensureQueryData(tokensQuery()).catch(() => tokens);
     const keep = await asksToKeep({
       title: "End all other sign-ins?",
-      body: "Their pages and terminals close at once. This browser stays signed in.",
+      body: "Their pages and terminals close immediately. This browser stays signed in.",
       action: "End them",
       tokens: own.length,
     });
     if (keep !== undefined) void others.run(keep);
   };
   return (
-    <Part title="Where you are signed in" about="You do not know one of them? End it, then change your password.">
+    <Part title="Where you are signed in" about="If you do not recognize one, end it, then change your password.">
       {list.isPending ? (
         <Skeleton rows={3} label="Loading your sign-ins" />
       ) : !list.data ? (

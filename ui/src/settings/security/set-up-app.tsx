@@ -58,7 +58,7 @@ export default function SetUpApp({ made, email, onClose }: Props) {
       </div>
       <TextField
         fieldClass="max-w-60"
-        label="The code the app shows"
+        label="Code from the app"
         hint="Six digits."
         autoComplete="one-time-code"
         inputMode="numeric"
