@@ -36,11 +36,3 @@ type AgentAccountChange struct {
 	BaseURL *string
 	Default *bool
 }
-
-// BoundBefore is what the key of an account was bound to before there was a table of secrets. Teams had none then.
-func (a AgentAccount) BoundBefore() []byte {
-	if a.UserID == "" {
-		return nil
-	}
-	return []byte(a.UserID + "\x00" + a.Agent)
-}

@@ -19,7 +19,7 @@ func TestResealGivesValuesToAnotherKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := vault.Reseal(before, next, "", false, []byte(sealed))
+	after, err := vault.Reseal(before, next, false, []byte(sealed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +35,10 @@ func TestResealGivesValuesToAnotherKey(t *testing.T) {
 			t.Errorf("with %s it opens as %q", what, v)
 		}
 	}
-	if again, err := vault.Reseal(before, next, "", false, after); err != nil || !bytes.Equal(again, after) {
+	if again, err := vault.Reseal(before, next, false, after); err != nil || !bytes.Equal(again, after) {
 		t.Errorf("given over again: %v", err)
 	}
-	if _, err := vault.Reseal(other, next, "purpose", false, []byte(sealed)); !errors.Is(err, vault.ErrNotSealed) {
+	if _, err := vault.Reseal(other, next, false, []byte(sealed)); !errors.Is(err, vault.ErrNotSealed) {
 		t.Errorf("with a key that never sealed it: %v", err)
 	}
 	for i := range base64.StdEncoding.DecodedLen(len(sealed)) - 2 { // not one byte of it may be another

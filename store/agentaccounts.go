@@ -23,15 +23,6 @@ func (s *Accounts) InsertSecret(ctx context.Context, k accounts.Secret, sealed [
 	return err
 }
 
-// SecretsSealedBefore returns the secrets that are sealed in an older way.
-func (s *Accounts) SecretsSealedBefore(ctx context.Context, keyVersion int) ([]accounts.Secret, error) {
-	rows, err := s.db.Query(ctx, `SELECT id, COALESCE(user_id, ''), COALESCE(team_id, ''), name, key_version FROM secrets WHERE {team|none} AND key_version < ? ORDER BY id`, keyVersion)
-	return collect(rows, err, func(r scanner) (k accounts.Secret, err error) {
-		err = r.Scan(&k.ID, &k.UserID, &k.TeamID, &k.Name, &k.KeyVersion)
-		return k, err
-	})
-}
-
 // Secret returns a sealed value and what is known of it.
 func (s *Accounts) Secret(ctx context.Context, id string) (k accounts.Secret, sealed []byte, err error) {
 	err = s.db.QueryRow(ctx, `SELECT id, COALESCE(user_id, ''), COALESCE(team_id, ''), name, sealed, key_version, last_four, created_by, created_at, updated_at
@@ -41,11 +32,6 @@ func (s *Accounts) Secret(ctx context.Context, id string) (k accounts.Secret, se
 		return k, nil, fmt.Errorf("reading a secret: %w", err)
 	}
 	return k, sealed, nil
-}
-
-// ResealSecret replaces how a value is sealed, not the value.
-func (s *Accounts) ResealSecret(ctx context.Context, id string, keyVersion int, sealed []byte) error {
-	return changed(s.db.Exec(ctx, `UPDATE secrets SET sealed = ?, key_version = ? WHERE id = ? AND {team|none}`, sealed, keyVersion, id))
 }
 
 // DeleteSecret forgets a value.
@@ -97,12 +83,6 @@ func (s *Accounts) AgentAccounts(ctx context.Context, o accounts.Holder) ([]acco
 		where, arg = `a.team_id = {team?}`, o.TeamID
 	}
 	rows, err := s.db.Query(ctx, `SELECT `+agentAccountColumns+` WHERE {team|none:a} AND `+where+` ORDER BY a.agent, a.created_at, a.id`, arg)
-	return collect(rows, err, scanAgentAccount)
-}
-
-// AgentAccountsSealedBefore returns the accounts whose secret is sealed with an older key.
-func (s *Accounts) AgentAccountsSealedBefore(ctx context.Context, keyVersion int) ([]accounts.AgentAccount, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+agentAccountColumns+` WHERE {team|none:a} AND k.key_version < ?`, keyVersion)
 	return collect(rows, err, scanAgentAccount)
 }
 

@@ -3,32 +3,29 @@ package store
 import (
 	"context"
 	"fmt"
-
-	"github.com/parawork/parawork/executors/settings"
 )
 
 // SealedValue is one sealed value of the database.
 type SealedValue struct {
-	Table   string
-	Key     string // of its row
-	Purpose string // what it is sealed for where values of an older form know no other way to say so; "" = not known
-	Raw     bool   // Value is the sealed bytes; else it is their base64
-	Value   []byte
+	Table string
+	Key   string // of its row
+	Raw   bool   // Value is the sealed bytes; else it is their base64
+	Value []byte
 }
 
 // sealedColumns are all places of the schema where sealed values lie: a test compares them with the columns there are.
 var sealedColumns = []struct {
-	table, purpose string // purpose "=" is the row's key
-	raw, text      bool
-	list, update   string
+	table        string
+	raw, text    bool
+	list, update string
 }{
-	{"secrets", "", true, false, `SELECT id, sealed FROM secrets WHERE {team|none} ORDER BY id`, `UPDATE secrets SET sealed = ? WHERE id = ? AND {team|none}`},
-	{"instance_keys", "=", false, false, `SELECT name, sealed FROM instance_keys ORDER BY name`, `UPDATE instance_keys SET sealed = ? WHERE name = ?`},
-	{"place_settings", settings.KeyPurpose, false, false, `SELECT executor, sealed FROM place_settings WHERE sealed IS NOT NULL ORDER BY executor`, `UPDATE place_settings SET sealed = ? WHERE executor = ?`},
-	{"totp", "", false, true, `SELECT user_id, sealed FROM totp ORDER BY user_id`, `UPDATE totp SET sealed = ? WHERE user_id = ?`},
-	{"ceremonies", "", false, true, `SELECT id_hash, sealed FROM ceremonies ORDER BY id_hash`, `UPDATE ceremonies SET sealed = ? WHERE id_hash = ?`},
-	{"mails", "", false, true, `SELECT id, sealed FROM mails WHERE {team|none} AND sealed <> '' ORDER BY id`, `UPDATE mails SET sealed = ? WHERE id = ? AND {team|none}`},
-	{"instance", "=", false, true, `SELECT key, value FROM instance ORDER BY key`, `UPDATE instance SET value = ? WHERE key = ?`}, // some of its values are sealed
+	{"secrets", true, false, `SELECT id, sealed FROM secrets WHERE {team|none} ORDER BY id`, `UPDATE secrets SET sealed = ? WHERE id = ? AND {team|none}`},
+	{"instance_keys", false, false, `SELECT name, sealed FROM instance_keys ORDER BY name`, `UPDATE instance_keys SET sealed = ? WHERE name = ?`},
+	{"place_settings", false, false, `SELECT executor, sealed FROM place_settings WHERE sealed IS NOT NULL ORDER BY executor`, `UPDATE place_settings SET sealed = ? WHERE executor = ?`},
+	{"totp", false, true, `SELECT user_id, sealed FROM totp ORDER BY user_id`, `UPDATE totp SET sealed = ? WHERE user_id = ?`},
+	{"ceremonies", false, true, `SELECT id_hash, sealed FROM ceremonies ORDER BY id_hash`, `UPDATE ceremonies SET sealed = ? WHERE id_hash = ?`},
+	{"mails", false, true, `SELECT id, sealed FROM mails WHERE {team|none} AND sealed <> '' ORDER BY id`, `UPDATE mails SET sealed = ? WHERE id = ? AND {team|none}`},
+	{"instance", false, true, `SELECT key, value FROM instance ORDER BY key`, `UPDATE instance SET value = ? WHERE key = ?`}, // some of its values are sealed
 }
 
 // Rekey gives every sealed value of the database to fn, and keeps what that returns instead; nil leaves it as it is. It belongs into a
@@ -37,11 +34,8 @@ func (s *Instance) Rekey(ctx context.Context, fn func(v SealedValue) ([]byte, er
 	for _, c := range sealedColumns {
 		rows, err := s.db.Query(ctx, c.list)
 		all, err := collect(rows, err, func(r scanner) (v SealedValue, err error) {
-			v.Table, v.Purpose, v.Raw = c.table, c.purpose, c.raw
+			v.Table, v.Raw = c.table, c.raw
 			err = r.Scan(&v.Key, &v.Value)
-			if v.Purpose == "=" {
-				v.Purpose = v.Key
-			}
 			return v, err
 		})
 		if err != nil {

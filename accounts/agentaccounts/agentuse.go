@@ -150,7 +150,7 @@ func (s *Service) keyOf(ctx context.Context, a accounts.AgentAccount) (string, e
 	if a.Kind != accounts.APIKey || a.SecretID == "" {
 		return "", nil
 	}
-	return s.vault.Open(ctx, a.SecretID, a.Holder, secretName(a), a.BoundBefore())
+	return s.vault.OpenSecret(ctx, a.SecretID, a.Holder, secretName(a))
 }
 
 // SetAgentAccount chooses the account an agent uses for the actor: their default is changed, or made. Where an API key is kept

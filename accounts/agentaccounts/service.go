@@ -31,7 +31,7 @@ type Store interface {
 type Vault interface {
 	Insert(ctx context.Context, o accounts.Holder, name, value, by string) (accounts.Secret, error)
 	// Open returns the value of a secret; before is what it was bound to before there was a table of secrets.
-	Open(ctx context.Context, secretID string, o accounts.Holder, name string, before []byte) (string, error)
+	OpenSecret(ctx context.Context, secretID string, o accounts.Holder, name string) (string, error)
 	DropSecret(ctx context.Context, secretID string) error
 }
 

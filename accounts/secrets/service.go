@@ -347,7 +347,7 @@ func (s *Service) open(ctx context.Context, k Secret) (string, error) {
 	value, err := s.cfg.Vault.OpenSecret(ctx, k.SecretID, holder(k), purpose(k.ID))
 	if fault.CodeOf(err) == "secret_unreadable" {
 		return "", fault.Wrap(err, fault.Unavailable, "secret_unreadable",
-			"The secret %q cannot be read: the instance's secret.key is not the one it was kept with. Enter its value again, or delete it.", k.Name)
+			"The secret %q cannot be read, because it was sealed with another secret.key than the instance has now. Enter its value again, or delete it.", k.Name)
 	}
 	return value, err
 }

@@ -17,10 +17,7 @@ import (
 //	form | nonce of the wrap, 12 | wrapped key, 32 + 16 | nonce, 12 | sealed value
 //
 // So another instance's key takes over by wrapping the keys anew, without a word about what each value is bound to.
-const (
-	formDirect   = 1 // sealed with a key derived from the instance's
-	formEnvelope = 2
-)
+const formEnvelope = 2
 
 const wrapBytes = 12 + KeyBytes + 16
 

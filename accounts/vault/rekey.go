@@ -1,7 +1,6 @@
 package vault
 
 import (
-	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -37,50 +36,25 @@ func DropNextKey(path string) error {
 // ErrNotSealed says that a value cannot be opened with the key it should be sealed with.
 var ErrNotSealed = errNotSealed
 
-// Verdict says whether a key opens a sealed value.
-type Verdict int
-
-// The verdicts. Undecided values are of an older form that opens only with what each is bound to: UpgradeSecrets gives them today's form.
-const (
-	Closed Verdict = iota
-	Opened
-	Undecided
-)
-
-// Try says whether key opens a sealed value. purpose and raw are as for Reseal.
-func Try(key []byte, purpose string, raw bool, sealed []byte) Verdict {
-	_, err := Reseal(key, key, purpose, raw, sealed)
-	switch {
-	case err == nil:
-		return Opened
-	case raw && purpose == "" && len(sealed) > 0 && sealed[0] == formDirect:
-		return Undecided
-	}
-	return Closed
+// Opens reports whether key opens a sealed value. raw is as for Reseal.
+func Opens(key []byte, raw bool, sealed []byte) bool {
+	_, err := Reseal(key, key, raw, sealed)
+	return err == nil
 }
 
-// Reseal returns what was sealed with the key before as it is sealed with the key next. purpose is what Seal was told, for values of an
-// older form. raw: sealed is the bytes themselves, else their base64.
-func Reseal(before, next []byte, purpose string, raw bool, sealed []byte) ([]byte, error) {
-	if !raw {
-		b, err := base64.StdEncoding.DecodeString(string(sealed))
-		if err != nil {
-			return nil, ErrNotSealed
-		}
-		after, err := Reseal(before, next, purpose, true, b)
-		if err != nil {
-			return nil, err
-		}
-		return []byte(base64.StdEncoding.EncodeToString(after)), nil
+// Reseal takes a value that is sealed with the key before and returns it sealed with the key next. raw: sealed is the bytes themselves, else
+// their base64.
+func Reseal(before, next []byte, raw bool, sealed []byte) ([]byte, error) {
+	if raw {
+		return Rewrap(before, next, sealed)
 	}
-	after, err := Rewrap(before, next, sealed)
-	if err == nil || purpose == "" {
-		return after, err
-	}
-	old := &Vault{key: before}
-	value, ok := old.unseal(keyDirect, sealed, boundInstance(purpose))
-	if !ok {
+	b, err := base64.StdEncoding.DecodeString(string(sealed))
+	if err != nil {
 		return nil, ErrNotSealed
 	}
-	return sealEnvelope(rand.Reader, next, []byte(value), boundInstance(purpose))
+	after, err := Rewrap(before, next, b)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(base64.StdEncoding.EncodeToString(after)), nil
 }

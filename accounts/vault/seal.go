@@ -20,7 +20,7 @@ func (v *Vault) KeepTeamSecret(ctx context.Context, teamID, name, value, by stri
 
 // TeamSecret returns what KeepTeamSecret kept for this team and purpose. Errors: not_found, secret_unreadable.
 func (v *Vault) TeamSecret(ctx context.Context, secretID, teamID, name string) (string, error) {
-	return v.Open(ctx, secretID, accounts.OfTeam(teamID), name, nil)
+	return v.OpenSecret(ctx, secretID, accounts.OfTeam(teamID), name)
 }
 
 // DropTeamSecret forgets a secret of a team; one that is not there, or is not the team's, is left alone.
@@ -48,10 +48,9 @@ func (v *Vault) Seal(name, value string) (string, error) {
 func (v *Vault) Unseal(name, sealed string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err == nil {
-		if value, ok := v.unseal(keyDirect, raw, boundInstance(name)); ok {
+		if value, ok := v.unseal(raw, boundInstance(name)); ok {
 			return value, nil
 		}
 	}
-	return "", fault.New(fault.Unavailable, "secret_unreadable",
-		"The secret that is kept cannot be read: the instance's secret.key is not the one it was kept with. Enter it again.")
+	return "", errUnreadable()
 }

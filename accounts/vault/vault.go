@@ -16,16 +16,9 @@ import (
 
 // Store is what is kept of secrets. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
 type Store interface {
-	// Tx runs fn in one serializable transaction; fn may run several times.
-	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	InsertSecret(ctx context.Context, k accounts.Secret, sealed []byte) error
 	Secret(ctx context.Context, id string) (k accounts.Secret, sealed []byte, err error)
-	// SecretsSealedBefore are those that are sealed in an older way.
-	SecretsSealedBefore(ctx context.Context, keyVersion int) ([]accounts.Secret, error)
-	ResealSecret(ctx context.Context, id string, keyVersion int, sealed []byte) error
 	DeleteSecret(ctx context.Context, id string) error
-	// AgentAccountsSealedBefore are those whose secret is sealed with an older key.
-	AgentAccountsSealedBefore(ctx context.Context, keyVersion int) ([]accounts.AgentAccount, error)
 }
 
 // Config is what a Vault is made of.

@@ -3,15 +3,11 @@ package vault_test
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"encoding/base64"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -25,23 +21,12 @@ import (
 // memory keeps secrets in memory.
 type memory struct {
 	rows   map[string]row
-	agents []accounts.AgentAccount
 	broken error
 }
 
 type row struct {
 	accounts.Secret
 	sealed []byte
-}
-
-func (m *memory) Tx(ctx context.Context, fn func(context.Context) error) error {
-	before := make(map[string]row, len(m.rows))
-	maps.Copy(before, m.rows)
-	err := fn(ctx)
-	if err != nil {
-		m.rows = before
-	}
-	return err
 }
 
 func (m *memory) InsertSecret(_ context.Context, k accounts.Secret, sealed []byte) error {
@@ -60,35 +45,9 @@ func (m *memory) Secret(_ context.Context, id string) (accounts.Secret, []byte, 
 	return r.Secret, r.sealed, nil
 }
 
-func (m *memory) SecretsSealedBefore(_ context.Context, version int) (out []accounts.Secret, err error) {
-	for _, r := range m.rows {
-		if r.KeyVersion < version {
-			out = append(out, r.Secret)
-		}
-	}
-	slices.SortFunc(out, func(a, b accounts.Secret) int { return strings.Compare(a.ID, b.ID) })
-	return out, m.broken
-}
-
-func (m *memory) ResealSecret(_ context.Context, id string, version int, sealed []byte) error {
-	r := m.rows[id]
-	r.KeyVersion, r.sealed = version, sealed
-	m.rows[id] = r
-	return nil
-}
-
 func (m *memory) DeleteSecret(_ context.Context, id string) error {
 	delete(m.rows, id)
 	return nil
-}
-
-func (m *memory) AgentAccountsSealedBefore(_ context.Context, version int) (out []accounts.AgentAccount, err error) {
-	for _, a := range m.agents {
-		if m.rows[a.SecretID].KeyVersion < version {
-			out = append(out, a)
-		}
-	}
-	return out, nil
 }
 
 func key(b byte) []byte { return bytes.Repeat([]byte{b}, vault.KeyBytes) }
@@ -217,10 +176,12 @@ func TestASecretOpensForItsHolderAndPurpose(t *testing.T) {
 	refused("another purpose", k.ID, ada, "gitlab")
 	m.rows[other.ID] = row{m.rows[other.ID].Secret, m.rows[k.ID].sealed}
 	refused("its bytes in another row", other.ID, ada, "github")
-	later := m.rows[k.ID]
-	later.KeyVersion = 99
-	m.rows[k.ID] = later
-	refused("a way of sealing that is not known yet", k.ID, ada, "github")
+	for _, version := range []int{0, 1, 99} {
+		later := m.rows[k.ID]
+		later.KeyVersion = version
+		m.rows[k.ID] = later
+		refused("an unknown way of sealing", k.ID, ada, "github")
+	}
 	if _, err := v.OpenSecret(ctx, "none", ada, "github"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("none: %v", err)
 	}
@@ -281,115 +242,45 @@ func TestSecretsOfTeams(t *testing.T) {
 	}
 }
 
-// older seals as the first versions of the program did: with a key derived from the instance's.
-func older(t *testing.T, purpose string, value, with []byte) []byte {
-	t.Helper()
-	derived, err := newVault(nil).Derive(purpose)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := aes.NewCipher(derived)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nonce := bytes.Repeat([]byte{7}, c.NonceSize())
-	return c.Seal(append([]byte{1}, nonce...), nonce, value, with)
-}
-
-const (
-	firstPurpose  = "parawork agent accounts 1"
-	secondPurpose = "parawork secrets 1"
-)
-
-func TestOlderSecretsGetTodaysForm(t *testing.T) {
+func TestResealAndOpensRefuseWhatIsNotSealed(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
-	v, ctx := newVault(m), t.Context()
-	add := func(id string, o accounts.Holder, version int, sealed []byte) {
-		m.rows[id] = row{accounts.Secret{ID: id, Holder: o, Name: "codex", KeyVersion: version}, sealed}
-	}
-	ada, team := accounts.OfUser("ada"), accounts.OfTeam("team")
-	add("first", ada, 0, older(t, firstPurpose, []byte("one"), []byte("ada\x00codex")))
-	add("second", team, 1, older(t, secondPurpose, []byte("two"), []byte("second\x00team\x00team\x00codex")))
-	add("lost", ada, 1, older(t, secondPurpose, []byte("three"), []byte("of another row")))
-	add("nobody's", ada, 0, older(t, firstPurpose, []byte("four"), nil)) // no account says what it is bound to
-	m.agents = []accounts.AgentAccount{{ID: "a", Holder: ada, Agent: "codex", SecretID: "first"}}
-	if got, err := v.Open(ctx, "first", ada, "codex", m.agents[0].BoundBefore()); err != nil || got != "one" {
-		t.Errorf("before: %q, %v", got, err)
-	}
-	lost := slices.Clone(m.rows["lost"].sealed)
-	n, err := v.UpgradeSecrets(ctx)
-	if err != nil || n != 2 {
-		t.Fatalf("%d could not be read, %v; want 2", n, err)
-	}
-	for id, want := range map[string]string{"first": "one", "second": "two"} {
-		r := m.rows[id]
-		if got, err := v.OpenSecret(ctx, id, r.Holder, "codex"); err != nil || got != want || r.KeyVersion != 2 {
-			t.Errorf("%s: %q of version %d, %v", id, got, r.KeyVersion, err)
-		}
-	}
-	if r := m.rows["lost"]; !bytes.Equal(r.sealed, lost) || r.KeyVersion != 1 {
-		t.Error("what could not be read was changed")
-	}
-	kept := slices.Clone(m.rows["first"].sealed)
-	if n, err := v.UpgradeSecrets(ctx); err != nil || n != 2 || !bytes.Equal(m.rows["first"].sealed, kept) {
-		t.Errorf("again: %d, %v", n, err)
-	}
-	m.broken = errors.New("the disk is gone")
-	if _, err := v.UpgradeSecrets(ctx); !errors.Is(err, m.broken) {
-		t.Errorf("where they cannot be read: %v", err)
-	}
-}
-
-func TestOlderValuesOfTheInstance(t *testing.T) {
-	t.Parallel()
-	v := newVault(nil)
-	raw := older(t, secondPurpose, []byte("the value"), []byte("instance\x00mail"))
-	text := []byte(base64.StdEncoding.EncodeToString(raw))
-	if got, err := v.Unseal("mail", string(text)); err != nil || got != "the value" {
-		t.Errorf("%q, %v", got, err)
-	}
-	after, err := vault.Reseal(key(1), key(2), "mail", false, text)
+	sealed, err := newVault(nil).Seal("mail", "the value")
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := vault.New(vault.Config{Key: key(2)})
-	if got, err := next.Unseal("mail", string(after)); err != nil || got != "the value" {
+	after, err := vault.Reseal(key(1), key(2), false, []byte(sealed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := vault.New(vault.Config{Key: key(2)}).Unseal("mail", string(after)); err != nil || got != "the value" {
 		t.Errorf("with the next key: %q, %v", got, err)
 	}
-	for what, c := range map[string]struct {
-		key     []byte
-		purpose string
-		raw     bool
-		sealed  []byte
-		want    vault.Verdict
-	}{
-		"today's, its key":           {key(2), "", false, after, vault.Opened},
-		"today's, another key":       {key(1), "mail", false, after, vault.Closed},
-		"older, its purpose":         {key(1), "mail", false, text, vault.Opened},
-		"older, another purpose":     {key(1), "stripe", false, text, vault.Closed},
-		"older, another key":         {key(2), "mail", true, raw, vault.Closed},
-		"older, bound to its row":    {key(1), "", true, raw, vault.Undecided},
-		"nothing":                    {key(1), "", true, nil, vault.Closed},
-		"no base64":                  {key(1), "mail", false, []byte("%"), vault.Closed},
-		"a form nobody ever sealed":  {key(1), "", true, []byte{9, 1, 2, 3}, vault.Closed},
-		"a key of another length":    {key(1)[:5], "", false, after, vault.Closed},
-		"the first byte and no more": {key(2), "", true, []byte{2}, vault.Closed},
-	} {
-		if got := vault.Try(c.key, c.purpose, c.raw, c.sealed); got != c.want {
-			t.Errorf("%s: %d, want %d", what, got, c.want)
-		}
-	}
-	sealed, err := v.Seal("mail", "x")
+	raw, err := base64.StdEncoding.DecodeString(string(after))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := vault.Reseal(key(1), key(2)[:4], "", false, []byte(sealed)); !errors.Is(err, vault.ErrNoKey) {
-		t.Errorf("given to a key that is none: %v", err)
+	for what, c := range map[string]struct {
+		key    []byte
+		raw    bool
+		sealed []byte
+		want   bool
+	}{
+		"its key":                    {key(2), false, after, true},
+		"its key, raw":               {key(2), true, raw, true},
+		"another key":                {key(1), false, after, false},
+		"nothing":                    {key(1), true, nil, false},
+		"no base64":                  {key(1), false, []byte("%"), false},
+		"an unknown form":            {key(1), true, []byte{9, 1, 2, 3}, false},
+		"a value with another form":  {key(2), true, append([]byte{1}, raw[1:]...), false},
+		"a key of another length":    {key(1)[:5], false, after, false},
+		"the first byte and no more": {key(2), true, []byte{2}, false},
+	} {
+		if got := vault.Opens(c.key, c.raw, c.sealed); got != c.want {
+			t.Errorf("%s: %t, want %t", what, got, c.want)
+		}
+	}
+	if _, err := vault.Reseal(key(1), key(2)[:4], false, []byte(sealed)); !errors.Is(err, vault.ErrNoKey) {
+		t.Errorf("resealed with a key of the wrong length: %v", err)
 	}
 }
 

@@ -70,7 +70,7 @@ func (p program) listLost(ctx context.Context, db *store.DB, key []byte) (n int,
 	mails, logins := 0, 0
 	fmt.Fprintln(p.stdout, "The key that is lost sealed, and nobody can open any more:")
 	err = in.Rekey(ctx, func(v store.SealedValue) ([]byte, error) {
-		if instance.NotSealed(v) || vault.Try(key, v.Purpose, v.Raw, v.Value) == vault.Opened {
+		if instance.NotSealed(v) || vault.Opens(key, v.Raw, v.Value) {
 			return nil, nil
 		}
 		n++

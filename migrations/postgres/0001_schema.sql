@@ -295,7 +295,7 @@ CREATE TABLE secrets (
     team_id     TEXT REFERENCES teams(id) ON DELETE CASCADE,
     name        TEXT NOT NULL,   -- what it is for; authenticated with the ciphertext, like the id and the owner
     sealed      BYTEA NOT NULL,   -- AES-256-GCM
-    key_version BIGINT NOT NULL, -- of the key it is encrypted with
+    key_version BIGINT NOT NULL, -- how it is encrypted
     last_four   TEXT NOT NULL DEFAULT '',
     created_by  TEXT NOT NULL,
     created_at  BIGINT NOT NULL,
@@ -304,7 +304,6 @@ CREATE TABLE secrets (
 );
 CREATE INDEX secrets_by_user ON secrets(user_id);
 CREATE INDEX secrets_by_team ON secrets(team_id);
-CREATE INDEX secrets_by_key ON secrets(key_version);
 
 -- An account at an agent's provider: a user's own, or one that a team shares.
 CREATE TABLE agent_accounts (

@@ -61,7 +61,6 @@ type step struct {
 // end, reversed: commands, workspaces, images, graces and checks are recovered after sessions.
 func (a *App) recovery() []step {
 	return []step{
-		{"sealing secrets", a.sealSecrets},
 		{"sweeping secrets", a.secrets.Sweep},
 		{"recovering the ledger", a.ledger.Recover},
 		{"reading the prices", a.prices.Load},
@@ -75,16 +74,6 @@ func (a *App) recovery() []step {
 		{"recovering graces", a.enforcer.Recover},
 		{"recovering checks", a.checks.Recover},
 	}
-}
-
-// sealSecrets seals anew what an older version, or an older key, sealed.
-func (a *App) sealSecrets(ctx context.Context) error {
-	unreadable, err := a.vault.UpgradeSecrets(ctx)
-	if unreadable > 0 {
-		a.log.Warn("secrets cannot be read: secret.key is not the one they were kept with", "count", unreadable,
-			"cure", "restore secret.key from a backup, or enter the keys of these agents' accounts again")
-	}
-	return err
 }
 
 // recoverTokens adds the prices that came with the program, and marks what an earlier server left in the middle.

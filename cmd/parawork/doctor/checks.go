@@ -103,7 +103,7 @@ func (r *report) key(ctx context.Context, cfg *config.Config, st store.State) {
 	case missing && f.Sealed > 0:
 		r.say(bad, "secret key", fmt.Sprintf("%s is missing, and the database holds %s that only it opens", path, instance.Count(f.Sealed, "sealed value")), instance.HowToGoOn)
 	case missing:
-	case !f.Right() && f.Undecided == 0:
+	case !f.Right():
 		r.say(bad, "secret key", fmt.Sprintf("%s is not the key the database is sealed with: it opens %d of %s", path, f.Opened, instance.Count(f.Sealed, "sealed value")), instance.HowToGoOn)
 	default:
 		r.say(good, "secret key", path+", which the database is sealed with"+found, "")

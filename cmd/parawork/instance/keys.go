@@ -119,9 +119,6 @@ func ChangeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 	}
 	old := vault.New(vault.Config{Store: store.NewAccounts(db), Key: before})
 	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: old, Heads: HeadsFile(cfg.DataDir)})
-	if _, err := old.UpgradeSecrets(ctx); err != nil {
-		return 0, 0, err
-	}
 	next, err := vault.OpenKey(vault.NextKey(KeyPath(cfg.DataDir))) // makes it
 	if err != nil {
 		return 0, 0, err
@@ -135,7 +132,7 @@ func ChangeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 			return err
 		}
 		err := kept.Rekey(ctx, func(v store.SealedValue) ([]byte, error) {
-			after, err := vault.Reseal(before, next, v.Purpose, v.Raw, v.Value)
+			after, err := vault.Reseal(before, next, v.Raw, v.Value)
 			switch {
 			case err == nil:
 				sealed++

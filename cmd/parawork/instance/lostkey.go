@@ -22,16 +22,16 @@ import (
 
 // keyFit is what a key proves on the sealed values of the database.
 type keyFit struct {
-	Sealed, Opened, Undecided int
-	audit                     vault.Verdict // on the keys of the audit, which are sealed with the instance's first entry
-	audited                   bool          // there are such keys
+	Sealed, Opened int
+	audit          bool // it opens the keys of the audit, which are sealed with the instance's first entry
+	audited        bool // there are such keys
 }
 
 // Right reports whether the database is sealed with the key. The keys of the audit decide where there are any: an earlier version went on with
 // a wrong key, and what was entered meanwhile opens with that.
 func (f keyFit) Right() bool {
 	if f.audited {
-		return f.audit == vault.Opened
+		return f.audit
 	}
 	return f.Sealed == 0 || f.Opened > 0
 }
@@ -44,15 +44,12 @@ func Fit(ctx context.Context, db *store.DB, key []byte) (f keyFit, err error) {
 			return nil, nil
 		}
 		f.Sealed++
-		verdict := vault.Try(key, v.Purpose, v.Raw, v.Value)
-		switch verdict {
-		case vault.Opened:
+		opens := vault.Opens(key, v.Raw, v.Value)
+		if opens {
 			f.Opened++
-		case vault.Undecided:
-			f.Undecided++
 		}
 		if v.Table == "instance" && v.Key == audit.KeysSetting {
-			f.audited, f.audit = true, verdict
+			f.audited, f.audit = true, opens
 		}
 		return nil, nil // as it is
 	})
@@ -91,17 +88,6 @@ func ProvenKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error
 	case f.Right():
 		return key, nil
 	}
-	if f.Undecided > 0 {
-		sealed := vault.New(vault.Config{Store: store.NewAccounts(db), Key: key})
-		if _, err := sealed.UpgradeSecrets(tenant.All(ctx, "values of an older form are tried, too")); err != nil {
-			return nil, err
-		}
-		if f, err = Fit(ctx, db, key); err != nil {
-			return nil, err
-		} else if f.Right() {
-			return key, nil
-		}
-	}
 	return nil, fault.New(fault.Unavailable, "key_wrong", "%s is not the key the database is sealed with: it opens %d of %s. "+
 		"Restore it from a backup and start again. If it is lost for good, `parawork admin rotate-key --lost` lists what must be entered again, and forgets it with --yes.", path, f.Opened, Count(f.Sealed, "sealed value"))
 }
@@ -121,7 +107,7 @@ func ForgetLostKey(ctx context.Context, cfg *config.Config, db *store.DB, key []
 		machinesToo, settings := false, []string(nil)
 		err := kept.Rekey(ctx, func(v store.SealedValue) ([]byte, error) {
 			switch {
-			case NotSealed(v), vault.Try(key, v.Purpose, v.Raw, v.Value) == vault.Opened:
+			case NotSealed(v), vault.Opens(key, v.Raw, v.Value):
 				return nil, nil
 			case v.Table == "instance":
 				settings = append(settings, v.Key)
