@@ -39,9 +39,9 @@ const (
 
 // Who says when a segment ended that did not end: it went on in the next one.
 const (
-	witnessDay   = "day"   // another day began
-	witnessPrice = "price" // it costs something else from then on
-	witnessClock = "clock" // the server's clock was put forward
+	endByDay   = "day"   // another day began
+	endByPrice = "price" // it costs something else from then on
+	endByClock = "clock" // the server's clock was put forward
 )
 
 // Segment is one metered stretch of a sandbox running.

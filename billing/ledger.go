@@ -69,7 +69,7 @@ func (l *Ledger) clockJump(ctx context.Context, from, to int64) error {
 			return err
 		}
 		for _, s := range segments {
-			if _, err := w.carry(ctx, s, max(from, s.SeenAt), max(to, s.SeenAt), witnessClock); err != nil {
+			if _, err := w.carry(ctx, s, max(from, s.SeenAt), max(to, s.SeenAt), endByClock); err != nil {
 				return err
 			}
 		}
@@ -154,10 +154,10 @@ func (l *Ledger) charge(s *Segment, at int64) {
 
 // border is where a segment that began at startedAt ends at the latest: when its day does, or when its place costs something else.
 func (l *Ledger) border(executor string, startedAt int64) (at int64, endSource string) {
-	at, endSource = dayOf(startedAt)+dayMs, witnessDay
+	at, endSource = dayOf(startedAt)+dayMs, endByDay
 	if l.cfg.Prices != nil {
 		if next, ok := l.cfg.Prices.Next(executor, startedAt); ok && next < at {
-			at, endSource = next, witnessPrice
+			at, endSource = next, endByPrice
 		}
 	}
 	return at, endSource
@@ -281,7 +281,7 @@ func (w *writing) goOn(ctx context.Context, have Segment, s executors.UsageInter
 	w.l.charge(&want, max(now, have.SeenAt))
 	if have.PriceNano != want.PriceNano || have.Metered != want.Metered || have.CPUs != want.CPUs || have.MemoryMB != want.MemoryMB {
 		at := max(now, have.SeenAt)
-		if err := w.end(ctx, have, at, witnessPrice); err != nil {
+		if err := w.end(ctx, have, at, endByPrice); err != nil {
 			return err
 		}
 		want.StartedAt, want.SeenAt, want.AdjustsID = at, at, ""
@@ -402,7 +402,7 @@ func (l *Ledger) across(ctx context.Context, sandboxID string) error {
 func (l *Ledger) Stopped(ctx context.Context, of executors.UsageInterval, at int64, by executors.StopSource) error {
 	ctx = tenant.All(ctx, oneLedger)
 	sandboxID := of.SandboxID
-	unseen := by == executors.ByPlace && of.Since > 0 && at > of.Since
+	unseen := by == executors.ByExecutor && of.Since > 0 && at > of.Since
 	now, leave, err := l.enter(ctx, sandboxID)
 	if err != nil {
 		return err
@@ -430,7 +430,7 @@ func (l *Ledger) Stopped(ctx context.Context, of executors.UsageInterval, at int
 		case at > 0:
 			end = min(l.clock.lift(at), now)
 		}
-		if by == executors.ByPlace && end < s.SeenAt && s.SeenAt-end <= beatLate {
+		if by == executors.ByExecutor && end < s.SeenAt && s.SeenAt-end <= beatLate {
 			// It may have ended before the heartbeat that told of it was written. Hours that are frozen stay as they are.
 			frozen, err := l.Frozen(ctx)
 			if err != nil {
@@ -470,7 +470,7 @@ func (w *writing) unseen(ctx context.Context, of executors.UsageInterval, from, 
 	if err != nil {
 		return err
 	}
-	return w.close(ctx, s, to, string(executors.ByPlace))
+	return w.close(ctx, s, to, string(executors.ByExecutor))
 }
 
 // opened is the segment that was just opened.

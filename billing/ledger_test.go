@@ -111,7 +111,7 @@ func run(sandboxID string) executors.UsageInterval {
 // segments are all there are of a sandbox, in order.
 func (h *harness) segments(sandboxID string) []billing.Segment {
 	h.t.Helper()
-	rows, err := h.db.Query(h.ctx, `SELECT id, team_id, workspace_id, executor, cpus, memory_mb, metered, price_nano, started_at, seen_at, ended_at, witness, cost_nano FROM segments
+	rows, err := h.db.Query(h.ctx, `SELECT id, team_id, workspace_id, executor, cpus, memory_mb, metered, price_nano, started_at, seen_at, ended_at, end_source, cost_nano FROM segments
 		WHERE sandbox_id = ? ORDER BY started_at, id`, sandboxID)
 	h.do(err)
 	defer rows.Close()
@@ -285,13 +285,13 @@ func TestThePlacesWordIsKeptWithinWhatWasSeen(t *testing.T) {
 	h.clock.at += 10 * minute
 	h.do(h.l.Beat(h.ctx, []string{"a"}))
 	h.clock.at += 10 * minute
-	h.do(h.l.Stopped(h.ctx, run("a"), began+13*minute, executors.ByPlace))
+	h.do(h.l.Stopped(h.ctx, run("a"), began+13*minute, executors.ByExecutor))
 	h.do(h.l.Began(h.ctx, run("b")))
-	h.do(h.l.Stopped(h.ctx, run("b"), began, executors.ByPlace)) // its clock is behind
+	h.do(h.l.Stopped(h.ctx, run("b"), began, executors.ByExecutor)) // its clock is behind
 	s := run("c")
 	s.Since = h.clock.at - 5*minute // it ran before anybody was told
 	h.do(h.l.Began(h.ctx, s))
-	h.do(h.l.Stopped(h.ctx, run("c"), h.clock.at+hour, executors.ByPlace)) // its clock is ahead
+	h.do(h.l.Stopped(h.ctx, run("c"), h.clock.at+hour, executors.ByExecutor)) // its clock is ahead
 	for id, want := range map[string]int64{"a": 13 * minute, "b": 0, "c": 5 * minute} {
 		if ms, _ := h.check(id); ms != want {
 			t.Errorf("%s: %d ms, not %d", id, ms, want)
@@ -311,11 +311,11 @@ func TestACrashEndsWhenItsPlaceSaysSo(t *testing.T) {
 			want       int64
 			foundAfter int64
 		}{
-			{"late", 7 * second, executors.ByPlace, minute + 7*second, 9 * second},
-			{"early", -4 * second, executors.ByPlace, minute - 4*second, 5 * second},
-			{"down", 2 * second, executors.ByPlace, minute + 2*second, 40 * minute},
-			{"slow", -10 * minute, executors.ByPlace, minute, second}, // its clock is wrong: it was seen to run
-			{"fast", hour, executors.ByPlace, minute + second, second},
+			{"late", 7 * second, executors.ByExecutor, minute + 7*second, 9 * second},
+			{"early", -4 * second, executors.ByExecutor, minute - 4*second, 5 * second},
+			{"down", 2 * second, executors.ByExecutor, minute + 2*second, 40 * minute},
+			{"slow", -10 * minute, executors.ByExecutor, minute, second}, // its clock is wrong: it was seen to run
+			{"fast", hour, executors.ByExecutor, minute + second, second},
 			{"unknown", 3 * second, executors.ByHeartbeat, minute, 9 * second},
 		} {
 			h.do(h.l.Began(h.ctx, run(c.id)))
@@ -340,7 +340,7 @@ func TestAnEarlierEndLeavesAFrozenHourAlone(t *testing.T) {
 	h.do(h.l.Beat(h.ctx, []string{"a"}))
 	h.clock.at += 10 * minute
 	h.do(h.l.RollUp(h.ctx))
-	h.do(h.l.Stopped(h.ctx, run("a"), h.clock.at-10*minute-4*second, executors.ByPlace))
+	h.do(h.l.Stopped(h.ctx, run("a"), h.clock.at-10*minute-4*second, executors.ByExecutor))
 	if ms, _ := h.check("a"); ms != hour {
 		t.Errorf("%d ms, not %d", ms, hour)
 	}
@@ -636,7 +636,7 @@ func (h *harness) find(l *life) {
 		if l.unnoted {
 			s.Since = l.since + h.clock.off
 		}
-		h.do(h.l.Stopped(h.ctx, s, l.ended+h.clock.off, executors.ByPlace))
+		h.do(h.l.Stopped(h.ctx, s, l.ended+h.clock.off, executors.ByExecutor))
 	} else {
 		h.do(h.l.Stopped(h.ctx, run(l.id), 0, executors.ByHeartbeat))
 	}

@@ -166,7 +166,7 @@ func TestWhatComesLateIsToldOfTheHourItComesIn(t *testing.T) {
 	if rows := hs.rows(); len(rows) != 1 || rows[segmentHour{h.segments("a")[0].ID, began}].runMs != 10*minute {
 		t.Fatalf("%+v", rows)
 	}
-	h.do(h.l.Stopped(h.ctx, run("a"), began+50*minute, executors.ByPlace)) // its place knows better
+	h.do(h.l.Stopped(h.ctx, run("a"), began+50*minute, executors.ByExecutor)) // its place knows better
 	h.clock.at += hour
 	hs.rollUp()
 	hs.complete()
@@ -187,7 +187,7 @@ func TestALaterWordOfThePlaceCorrects(t *testing.T) {
 	h.clock.at += hour
 	s := run("a")
 	s.Since = began
-	h.do(h.l.Stopped(h.ctx, s, began+30*minute, executors.ByPlace))
+	h.do(h.l.Stopped(h.ctx, s, began+30*minute, executors.ByExecutor))
 	if ms, _ := h.check("a"); ms != 30*minute {
 		t.Errorf("%d ms, not 30 minutes", ms)
 	}

@@ -24,7 +24,7 @@ type StopSource string
 
 // Witnesses of an end, the best first.
 const (
-	ByPlace     StopSource = "place"     // the place's own record
+	ByExecutor  StopSource = "executor"  // the executor's own record
 	ByServer    StopSource = "server"    // this server ended it, or made it stand still
 	ByHeartbeat StopSource = "heartbeat" // nobody: it was last known to run then
 )

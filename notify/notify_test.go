@@ -228,7 +228,7 @@ func TestEachItemIsToldOnce(t *testing.T) {
 		}
 		// Nor is it written down: a large team has thousands, and each look would ask for them one by one.
 		var noted int
-		if err := h.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM noted_items WHERE item_id = 'ses_9'`).Scan(&noted); err != nil || noted != 0 {
+		if err := h.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM notified_items WHERE item_id = 'ses_9'`).Scan(&noted); err != nil || noted != 0 {
 			t.Errorf("what is old was noted %d times (%v)", noted, err)
 		}
 	})

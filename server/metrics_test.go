@@ -29,7 +29,7 @@ func TestMetricsOfTheInstance(t *testing.T) {
 		if err := h.cfg.Ledger.Began(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.cfg.Ledger.Stopped(t.Context(), s, paid.Since+18_000, executors.ByPlace); err != nil {
+		if err := h.cfg.Ledger.Stopped(t.Context(), s, paid.Since+18_000, executors.ByExecutor); err != nil {
 			t.Fatal(err)
 		}
 	}

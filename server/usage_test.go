@@ -31,7 +31,7 @@ func TestEverybodyIsToldTheSameOfCosts(t *testing.T) {
 	for i, ms := range []int64{7_000, 12_345, 40_001} {
 		s := executors.UsageInterval{SandboxID: fmt.Sprintf("sbx_%d", i), TeamID: p.team.ID, WorkspaceID: ws, UserID: p.ids["member user"], Kind: "fake", CPUs: 2, MemoryMB: 2048,
 			PriceNano: 133_200_000, Metered: true, Since: begin}
-		if err := h.cfg.Ledger.Stopped(t.Context(), s, begin+ms, executors.ByPlace); err != nil {
+		if err := h.cfg.Ledger.Stopped(t.Context(), s, begin+ms, executors.ByExecutor); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestUsageTellsNothingOfPrivateWorkspaces(t *testing.T) {
 	p := h.people(t)
 	now := h.cfg.Ledger.Now()
 	s := executors.UsageInterval{SandboxID: "sbx_1", TeamID: p.team.ID, WorkspaceID: p.ids["workspace"], Kind: "fake", PriceNano: 133_200_000, Since: now - 50_000}
-	if err := h.cfg.Ledger.Stopped(t.Context(), s, now-1_000, executors.ByPlace); err != nil {
+	if err := h.cfg.Ledger.Stopped(t.Context(), s, now-1_000, executors.ByExecutor); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.db.Exec(t.Context(), `UPDATE workspaces SET private = TRUE, created_by = 'usr_else' WHERE id = ?`, p.ids["workspace"]); err != nil {

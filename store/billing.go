@@ -24,7 +24,7 @@ func (s *Billing) Tx(ctx context.Context, fn func(ctx context.Context) error) er
 }
 
 const segmentColumns = `id, team_id, workspace_id, sandbox_id, user_id, executor, purpose, cpus, memory_mb, price_nano, started_at, seen_at,
-	ended_at, witness, cost_nano, project_id, metered, price_id, adjusts_id`
+	ended_at, end_source, cost_nano, project_id, metered, price_id, adjusts_id`
 
 func scanSegment(r scanner) (g billing.Segment, err error) {
 	err = r.Scan(&g.ID, &g.TeamID, &g.WorkspaceID, &g.SandboxID, &g.UserID, &g.Executor, &g.Purpose, &g.CPUs, &g.MemoryMB, &g.PriceNano,
@@ -80,7 +80,7 @@ func (s *Billing) InsertSegment(ctx context.Context, g billing.Segment) error {
 
 // UpdateSegment writes what changes in an open segment.
 func (s *Billing) UpdateSegment(ctx context.Context, g billing.Segment) error {
-	return changed(s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, ended_at = ?, witness = ?, cost_nano = ? WHERE id = ? AND {team} AND ended_at = 0`,
+	return changed(s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, ended_at = ?, end_source = ?, cost_nano = ? WHERE id = ? AND {team} AND ended_at = 0`,
 		g.SeenAt, g.EndedAt, g.EndSource, g.CostNano, g.ID))
 }
 

@@ -25,7 +25,7 @@ func (s *Enforce) RunningSandboxes(ctx context.Context) ([]quota.AtWork, error) 
 	rows, err := s.db.Query(ctx, `SELECT g.team_id, g.workspace_id, g.sandbox_id, g.user_id, g.executor, g.price_nano, g.metered,
 			COALESCE((SELECT MIN(r.started_at) FROM segments r WHERE {team:r} AND r.sandbox_id = g.sandbox_id AND r.workspace_id = g.workspace_id AND r.adjusts_id = '' AND r.started_at >=
 				COALESCE((SELECT MAX(e.ended_at) FROM segments e WHERE {team:e} AND e.sandbox_id = g.sandbox_id AND e.adjusts_id = '' AND e.ended_at > 0
-					AND e.witness NOT IN ('day', 'price', 'clock')), 0)), g.started_at)
+					AND e.end_source NOT IN ('day', 'price', 'clock')), 0)), g.started_at)
 		FROM segments g WHERE {team:g} AND g.ended_at = 0 AND g.workspace_id <> '' AND (g.metered OR g.price_nano > 0) ORDER BY g.workspace_id, g.id`)
 	return collect(rows, err, func(r scanner) (v quota.AtWork, err error) {
 		return v, r.Scan(&v.TeamID, &v.WorkspaceID, &v.SandboxID, &v.UserID, &v.Executor, &v.PriceNano, &v.Metered, &v.RunBegan)

@@ -35,10 +35,10 @@ func (s *Notify) TeamIDs(ctx context.Context) ([]string, error) {
 
 // NoteItem stores that an item was seen; false when it was already.
 func (s *Notify) NoteItem(ctx context.Context, teamID, itemID string, at int64) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO noted_items (team_id, item_id, noted_at) VALUES ({team?},?,?) ON CONFLICT DO NOTHING`, teamID, itemID, at))
+	return inserted(s.db.Exec(ctx, `INSERT INTO notified_items (team_id, item_id, notified_at) VALUES ({team?},?,?) ON CONFLICT DO NOTHING`, teamID, itemID, at))
 }
 
-const webhookColumns = `id, team_id, name, shown, format, kinds, enabled, why, secret_id, failed_at, created_by, created_at, updated_at`
+const webhookColumns = `id, team_id, name, shown, format, kinds, enabled, disabled_reason, secret_id, failed_at, created_by, created_at, updated_at`
 
 func scanWebhook(r scanner) (w notify.Webhook, err error) {
 	var kinds string
@@ -68,7 +68,7 @@ func (s *Notify) UpdateWebhook(ctx context.Context, w notify.Webhook) error {
 	if err != nil {
 		return fmt.Errorf("encoding kinds: %w", err)
 	}
-	return changed(s.db.Exec(ctx, `UPDATE webhooks SET name = ?, shown = ?, format = ?, kinds = ?, enabled = ?, why = ?, secret_id = ?, failed_at = ?, updated_at = ?
+	return changed(s.db.Exec(ctx, `UPDATE webhooks SET name = ?, shown = ?, format = ?, kinds = ?, enabled = ?, disabled_reason = ?, secret_id = ?, failed_at = ?, updated_at = ?
 		WHERE id = ? AND {team}`, w.Name, w.Shown, w.Format, string(kinds), w.Enabled, w.Why, w.SecretID, w.FailedAt, w.UpdatedAt, w.ID))
 }
 
@@ -166,7 +166,7 @@ func (s *Notify) Prune(ctx context.Context, before int64) error {
 	if _, err := s.db.Exec(ctx, `DELETE FROM deliveries WHERE {team} AND state <> 'pending' AND done_at < ?`, before); err != nil {
 		return err
 	}
-	_, err := s.db.Exec(ctx, `DELETE FROM noted_items WHERE {team} AND noted_at < ?`, before)
+	_, err := s.db.Exec(ctx, `DELETE FROM notified_items WHERE {team} AND notified_at < ?`, before)
 	return err
 }
 

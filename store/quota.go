@@ -195,7 +195,7 @@ func (s *Quota) PutByHand(ctx context.Context, teamID, userID string, h quota.By
 // Budget returns a team's; false when it has none of its own.
 func (s *Quota) Budget(ctx context.Context, teamID string) (b quota.Budget, ok bool, err error) {
 	var thresholds string
-	err = s.db.QueryRow(ctx, `SELECT limit_nano, count_tokens, thresholds, overage, overage_cap_nano, grace_seconds, tell_app, tell_mail, tell_webhooks, updated_by, updated_at
+	err = s.db.QueryRow(ctx, `SELECT limit_nano, count_tokens, thresholds, overage, overage_cap_nano, grace_seconds, notify_app, notify_mail, notify_webhooks, updated_by, updated_at
 		FROM budgets WHERE team_id = {team?}`, teamID).Scan(maybe{&b.LimitNano}, &b.CountTokens, &thresholds, &b.Overage, maybe{&b.OverageCapNano}, &b.GraceSeconds,
 		&b.NotifyApp, &b.NotifyMail, &b.NotifyWebhooks, &b.UpdatedBy, &b.UpdatedAt)
 	if errors.Is(err, ErrNotFound) {
@@ -213,11 +213,11 @@ func (s *Quota) PutBudget(ctx context.Context, teamID string, b quota.Budget) er
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO budgets (team_id, limit_nano, count_tokens, thresholds, overage, overage_cap_nano, grace_seconds, tell_app, tell_mail, tell_webhooks, updated_by, updated_at)
+	_, err = s.db.Exec(ctx, `INSERT INTO budgets (team_id, limit_nano, count_tokens, thresholds, overage, overage_cap_nano, grace_seconds, notify_app, notify_mail, notify_webhooks, updated_by, updated_at)
 		VALUES ({team?}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (team_id) DO UPDATE SET limit_nano = excluded.limit_nano, count_tokens = excluded.count_tokens, thresholds = excluded.thresholds, overage = excluded.overage,
-		overage_cap_nano = excluded.overage_cap_nano, grace_seconds = excluded.grace_seconds, tell_app = excluded.tell_app, tell_mail = excluded.tell_mail,
-		tell_webhooks = excluded.tell_webhooks, updated_by = excluded.updated_by, updated_at = excluded.updated_at`,
+		overage_cap_nano = excluded.overage_cap_nano, grace_seconds = excluded.grace_seconds, notify_app = excluded.notify_app, notify_mail = excluded.notify_mail,
+		notify_webhooks = excluded.notify_webhooks, updated_by = excluded.updated_by, updated_at = excluded.updated_at`,
 		teamID, b.LimitNano, b.CountTokens, string(thresholds), b.Overage, b.OverageCapNano, b.GraceSeconds, b.NotifyApp, b.NotifyMail, b.NotifyWebhooks, b.UpdatedBy, b.UpdatedAt)
 	return err
 }

@@ -18,14 +18,14 @@ func (s *Workspaces) BoxUser(ctx context.Context, workspaceID string) (int64, er
 	var err error
 	for range boxUserTries {
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			err := s.db.QueryRow(ctx, `/* every team: numbers are of this machine */ SELECT number FROM box_users WHERE workspace_id = ?`, workspaceID).Scan(&number)
+			err := s.db.QueryRow(ctx, `/* every team: numbers are of this machine */ SELECT number FROM sandbox_users WHERE workspace_id = ?`, workspaceID).Scan(&number)
 			if !errors.Is(err, ErrNotFound) {
 				return err
 			}
-			if err := s.db.QueryRow(ctx, `/* every team: no number is given twice */ SELECT COALESCE(MAX(number), 0) + 1 FROM box_users`).Scan(&number); err != nil {
+			if err := s.db.QueryRow(ctx, `/* every team: no number is given twice */ SELECT COALESCE(MAX(number), 0) + 1 FROM sandbox_users`).Scan(&number); err != nil {
 				return err
 			}
-			_, err = s.db.Exec(ctx, `/* every team: numbers are of this machine */ INSERT INTO box_users (number, workspace_id) VALUES (?, ?)`, number, workspaceID)
+			_, err = s.db.Exec(ctx, `/* every team: numbers are of this machine */ INSERT INTO sandbox_users (number, workspace_id) VALUES (?, ?)`, number, workspaceID)
 			return err
 		})
 		if !fault.Is(err, fault.Conflict) {

@@ -133,7 +133,7 @@ func (h *harness) ran(userID string, ms int64) {
 	h.t.Helper()
 	h.n++
 	id := fmt.Sprintf("old%d", h.n)
-	h.exec(`INSERT INTO segments (id, team_id, workspace_id, sandbox_id, user_id, executor, metered, price_nano, started_at, seen_at, ended_at, witness, cost_nano)
+	h.exec(`INSERT INTO segments (id, team_id, workspace_id, sandbox_id, user_id, executor, metered, price_nano, started_at, seen_at, ended_at, end_source, cost_nano)
 		VALUES (?, ?, ?, ?, ?, 'e2b', TRUE, ?, ?, ?, ?, 'server', ?)`, "seg_"+id, team, "ws_"+id, id, userID, int64(price), h.at-ms, h.at, h.at, billing.Cost(price, ms))
 }
 

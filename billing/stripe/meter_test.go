@@ -126,7 +126,7 @@ func (h *usageHarness) ran(from string, ms int64) {
 	begin := at(from)
 	h.serial++
 	id := fmt.Sprintf("seg%d", h.serial)
-	h.exec(`INSERT INTO segments (id, team_id, workspace_id, sandbox_id, user_id, executor, purpose, cpus, memory_mb, price_nano, started_at, seen_at, ended_at, witness, cost_nano, metered)
+	h.exec(`INSERT INTO segments (id, team_id, workspace_id, sandbox_id, user_id, executor, purpose, cpus, memory_mb, price_nano, started_at, seen_at, ended_at, end_source, cost_nano, metered)
 		VALUES (?, 't1', 'w', ?, 'u', 'e2b', 'workspace', 2, 512, 108900000, ?, ?, ?, 'server', 1, TRUE)`, id, id, begin, begin+ms, begin+ms)
 	for t := begin; t < begin+ms; {
 		end := min(t-t%hour+hour, begin+ms)

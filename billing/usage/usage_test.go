@@ -60,7 +60,7 @@ func (b *book) segment(team, workspace, user, project, executor string, metered 
 	if open {
 		ended = 0
 	}
-	b.exec(`INSERT INTO segments (id, team_id, workspace_id, sandbox_id, user_id, executor, project_id, metered, cpus, memory_mb, price_nano, started_at, seen_at, ended_at, witness, cost_nano)
+	b.exec(`INSERT INTO segments (id, team_id, workspace_id, sandbox_id, user_id, executor, project_id, metered, cpus, memory_mb, price_nano, started_at, seen_at, ended_at, end_source, cost_nano)
 		VALUES (?,?,?,?,?,?,?,?,2,2048,?,?,?,?,?,?)`, fmt.Sprintf("seg_%d", b.n), team, workspace, fmt.Sprintf("sbx_%d", b.n), user, executor, project, metered,
 		price, from, from+ms, ended, map[bool]string{true: "", false: "server"}[open], billing.Cost(price, ms))
 }

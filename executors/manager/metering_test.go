@@ -178,7 +178,7 @@ func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
 	if err := h.m.Check(h.ctx, h.ws); !errors.Is(err, executors.ErrGone) {
 		t.Fatalf("Check: %v", err)
 	}
-	if by := l.by(p.SandboxID); by != executors.ByPlace {
+	if by := l.by(p.SandboxID); by != executors.ByExecutor {
 		t.Errorf("ended by the word of %q", by)
 	}
 

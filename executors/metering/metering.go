@@ -170,7 +170,7 @@ func (t *Metering) FoundStopped(ctx context.Context, rec executors.Record) {
 			if rec.State != executors.Paused { // the end of that run was noted already
 				s.Since = ran.BeganAt
 			}
-			t.Stopped(ctx, s, ran.EndedAt, executors.ByPlace)
+			t.Stopped(ctx, s, ran.EndedAt, executors.ByExecutor)
 			return
 		}
 		if err != nil && !errors.Is(err, executors.ErrGone) {

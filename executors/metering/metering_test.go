@@ -115,8 +115,8 @@ func TestAnExecutorsRecordSaysWhenASandboxStopped(t *testing.T) {
 		want  end
 		since int64
 	}{
-		{"it knows", clocked{ran: executors.Ran{BeganAt: 5, EndedAt: 9}}, executors.Running, end{executors.UsageInterval{Since: 5}, 9, executors.ByPlace}, 0},
-		{"the end was noted already", clocked{ran: executors.Ran{BeganAt: 5, EndedAt: 9}}, executors.Paused, end{executors.UsageInterval{}, 9, executors.ByPlace}, 0},
+		{"it knows", clocked{ran: executors.Ran{BeganAt: 5, EndedAt: 9}}, executors.Running, end{executors.UsageInterval{Since: 5}, 9, executors.ByExecutor}, 0},
+		{"the end was noted already", clocked{ran: executors.Ran{BeganAt: 5, EndedAt: 9}}, executors.Paused, end{executors.UsageInterval{}, 9, executors.ByExecutor}, 0},
 		{"it runs still", clocked{ran: executors.Ran{BeganAt: 5}}, executors.Running, end{executors.UsageInterval{}, 0, executors.ByHeartbeat}, 5},
 		{"it does not answer", clocked{err: errors.New("no")}, executors.Running, end{executors.UsageInterval{}, 0, executors.ByHeartbeat}, 0},
 	} {

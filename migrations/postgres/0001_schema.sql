@@ -238,7 +238,7 @@ CREATE INDEX workspaces_by_project ON workspaces(project_id);
 CREATE INDEX workspaces_active ON workspaces(team_id, created_at, id, state) WHERE deleted_at = 0 AND archived_at = 0;
 
 -- The executor that a user last chose in a project.
-CREATE TABLE project_places (
+CREATE TABLE chosen_executors (
     project_id TEXT NOT NULL REFERENCES projects(id) ON DELETE CASCADE,
     user_id    TEXT NOT NULL,
     team_id    TEXT NOT NULL,
@@ -467,7 +467,7 @@ CREATE TABLE image_builds (
 CREATE INDEX image_builds_by_project ON image_builds(project_id, created_at);
 
 -- The system user that owns the files of an isolated workspace. A number is never reused.
-CREATE TABLE box_users (
+CREATE TABLE sandbox_users (
     number       BIGINT PRIMARY KEY, -- 1, 2, 3, ...
     workspace_id TEXT NOT NULL UNIQUE
 );
@@ -1011,13 +1011,13 @@ CREATE TABLE inbox_marks (
 CREATE INDEX inbox_marks_by_team ON inbox_marks(team_id, user_id, item_id, done_at);
 
 -- An inbox item for which notifications were already sent.
-CREATE TABLE noted_items (
-    team_id  TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
-    item_id  TEXT NOT NULL,
-    noted_at BIGINT NOT NULL,
+CREATE TABLE notified_items (
+    team_id     TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    item_id     TEXT NOT NULL,
+    notified_at BIGINT NOT NULL,
     PRIMARY KEY (team_id, item_id)
 );
-CREATE INDEX noted_items_by_age ON noted_items(noted_at);
+CREATE INDEX notified_items_by_age ON notified_items(notified_at);
 
 -- Which notifications a user wants.
 CREATE TABLE notification_rules (
@@ -1028,19 +1028,19 @@ CREATE TABLE notification_rules (
 
 -- A team's webhook.
 CREATE TABLE webhooks (
-    id         TEXT PRIMARY KEY,
-    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
-    name       TEXT NOT NULL,
-    shown      TEXT NOT NULL,             -- the part of the address that may be shown
-    format     TEXT NOT NULL,             -- json, slack, discord
-    kinds      TEXT NOT NULL,             -- JSON list
-    enabled    BOOLEAN NOT NULL,
-    why        TEXT NOT NULL DEFAULT '',  -- why it was disabled automatically
-    secret_id  TEXT NOT NULL,             -- address and signing key
-    failed_at  BIGINT NOT NULL DEFAULT 0, -- since when deliveries fail
-    created_by TEXT NOT NULL,
-    created_at BIGINT NOT NULL,
-    updated_at BIGINT NOT NULL
+    id              TEXT PRIMARY KEY,
+    team_id         TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    name            TEXT NOT NULL,
+    shown           TEXT NOT NULL,             -- the part of the address that may be shown
+    format          TEXT NOT NULL,             -- json, slack, discord
+    kinds           TEXT NOT NULL,             -- JSON list
+    enabled         BOOLEAN NOT NULL,
+    disabled_reason TEXT NOT NULL DEFAULT '',  -- why it was disabled automatically
+    secret_id       TEXT NOT NULL,             -- address and signing key
+    failed_at       BIGINT NOT NULL DEFAULT 0, -- since when deliveries fail
+    created_by      TEXT NOT NULL,
+    created_at      BIGINT NOT NULL,
+    updated_at      BIGINT NOT NULL
 );
 CREATE INDEX webhooks_by_team ON webhooks(team_id, created_at);
 
@@ -1099,7 +1099,7 @@ CREATE INDEX mails_pending ON mails(next_at) WHERE state = 'pending';
 
 -- === Metering and limits. Amounts are whole nano-USD. A limit that is NULL does not apply ===
 
--- A metered stretch of a sandbox running. Rows outlive the sandbox, workspace and user they name.
+-- A usage interval: a sandbox ran for this time at one price. Rows outlive the sandbox, workspace and user they name.
 CREATE TABLE segments (
     id           TEXT PRIMARY KEY,
     team_id      TEXT NOT NULL,             -- '' = the instance, as for the pool
@@ -1114,7 +1114,7 @@ CREATE TABLE segments (
     started_at   BIGINT NOT NULL,
     seen_at      BIGINT NOT NULL,           -- when it was last known to run
     ended_at     BIGINT NOT NULL DEFAULT 0,
-    witness      TEXT NOT NULL DEFAULT '',  -- source of the end time: place (the executor), heartbeat, server
+    end_source   TEXT NOT NULL DEFAULT '',  -- source of the end time: executor, server, heartbeat, clock; day or price where the run goes on in the next segment
     cost_nano    BIGINT NOT NULL DEFAULT 0, -- up to seen_at, or ended_at
     project_id   TEXT NOT NULL DEFAULT '',
     metered      BOOLEAN NOT NULL DEFAULT FALSE,
@@ -1258,9 +1258,9 @@ CREATE TABLE budgets (
     overage          BOOLEAN NOT NULL DEFAULT FALSE, -- at 100 % work continues, up to the cap
     overage_cap_nano BIGINT, -- beyond the limit; NULL = no cap
     grace_seconds    BIGINT NOT NULL DEFAULT 300,
-    tell_app         BOOLEAN NOT NULL DEFAULT TRUE,
-    tell_mail        BOOLEAN NOT NULL DEFAULT TRUE, -- owners and admins
-    tell_webhooks    BOOLEAN NOT NULL DEFAULT TRUE,
+    notify_app       BOOLEAN NOT NULL DEFAULT TRUE,
+    notify_mail      BOOLEAN NOT NULL DEFAULT TRUE, -- owners and admins
+    notify_webhooks  BOOLEAN NOT NULL DEFAULT TRUE,
     updated_by       TEXT NOT NULL DEFAULT '',
     updated_at       BIGINT NOT NULL DEFAULT 0
 );

@@ -121,7 +121,7 @@ func (d *death) leaveHours() {
 	must(d.t, db.Tx(ctx, func(ctx context.Context) error {
 		for i := range many {
 			from, ms := start+int64(i), 2*int64(3_600_000)+int64(i)*7
-			if _, err := db.Exec(ctx, `INSERT INTO segments (id, team_id, workspace_id, sandbox_id, executor, price_nano, started_at, seen_at, ended_at, witness, cost_nano)
+			if _, err := db.Exec(ctx, `INSERT INTO segments (id, team_id, workspace_id, sandbox_id, executor, price_nano, started_at, seen_at, ended_at, end_source, cost_nano)
 				VALUES (?, '', '', ?, 'e2b', 3600000, ?, ?, ?, 'server', ?)`, fmt.Sprintf("seg_%04d", i), fmt.Sprintf("sbx_%d", i), from, from+ms, from+ms, ms); err != nil {
 				return err
 			}

@@ -70,8 +70,8 @@ func TestKilledWhileItReportsUsage(t *testing.T) {
 		begin := now - now%hour - int64(10-i)*hour
 		h.DieAt(at, func() {
 			id := fmt.Sprintf("seg%d", i)
-			sql(`INSERT INTO segments (id, team_id, workspace_id, sandbox_id, user_id, executor, purpose, cpus, memory_mb, price_nano, started_at, seen_at, ended_at, witness, cost_nano, metered, rolled_ms)
-				VALUES (?, ?, 'w', ?, 'u', 'e2b', 'agent', 2, 512, 1, ?, ?, ?, 'place', 1, TRUE, 600000)`, id, team.ID, id, begin, begin+600_000, begin+600_000)
+			sql(`INSERT INTO segments (id, team_id, workspace_id, sandbox_id, user_id, executor, purpose, cpus, memory_mb, price_nano, started_at, seen_at, ended_at, end_source, cost_nano, metered, rolled_ms)
+				VALUES (?, ?, 'w', ?, 'u', 'e2b', 'agent', 2, 512, 1, ?, ?, ?, 'executor', 1, TRUE, 600000)`, id, team.ID, id, begin, begin+600_000, begin+600_000)
 			sql(`INSERT INTO usage_hours (team_id, hour, segment_id, user_id, workspace_id, project_id, executor, purpose, metered, run_ms, vcpu_ms, mib_ms, cost_nano)
 				VALUES (?, ?, ?, 'u', 'w', '', 'e2b', 'agent', TRUE, 600000, 1200000, 307200000, 1)`, team.ID, begin, id)
 			sql(`UPDATE billing_marks SET value = ? WHERE name = ?`, fmt.Sprintf("%s %d", sub["id"], begin), "stripe.reported:"+team.ID)
