@@ -215,7 +215,7 @@ func TestLoginSessionLifetime(t *testing.T) {
 			}
 		}
 		if !h.took(ada.User.ID) {
-			t.Error("nobody was told of the end of the session")
+			t.Error("no subscriber was notified of the end of the session")
 		}
 		for _, c := range []string{cookie, "", "x", strings.Repeat("x", 1000), a.SessionHash} {
 			_, err := h.Authenticate(ctx, c)
@@ -435,7 +435,7 @@ func TestChangePassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !h.took(ada.User.ID) {
-			t.Error("nobody was told")
+			t.Error("no subscriber was notified")
 		}
 		if _, err := h.Authenticate(ctx, here); err != nil {
 			t.Errorf("this session: %v", err)

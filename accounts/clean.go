@@ -10,7 +10,7 @@ import (
 
 // CleanEmail returns an address in the form it is stored in. It checks the shape, not whether mail arrives. Errors: invalid_email.
 func CleanEmail(s string) (string, error) {
-	valid := utf8.ValidString(s) // ToLower would mend it
+	valid := utf8.ValidString(s) // ToLower would replace invalid bytes
 	s = strings.ToLower(strings.TrimSpace(s))
 	local, domain, ok := strings.Cut(s, "@")
 	odd := func(r rune) bool {

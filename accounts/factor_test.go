@@ -309,7 +309,7 @@ func TestASVS_6_4_3_ResetLinks(t *testing.T) {
 	})
 }
 
-// Who asks for a link by mail is told the same whoever they ask for; only a user who may have one is sent it, a few times.
+// A request for a password link gets the same answer for every address; only a user who may have a link receives it, a few times.
 func TestASVS_6_3_8_ForgottenPasswordsTellNothing(t *testing.T) {
 	each(t, func(t *testing.T, h *harness) {
 		ctx := t.Context()

@@ -184,7 +184,7 @@ func TestInvitesByMail(t *testing.T) {
 		}
 		_, _, err = h.CreateInvite(ctx, ada, team.ID, accounts.NewInvite{Role: accounts.Viewer, Email: "grace@example.com"})
 		wantCode(t, err, "already_member")
-		// An address that has an account is told so to who has an invite, a few times.
+		// The holder of an invite learns a few times that an address has an account.
 		_, open, err := h.CreateInvite(ctx, ada, team.ID, accounts.NewInvite{Role: accounts.Viewer})
 		if err != nil {
 			t.Fatal(err)

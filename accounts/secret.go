@@ -9,7 +9,7 @@ func OfUser(userID string) Holder { return Holder{UserID: userID} }
 // OfTeam is the owner of what a team shares.
 func OfTeam(teamID string) Holder { return Holder{TeamID: teamID} }
 
-// Secret is the record of a value that is kept sealed. The value itself is told to nobody through the API.
+// Secret is the record of a value that is stored sealed. The API never returns the value itself.
 type Secret struct {
 	ID string
 	Holder

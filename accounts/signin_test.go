@@ -99,12 +99,12 @@ func TestASVS_7_5_2_PeopleEndTheirSessions(t *testing.T) {
 		}
 		h.took(ada.ID)
 		if err := h.EndSession(ctx, a, b.SessionID, false); err != nil || !h.took(ada.ID) {
-			t.Errorf("EndSession: %v, or nobody was told", err)
+			t.Errorf("EndSession: %v, or no subscriber was notified", err)
 		}
 		_, err := h.Authenticate(ctx, other)
 		wantCode(t, err, "signed_out")
 		if err := h.EndOtherSessions(ctx, a, false); err != nil || !h.took(ada.ID) {
-			t.Errorf("EndOtherSessions: %v, or nobody was told", err)
+			t.Errorf("EndOtherSessions: %v, or no subscriber was notified", err)
 		}
 		_, err = h.Authenticate(ctx, third)
 		wantCode(t, err, "signed_out")

@@ -1,10 +1,10 @@
-// Package billing keeps the ledger: what ran where, for whom, for how long, and what that costs. It knows nothing of how places work; it
-// is told of stretches (metering.Ledger) and writes segments.
+// Package billing keeps the ledger: what ran where, for whom, for how long, and what that costs. It does not know how executors work: it
+// receives usage intervals (metering.Ledger) and writes segments.
 //
-// Rules: a sandbox has one open segment at most, and its segments never overlap. A segment begins when its place runs and ends by the
-// word of the best witness: the place's own record, then this server, then the last heartbeat; never "now" for what was found gone. It has
+// Rules: a sandbox has one open segment at most, and its segments never overlap. A segment begins when its sandbox runs. Its end time comes
+// from the best source: the executor's own record, then this server, then the last heartbeat; never "now" for a sandbox that was found gone. It has
 // one price, lies within one day (UTC), and its cost is rounded once, half to even. Closed segments never change. Money is int64 nano-USD,
-// time int64 ms UTC; floats are nowhere.
+// time int64 ms UTC; no floats are used.
 //
 // Goroutines: none of its own; Run adds up hours.
 package billing
@@ -37,14 +37,14 @@ const (
 	mostPrice = price.MostHour
 )
 
-// Who says when a segment ended that did not end: it went on in the next one.
+// End sources of a segment whose run goes on in the next segment.
 const (
 	endByDay   = "day"   // another day began
 	endByPrice = "price" // it costs something else from then on
 	endByClock = "clock" // the server's clock was put forward
 )
 
-// Segment is one metered stretch of a sandbox running.
+// Segment is one metered interval in which a sandbox ran.
 type Segment struct {
 	ID          string
 	TeamID      string // "" = the instance's own, as of the pool
@@ -67,7 +67,7 @@ type Segment struct {
 	CostNano    int64 // up to SeenAt, or EndedAt
 }
 
-// Store is what the room needs of the storage.
+// Store is the storage that the service needs.
 type Store interface {
 	Reports
 	Rolls
@@ -89,7 +89,7 @@ type SegmentStore interface {
 	// LatestTime is the latest time any segment names.
 	LatestTime(ctx context.Context) (int64, error)
 	InsertSegment(ctx context.Context, s Segment) error
-	// UpdateSegment writes SeenAt, EndedAt, Witness and CostNano. A segment that has ended stays as it ended.
+	// UpdateSegment writes SeenAt, EndedAt, EndSource and CostNano. It does not change a segment that has ended.
 	UpdateSegment(ctx context.Context, s Segment) error
 	// BeatSegments writes SeenAt and CostNano of the open segments of sandboxes.
 	BeatSegments(ctx context.Context, sandboxIDs []string, seenAt int64) error
@@ -140,10 +140,10 @@ type Admission interface {
 // Config is what a Ledger is made of.
 type Config struct {
 	Store  Store
-	Prices Prices                                    // nil = what stretches say
+	Prices Prices                                    // nil = the prices of usage intervals
 	Budget func(ctx context.Context) (Budget, error) // of the instance; nil = no bound
 	Admit  Admission                                 // decides about what begins; nil = the instance's budget alone does
-	Notify func(ctx context.Context, a Alert) error  // tells people that a threshold was passed, in the transaction of ctx that notes it; optional
+	Notify func(ctx context.Context, a Alert) error  // notifies people that a threshold was passed, in the transaction of ctx that records it; optional
 	Events events.Publisher                          // optional
 	Clock  *Clock                                    // its time, which others read as well; nil = one of its own
 	After  func(time.Duration) <-chan time.Time      // the clock of Run; default time.After
@@ -182,7 +182,7 @@ type Ledger struct {
 
 var _ metering.Ledger = (*Ledger)(nil)
 
-// open is what is kept in memory of an open segment.
+// open is the state in memory of an open segment.
 type open struct {
 	executor  string
 	startedAt int64
@@ -191,10 +191,10 @@ type open struct {
 	metered   bool
 }
 
-// dear reports whether every heartbeat of it is written.
+// billable reports whether every heartbeat of it is written.
 func (o *open) billable() bool { return o.priceNano > 0 || o.metered }
 
-// openOf is what is kept of a segment.
+// openOf returns the state of a segment.
 func openOf(s Segment) *open { return &open{s.Executor, s.StartedAt, s.SeenAt, s.PriceNano, s.Metered} }
 
 // New makes a Ledger. It starts nothing and panics on a Config without a Store.

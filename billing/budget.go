@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Thresholds of a budget people are told of, in percent. At the last, nothing paid begins any more.
+// Thresholds of a budget that people are notified of, in percent. At the last one, no paid sandbox starts any more.
 const (
 	WarnPercent = 90
 	FullPercent = 100
@@ -28,7 +28,7 @@ type Alert struct {
 	At        int64 // ms UTC
 }
 
-// Words tell people what was passed, and what it means for them.
+// Words returns the texts for people: what was passed, and what it means for them.
 func (a Alert) Words() string {
 	spent := fmt.Sprintf("%s of this server's budget of %s for paid places are spent this month", Dollars(a.SpentNano), Dollars(a.LimitNano))
 	if a.Percent >= FullPercent {
@@ -86,8 +86,8 @@ func (l *Ledger) Release(ctx context.Context, sandboxID string) error {
 	return l.cfg.Admit.Release(ctx, sandboxID)
 }
 
-// counts has a stretch count in people's hours where the price book has nothing of its place and several teams share it. Not in a
-// transaction: how many teams there are is read.
+// counts makes a usage interval count in users' hours where the price book has no price for its executor and several teams share it. It reads
+// the number of teams, so it must not be called in a transaction.
 func (l *Ledger) counts(ctx context.Context, s *executors.UsageInterval) (err error) {
 	if l.cfg.Admit == nil || s.Metered || l.cfg.Prices != nil && l.cfg.Prices.Quote(string(s.Kind), s.CPUs, s.MemoryMB, l.clock.Now()).RowID != "" {
 		return nil
@@ -143,7 +143,7 @@ func (l *Ledger) Passed(ctx context.Context) (*Alert, error) {
 	return &Alert{Period: period, Percent: st.reached(), SpentNano: st.SpentNano, LimitNano: st.LimitNano, At: now}, nil
 }
 
-// watch tells people once when the budget passes a threshold.
+// watch notifies people once when the budget passes a threshold.
 func (l *Ledger) watch(ctx context.Context, now int64) {
 	last := l.alertAt.Load()
 	if now-last < watchEvery && last != 0 || !l.alertAt.CompareAndSwap(last, now) {

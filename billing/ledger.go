@@ -193,7 +193,7 @@ func (w *writing) carry(ctx context.Context, s Segment, from, to int64, endSourc
 	return s, w.insert(ctx, s)
 }
 
-// borderOf is border for what is kept of a segment.
+// borderOf is border for the state of a segment.
 func (l *Ledger) borderOf(o *open) int64 {
 	at, _ := l.border(o.executor, o.startedAt)
 	return at
@@ -235,7 +235,7 @@ func (l *Ledger) Began(ctx context.Context, s executors.UsageInterval) error {
 			return err
 		}
 		if ok && since > have.SeenAt {
-			// It has stood still, or was another run: what was last known is where the earlier one ended.
+			// It was suspended, or this is another run: the earlier one ended when it was last seen.
 			if err := w.close(ctx, have, have.SeenAt, string(executors.ByHeartbeat)); err != nil {
 				return err
 			}
@@ -398,7 +398,7 @@ func (l *Ledger) across(ctx context.Context, sandboxID string) error {
 	})
 }
 
-// Stopped notes that a sandbox does not run any more, by the word of by. A run that its place tells of, and nobody else saw, is noted whole.
+// Stopped records that a sandbox no longer runs, as the source by reports it. A run that only the executor reports is recorded whole.
 func (l *Ledger) Stopped(ctx context.Context, of executors.UsageInterval, at int64, by executors.StopSource) error {
 	ctx = tenant.All(ctx, oneLedger)
 	sandboxID := of.SandboxID
@@ -431,7 +431,7 @@ func (l *Ledger) Stopped(ctx context.Context, of executors.UsageInterval, at int
 			end = min(l.clock.lift(at), now)
 		}
 		if by == executors.ByExecutor && end < s.SeenAt && s.SeenAt-end <= beatLate {
-			// It may have ended before the heartbeat that told of it was written. Hours that are frozen stay as they are.
+			// It may have ended before its last heartbeat was written. Frozen hours stay as they are.
 			frozen, err := l.Frozen(ctx)
 			if err != nil {
 				return err
@@ -485,7 +485,7 @@ func (w *writing) opened(ctx context.Context, sandboxID string) (Segment, error)
 	return s, nil
 }
 
-// segmentOf is a segment of what a stretch is about.
+// segmentOf returns a segment for a usage interval.
 func segmentOf(s executors.UsageInterval) Segment {
 	return Segment{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SandboxID: s.SandboxID, UserID: s.UserID, Executor: string(s.Kind),
 		Purpose: s.Purpose, CPUs: s.CPUs, MemoryMB: s.MemoryMB, PriceNano: s.PriceNano, Metered: s.Metered}

@@ -38,16 +38,16 @@ func (c *clocks) now() time.Time         { return time.UnixMilli(c.at + c.off) }
 func (c *clocks) elapsed() time.Duration { return time.Duration(c.at) * time.Millisecond }
 
 type harness struct {
-	t        testing.TB
-	ctx      context.Context
-	db       *store.DB
-	store    *store.Billing
-	clock    *clocks
-	limit    billing.Budget
-	reported []billing.Alert
-	deaf     error // why nobody can be told
-	l        *billing.Ledger
-	book     *price.Book // nil = stretches say what they cost
+	t         testing.TB
+	ctx       context.Context
+	db        *store.DB
+	store     *store.Billing
+	clock     *clocks
+	limit     billing.Budget
+	reported  []billing.Alert
+	notifyErr error // why nobody can be notified
+	l         *billing.Ledger
+	book      *price.Book // nil = the prices of usage intervals
 }
 
 func newHarness(t testing.TB, db *store.DB) *harness {
@@ -70,10 +70,10 @@ func (h *harness) restart() {
 	h.l = billing.New(billing.Config{Store: h.store, Prices: prices, Clock: billing.NewClock(h.clock.now, h.clock.elapsed),
 		Budget: func(context.Context) (billing.Budget, error) { return h.limit, nil },
 		Notify: func(_ context.Context, a billing.Alert) error {
-			if h.deaf == nil {
+			if h.notifyErr == nil {
 				h.reported = append(h.reported, a)
 			}
-			return h.deaf
+			return h.notifyErr
 		}})
 	if err := h.l.Recover(h.ctx); err != nil {
 		h.t.Fatal(err)
@@ -143,7 +143,7 @@ func (h *harness) check(sandboxID string) (ms, nano int64) {
 		case s.StartedAt/day != (max(end, s.StartedAt+1)-1)/day:
 			h.t.Fatalf("segment %s lies in two days: %+v", s.ID, s)
 		case s.EndedAt != 0 && s.EndSource == "" || s.EndedAt == 0 && s.EndSource != "":
-			h.t.Fatalf("segment %s has the wrong witness: %+v", s.ID, s)
+			h.t.Fatalf("segment %s has the wrong end source: %+v", s.ID, s)
 		}
 		if want := billing.Cost(s.PriceNano, end-s.StartedAt); s.EndedAt != 0 && s.CostNano != want || abs(s.CostNano-want) > 1 {
 			h.t.Fatalf("segment %s costs %d, not %d", s.ID, s.CostNano, want)
@@ -182,7 +182,7 @@ func TestALifeOfASandbox(t *testing.T) {
 		h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer)) // paused
 		h.do(h.l.Stopped(h.ctx, run("a"), 0, executors.ByServer))
 		pass(hour)
-		h.do(h.l.Beat(h.ctx, []string{"a"})) // stands still: no beat of its own
+		h.do(h.l.Beat(h.ctx, []string{"a"})) // suspended: no heartbeat of its own
 		h.do(h.l.Began(h.ctx, run("a")))
 		pass(hour)
 		h.do(h.l.Beat(h.ctx, []string{"a"}))
@@ -289,7 +289,7 @@ func TestThePlacesWordIsKeptWithinWhatWasSeen(t *testing.T) {
 	h.do(h.l.Began(h.ctx, run("b")))
 	h.do(h.l.Stopped(h.ctx, run("b"), began, executors.ByExecutor)) // its clock is behind
 	s := run("c")
-	s.Since = h.clock.at - 5*minute // it ran before anybody was told
+	s.Since = h.clock.at - 5*minute // it ran before the ledger was notified
 	h.do(h.l.Began(h.ctx, s))
 	h.do(h.l.Stopped(h.ctx, run("c"), h.clock.at+hour, executors.ByExecutor)) // its clock is ahead
 	for id, want := range map[string]int64{"a": 13 * minute, "b": 0, "c": 5 * minute} {
@@ -306,7 +306,7 @@ func TestACrashEndsWhenItsPlaceSaysSo(t *testing.T) {
 		h := newHarness(t, db)
 		for _, c := range []struct {
 			id         string
-			at         int64 // what is said, after the last heartbeat, which is written a minute after the beginning
+			at         int64 // the reported end, after the last heartbeat, which is written a minute after the beginning
 			by         executors.StopSource
 			want       int64
 			foundAfter int64
@@ -400,12 +400,12 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 		if len(h.reported) != 0 {
 			t.Fatalf("told %+v", h.reported)
 		}
-		h.deaf = errors.New("the outbox is full")
+		h.notifyErr = errors.New("the outbox is full")
 		beat(48 * minute) // 90 %
 		if len(h.reported) != 0 {
 			t.Fatalf("told %+v", h.reported)
 		}
-		h.deaf = nil // what could not be told is told at the next look
+		h.notifyErr = nil // a failed notification is sent at the next check
 		beat(minute)
 		if len(h.reported) != 1 || h.reported[0].Percent != 90 || h.reported[0].Period != "2026-11" || h.reported[0].LimitNano != 2*hourNano {
 			t.Fatalf("told %+v", h.reported)
@@ -662,7 +662,7 @@ func (s stuck) OpenSegment(ctx context.Context, sandboxID string) (billing.Segme
 // Tx is none: SQLite has one writer, and what is tested is who else is kept waiting.
 func (s stuck) Tx(ctx context.Context, fn func(ctx context.Context) error) error { return fn(ctx) }
 
-// While the database keeps what is written of one sandbox, others begin, beat and end, and the time and the budget are told.
+// While a write for one sandbox is blocked in the database, others begin, beat and end, and the clock and the budget can be read.
 func TestASlowWriteKeepsNobodyElseWaiting(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, storetest.SQLite(t))

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Reports is what the room reads of the ledger for people. Amounts are up to each sandbox's last heartbeat.
+// Reports reads the ledger for people. Amounts are up to each sandbox's last heartbeat.
 type Reports interface {
 	// Costs is what workspaces have cost so far, by id; those that cost nothing are left out.
 	Costs(ctx context.Context, workspaceIDs []string) (map[string]int64, error)
@@ -71,7 +71,7 @@ type Report struct {
 	Living     map[string]int64 // how many workspaces live in each kind of place, whatever it costs
 }
 
-// mostRows bounds a report's lists: the dearest are told.
+// mostRows bounds a report's lists: the most expensive rows are listed.
 const mostRows = 100
 
 // Report tells what the places cost this month.

@@ -11,9 +11,9 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// The roll-up tells what is in the ledger by UTC hour (usage_hours). An hour is frozen once it has been over for a while; from then on its rows never
+// The roll-up sums the ledger by UTC hour (usage_hours). An hour is frozen once it has been over for a while; from then on its rows never
 // change, so that it can be reported and billed. A segment's cost is spread by what it had cost at each hour's end, so that its hours
-// add up to it to the nano-dollar. What was not known when its hour was frozen is told of the first hour that was not.
+// add up to it to the nano-dollar. Usage that was not known when its hour was frozen is booked in the first hour that is not frozen.
 //
 // It may be cut short anywhere: a segment remembers how much of it is there, in the transaction that put it there, and the hour is
 // frozen last.

@@ -152,7 +152,7 @@ func TestHoursAddUpToTheLedger(t *testing.T) {
 	})
 }
 
-// What nobody knew when its hour was frozen is told of the hour in which it became known.
+// Usage that was not known when its hour was frozen is booked in the hour in which it became known.
 func TestWhatComesLateIsToldOfTheHourItComesIn(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, storetest.SQLite(t)).withBook()
@@ -161,7 +161,7 @@ func TestWhatComesLateIsToldOfTheHourItComesIn(t *testing.T) {
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += 10 * minute
 	h.do(h.l.Beat(h.ctx, []string{"a"}))
-	h.clock.at += hour // and nothing is heard of it
+	h.clock.at += hour // and no heartbeat arrives
 	hs.rollUp()
 	if rows := hs.rows(); len(rows) != 1 || rows[segmentHour{h.segments("a")[0].ID, began}].runMs != 10*minute {
 		t.Fatalf("%+v", rows)

@@ -8,9 +8,9 @@ import (
 	"github.com/parawork/parawork/internal/locks"
 )
 
-// turns order what is written of a sandbox: its segments are a chain, and what is kept in memory of one must be what was committed last. Who
-// writes of one sandbox waits for nobody but who writes of it; a jump of the server's clock alone waits for all, as nothing may be written
-// between the two times. That a sandbox has one open segment at most, whatever processes write, is the database's to keep.
+// turns order the writes for a sandbox: its segments are a chain, and the state of one in memory must be what was committed last. A writer
+// for one sandbox waits only for other writers of that sandbox; a jump of the server's clock alone waits for all, as nothing may be written
+// between the two times. The database ensures that a sandbox has one open segment at most, whichever processes write.
 type turns struct {
 	sandboxes locks.Keyed  // by sandbox id
 	clockJump sync.RWMutex // held for reading by who writes

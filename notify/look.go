@@ -14,8 +14,8 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// tooOld is how long ago an item may have begun and still be told: after a long night of the server nobody wants to hear about
-// last week.
+// tooOld is the greatest age of an item that people are still notified of: after a long outage of the server nobody wants news
+// of last week.
 const tooOld = time.Hour
 
 // pruneEvery and keepFor bound what the outbox remembers.
@@ -102,8 +102,8 @@ func (s *Service) look(ctx context.Context) {
 	}
 }
 
-// lookAt notes what is new in a team's inbox and puts a delivery for everybody who is to be told into the outbox: both in one
-// transaction, so that each item is told once, whoever dies in between.
+// lookAt records the new items of a team's inbox and adds a delivery for each recipient to the outbox. Both happen in one
+// transaction, so that each item is sent once, even if the server dies in between.
 func (s *Service) lookAt(ctx context.Context, teamID string) error {
 	items, err := s.cfg.Inbox.Items(ctx, teamID)
 	if err != nil || len(items) == 0 {
@@ -149,7 +149,7 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 
 // enqueue puts one item's deliveries into the outbox.
 func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets []Target, now int64) (reported int, err error) {
-	if it.OnlyFor != "" { // a team's webhook tells whoever reads where it leads to
+	if it.OnlyFor != "" { // everybody who reads the channel of a team's webhook would see it
 		hooks = nil
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return t.UserID != it.OnlyFor })
 	}

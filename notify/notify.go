@@ -1,6 +1,6 @@
-// Package notify tells people who do not look at the web app that something needs them: a team's webhooks and the push services
-// of members' browsers. What waits for whom is the inbox's word; notify notes each item once, decides who is told, and brings
-// the message to its end through an outbox that outlives the server.
+// Package notify notifies people who do not look at the web app that something needs them, through a team's webhooks and the push
+// services of members' browsers. The inbox decides what waits for whom. notify records each item once, decides who receives it,
+// and delivers the message through an outbox that survives a restart of the server.
 package notify
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// Kinds of what people are told about, as in the inbox.
+// The kinds of notifications, as in the inbox.
 const (
 	Question = "question"
 	Failed   = "failed"
@@ -28,7 +28,7 @@ const (
 	Ping     = "ping"   // a test
 )
 
-// Kinds lists what people can choose to be told.
+// Kinds lists the kinds that people can choose.
 var Kinds = []string{Question, Failed, Stuck, Finished, Review, Budget}
 
 // Item is one thing that waits for people. ID never names another thing.
@@ -41,8 +41,8 @@ type Item struct {
 	Since                                                 int64    // ms UTC
 	QuestionID, QuestionTitle, QuestionDetail             string   // of a question
 	Owners                                                []string // users who started it
-	OnlyFor                                               string   // the only user who may be told of it, "" = the team
-	NoHooks, NoPush                                       bool     // the team does not want to be told of it so
+	OnlyFor                                               string   // the only user who may be notified of it, "" = the team
+	NoHooks, NoPush                                       bool     // the team does not want it through webhooks, or through push messages
 }
 
 // Inbox is where items come from.
@@ -72,7 +72,7 @@ type Doer interface {
 	Check(rawURL string) error
 }
 
-// Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
+// Store is the storage that the service needs. Errors: fault.NotFound for an unknown id.
 type Store interface {
 	WebhookStore
 	OutboxStore
@@ -108,7 +108,7 @@ type OutboxStore interface {
 	Prune(ctx context.Context, before int64) error
 }
 
-// SubscriptionStore keeps the browsers that get push messages, and who wants to hear of what.
+// SubscriptionStore stores the browsers that get push messages, and which notifications each user wants.
 type SubscriptionStore interface {
 	// Targets returns the browsers of a team's members and their rules.
 	Targets(ctx context.Context, teamID string) ([]Target, error)
@@ -145,7 +145,7 @@ type Config struct {
 	Patience time.Duration // how long a question may be answered before push messages go out; default 4 s
 }
 
-// Service is the room. Safe for concurrent use.
+// Service sends notifications. Safe for concurrent use.
 type Service struct {
 	cfg Config
 

@@ -28,7 +28,7 @@ import (
 	"github.com/parawork/parawork/testing/testaccounts"
 )
 
-// harness is the room with a real database and an inbox the test fills.
+// harness is the service with a real database and an inbox the test fills.
 type harness struct {
 	*notify.Service
 	t    *testing.T
@@ -96,7 +96,7 @@ func (h *harness) build() {
 		PublicURL: "https://pw.example.com", Version: "test", Now: h.clock, Settle: time.Millisecond, Patience: time.Millisecond})
 }
 
-// run runs the room until the returned func is called, at the latest until the test ends.
+// run runs the service until the returned func is called, at the latest until the test ends.
 func (h *harness) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -210,7 +210,7 @@ func TestEachItemIsToldOnce(t *testing.T) {
 			return len(d) == 1 && d[0].State == notify.Delivered && d[0].Status == 204
 		})
 
-		// News about the same item, and a new server, tell nothing again; what is new is told.
+		// A change of the same item, or a new server, sends nothing again; a new item is sent.
 		h.put(ask)
 		stop()
 		h.build()
@@ -319,7 +319,7 @@ func TestAnotherOriginGetsAKeyOfItsOwn(t *testing.T) {
 	}
 	h.run()
 	h.put(notify.Item{ID: "ses_1", Kind: notify.Failed})
-	eventually(t, "it is told", func() bool { return r.count() > 0 })
+	eventually(t, "it is delivered", func() bool { return r.count() > 0 })
 	body, head := r.got(0)
 	stamp, sum, _ := strings.Cut(strings.TrimPrefix(head.Get("Parawork-Signature"), "t="), ",v1=")
 	if sum != notify.Sign(fresh, stamp, body) {
@@ -430,7 +430,7 @@ func TestTestSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What no inbox has is told once to those who are named, in their browsers and by the webhooks they made, and to nobody else.
+// A message outside of the inbox goes once to the named users, to their browsers and the webhooks they made, and to nobody else.
 func TestAnAnnouncementReachesWhoIsNamed(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, h *harness) {
@@ -467,7 +467,7 @@ func TestAnAnnouncementReachesWhoIsNamed(t *testing.T) {
 		}
 		eventually(t, "the next month's arrives", func() bool { return len(b.messages()) == 2 && r.count() == 2 })
 		if quiet.count() != 0 {
-			t.Error("a webhook of another kind was told")
+			t.Error("a webhook of another kind received it")
 		}
 	})
 }

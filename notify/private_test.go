@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/notify"
 )
 
-// What happens in a private workspace is told to its owner's browsers, and to no webhook of the team.
+// News of a private workspace goes to its owner's browsers, and to no webhook of the team.
 func TestPrivateItemsAreToldToTheirOwnerAlone(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, h *harness) {
@@ -29,14 +29,14 @@ func TestPrivateItemsAreToldToTheirOwnerAlone(t *testing.T) {
 			notify.Item{ID: "ses_3", Kind: notify.Finished})
 		eventually(t, "what is for everybody arrives", func() bool { return r.count() >= 1 && len(b.messages()) >= 2 })
 		if body, _ := r.got(0); r.count() != 1 || !strings.Contains(body, `"ses_3"`) {
-			t.Errorf("the webhook was told %d things, the first %s", r.count(), body)
+			t.Errorf("the webhook received %d messages, the first %s", r.count(), body)
 		}
 		seen := map[any]bool{}
 		for _, m := range b.messages() {
 			seen[m["item"]] = true
 		}
 		if len(seen) != 2 || seen["ses_1"] {
-			t.Errorf("the browser was told of %v", seen)
+			t.Errorf("the browser was notified of %v", seen)
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// Subscription is a browser that wants to be told through its push service.
+// Subscription is a browser that receives push messages through its push service.
 type Subscription struct {
 	ID, UserID   string
 	Endpoint     string // a secret between browser, push service and us
@@ -44,7 +44,7 @@ const (
 	All  = "all"
 )
 
-// Rules say, by kind, about whose work a user's browsers are told.
+// Rules say, by kind, about whose work a user's browsers are notified.
 type Rules map[string]string
 
 // DefaultRules are those of who chose none: what needs me, of my own work.
@@ -161,7 +161,7 @@ func (s *Service) TestPush(ctx context.Context, userID, subscriptionID string) e
 	if err != nil {
 		return err
 	}
-	body, err := marshal(pushMessage{Title: "Parawork reaches this browser", Body: "You are told here when something needs you.", Tag: "test", Path: "/"})
+	body, err := marshal(pushMessage{Title: "Parawork reaches this browser", Body: "You will be notified here when something needs you.", Tag: "test", Path: "/"})
 	if err != nil {
 		return err
 	}

@@ -255,7 +255,7 @@ func TestPushSaysNothingOfWhatIsSettled(t *testing.T) {
 		all := h.deliveries(w)
 		return len(all) == n && !slices.ContainsFunc(all, func(d notify.Delivery) bool { return d.State != notify.Delivered })
 	}
-	stop := h.run() // with a clock that stands still the push message is not due yet
+	stop := h.run() // the clock does not advance, so the push message is not due yet
 	h.put(notify.Item{ID: "qst_1", Kind: notify.Question, Owners: []string{h.user.ID}})
 	eventually(t, "the item was noted", func() bool { return delivered(1) })
 	stop()
@@ -270,7 +270,7 @@ func TestPushSaysNothingOfWhatIsSettled(t *testing.T) {
 	eventually(t, "only what is open arrives", func() bool { return len(b.messages()) == 2 })
 	for _, m := range b.messages() {
 		if m["item"] == "qst_1" {
-			t.Error("a settled question was told")
+			t.Error("a settled question was sent")
 		}
 	}
 }

@@ -25,8 +25,8 @@ const (
 	Discord = "discord" // {"content"}
 )
 
-// Webhook is an address a team wants to be told at. The address itself is kept sealed, since many carry a token; Shown is what
-// may be seen of it.
+// Webhook is an address that receives a team's notifications. The address itself is stored sealed, since many carry a token; Shown
+// is the part of it that people may see.
 type Webhook struct {
 	ID, TeamID string
 	Name       string
@@ -49,7 +49,7 @@ type WebhookChange struct {
 	Enabled           *bool
 }
 
-// sealed is what is kept of a webhook in secret.
+// sealed is the secret part of a webhook.
 type sealed struct {
 	URL string `json:"url"`
 	Key string `json:"key"` // what deliveries are signed with
@@ -190,11 +190,11 @@ func (s *Service) change(w *Webhook, c WebhookChange) error {
 		w.Kinds = slices.Compact(slices.Sorted(slices.Values(*c.Kinds)))
 	}
 	if len(w.Kinds) == 0 {
-		return bad("kinds", "invalid_kinds", "Choose at least one thing to be told about.")
+		return bad("kinds", "invalid_kinds", "Choose at least one kind of notification.")
 	}
 	for _, k := range w.Kinds {
 		if !slices.Contains(Kinds, k) {
-			return bad("kinds", "invalid_kinds", "One can be told about %s.", strings.Join(Kinds, ", "))
+			return bad("kinds", "invalid_kinds", "The kinds of notifications are %s.", strings.Join(Kinds, ", "))
 		}
 	}
 	if c.Enabled != nil {

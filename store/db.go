@@ -34,8 +34,8 @@ type Config struct {
 	// URL is "sqlite" (a file in DataDir), "sqlite:PATH", or a postgres:// URL.
 	URL     string
 	DataDir string
-	// AllTeams lets work that does not say whose rows it is about touch every team's, for tests of rooms where teams do not matter.
-	// The program does not set it: there such work touches nothing.
+	// AllTeams lets queries without a tenant in their context touch every team's rows, for tests where teams do not matter.
+	// The program does not set it: there such queries touch nothing.
 	AllTeams bool
 }
 

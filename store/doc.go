@@ -1,7 +1,7 @@
 // Package store keeps everything Parawork remembers, in SQLite or PostgreSQL. All SQL lives here, one text for both
 // databases: `?` marks (rebound to $n on PostgreSQL), times as BIGINT ms UTC, ids as TEXT, JSON as TEXT, keyset paging.
 //
-// A room declares the calls it needs; one struct here per room satisfies them. No room imports this package: cmd joins them.
+// A service declares the calls it needs; one struct of this package per service implements them. No service imports this package: cmd wires them.
 //
 // Rules for queries that run on both databases:
 //   - Close rows before the next statement of the same transaction: PostgreSQL has one connection a transaction.

@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// What a statement may come back with. Rooms' files wrap them with better words, or pass them on.
+// The errors of a statement. Callers wrap them with a better message, or return them.
 var (
 	// ErrNotFound says that no row matched. A fault.NotFound.
 	ErrNotFound = fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")

@@ -117,7 +117,7 @@ func (s *Executors) LastSandbox(ctx context.Context, workspaceID string) (execut
 	return r, wrap(err, "reading the sandbox of a workspace")
 }
 
-// LastSync says how far a workspace's files are home.
+// LastSync returns how far a workspace's files are synced.
 func (s *Executors) LastSync(ctx context.Context, workspaceID string) (executors.Sync, error) {
 	var out executors.Sync
 	var state string
@@ -126,7 +126,7 @@ func (s *Executors) LastSync(ctx context.Context, workspaceID string) (executors
 		return executors.Sync{}, nil
 	}
 	if err != nil {
-		return out, fmt.Errorf("reading how far a workspace is home: %w", err)
+		return out, fmt.Errorf("reading how far a workspace is synced: %w", err)
 	}
 	out.Behind = state == "behind"
 	if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM synced_files WHERE workspace_id = ? AND {team} AND state <> 'synced'`, workspaceID).Scan(&out.Left); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/parawork/parawork/billing/quota"
 )
 
-// Enforce keeps what limits did: thresholds that were passed, and work that has a grace or stands still.
+// Enforce stores what limits did: thresholds that were passed, and work that has a grace period or is suspended.
 type Enforce struct{ db *DB }
 
 var _ quota.EnforceStore = (*Enforce)(nil)
@@ -19,8 +19,8 @@ func (s *Enforce) Tx(ctx context.Context, fn func(ctx context.Context) error) er
 	return s.db.Tx(ctx, fn)
 }
 
-// RunningSandboxes are those of workspaces that run now where time or money counts. A run began where the sandbox last stood still: a segment
-// that ended because a day, a price or the clock changed goes on in the next one, and the time in the pool is nobody's.
+// RunningSandboxes returns the sandboxes of workspaces that run now where time or money counts. A run began when the sandbox last resumed: a
+// segment that ended because a day, a price or the clock changed goes on in the next one, and time in the pool counts for no user.
 func (s *Enforce) RunningSandboxes(ctx context.Context) ([]quota.AtWork, error) {
 	rows, err := s.db.Query(ctx, `SELECT g.team_id, g.workspace_id, g.sandbox_id, g.user_id, g.executor, g.price_nano, g.metered,
 			COALESCE((SELECT MIN(r.started_at) FROM segments r WHERE {team:r} AND r.sandbox_id = g.sandbox_id AND r.workspace_id = g.workspace_id AND r.adjusts_id = '' AND r.started_at >=

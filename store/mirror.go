@@ -9,7 +9,7 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 )
 
-// MirrorState returns how far a workspace's files have come home; the zero value when they never had to.
+// MirrorState returns how far a workspace's files are synced; the zero value when they never had to be.
 func (s *Changes) MirrorState(ctx context.Context, workspaceID string) (filesync.MirrorState, error) {
 	var m filesync.MirrorState
 	err := s.db.QueryRow(ctx, `SELECT sandbox_id, base_commit, state, pending, reason, synced_at FROM sync_states WHERE workspace_id = ? AND {team}`, workspaceID).
@@ -17,7 +17,7 @@ func (s *Changes) MirrorState(ctx context.Context, workspaceID string) (filesync
 	if errors.Is(err, ErrNotFound) {
 		return filesync.MirrorState{}, nil
 	}
-	return m, wrap(err, "reading how far files have come home")
+	return m, wrap(err, "reading how far files are synced")
 }
 
 // MirrorFiles returns every file known of a workspace, in order of paths.
@@ -25,7 +25,7 @@ func (s *Changes) MirrorFiles(ctx context.Context, workspaceID string) ([]filesy
 	return s.mirrored(ctx, `workspace_id = ? ORDER BY path`, workspaceID)
 }
 
-// NotSynced returns at most limit files that did not come home, in order of paths.
+// NotSynced returns at most limit files that are not synced, in order of paths.
 func (s *Changes) NotSynced(ctx context.Context, workspaceID string, limit int) ([]filesync.File, error) {
 	return s.mirrored(ctx, `workspace_id = ? AND state <> 'synced' ORDER BY path LIMIT ?`, workspaceID, limit)
 }
@@ -63,7 +63,7 @@ func (s *Changes) ApplyMirror(ctx context.Context, d filesync.MirrorDelta) error
 			d.WorkspaceID, d.TeamID, st.SandboxID, st.BaseCommit, st.State, st.Pending, st.Reason, st.SyncedAt)
 		return err
 	})
-	return wrap(err, "writing what has come home")
+	return wrap(err, "writing which files are synced")
 }
 
 func (s *Changes) unmirror(ctx context.Context, workspaceID string, paths []string) error {

@@ -161,7 +161,7 @@ func (s *Notify) Deliveries(ctx context.Context, webhookID string, pg page.Page)
 	return items, next, nil
 }
 
-// Prune drops deliveries that ended before a time, and notes of items that old, which nobody is told about any more.
+// Prune drops deliveries that ended before a time, and records of items that old, which nobody is notified of any more.
 func (s *Notify) Prune(ctx context.Context, before int64) error {
 	if _, err := s.db.Exec(ctx, `DELETE FROM deliveries WHERE {team} AND state <> 'pending' AND done_at < ?`, before); err != nil {
 		return err

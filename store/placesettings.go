@@ -14,7 +14,7 @@ var _ settings.Store = (*PlaceSettings)(nil)
 // NewPlaceSettings returns the storage of what operators say about places in db.
 func NewPlaceSettings(db *DB) *PlaceSettings { return &PlaceSettings{db} }
 
-// PlaceSettings returns what is kept under a name; ErrNotFound when nothing is.
+// PlaceSettings returns the settings of an executor; ErrNotFound when there are none.
 func (s *PlaceSettings) PlaceSettings(ctx context.Context, name string) (settings.Row, error) {
 	var r settings.Row
 	var sealed []byte

@@ -166,7 +166,7 @@ func (s *Quota) UserByHand(ctx context.Context, teamID, userID string) (quota.By
 	return readHand(text)
 }
 
-// PutByHand stores what is said of a user; an empty one is forgotten.
+// PutByHand stores the limits of a user; an empty value deletes them.
 func (s *Quota) PutByHand(ctx context.Context, teamID, userID string, h quota.ByHand, by string, at int64) error {
 	if len(h) == 0 {
 		_, err := s.db.Exec(ctx, `DELETE FROM quotas WHERE team_id = {team?} AND user_id = ?`, teamID, userID)
@@ -345,7 +345,7 @@ func (s *Quota) DropCreation(ctx context.Context, sandboxID string) error {
 	return err
 }
 
-// Mark returns what is kept under a name, "" for nothing.
+// Mark returns the value stored under a name, "" for none.
 func (s *Quota) Mark(ctx context.Context, name string) (value string, err error) {
 	err = s.db.QueryRow(ctx, `SELECT value FROM billing_marks WHERE name = ?`, name).Scan(&value)
 	return orZero(value, err)

@@ -146,7 +146,7 @@ func TestConversationClaims(t *testing.T) {
 			}
 		}
 		if won.Load() != 1 || len(held) != 1 {
-			t.Fatalf("%d were told they hold it, %d do", won.Load(), len(held))
+			t.Fatalf("%d claims succeeded, %d rows are held", won.Load(), len(held))
 		}
 		holder := held[0]
 		if !claim(holder, "home", "c") {

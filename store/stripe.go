@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 )
 
-// Stripe keeps how teams pay, what the payment service told, and what it is to be told.
+// Stripe stores how teams pay, the payment service's events, and the calls that are to be made to it.
 type Stripe struct{ db *DB }
 
 var _ stripe.Store = (*Stripe)(nil)

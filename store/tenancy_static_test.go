@@ -20,7 +20,7 @@ var notTheirs = map[string]string{
 	"api_tokens": "a person's; the team bounds what it may be used for",
 }
 
-// howTo tells who wrote a statement what to do.
+// howTo says what to do about a statement that fails the test.
 const howTo = `
 Every statement on a team's table says whose rows it is about, and the scope of the work in ctx (internal/tenant) decides:
   SELECT, UPDATE, DELETE      ... WHERE id = ? AND {team}          (with an alias: {team:a}; people's own rows beside: {team|none})

@@ -160,7 +160,7 @@ func (s *Usage) Names(ctx context.Context, g usage.Group, keys []string) (map[st
 	out := make(map[string]string, len(keys))
 	query := map[usage.Group]string{
 		usage.ByUser:      `SELECT id, name, 0 FROM users WHERE id IN (`,
-		usage.ByTeam:      `/* every team: whose usage is told to operators */ SELECT id, name, 0 FROM teams WHERE id IN (`,
+		usage.ByTeam:      `/* every team: operators see the usage of all */ SELECT id, name, 0 FROM teams WHERE id IN (`,
 		usage.ByProject:   `SELECT id, name, 0 FROM projects WHERE {team} AND id IN (`,
 		usage.ByWorkspace: `SELECT id, name, num FROM workspaces WHERE {team} AND id IN (`,
 	}[g]

@@ -6,7 +6,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 )
 
-// UsageReports keeps what the payment service is told of usage.
+// UsageReports stores the usage that is reported to the payment service.
 type UsageReports struct{ db *DB }
 
 var (
@@ -46,14 +46,14 @@ func scanReport(r scanner) (u stripe.Report, err error) {
 	return u, err
 }
 
-// AddReport stores a report; one of its stretch and revision that is there stays.
+// AddReport stores a report, unless there is one of the same interval and revision.
 func (s *UsageReports) AddReport(ctx context.Context, r stripe.Report) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO usage_reports (`+reportColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`, r.Identifier, r.TeamID, r.Meter, r.Hour,
 		r.Revision, r.Quantity, r.CustomerID, r.State, r.Reason, r.Attempts, r.TryAt, r.FirstSentAt, r.SentAt, r.CreatedAt)
 	return err
 }
 
-// Reports are a team's whose stretches began in [from, to), in their order.
+// Reports returns a team's reports whose intervals began in [from, to), in their order.
 func (s *UsageReports) Reports(ctx context.Context, teamID string, from, to int64) ([]stripe.Report, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+reportColumns+` FROM usage_reports WHERE team_id = {team?} AND hour >= ? AND hour < ? ORDER BY hour, meter, revision`, teamID, from, to)
 	return collect(rows, err, scanReport)

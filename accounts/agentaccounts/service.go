@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 )
 
-// Store is what is kept of agents' accounts. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
+// Store is the storage of agents' accounts. Every call joins the transaction in ctx. A missing row is a fault.NotFound.
 type Store interface {
 	// Tx runs fn in one serializable transaction; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error

@@ -48,8 +48,8 @@ type Entry struct {
 	Data       map[string]string
 }
 
-// Appender adds entries. An Append made inside a transaction is part of it, so that nothing is done without its entry. A room declares
-// this interface, or a Config field of it; nil is allowed there and means that nothing is remembered.
+// Appender adds entries. An Append made inside a transaction is part of it, so that nothing is done without its entry. A package that adds
+// entries declares this interface, or a Config field of it; nil is allowed there and means that nothing is recorded.
 type Appender interface {
 	Append(ctx context.Context, e Entry) error
 }

@@ -75,7 +75,7 @@ func Called(ctx context.Context, action string) {
 	change(ctx, func(r *Record) { r.called = action })
 }
 
-// Reported says that a room has made the entry of this operation itself. One that fails is recorded all the same.
+// Reported marks that a service has added the entry of this operation itself. An operation that fails is recorded all the same.
 func Reported(ctx context.Context) {
 	change(ctx, func(r *Record) { r.reported = true })
 }
@@ -87,7 +87,7 @@ func (r *Record) Source() Source {
 	return r.source
 }
 
-// Reported reports whether a room has made the entry.
+// Reported reports whether a service has added the entry.
 func (r *Record) Reported() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -414,8 +414,8 @@ func (r *reserve) lossOf(chain string) *loss {
 	return &r.losses[len(r.losses)-1]
 }
 
-// untold returns the losses that nobody was told of. What is lost from now on is counted apart from them.
-func (r *reserve) untold() []loss {
+// unreported returns the losses that no entry reports yet. Losses from now on are counted separately.
+func (r *reserve) unreported() []loss {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.losses {
@@ -519,7 +519,7 @@ func (r *reserve) asideDamage(at int64) error {
 // ReserveState is what the file of entries that wait holds, as it says itself.
 type ReserveState struct {
 	Held  int    // entries that wait for room in the database
-	Lost  int64  // entries that no room was left for, and that the audit does not tell of yet
+	Lost  int64  // entries that did not fit, and that the audit does not report yet
 	Aside string // file with records that could not be used; "" = none
 }
 

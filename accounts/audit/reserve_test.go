@@ -344,7 +344,7 @@ func TestWhatTheReserveHasNoRoomForIsCounted(t *testing.T) {
 				}
 			}
 			if count != lost {
-				t.Errorf("%s lost %d, and is told of %d: %+v", chain, lost, count, reported)
+				t.Errorf("%s lost %d entries, and the audit reports %d: %+v", chain, lost, count, reported)
 			}
 			if chain == "team_1" && (from != first.Format(time.RFC3339) || to != last.Format(time.RFC3339)) {
 				t.Errorf("from %s to %s, not %v to %v", from, to, first, last)

@@ -188,7 +188,7 @@ func passes(err error) bool {
 
 // notifyLosses adds entries about what was lost, and returns how many.
 func (l *Log) notifyLosses(ctx context.Context) (int, error) {
-	losses := l.reserve.untold()
+	losses := l.reserve.unreported()
 	if len(losses) == 0 {
 		return 0, nil
 	}

@@ -151,7 +151,7 @@ func (l *Log) beginning(ctx context.Context, chain string, r *Report) (*string, 
 	return l.sealBefore(ctx, chain, r.First)
 }
 
-// sealBefore returns the seal of the row before the first that is kept, as the entry says that tells of the dropping.
+// sealBefore returns the seal of the row before the first one that is left, as the entry about the pruning records it.
 func (l *Log) sealBefore(ctx context.Context, chain string, first int64) (*string, error) {
 	reported, err := l.cfg.Store.AuditRows(ctx, Query{Chain: chain, Action: Dropped, Limit: 1})
 	if err != nil || len(reported) == 0 || reported[0].Data["through"] != strconv.FormatInt(first-1, 10) {

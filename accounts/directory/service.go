@@ -1,7 +1,7 @@
 // Package directory knows who belongs to an instance: its users, its teams and their members, who is invited, who is suspended, and what
 // operators see and change of them.
 //
-// Whatever lessens what somebody may do is told to Config.Changed once it is stored. The package starts no goroutine and takes no lock but
+// The service calls Config.Changed after it has stored a change that reduces what somebody may do. The package starts no goroutine and takes no lock but
 // that of the limits it shares with signin.
 package directory
 
@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/accounts/password"
 )
 
-// Store is what the directory keeps. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
+// Store is the storage of the directory. Every call joins the transaction in ctx. A missing row is a fault.NotFound.
 type Store interface {
 	// Tx runs fn in one serializable transaction; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error

@@ -8,8 +8,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// SuspendUser keeps a user out: login sessions, API tokens, invites and links to set a password end for good, and whoever watches over
-// sockets, machines and sandboxes is told. Nothing the user made is deleted. actor is the operator who asks; the zero Actor is the command
+// SuspendUser locks a user out. It revokes login sessions, API tokens, invites and links to set a password, and notifies the owners of
+// sockets, machines and sandboxes through Config.Changed. Nothing the user made is deleted. actor is the operator who asks; the zero Actor is the command
 // line.
 func (s *Service) SuspendUser(ctx context.Context, actor accounts.Actor, userID string) (accounts.User, error) {
 	if actor.User.ID == userID {
@@ -58,7 +58,7 @@ func (s *Service) RestoreUser(ctx context.Context, userID string) (accounts.User
 	return u, nil
 }
 
-// SuspendTeam lets nobody work in a team. What runs for it is ended by who is told; nothing is deleted.
+// SuspendTeam locks all members out of a team. The subscribers of the change end what runs for it; nothing is deleted.
 func (s *Service) SuspendTeam(ctx context.Context, teamID string) (accounts.Team, error) {
 	return s.setTeamSuspended(ctx, teamID, true)
 }

@@ -130,7 +130,7 @@ func (s *Service) UpdateTeam(ctx context.Context, actor accounts.Actor, teamID, 
 // CountTeams returns how many teams the instance has.
 func (s *Service) CountTeams(ctx context.Context) (int, error) { return s.store.CountTeams(ctx) }
 
-// TeamByID returns a team, for rooms that work for it without anybody asking.
+// TeamByID returns a team, for services that work for it without a request from a user.
 func (s *Service) TeamByID(ctx context.Context, teamID string) (accounts.Team, error) {
 	return s.store.TeamByID(ctx, teamID)
 }

@@ -73,7 +73,7 @@ func repeats(s string) string {
 	return ""
 }
 
-// piece says how many pieces a stretch of a password counts as, 0 where it is none, and whether it is a word.
+// piece returns how many pieces a part of a password counts as, 0 where it is none, and whether it is a word.
 func piece(s string, own map[string]bool) (cost, word int) {
 	switch {
 	case len(s) == 1 && s[0] >= 'a' && s[0] <= 'z', len(s) <= 4 && strings.Trim(s, "0123456789") == "": // a letter, a year, a number

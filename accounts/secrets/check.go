@@ -44,7 +44,7 @@ func bad(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, "invalid_secret", format, args...).With("field", field)
 }
 
-// check cleans what is said of a secret and says what is wrong with it.
+// check cleans the fields of a secret and returns what is wrong with them.
 func check(s *Secret) error {
 	if !slices.Contains([]Kind{Env, File, Git}, s.Kind) {
 		return bad("kind", "A secret is one of env, file and git.")

@@ -56,7 +56,7 @@ func (s *Service) Pass(ctx context.Context, teamID, from, to string) error {
 	return s.Remember(ctx, teamID, to, files, uses)
 }
 
-// Known returns what a workspace was ever given. Whoever cannot be told must not show anything.
+// Known returns every secret that a workspace ever received. A caller that gets an error must not show any output.
 func (s *Service) Known(ctx context.Context, workspaceID string) (*Known, error) {
 	k, turn := s.known.get(workspaceID)
 	if k != nil {

@@ -5,7 +5,7 @@ package secrets
 // Scope says whose a secret is.
 type Scope string
 
-// The scopes. Where two secrets set the same variable or file, the one further down wins: what is said of less counts more.
+// The scopes. Where two secrets set the same variable or file, the one further down wins: the narrower scope has precedence.
 const (
 	Team     Scope = "team"
 	Project  Scope = "project"

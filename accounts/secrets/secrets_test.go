@@ -21,7 +21,7 @@ import (
 	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
-// harness is the room on a real store, with a team that has a project, an admin, a member and an outsider.
+// harness is the service on a real store, with a team that has a project, an admin, a member and an outsider.
 type harness struct {
 	*secrets.Service
 	db                      *store.DB
@@ -90,7 +90,7 @@ func wantCode(t *testing.T, err error, code string) {
 	}
 }
 
-// What is said of less counts more: the team's, then the project's, then one's own; what a list of agents leaves out is masked all the same.
+// The narrower scope has precedence: the team's, then the project's, then the user's own. A secret that a list of agents excludes is masked all the same.
 func TestWhoIsGivenWhat(t *testing.T) {
 	each(t, func(t *testing.T, h *harness) {
 		ctx := tenant.In(t.Context(), h.team)

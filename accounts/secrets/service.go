@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 )
 
-// Store is what the room needs of the storage. What is not there is a fault.NotFound.
+// Store is the storage that the service needs. A missing row is a fault.NotFound.
 type Store interface {
 	// Tx runs fn in one transaction, which the vault's calls join; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
@@ -76,9 +76,9 @@ type Vault interface {
 type Config struct {
 	Store Store
 	Vault Vault
-	// Mask is told what must not be shown any more by sessions and commands that run already: of the secret's team, project or user. May be nil.
+	// Mask hides a value from now on in the output of sessions and commands that run already: of the secret's team, project or user. May be nil.
 	Mask func(s Secret, masks []string)
-	// Others says whether somebody beside a user may work in the team's workspaces. Nil: nobody may.
+	// Others reports whether somebody besides a user may work in the team's workspaces. Nil: nobody may.
 	Others func(ctx context.Context, teamID, userID string) (bool, error)
 	// Audit remembers what is done outside of requests. May be nil.
 	Audit audit.Appender
@@ -86,7 +86,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Service is the door of the room. Safe for concurrent use; it starts nothing.
+// Service stores secrets and hands them to sessions. Safe for concurrent use; it starts nothing.
 type Service struct {
 	cfg   Config
 	known knownCache
@@ -106,7 +106,7 @@ func New(cfg Config) *Service {
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
-// purposePrefix begins what values of this room are sealed for.
+// purposePrefix begins the purpose that values of this package are sealed for.
 const purposePrefix = "session secret "
 
 func purpose(secretID string) string { return purposePrefix + secretID }
@@ -179,7 +179,7 @@ func (s *Service) add(ctx context.Context, by string, o Owner, n NewSecret) (Sec
 	return k, nil
 }
 
-// check is check for a secret of this room, where only git credentials may stay outside of sandboxes.
+// check is the package's check with the service's rules: only git credentials may stay outside of sandboxes.
 func (s *Service) check(k *Secret) error {
 	inside := k.InSandbox
 	if k.Kind != Git {

@@ -20,8 +20,8 @@ func (s *Service) TakesPasswords() bool { return !s.cfg.NoPassword }
 // TakesPasskeys: see TakesPasswords.
 func (s *Service) TakesPasskeys() bool { return !s.cfg.NoPasskeys }
 
-// Login checks an e-mail address and a password. Without a second factor it signs in; else what is asked for is told, and the sign-in
-// goes on with LoginByCode or LoginByPasskey. Whether the address or the password was wrong is told neither in words nor in time.
+// Login checks an e-mail address and a password. Without a second factor it signs in; else it returns which factors are needed, and the
+// sign-in continues with LoginByCode or LoginByPasskey. Neither the error nor the time it takes reveals whether the address or the password was wrong.
 // Errors: wrong_credentials, too_many_attempts, suspended, password_off.
 func (s *Service) Login(ctx context.Context, email, pass string, meta accounts.Meta) (Entered, error) {
 	if s.cfg.NoPassword {

@@ -227,7 +227,7 @@ func (s *Service) AddPasskey(ctx context.Context, actor accounts.Actor, site Sit
 	return k, nil
 }
 
-// passkeyInvalid is what the browser is told; the library's own words go to the log.
+// passkeyInvalid returns the error for the browser; the library's message goes to the log.
 func passkeyInvalid(err error) error {
 	if e, ok := errors.AsType[*protocol.Error](err); ok && e.DevInfo != "" {
 		err = fmt.Errorf("%w: %s", err, e.DevInfo)

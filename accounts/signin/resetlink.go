@@ -21,8 +21,8 @@ func (s *Service) MailsResets() bool {
 	return s.TakesPasswords() && accounts.MailsLinks(s.cfg.Mailer, s.cfg.PublicURL)
 }
 
-// ForgotPassword mails a link to choose a new password to the user with this address, and says whose it is, for the audit alone: that
-// there is nobody, that a provider vouches for them instead, or that they were sent enough of them already is told to nobody.
+// ForgotPassword mails a link to choose a new password to the user with this address, and returns that user, for the audit alone. The
+// caller gets the same answer where there is no such user, where a provider signs the user in, or where enough links were sent already.
 // Errors: no_mail, password_off, too_many_attempts.
 func (s *Service) ForgotPassword(ctx context.Context, email string, meta accounts.Meta) (userID string, err error) {
 	if s.cfg.NoPassword {

@@ -1,8 +1,8 @@
 // Package signin lets people in: by password, second factor, passkey or another's word for them, by API token and by link. It keeps login
 // sessions, tokens, authenticator apps, recovery codes, passkeys and what a sign-in under way has shown so far.
 //
-// Every way of signing in ends in SignIn. Whatever lessens what somebody may do is told to Config.Changed once it is stored. The package
-// starts no goroutine and takes no lock but that of the limits it shares with the directory.
+// Every way of signing in ends in SignIn. The service calls Config.Changed after it has stored a change that
+// reduces what somebody may do. The package starts no goroutine and takes no lock but that of the limits it shares with the directory.
 package signin
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/accounts/password"
 )
 
-// Store is what signing in keeps. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
+// Store is the storage of signing in. Every call joins the transaction in ctx. A missing row is a fault.NotFound.
 type Store interface {
 	// Tx runs fn in one serializable transaction; fn may run several times.
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error

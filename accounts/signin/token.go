@@ -17,7 +17,7 @@ import (
 )
 
 // A token is "pw_user_", 32 random bytes in 43 digits of base 62, and a checksum of all that in 6 more, so that scanners of
-// leaked secrets and typing errors are told apart without asking the database.
+// leaked secrets and typing errors are recognised without a query to the database.
 const (
 	tokenPrefix = "pw_user_"
 	tokenDigits = 43

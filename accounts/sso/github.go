@@ -192,7 +192,7 @@ func (g *gitHub) get(ctx context.Context, token *oauth2.Token, path string, into
 func (g *gitHub) fault(err error) error {
 	var sent *url.Error
 	if _, ok := errors.AsType[*statusError](err); ok {
-		return fault.Wrap(err, fault.Unavailable, "sso_provider_refused", "%s did not tell who you are. Start again.", g.cfg.Name)
+		return fault.Wrap(err, fault.Unavailable, "sso_provider_refused", "%s did not say who you are. Start again.", g.cfg.Name)
 	}
 	if errors.As(err, &sent) {
 		return unreachable(g.cfg.Name, err)

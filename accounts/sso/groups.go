@@ -97,7 +97,7 @@ func (s *Service) change(ctx context.Context, p Provider, user accounts.User, m 
 	return less, s.note(ctx, e)
 }
 
-// join makes a user a member. A team that is not there is left out: who signs in cannot mend the configuration.
+// join makes a user a member. A missing team is skipped: the user who signs in cannot fix the configuration.
 func (s *Service) join(ctx context.Context, p Provider, user accounts.User, slug string, role accounts.Role) error {
 	team, err := s.store.TeamBySlug(ctx, slug)
 	if fault.Is(err, fault.NotFound) {

@@ -86,7 +86,7 @@ type Membership struct {
 	Source string // "" = people; else the provider whose groups say so
 }
 
-// Store is what this room keeps. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
+// Store is the storage of single sign-on. Every call joins the transaction in ctx. A missing row is a fault.NotFound.
 type Store interface {
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	IdentityStore
@@ -170,7 +170,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Service is the door of the room. Safe for concurrent use; it starts nothing.
+// Service signs users in through identity providers. Safe for concurrent use; it starts nothing.
 type Service struct {
 	cfg    Config
 	store  Store

@@ -35,7 +35,7 @@ const (
 
 var meta = accounts.Meta{IP: "192.0.2.7", UserAgent: "Firefox"}
 
-// harness is the room over a real store, a real provider over HTTP, and a clock of its own.
+// harness is the service over a real store, a real provider over HTTP, and a clock of its own.
 type harness struct {
 	t        *testing.T
 	sso      *sso.Service
@@ -640,7 +640,7 @@ func TestProviderDown(t *testing.T) {
 	}
 }
 
-// A wrong secret is the operator's to mend, and is said so; it is in no error.
+// The error about a wrong client secret says that an operator must fix it, and does not contain it.
 func TestWrongClientSecret(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, storetest.SQLite(t), func(corp, gh *sso.Provider) { corp.ClientSecret, gh.ClientSecret = "wrong-secret-1", "wrong-secret-1" })

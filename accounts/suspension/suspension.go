@@ -39,9 +39,9 @@ type Accounts interface {
 type Config struct {
 	Accounts Accounts
 	Barred   func(ctx context.Context) ([]Barred, error)                 // what runs and must not
-	Recheck  func()                                                      // asks whoever is connected anew: their sockets and machines
+	Recheck  func()                                                      // checks again who may stay connected: sockets and machines
 	Destroy  func(ctx context.Context, workspaceID string) error         // saves and ends a sandbox
-	Pause    func(ctx context.Context, workspaceID, reason string) error // has a sandbox stand still
+	Pause    func(ctx context.Context, workspaceID, reason string) error // suspends a sandbox
 	Stop     func(ctx context.Context, sessionID, reason string) error   // ends a session
 	Log      *slog.Logger
 }
@@ -117,7 +117,7 @@ func (e *Enforcer) look(ctx context.Context) {
 		}
 		if err := e.cfg.Destroy(ctx, b.WorkspaceID); err != nil && ctx.Err() == nil {
 			e.cfg.Log.Warn("sandbox not ended", "workspace_id", b.WorkspaceID, "why", why, "error", err)
-			// What it holds is not home: it stands still with it until it can be brought home.
+			// Some of its files are not synced: it stays suspended with them until they can be copied to the server.
 			if perr := e.cfg.Pause(ctx, b.WorkspaceID, "Paused: "+why+"."); perr != nil {
 				e.cfg.Log.Debug("sandbox not paused", "workspace_id", b.WorkspaceID, "error", perr)
 			}

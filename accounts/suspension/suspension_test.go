@@ -21,7 +21,7 @@ type wards struct {
 	mu     sync.Mutex
 	news   string
 	barred []suspension.Barred
-	stuck  bool // sandboxes cannot be brought home
+	stuck  bool // the files of sandboxes cannot be synced
 	done   []string
 }
 
@@ -97,7 +97,7 @@ func TestWhatSuspendedPeopleLeftRunningEnds(t *testing.T) {
 		if got := w.take(); got != "ask, end ws_1, stop ses_1 stopped: its agent's account belongs to somebody who left the team" {
 			t.Errorf("after news: %s", got)
 		}
-		// What cannot be brought home stands still, and is tried again.
+		// A sandbox that cannot be synced is suspended, and the server tries again.
 		w.set(func() { w.stuck, w.barred = true, []suspension.Barred{{WorkspaceID: "ws_2", Reason: "user"}} })
 		d.Poke()
 		synctest.Wait()

@@ -94,7 +94,7 @@ func (v *Vault) DropSecret(ctx context.Context, secretID string) error {
 	return v.store.DeleteSecret(ctx, secretID)
 }
 
-// lastFour is what a key is recognised by; of a short one nothing is told.
+// lastFour returns the end of a key, by which people recognise it; "" for a short one.
 func lastFour(secret string) string {
 	secret = strings.TrimSpace(secret)
 	if len(secret) < 16 {

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 )
 
-// Store is what is kept of secrets. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
+// Store is the storage of secrets. Every call joins the transaction in ctx. A missing row is a fault.NotFound.
 type Store interface {
 	InsertSecret(ctx context.Context, k accounts.Secret, sealed []byte) error
 	Secret(ctx context.Context, id string) (k accounts.Secret, sealed []byte, err error)

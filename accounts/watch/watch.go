@@ -1,6 +1,6 @@
-// Package watch knows the links with which somebody without a login watches one session: who made them, for how long, and whether
-// what they stand on still holds. A link lends its maker's right to look, and nothing else: it ends when its time is over, when
-// somebody revokes it, when its maker may not share the session any more, and when nobody but its owner may see the workspace.
+// Package watch manages the links with which somebody without a login watches one session: who made them, for how long, and whether
+// they still apply. A link grants its maker's right to view the session, and nothing else. It ends when it expires, when
+// somebody revokes it, when its maker may no longer share the session, and when the workspace becomes private.
 package watch
 
 import (
@@ -51,7 +51,7 @@ type Link struct {
 // Open reports whether the link has neither run out nor been revoked.
 func (l Link) Open(now int64) bool { return l.RevokedAt == 0 && now < l.ExpiresAt }
 
-// Store keeps links by the hash of their token. What is not there is a fault.NotFound.
+// Store keeps links by the hash of their token. A missing row is a fault.NotFound.
 type Store interface {
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	InsertWatchLink(ctx context.Context, l Link, hash string) error
@@ -78,13 +78,13 @@ type Config struct {
 	Subject func(ctx context.Context, sessionID string) (Subject, error)
 	// Actor is a user with all memberships; fault.NotFound once the user is gone.
 	Actor func(ctx context.Context, userID string) (accounts.Actor, error)
-	Audit audit.Appender      // nil = nothing is remembered
-	Ended func(linkID string) // is told of a link that was revoked, so that who watches through it is let go; may be nil
+	Audit audit.Appender      // nil = nothing is recorded
+	Ended func(linkID string) // called when a link was revoked, to disconnect its viewers; may be nil
 	Now   func() time.Time    // nil = time.Now
 	Rand  io.Reader           // nil = crypto/rand
 }
 
-// Service is the door of the room. Safe for concurrent use; it starts nothing.
+// Service makes, checks and revokes watch links. Safe for concurrent use; it starts nothing.
 type Service struct{ cfg Config }
 
 // New returns a Service.
@@ -197,7 +197,7 @@ func (s *Service) Enter(ctx context.Context, token string) (Link, error) {
 	return l, nil
 }
 
-// ByToken returns the link with this token, if what it stands on still holds. Whether there ever was one is not told.
+// ByToken returns the link with this token, if it still applies. The error does not reveal whether there ever was one.
 func (s *Service) ByToken(ctx context.Context, token string) (Link, error) {
 	if !wellFormed(token) {
 		return Link{}, errEnded

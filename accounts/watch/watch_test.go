@@ -185,7 +185,7 @@ func TestTokensThatAreNone(t *testing.T) {
 	for what, bad := range map[string]string{"nothing": "", "another": string(flip), "its beginning": token[:len(token)-1], "more": token + "a", "without its beginning": token[9:], "not base64": token[:len(token)-1] + "%",
 		"of another kind": "pw_other_" + token[9:], "a blank before it": " " + token[:len(token)-1]} {
 		_, err := r.Enter(t.Context(), bad)
-		wantCode(t, what, err, "link_ended") // whether there ever was one is not told
+		wantCode(t, what, err, "link_ended") // the same code whether or not there ever was one
 	}
 	wantCode(t, "no such link", r.Check(t.Context(), "wln_none"), "link_ended")
 	if r.links[0].Uses != 0 {

@@ -1,6 +1,6 @@
-// Package alerts tells people of money: what limits of teams and users do, how the instance's budget stands, and what concerns a payment. It
-// knows who looks after the money of a team, and the words of mails; when something is to be told is decided by whoever calls it. It has no
-// goroutine and no lock: what it queues is part of its caller's transaction.
+// Package alerts notifies people about money: what limits of teams and users do, the state of the instance's budget, and payments. It
+// knows who manages a team's payments and writes the mails; its callers decide when to send one. It has no goroutine and no lock: it queues
+// messages in its caller's transaction.
 package alerts
 
 import (

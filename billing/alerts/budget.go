@@ -31,13 +31,13 @@ type BudgetConfig struct {
 	PublicURL string
 }
 
-// Budget tells people how the budget of the instance stands.
+// Budget notifies people of the state of the instance's budget.
 type Budget struct{ cfg BudgetConfig }
 
 // NewBudget makes a Budget.
 func NewBudget(cfg BudgetConfig) *Budget { return &Budget{cfg} }
 
-// Tell tells people how the instance's budget stands: the timelines of workspaces that cost something, and every operator.
+// Tell reports the state of the instance's budget in the timelines of workspaces that cost something, and to every operator.
 func (t *Budget) Notify(ctx context.Context, a billing.Alert) error {
 	running, err := t.cfg.Paid.WorkspacesRunning(ctx)
 	if err != nil {
@@ -48,7 +48,7 @@ func (t *Budget) Notify(ctx context.Context, a billing.Alert) error {
 			return fmt.Errorf("telling a workspace of the budget: %w", err)
 		}
 	}
-	byTeam := map[string][]string{} // each operator in one of their teams: a browser is told once
+	byTeam := map[string][]string{} // each operator in one of their teams: a browser is notified once
 	teams := map[string]accounts.Team{}
 	for pg := (page.Page{Limit: page.MaxLimit}); ; {
 		users, next, err := t.cfg.People.Users(ctx, "", pg)

@@ -27,8 +27,8 @@ type emptyInbox struct{}
 
 func (emptyInbox) Items(context.Context, string) ([]notify.Item, error) { return nil, nil }
 
-// The instance's budget is told to every operator who may sign in, by mail and by the webhooks they made, once for each threshold, and to
-// nobody else.
+// Alerts of the instance's budget go to every operator who may sign in, by mail and by the webhooks they made, once for each threshold,
+// and to nobody else.
 func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
@@ -86,10 +86,10 @@ func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
 			t.Errorf("at %d %% mails went to %v", percent, got)
 		}
 		if got := sent(mine); got != i+1 {
-			t.Errorf("at %d %% the operator's webhook was told %d times", percent, got)
+			t.Errorf("at %d %% the operator's webhook was called %d times", percent, got)
 		}
 	}
 	if got := sent(others); got != 0 {
-		t.Errorf("a webhook of somebody else was told %d times", got)
+		t.Errorf("another user's webhook was called %d times", got)
 	}
 }

@@ -30,7 +30,7 @@ type LimitsConfig struct {
 	PublicURL string
 }
 
-// Limits tells people what limits of teams and users do. It is the quota.Teller of an instance.
+// Limits notifies people of what limits of teams and users do. It is the quota.Notifier of an instance.
 type Limits struct{ cfg LimitsConfig }
 
 var _ quota.Notifier = (*Limits)(nil)

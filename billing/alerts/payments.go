@@ -22,7 +22,7 @@ type Payments struct{ cfg PaymentsConfig }
 // NewPayments makes Payments.
 func NewPayments(cfg PaymentsConfig) *Payments { return &Payments{cfg} }
 
-// Team is what the payment service is told of a team.
+// Team is what Parawork sends the payment service about a team.
 func (p *Payments) Team(ctx context.Context, teamID string) (stripe.Team, error) {
 	t, err := p.cfg.People.TeamByID(ctx, teamID)
 	if err != nil {

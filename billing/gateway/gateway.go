@@ -52,7 +52,7 @@ type Account struct {
 	Key      string
 }
 
-// Store is what the room needs of the storage.
+// Store is the storage that the service needs.
 type Store interface {
 	// KeepToken stores that a session's agent shows a token with this hash, in the place of an older one, and that it has not ended.
 	KeepToken(ctx context.Context, hash, sessionID, teamID string, at int64) error

@@ -7,8 +7,8 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 )
 
-// Where the usage is not told, it is guessed, rather too high than too low: a budget counts the guess. Else an agent that breaks answers off
-// before their end would ask for nothing. Nobody is shown a guess as what was used.
+// Where a provider does not report the usage, the gateway estimates it, rather too high than too low, and the budget counts the estimate. Else
+// an agent that breaks off answers before their end would use models for nothing. Estimates are never shown as usage.
 const (
 	guessBytes = 3    // of text in a token; four are usual
 	guessRun   = 4096 // bytes without a break are no text but a picture or the like...

@@ -184,7 +184,7 @@ func (h *harness) asked() ([]*http.Request, []string) {
 	return slices.Clone(h.seen), slices.Clone(h.bodies)
 }
 
-// rows are what is kept, newest first; it waits until so many are complete.
+// rows returns the stored rows, newest first; it waits until so many are complete.
 func (h *harness) rows(n int) []tokens.Request {
 	h.t.Helper()
 	deadline := time.Now().Add(patience)

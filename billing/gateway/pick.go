@@ -39,7 +39,7 @@ const (
 )
 
 const (
-	pickDepth = 64       // deeper, paths are not told apart; nothing that is wanted lies there
+	pickDepth = 64       // deeper paths are not distinguished: no wanted value lies there
 	pickMost  = 16 << 10 // bytes of a value that is kept
 	pickKeys  = 256      // bytes of a key
 	pickNest  = 10_000   // levels; more is nobody's answer

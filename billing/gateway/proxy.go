@@ -162,7 +162,7 @@ func (c *call) read() error {
 	return nil
 }
 
-// release gives back the room of the body, once it is not needed any more.
+// release gives back the memory of the body, once it is no longer needed.
 func (c *call) release() {
 	if c.held > 0 {
 		c.s.capacity.give(c.grant.TeamID, c.held)
@@ -225,7 +225,7 @@ var (
 	errLeft      = errors.New("the agent has left")
 )
 
-// stallMost is how long an answer may stand still. Providers send signs of life far more often.
+// stallMost is how long an answer may send nothing. Providers send keep-alives far more often.
 const stallMost = 15 * time.Minute
 
 // send asks the provider and passes the answer on.
@@ -334,7 +334,7 @@ func (c *call) ask(ctx context.Context, make func(context.Context) (*http.Reques
 	}
 }
 
-// mostRetryAfter is how long is waited at a provider's word; beyond, the agent is told.
+// mostRetryAfter is the longest Retry-After of a provider that the gateway waits for; a longer one goes to the agent.
 const mostRetryAfter = 2 * time.Second
 
 // safeAgain reports whether a request may be sent again: the connection could not be made, or a gateway before the provider, or the

@@ -276,7 +276,7 @@ func TestAProviderThatFailsInTheMiddle(t *testing.T) {
 		sse(w, opus[0], `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
 	})
 	if _, text := h.post("/anthropic/v1/messages", ask); !strings.Contains(text, "overloaded_error") {
-		t.Errorf("the agent was told %s", text)
+		t.Errorf("the agent received %s", text)
 	}
 	wants(t, h.row(), `200 "upstream_error" in 100 out ? read 20 write 8 hour 4 reasoning ? cost ?`)
 }

@@ -19,10 +19,10 @@ type refusal struct {
 	words  string
 	after  int    // seconds until it is worth trying again; 0 = it is not said
 	again  bool   // it is worth trying again at all
-	outer  string // what is kept of it: an Err of tokens, "" = nothing is
+	outer  string // the error stored for it, an Err of tokens; "" = nothing is stored
 }
 
-// refuse turns an error into what an agent is told. What is not a fault is ours, and said without its text.
+// refuse turns an error into the answer for an agent. An error that is not a fault is internal, and its text is not sent.
 func refuse(err error) refusal {
 	r := refusal{status: http.StatusInternalServerError, code: "internal", words: "Something went wrong in Parawork's model gateway. The server's log says more.", again: true}
 	f, ok := errors.AsType[*fault.Error](err)

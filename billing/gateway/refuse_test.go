@@ -47,7 +47,7 @@ func TestABudgetStopsAnAgentAtOnce(t *testing.T) {
 			t.Errorf("%s: %d %v %s", c.path, resp.StatusCode, resp.Header, text)
 		}
 	}
-	// However often it asks: one row a minute tells of it.
+	// However often it asks, one row a minute is stored.
 	for range 5 {
 		h.post("/anthropic/v1/messages", ask)
 	}
@@ -373,7 +373,7 @@ func TestNoMoreThanSoManyAtOnce(t *testing.T) {
 	}
 }
 
-// A request that never comes does not keep its place and its room.
+// A request whose body never arrives gives back its slot and its memory.
 func TestARequestThatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *gateway.Config) { c.BodyTakes = 50 * time.Millisecond })

@@ -21,7 +21,7 @@ type Passed struct {
 	At          int64 // ms UTC
 }
 
-// Span is how the gateway did in a stretch of time.
+// Span is the gateway's statistics over a period.
 type Span struct {
 	From, To  int64 // ms UTC
 	Whole     bool  // false: only the newest mostPassed requests of it were looked at
@@ -52,7 +52,7 @@ type ErrorCount struct {
 // mostPassed bounds what a report goes through.
 const mostPassed = 50_000
 
-// Stretches of a report, ms.
+// Spans of a report, ms.
 const (
 	hourMs = 3_600_000
 	dayMs  = 24 * hourMs

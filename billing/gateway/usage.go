@@ -202,8 +202,8 @@ func (s *stream) used() (usage, bool) {
 
 func (s *stream) seen() int64 { return s.reader.seen() }
 
-// anthropic reads answers of the Messages API: https://platform.claude.com/docs/en/build-with-claude/streaming. What goes in is told with
-// message_start, what came out with message_delta; each tells all so far.
+// anthropic reads answers of the Messages API: https://platform.claude.com/docs/en/build-with-claude/streaming. The event
+// message_start reports the input, message_delta the output; each reports the total so far.
 type anthropic struct {
 	u       usage
 	begun   bool
@@ -273,7 +273,7 @@ type anthropicCounts struct {
 	} `json:"cache_creation"`
 }
 
-// over takes over what is told; what is not stays.
+// over takes over the values that are reported; the others stay.
 func (c anthropicCounts) over(t *tokens.Tokens) {
 	set(&t.Input, c.Input)
 	set(&t.CacheRead, c.CacheRead)
@@ -290,7 +290,7 @@ func (c anthropicCounts) over(t *tokens.Tokens) {
 	t.CacheWrite, t.CacheWriteHour = new(*c.CacheCreation-hour), new(hour)
 }
 
-// count takes over what is told; what is not stays. Output counts of a message's start are its beginning and no count.
+// count takes over the values that are reported; the others stay. The output count at a message's start is not a total.
 func (a *anthropic) count(raw []byte, output bool) {
 	var c anthropicUsage
 	if len(raw) == 0 || json.Unmarshal(raw, &c) != nil {

@@ -36,7 +36,7 @@ type Row struct {
 const (
 	// MostSecond bounds what a vCPU or a GiB costs a second: $3.60 an hour.
 	MostSecond = 1_000_000
-	// MostHour bounds what a sandbox costs an hour, however large its limits let it be: $100. The ledger can reckon with no more.
+	// MostHour bounds what a sandbox costs an hour, however large its limits let it be: $100. The ledger cannot compute with more.
 	MostHour = 100_000_000_000
 	// mostAhead bounds how long before it holds a price may be announced.
 	mostAhead = 366 * 24 * time.Hour
@@ -49,7 +49,7 @@ type Quote struct {
 	Metered  bool
 }
 
-// Store is what the room needs of the storage.
+// Store is the storage that the service needs.
 type Store interface {
 	// Prices returns all rows.
 	Prices(ctx context.Context) ([]Row, error)

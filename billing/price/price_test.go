@@ -72,7 +72,7 @@ func TestTheBook(t *testing.T) {
 		past.EffectiveFrom = now - 1
 		far := e2b(1, 1)
 		far.EffectiveFrom = now + 400*86_400_000
-		for what, bad := range map[string]price.Row{"the past": past, "far": far, "negative": e2b(-1, 0), "dear": e2b(0, price.MostSecond+1), "no kind": {},
+		for what, bad := range map[string]price.Row{"the past": past, "far": far, "negative": e2b(-1, 0), "too high": e2b(0, price.MostSecond+1), "no kind": {},
 			"local": {Executor: "local"}, "a machine": {Executor: "runner:mac_1"}} {
 			if _, err := b.Add(t.Context(), bad); !fault.Is(err, fault.Invalid) {
 				t.Errorf("%s: %v", what, err)
@@ -109,7 +109,7 @@ func (a *asking) InsertPrice(ctx context.Context, r price.Row) (bool, error) {
 	select {
 	case <-done:
 	case <-time.After(30 * time.Second):
-		return false, errors.New("nobody is told a price while one is stored")
+		return false, errors.New("readers fail while a price is stored")
 	}
 	if a.fail != nil {
 		return false, a.fail

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/billing"
 )
 
-// Tell says how people want to be told of thresholds.
+// Tell says through which channels people are notified of thresholds.
 type Notify struct {
 	App      bool // in the app, in timelines, and by push messages
 	Mail     bool // owners and admins; of a user's own hours that user too
@@ -24,7 +24,7 @@ type Level struct {
 	Used    int64 // nano-USD; of hours ms
 	Limit   int64
 
-	Thresholds  []int // percent; people are told once of each
+	Thresholds  []int // percent; people are notified once of each
 	Notify      Notify
 	Grace       time.Duration // how long work goes on once it is reached
 	ExhaustedAt int64         // when it is reached if all goes on as now, ms UTC; 0 = not this month, as far as one can see
@@ -59,12 +59,12 @@ type Crossing struct {
 	At      int64
 }
 
-// ID names the alert for those who are told of it: another one when it is told anew.
+// ID identifies the alert for its recipients: it differs when the alert is sent again.
 func (a Crossing) ID() string {
 	return fmt.Sprintf("alert-%s-%s-%s-%d-%d", a.Scope, a.ScopeID, a.Period, a.Percent, a.At)
 }
 
-// Words tell people what was passed, and what it means for them.
+// Words returns the texts for people: what was passed, and what it means for them.
 func (a Crossing) Words() string {
 	month := monthName(a.Period)
 	switch a.Scope {
@@ -109,15 +109,15 @@ func monthName(period string) string {
 	return t.Format("January")
 }
 
-// warn tells people once of the highest threshold a level has passed. Those below it are noted with it: nobody wants to hear of 80 %
-// after 90 %. A limit that was raised since forgets what it had not reached by now.
+// warn notifies people once of the highest threshold a level has passed. It records those below as passed too: nobody wants to read about 80 %
+// after 90 %. When a limit was raised, warn forgets the thresholds that are no longer reached.
 func (e *Enforcer) warn(ctx context.Context, l Level, now int64) error {
 	period, _, _ := billing.Month(now)
 	reached := 0
 	used := l.percent()
 	all := slices.Sorted(slices.Values(l.Thresholds))
 	if !slices.Contains(all, 100) {
-		all = append(all, 100) // that work stops is told whatever was chosen
+		all = append(all, 100) // people are always notified that work stops
 	}
 	for _, at := range all {
 		if used >= at {
@@ -154,7 +154,7 @@ func (e *Enforcer) warn(ctx context.Context, l Level, now int64) error {
 		if !fresh {
 			return nil
 		}
-		// Whoever is told is told in the same transaction: once, whoever dies in between.
+		// The notifications are queued in the same transaction: each is sent once, even if the server dies in between.
 		return e.cfg.Notifier.Passed(ctx, a, l.Notify)
 	})
 	if err != nil {

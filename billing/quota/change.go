@@ -31,14 +31,14 @@ func wrong(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, "invalid_quota", "%s %s.", field, fmt.Sprintf(format, args...)).With("field", field)
 }
 
-// UserChange changes what is said of one user. Set gives values (nil = no bound); Inherit names those that are the plan's again.
+// UserChange changes the limits of one user. Set gives values (nil = no bound); Inherit names those that are the plan's again.
 type UserChange struct {
 	UserID  string
 	Set     map[string]*int64
 	Inherit []string
 }
 
-// SetUsers changes what is said of users of a team, all or nothing. What byOperator is false for may not exceed the plan's.
+// SetUsers changes the limits of users of a team, all or nothing. Where byOperator is false they may not exceed the plan's.
 func (s *Service) SetUsers(ctx context.Context, teamID string, changes []UserChange, by string, byOperator bool) error {
 	now := s.cfg.Now()
 	def, err := s.DefaultPlan(ctx)

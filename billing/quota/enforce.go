@@ -69,24 +69,24 @@ type EnforceStore interface {
 	TeamsOver(ctx context.Context, period string, from, to int64) ([]string, error)
 }
 
-// Places makes sandboxes stand still, and go on.
+// Places suspends and resumes sandboxes.
 type Places interface {
-	// Hold brings home what is in the workspace's sandbox and has it stand still until Wake; paused is false where its place cannot pause:
-	// it was ended, with everything at home. ErrReplaced when the workspace has another sandbox by now, or none, or a person had it stand
-	// still. Idempotent.
+	// Hold copies the files of the workspace's sandbox to the server and suspends it until Wake. paused is false where its executor cannot
+	// pause: Hold ended the sandbox after it had copied everything. ErrReplaced when the workspace has another sandbox by now, or none, or a
+	// person paused it. Idempotent.
 	Hold(ctx context.Context, workspaceID, sandboxID, reason string) (paused bool, err error)
-	// Paused says whether the workspace's sandbox stands still for a limit, and for nothing else.
+	// Paused reports whether the workspace's sandbox is suspended for a limit, and for nothing else.
 	Paused(workspaceID string) (reason string, paused bool)
-	// Wake has such a one go on.
+	// Wake resumes a sandbox that a limit suspended.
 	Wake(ctx context.Context, workspaceID string) error
 }
 
-// ErrReplaced says that a workspace does not have the sandbox any more that was to stand still.
+// ErrReplaced says that a workspace no longer has the sandbox that was to be suspended.
 var ErrReplaced = errors.New("the workspace has another sandbox, or none")
 
-// Notifier tells people.
+// Notifier notifies people.
 type Notifier interface {
-	// Passed puts what people are told of a threshold into outboxes and timelines: part of the transaction it is called in.
+	// Passed adds the notifications of a threshold to outboxes and timelines, in the caller's transaction.
 	Passed(ctx context.Context, a Crossing, t Notify) error
 	// Alerted tells the web app that there is an alert.
 	Alerted(ctx context.Context, a Crossing)
@@ -113,7 +113,7 @@ type EnforcerConfig struct {
 // Validate checks the configuration and fills in the defaults.
 func (c *EnforcerConfig) Validate() error {
 	if c.Store == nil || c.Standings == nil || c.Places == nil || c.Notifier == nil || c.Now == nil {
-		return errors.New("quota: an Enforcer needs Store, Standings, Places, Teller and Now")
+		return errors.New("quota: an Enforcer needs Store, Standings, Places, Notifier and Now")
 	}
 	if c.After == nil {
 		c.After = time.After
@@ -127,17 +127,17 @@ func (c *EnforcerConfig) Validate() error {
 
 // Bounds of what an Enforcer does.
 const (
-	stopsAtOnce = 8                      // sandboxes that are being made to stand still
+	stopsAtOnce = 8                      // sandboxes that are suspended at the same time
 	soonest     = 200 * time.Millisecond // between two looks, whatever is due
 	retryStop   = 20 * time.Second       // after one that failed
 	retryWake   = time.Minute
 	userEvery   = 2 * time.Minute // a user far from their limit is looked at so often
-	forgetEnded = 24 * time.Hour  // after which nobody is told any more that a run was ended for its length
+	forgetEnded = 24 * time.Hour  // how long people see that a run was ended for its length
 )
 
-// Enforcer looks at what runs and at the limits it counts in: it warns, gives a grace, makes work stand still when that is over, and has it go
-// on when the limit allows it again. What it began is stored, and the next server goes on with it. Safe for concurrent use; Run has one
-// goroutine and one for each sandbox that is being made to stand still or is woken.
+// Enforcer compares running sandboxes with the limits they count in. It warns, grants a grace period, suspends the sandboxes when that is
+// over, and resumes them when the limit allows it again. It stores what it began, and the next server continues it. Safe for concurrent use;
+// Run has one goroutine, and one for each sandbox that it is suspending or resuming.
 type Enforcer struct {
 	cfg  EnforcerConfig
 	poke chan struct{}

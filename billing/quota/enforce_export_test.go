@@ -1,4 +1,4 @@
 package quota
 
-// Settle waits for what is being made to stand still or woken.
+// Settle waits until no sandbox is being suspended or resumed.
 func (e *Enforcer) Settle() { e.work.Wait() }

@@ -62,7 +62,7 @@ func newPost(t *testing.T, db *store.DB) *post {
 	return p
 }
 
-// restart makes the rooms of a new server over what is stored.
+// restart makes the services of a new server on the stored data.
 func (p *post) restart() {
 	p.t.Helper()
 	now := func() time.Time { return time.UnixMilli(p.at) }
@@ -228,7 +228,7 @@ func (p *post) Note(_ context.Context, _ quota.WorkGrace, words string) error {
 	return nil
 }
 
-// told are the thresholds people were told of.
+// reported returns the thresholds that people were notified of.
 func (p *post) reported(scope string) (out []int) {
 	for _, a := range p.passed {
 		if a.Scope == scope {
@@ -272,12 +272,12 @@ func TestABudgetWarnsGivesAGraceStopsAndGoesOn(t *testing.T) {
 		if got := p.reported("team_budget"); !slices.Equal(got, []int{80, 90, 100}) {
 			t.Fatalf("told: %v", got)
 		}
-		if len(p.holds) != 2 || !strings.Contains(p.holds[0], "ws_1: The team's budget of $1.00 is spent in November. The sandbox stands still with everything in it.") {
+		if len(p.holds) != 2 || !strings.Contains(p.holds[0], "ws_1: The team's budget of $1.00 is spent in November. The sandbox is paused with everything in it.") {
 			t.Fatalf("held: %q", p.holds)
 		}
 		spent, err := p.q.TeamStanding(p.ctx, p.team)
 		p.do(err)
-		// Nothing is spent while all stands still, and it stays so.
+		// Nothing is spent while all sandboxes are suspended, and they stay suspended.
 		p.pass(time.Hour)
 		if again, err := p.q.TeamStanding(p.ctx, p.team); err != nil || again.SpentNano != spent.SpentNano || p.state("ws_1") != quota.GraceStopped {
 			t.Fatalf("%d, then %d: %v", spent.SpentNano, again.SpentNano, err)
@@ -307,7 +307,7 @@ func TestARaiseWithinTheGraceLiftsIt(t *testing.T) {
 		p.look()
 		p.want("ws_1", "")
 		if p.boxes["ws_1"].paused || len(p.holds) != 0 {
-			t.Error("it stood still")
+			t.Error("it was suspended")
 		}
 		// One whose people end it themselves has none either.
 		p.budget(func(b *quota.Budget) { b.LimitNano = new(int64(dollar / 10)) })
@@ -331,7 +331,7 @@ func TestTheNextMonthHasWorkGoOn(t *testing.T) {
 		if p.state("ws_1") != "" || p.boxes["ws_1"].paused {
 			t.Fatalf("in December: %q", p.state("ws_1"))
 		}
-		// What it costs there counts there, and is told there.
+		// What it costs in December counts in December, and so does the alert.
 		p.pass(8*time.Minute + 15*time.Second)
 		if got := p.passed[len(p.passed)-1]; got.Period != "2026-12" || got.Percent != 80 {
 			t.Errorf("%+v", got)
@@ -470,7 +470,7 @@ func TestWhatCannotPauseIsEndedAndBegunByPeople(t *testing.T) {
 	})
 }
 
-// A sandbox that stands still for a limit and is found running after a restart, since it was woken to be found, still goes on by itself later.
+// A sandbox that a limit suspended and that runs after a restart, since recovery woke it, is still resumed automatically later.
 func TestWhatWasWokenToBeFoundIsNotForgotten(t *testing.T) {
 	posts(t, func(t *testing.T, p *post) {
 		p.budget(func(b *quota.Budget) { b.LimitNano = new(int64(dollar / 10)) })
@@ -481,7 +481,7 @@ func TestWhatWasWokenToBeFoundIsNotForgotten(t *testing.T) {
 		p.run("ws_1", box)
 		p.look()
 		p.want("ws_1", quota.GraceStopped)
-		p.do(p.l.Stopped(p.ctx, p.interval("ws_1", box), 0, executors.ByServer)) // it stands still again
+		p.do(p.l.Stopped(p.ctx, p.interval("ws_1", box), 0, executors.ByServer)) // it is suspended again
 		p.look()
 		p.want("ws_1", quota.GraceStopped)
 		p.budget(func(b *quota.Budget) { b.LimitNano = new(int64(10 * dollar)) })
@@ -493,7 +493,7 @@ func TestWhatWasWokenToBeFoundIsNotForgotten(t *testing.T) {
 	})
 }
 
-// A sandbox that was ended for the length of its run is told of for a day: its workspace may be gone, or work elsewhere.
+// A sandbox that was ended for the length of its run is reported for a day: its workspace may be gone, or run on another executor.
 func TestARunThatWasEndedIsForgotten(t *testing.T) {
 	posts(t, func(t *testing.T, p *post) {
 		p.noPause = true
@@ -547,7 +547,7 @@ func TestAnotherServerGoesOn(t *testing.T) {
 		p.restart()
 		p.look()
 		p.want("ws_1", quota.GraceStopped)
-		// It died between making it stand still and saying so.
+		// The server died between suspending the sandbox and recording it.
 		if _, err := p.db.Exec(p.ctx, `UPDATE graces SET state = 'stopping' WHERE workspace_id = 'ws_1'`); err != nil {
 			t.Fatal(err)
 		}
@@ -574,7 +574,7 @@ func TestAThresholdIsToldOnceByManyServers(t *testing.T) {
 		p.budget(func(b *quota.Budget) { b.LimitNano, b.Thresholds = new(int64(10*dollar)), []int64{10, 50} })
 		p.start("ws_1")
 		p.pass(10*time.Minute + 15*time.Second)
-		// One that could not be told is told when it can.
+		// A failed notification is sent once that works again.
 		if got := p.reported("team_budget"); !slices.Equal(got, []int{10}) {
 			t.Fatalf("told: %v", got)
 		}

@@ -22,7 +22,7 @@ func (b *beat) begin(ctx context.Context, r AtWork, why reason) error {
 		if fresh, err = b.e.cfg.Store.InsertGrace(ctx, g); err != nil || !fresh {
 			return err
 		}
-		return b.e.cfg.Notifier.Note(ctx, g, g.Reason+" In "+graceWords(g.due(b.now))+" the sandbox stands still with everything in it; nothing is lost.")
+		return b.e.cfg.Notifier.Note(ctx, g, g.Reason+" In "+graceWords(g.due(b.now))+" the sandbox will be paused with everything in it; nothing is lost.")
 	})
 	if err != nil || !fresh {
 		return err
@@ -51,7 +51,7 @@ func (b *beat) follow(ctx context.Context, g WorkGrace) error {
 				g.State = GraceStopped
 				return e.put(ctx, g, g.Words())
 			}
-			return e.lift(ctx, g, b.now, "") // it ended, or somebody made it stand still
+			return e.lift(ctx, g, b.now, "") // it ended, or somebody paused it
 		}
 		why, err := b.why(ctx, r)
 		switch {
@@ -80,7 +80,7 @@ func (b *beat) follow(ctx context.Context, g WorkGrace) error {
 	return nil
 }
 
-// stop has a sandbox stand still, in a goroutine of its own.
+// stop suspends a sandbox, in a goroutine of its own.
 func (b *beat) stop(ctx context.Context, g WorkGrace, r AtWork) error {
 	e := b.e
 	if g.State != GraceStopping {
@@ -145,12 +145,12 @@ func (e *Enforcer) busy(ctx context.Context, workspaceID string, retry time.Dura
 	})
 }
 
-// resume has work go on that stands still for a limit, once that allows it.
+// resume continues work that a limit suspended, once the limit allows it.
 func (b *beat) resume(ctx context.Context, g WorkGrace, st stop) error {
 	e := b.e
 	_, paused := e.cfg.Places.Paused(g.WorkspaceID)
-	// Somebody woke it, or an earlier server that could not say so; or it has another sandbox. One that was woken just to be found after a
-	// restart stands still again in a moment.
+	// Somebody woke it, or an earlier server did and could not record it; or the workspace has another sandbox. One that recovery woke
+	// after a restart will be suspended again in a moment.
 	if r, runs := b.running[g.WorkspaceID]; runs && !paused {
 		words := ""
 		if why, err := b.why(ctx, r); err != nil {

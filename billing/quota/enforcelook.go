@@ -118,7 +118,7 @@ func (b *beat) user(ctx context.Context, teamID, userID string) (UserView, error
 	return v, nil
 }
 
-// warnAll tells people of thresholds that were passed.
+// warnAll notifies people of thresholds that were passed.
 func (b *beat) warnAll(ctx context.Context, all []AtWork) error {
 	period, from, to := billing.Month(b.now)
 	teams, err := b.e.cfg.Store.TeamsOver(ctx, period, from, to)
@@ -160,7 +160,7 @@ func (b *beat) warnAll(ctx context.Context, all []AtWork) error {
 	return errors.Join(errs...)
 }
 
-// why says what has a sandbox stand still; nil = nothing does.
+// why returns the reason to suspend a sandbox; nil = there is none.
 func (b *beat) why(ctx context.Context, r AtWork) (*reason, error) {
 	t, err := b.team(ctx, r.TeamID)
 	if err != nil {

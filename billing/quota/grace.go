@@ -11,13 +11,13 @@ import (
 // GraceState says how far work is that reached a limit.
 type GraceState string
 
-// States of a grace. Stopped and GraceEnded are told apart by how the work goes on: what was paused is woken, what had to be ended is begun
-// again by its people.
+// States of a grace period. GraceStopped and GraceEnded differ in how the work continues: the server wakes a paused sandbox, and people
+// start an ended one again.
 const (
 	GraceCounting GraceState = "counting" // it goes on until EndsAt
-	GraceStopping GraceState = "stopping" // what it made is brought home, then it stands still
-	GraceStopped  GraceState = "stopped"  // it stands still, and goes on by itself once the limit allows it
-	GraceEnded    GraceState = "ended"    // its place cannot pause: the sandbox was ended, and everything is home
+	GraceStopping GraceState = "stopping" // its files are copied to the server, then it is paused
+	GraceStopped  GraceState = "stopped"  // it is paused, and the server resumes it once the limit allows it
+	GraceEnded    GraceState = "ended"    // its executor cannot pause: the sandbox was ended, and its files are on the server
 	GraceLifted   GraceState = "lifted"   // over
 )
 
@@ -41,13 +41,13 @@ type WorkGrace struct {
 func (g WorkGrace) Words() string {
 	switch g.State {
 	case GraceCounting:
-		return g.Reason + " The sandbox stands still soon."
+		return g.Reason + " The sandbox will be paused soon."
 	case GraceStopping:
-		return g.Reason + " What was made is brought home, then the sandbox stands still."
+		return g.Reason + " The server copies the sandbox's files, then pauses the sandbox."
 	case GraceEnded:
-		return g.Reason + " The sandbox was ended; everything it made is kept."
+		return g.Reason + " The sandbox was ended; its files are saved on the server."
 	case GraceStopped:
-		return g.Reason + " The sandbox stands still with everything in it." + goesOn(g.Scope)
+		return g.Reason + " The sandbox is paused with everything in it." + goesOn(g.Scope)
 	}
 	return g.Reason
 }
@@ -103,8 +103,8 @@ func (e *Enforcer) Graces(teamID string) []WorkGrace {
 	return out
 }
 
-// News is what a team's people are to be told, beside the graces of its workspaces: the thresholds that were passed in the last hour, each with
-// those below it that were passed with it.
+// News returns what a team's members should know besides the grace periods of its workspaces: the thresholds that were passed in the last
+// hour, each with those below it that were passed with it.
 func (e *Enforcer) News(ctx context.Context, teamID string) ([]Crossing, error) {
 	now := e.cfg.Now()
 	period, _, _ := billing.Month(now)
@@ -129,7 +129,7 @@ func (e *Enforcer) News(ctx context.Context, teamID string) ([]Crossing, error) 
 	return out, nil
 }
 
-// Tells says how a team wants to be told. Before it was looked at, in every way.
+// Tells returns the channels through which a team is notified. Until the team's budget was read, that is all of them.
 func (e *Enforcer) Notifies(teamID string) Notify {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,7 +139,7 @@ func (e *Enforcer) Notifies(teamID string) Notify {
 	return Notify{App: true, Mail: true, Webhooks: true}
 }
 
-// put stores a change of a grace, with words for the workspace's timeline where there are any, and tells whoever shows it.
+// put stores a change of a grace period, with a text for the workspace's timeline where there is one, and publishes it.
 func (e *Enforcer) put(ctx context.Context, g WorkGrace, words string) error {
 	err := e.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		if err := e.cfg.Store.UpdateGrace(ctx, g); err != nil {

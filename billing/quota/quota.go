@@ -84,7 +84,7 @@ const (
 type Budget struct {
 	LimitNano      *int64
 	CountTokens    bool    // what models cost counts in it
-	Thresholds     []int64 // percent, ascending: people are told when each is passed
+	Thresholds     []int64 // percent, ascending: people are notified when each is passed
 	Overage        bool    // at 100 % work goes on, up to the cap
 	OverageCapNano *int64  // beyond the limit
 	GraceSeconds   int64   // for how long work goes on after 100 %
@@ -219,7 +219,7 @@ type KillSwitch struct {
 	At     int64  `json:"at"`
 }
 
-// Store is what the room needs of the storage. A team's id of "" means the instance's own sandboxes.
+// Store is the storage that the service needs. A team's id of "" means the instance's own sandboxes.
 type Store interface {
 	PlanStore
 	LimitStore
@@ -251,9 +251,9 @@ type LimitStore interface {
 	Members(ctx context.Context, teamID string) ([]Member, error)
 	// ByHand is what was said of the users of a team, by user.
 	ByHand(ctx context.Context, teamID string) (map[string]ByHand, error)
-	// UserByHand is what was said of one; nil when nothing was.
+	// UserByHand returns the limits that were set for a user; nil when none were.
 	UserByHand(ctx context.Context, teamID, userID string) (ByHand, error)
-	// PutByHand stores what is said of a user; an empty one is forgotten.
+	// PutByHand stores the limits of a user; an empty value deletes them.
 	PutByHand(ctx context.Context, teamID, userID string, h ByHand, by string, at int64) error
 	// Budget returns a team's; false when it has none of its own.
 	Budget(ctx context.Context, teamID string) (Budget, bool, error)
@@ -313,7 +313,7 @@ type ModelStore interface {
 
 // MarkStore keeps small values under a name.
 type MarkStore interface {
-	// Mark returns what is kept under a name, "" for nothing.
+	// Mark returns the value stored under a name, "" for none.
 	Mark(ctx context.Context, name string) (string, error)
 	SetMark(ctx context.Context, name, value string) error
 }
@@ -344,7 +344,7 @@ type Config struct {
 	// Pending is how long what is held back for a start counts when nobody is at it any more; 0 = 2 min.
 	Pending time.Duration
 	Events  events.Publisher // optional
-	Audit   audit.Appender   // optional: what the room does by itself
+	Audit   audit.Appender   // optional: records what the service does on its own
 	Log     *slog.Logger
 }
 
@@ -385,7 +385,7 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, turn: locks.NewTurn(), sums: make(map[string]monthSum), starts: make(map[string]int64)}
 }
 
-// OnChanged registers fn, called when what a team may use has changed: what stands still for a limit may go on. teamID "" = every team's.
+// OnChanged registers fn, called when what a team may use has changed: sandboxes that a limit suspended may resume. teamID "" = every team's.
 // fn must not block.
 func (s *Service) OnChanged(fn func(teamID string)) {
 	s.mu.Lock()
@@ -393,7 +393,7 @@ func (s *Service) OnChanged(fn func(teamID string)) {
 	s.changed = append(s.changed, fn)
 }
 
-// Changed tells everybody that what a team may use has changed, or whether its budget counts what it did not; "" = every team's.
+// Changed notifies subscribers that what a team may use has changed, or what its budget counts; "" = every team's.
 func (s *Service) Changed(ctx context.Context, teamID string) {
 	s.mu.Lock()
 	fns := s.changed

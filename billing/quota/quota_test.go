@@ -27,7 +27,7 @@ const (
 	team, user = "tm_1", "usr_1"
 )
 
-// harness is the room over a database, with a ledger and a clock of its own.
+// harness is the service over a database, with a ledger and a clock of its own.
 type harness struct {
 	t        testing.TB
 	ctx      context.Context
@@ -63,7 +63,7 @@ func (h *harness) now() int64 {
 	return h.l.Now()
 }
 
-// open makes the rooms of a new server over what is stored.
+// open makes the services of a new server on the stored data.
 func (h *harness) open() {
 	h.q = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: h.now, OnServer: []string{"bubblewrap", "docker"}, PastDueDays: 7, GraceSeconds: 300,
 		DefaultPlan:   func(context.Context) string { return h.def },
@@ -145,7 +145,7 @@ func (h *harness) runs(s executors.UsageInterval) {
 
 func ptr(n int64) *int64 { return &n }
 
-// Of 200 starts at once for the one place that is left, one is let in; the others are told why.
+// Of 200 concurrent starts for the one slot that is left, one is admitted; the others get the reason.
 func TestOfManyStartsForTheLastPlaceOneIsLetIn(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
@@ -299,12 +299,12 @@ func TestWhatDoesNotFitIsRefusedInFigures(t *testing.T) {
 		h.do(err)
 		h.do(h.l.Afford(h.ctx, run("k", "usr_3")))
 		if len(h.changed) != 2 {
-			t.Errorf("told of changes: %v", h.changed)
+			t.Errorf("reported changes: %v", h.changed)
 		}
 	})
 }
 
-// admitted is a stretch that was let in.
+// admitted is a usage interval that was admitted.
 func admitted(h *harness, sandboxID, userID string) executors.UsageInterval {
 	h.t.Helper()
 	s := run(sandboxID, userID)

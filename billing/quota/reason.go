@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/billing"
 )
 
-// reason is why a sandbox stands still.
+// reason is why a sandbox is suspended.
 type reason struct {
 	Scope, ScopeID string
 	Words          string // a sentence

@@ -68,7 +68,7 @@ func TestHoursOfAServerThatTeamsShareCount(t *testing.T) {
 	})
 }
 
-// Limits of hours have work on a shared server stand still; the kill switch and the longest run of paid sandboxes do not.
+// Limits of hours suspend sandboxes on a shared server; the kill switch and the longest run of paid sandboxes do not.
 func TestOnlyHoursStopWorkOnASharedServer(t *testing.T) {
 	posts(t, func(t *testing.T, p *post) {
 		p.kind, p.price = "bubblewrap", 0

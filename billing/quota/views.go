@@ -10,10 +10,10 @@ import (
 
 var _ Standings = (*Service)(nil)
 
-// hourThresholds are the percent of their hours people are told of.
+// hourThresholds are the percentages of their hours that people are notified of.
 var hourThresholds = [...]int{80, 90, 100}
 
-// unbound stands for no limit: nothing reaches it, so whatever was told of a smaller one is told anew when there is one again.
+// unbound stands for no limit. Nothing reaches it, so that alerts of an earlier limit are sent again when there is a limit again.
 const unbound = 1<<63 - 1
 
 // TeamView is how the limits of a team stand, for who holds running work to them.

@@ -51,7 +51,7 @@ func newCalls(cfg Config) *calls {
 }
 
 // backend is the way to the service: bounded in time, without telemetry, following no redirect with the key. The library tries again by
-// itself where the service cannot have acted, or by the same idempotency key; its pauses do not heed a context, so it does so once.
+// itself where the service cannot have acted, or by the same idempotency key; its pauses ignore the context, so it does so once.
 func backend(cfg Config) sdk.Backend {
 	transport := cfg.Transport
 	if transport == nil {

@@ -93,7 +93,7 @@ func TestRefusedSeatsAreGivenUpOnce(t *testing.T) {
 		}
 		h.join(1)
 		if calls, given := look(5); calls != 1 || given != 1 {
-			t.Errorf("%d calls, and operators were told %d times", calls, given)
+			t.Errorf("%d calls, and operators were notified %d times", calls, given)
 		}
 		h.join(1)
 		if calls, given := look(3); calls != 2 || given != 2 {

@@ -176,7 +176,7 @@ func (s *Service) follow(ctx context.Context, e Event) error {
 
 func day(ms int64) string { return time.UnixMilli(ms).UTC().Format("2 January 2006") }
 
-// notifyOnce tells people of an event in the transaction that notes that it was acted on.
+// notifyOnce notifies people of an event, in the transaction that records that it was handled.
 func (s *Service) notifyOnce(ctx context.Context, e Event, n Notice) error {
 	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		e.State, e.Reason, e.Attempts = EventDone, "", e.Attempts+1
@@ -245,8 +245,8 @@ func (s *Service) keepEvent(ctx context.Context, e Event) {
 		if err := s.note(byService(ctx), audit.Entry{Chain: audit.Instance, Action: "billing.event_failed", TargetKind: "event", TargetID: e.ID, TargetName: e.Type, Result: audit.Failed}); err != nil {
 			return err
 		}
-		return s.notify(ctx, Notice{Kind: "event_failed", Operators: true, Subject: "Parawork could not act on what the payment service told",
-			Text: fmt.Sprintf("Event %s (%s) was tried for a day and is given up: %s.\nLook at Settings > Payments, mend what is wrong and synchronise the team there.\n", e.ID, e.Type, e.Reason)})
+		return s.notify(ctx, Notice{Kind: "event_failed", Operators: true, Subject: "Parawork could not handle an event of the payment service",
+			Text: fmt.Sprintf("Event %s (%s) failed for a day, and Parawork gave up: %s.\nOpen Settings > Payments, fix the problem and synchronise the team there.\n", e.ID, e.Type, e.Reason)})
 	})
 	if err != nil {
 		s.cfg.Log.Warn("how an event went was not stored", "event", e.ID, "error", err)

@@ -20,7 +20,7 @@ import (
 	"github.com/parawork/parawork/testing/teststripe"
 )
 
-// paying is a harness beside a payment service that keeps what it is told. Both have the same clock.
+// paying is a harness with a payment service that stores what it receives. Both have the same clock.
 type paying struct {
 	*harness
 	fake  *teststripe.Stripe
@@ -420,7 +420,7 @@ func TestTrialIsGivenOnce(t *testing.T) {
 	}
 	h.later(12 * 24 * time.Hour)
 	if n := count(h.kinds(), "trial_ends"); n != 1 {
-		t.Errorf("told of the trial's end %d times", n)
+		t.Errorf("notified of the trial's end %d times", n)
 	}
 	h.post("/v1/subscriptions/"+a.SubscriptionID, "cancel_at_period_end", "true")
 	h.settle()
@@ -562,7 +562,7 @@ func TestDisputesAndFraudHoldBack(t *testing.T) {
 		t.Errorf("fraud: %+v %+v", a, h.events())
 	}
 	if n := count(h.kinds(), "suspended"); n != 2 {
-		t.Errorf("operators were told %d times", n)
+		t.Errorf("operators were notified %d times", n)
 	}
 	if err := h.s.LiftSuspension(h.ctx, h.team.ID); err != nil {
 		t.Fatal(err)
@@ -630,7 +630,7 @@ func TestDeletedCustomer(t *testing.T) {
 	h.subscribe()
 }
 
-// What fails for a day is given up, and an operator is told.
+// Parawork gives up an event that fails for a day, and notifies an operator.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	h := newPaying(t, storetest.SQLite(t))

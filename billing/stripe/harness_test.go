@@ -27,7 +27,7 @@ const (
 	another = "whsec_fedcba9876543210fedcba9876543210"
 )
 
-// harness is the room over a database, with a clock that stands still unless it is put forward.
+// harness is the service over a database, with a clock that advances only when a test moves it.
 type harness struct {
 	t    testing.TB
 	ctx  context.Context
@@ -73,7 +73,7 @@ func newHarness(t testing.TB, db *store.DB, tune ...func(*stripe.Config)) *harne
 	return h
 }
 
-// restart makes the room of a new server over what is stored.
+// restart makes the service of a new server on the stored data.
 func (h *harness) restart(tune ...func(*stripe.Config)) {
 	cfg := stripe.Config{SecretKey: key, WebhookSecrets: []string{secret}, PastDueDays: 7, Store: h.st, Audit: h, Now: h.now,
 		Team: func(ctx context.Context, teamID string) (stripe.Team, error) {

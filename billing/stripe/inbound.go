@@ -11,8 +11,8 @@ import (
 // mostTogether is how many events are written in one transaction at most.
 const mostTogether = 64
 
-// intake writes events that arrive at the same time in one transaction: a commit waits for the disk, and webhooks come in bursts. Who
-// finds nobody writing writes for all that wait; there is no goroutine.
+// inbound writes events that arrive at the same time in one transaction: a commit waits for the disk, and webhooks come in bursts. The
+// first caller that finds no writer writes for all that wait; there is no goroutine.
 type inbound struct {
 	mu    sync.Mutex
 	queue []*waiting
@@ -22,10 +22,10 @@ type inbound struct {
 type waiting struct {
 	event Event
 	done  chan error
-	lead  chan struct{} // closed when it is this one's turn to write
+	lead  chan struct{} // closed when this caller is to write
 }
 
-// add returns once e is stored, or is not.
+// add stores e, and returns once that succeeded or failed.
 func (in *inbound) add(ctx context.Context, st Store, e Event) error {
 	w := &waiting{event: e, done: make(chan error, 1), lead: make(chan struct{})}
 	in.mu.Lock()
@@ -44,7 +44,7 @@ func (in *inbound) add(ctx context.Context, st Store, e Event) error {
 	return <-w.done
 }
 
-// write stores the first of the queue and hands the turn on. The one whose turn it is stands first in the queue.
+// write stores the first events of the queue and lets the next caller write. The caller's event is the first in the queue.
 func (in *inbound) write(ctx context.Context, st Store) {
 	in.mu.Lock()
 	n := min(len(in.queue), mostTogether)
@@ -73,7 +73,7 @@ func (in *inbound) write(ctx context.Context, st Store) {
 
 func addEvents(ctx context.Context, st Store, all []Event) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // who waits is answered in any case
+		if p := recover(); p != nil { // the callers that wait get an answer in any case
 			err = fmt.Errorf("storing events: %v", p)
 		}
 	}()

@@ -28,13 +28,13 @@ const (
 	ReportUnknown   = "unknown"   // nobody knows the outcome, and the service has forgotten the identifier by now
 )
 
-// Report is usage of a stretch as the service is told of it: of an hour, or of the part of one that lies in a billing period. It never
-// changes; what is wrong with it is put right by a further revision.
+// Report is the usage of an interval as Parawork reports it to the service: of an hour, or of the part of an hour that lies in a billing period.
+// It never changes; a further revision corrects it.
 type Report struct {
 	Identifier  string
 	TeamID      string
 	Meter       string
-	Hour        int64 // when the stretch began
+	Hour        int64 // when the interval began
 	Revision    int64
 	Quantity    int64 // whole seconds; less than 0 where an earlier one was too much
 	CustomerID  string
@@ -89,9 +89,9 @@ type UseStore interface {
 
 // UsageReportStore keeps reports of use until the payment service took them.
 type UsageReportStore interface {
-	// AddReport stores a report; one of its stretch and revision that is there stays.
+	// AddReport stores a report, unless there is one of the same interval and revision.
 	AddReport(ctx context.Context, r Report) error
-	// Reports are a team's whose stretches began in [from, to), in their order.
+	// Reports returns a team's reports whose intervals began in [from, to), in their order.
 	Reports(ctx context.Context, teamID string, from, to int64) ([]Report, error)
 	Report(ctx context.Context, identifier string) (r Report, found bool, err error)
 	DueReports(ctx context.Context, now int64, limit int) ([]Report, error)
@@ -136,8 +136,8 @@ type meterCalls struct {
 	meters    meter.Client
 }
 
-// NewReporter returns a Reporter, and has it follow the invoices the payment service tells of. It starts nothing and panics on a Config
-// that misses something.
+// NewReporter returns a Reporter that follows the invoices the payment service reports. It starts nothing and panics on an incomplete
+// Config.
 func NewReporter(cfg ReporterConfig) *Reporter {
 	if cfg.Payments == nil || cfg.Store == nil || cfg.Frozen == nil {
 		panic(errors.New("billing/stripe: a Reporter needs Payments, Store and Frozen"))
@@ -283,8 +283,8 @@ func identifier(instance string, r Report) string {
 	return fmt.Sprintf("pw_%s_%s_%s_%d_r%d", instance, r.TeamID, r.Meter, r.Hour/1000, r.Revision)
 }
 
-// stretches cuts [from, until) into hours, and hours where a billing period turns. Seconds are rounded down of what was used since the
-// month (UTC) began, so that what is cut off of one stretch is in the next.
+// intervals cuts [from, until) into hours, and an hour where a billing period ends in it. Seconds are rounded down on the usage since the
+// month (UTC) began, so that the fraction cut off from one interval is part of the next.
 func (r *Reporter) intervals(ctx context.Context, a Account, from, until, frozen int64) ([]Report, error) {
 	first := from - from%hourMs
 	hours, err := r.cfg.Store.UsedHours(ctx, a.TeamID, first, min(until, frozen))

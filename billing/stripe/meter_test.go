@@ -317,7 +317,7 @@ func TestWhatTheServiceLosesIsFoundAndMended(t *testing.T) {
 		if err := h.report.Reconcile(h.ctx); err != nil {
 			t.Fatal(err)
 		}
-		h.want("told of what mends itself", h.given, []string{})
+		h.want("notified of what repairs itself", h.given, []string{})
 		h.notify() // the identifier is known there: it is refused, and nothing is better
 		h.until("2026-11-22 12:00:00")
 		if err := h.report.Reconcile(h.ctx); err != nil {
@@ -349,7 +349,7 @@ func TestWhatTheServiceLosesIsFoundAndMended(t *testing.T) {
 		}
 		h.want("vCPU-seconds", h.counted("2026-11-20 10:00:00", "2026-11-20 11:00:00"), 1200)
 		repaired, _ := h.kept.Discrepancies(h.ctx, stripe.DiscrepancyRepaired, 10)
-		h.want("mended", len(repaired), 1)
+		h.want("repaired", len(repaired), 1)
 	})
 }
 
@@ -369,7 +369,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 	h.want("events", len(h.service.MeterEvents()), 0)
 }
 
-// A subscription that ended is told of up to its end, and another's usage begins with it.
+// Usage of a subscription is reported up to its end, and from there on for the next one.
 func TestSubscriptionsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	h := newUsageHarness(t, storetest.SQLite(t), "2026-10-20 10:00:00")

@@ -27,7 +27,7 @@ const (
 	// oldest is how long ago usage may lie that the service takes (35 days), less an hour.
 	oldest = 35*dayMs - hourMs
 
-	// mostRefusals is how often a refusal is believed to be mended by somebody, such as by setting up the meters: most of a day.
+	// mostRefusals is how often a refused report is sent again, until somebody fixes the cause, such as missing meters: most of a day.
 	mostRefusals = 24
 
 	reportEach    = 30 * time.Second

@@ -159,7 +159,7 @@ func (s *Service) send(ctx context.Context, row *Outgoing) error {
 			rekey(row)
 		}
 	}
-	s.cfg.Log.Warn("the payment service was not told yet", "kind", row.Kind, "row", row.ID, "team_id", row.TeamID, "state", row.State, "attempts", row.Attempts, "reason", row.Reason)
+	s.cfg.Log.Warn("call to the payment service failed", "kind", row.Kind, "row", row.ID, "team_id", row.TeamID, "state", row.State, "attempts", row.Attempts, "reason", row.Reason)
 	s.keepRow(ctx, *row, nil)
 	return err
 }

@@ -57,7 +57,7 @@ type Traffic struct {
 	PendingOut, FailedOut   int64
 }
 
-// TroubleStore is what an Overview needs of the storage, and what mends what it shows.
+// TroubleStore is the storage that an Overview needs, and that the repairs of what it shows need.
 type TroubleStore interface {
 	Traffic(ctx context.Context) (Traffic, error)
 	FailedEvents(ctx context.Context, limit int) ([]Event, error)
@@ -74,7 +74,7 @@ func (r *Reporter) Overview(ctx context.Context) (Overview, error) {
 	st := r.cfg.Store
 	t, err := st.Traffic(ctx)
 	if err != nil {
-		return o, fmt.Errorf("reading what was told: %w", err)
+		return o, fmt.Errorf("reading the events: %w", err)
 	}
 	o.LastWebhook, o.NewEvents, o.FailedEvents, o.PendingOut, o.FailedOut = t.LastWebhook, t.NewEvents, t.FailedEvents, t.PendingOut, t.FailedOut
 	if o.Events, err = st.FailedEvents(ctx, mostTrouble); err != nil {

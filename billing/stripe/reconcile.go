@@ -263,7 +263,7 @@ func lostOf(rows []Report, missing int64) map[string]bool {
 	return nil
 }
 
-// found writes a discrepancy down, and tells operators of a new one that does not mend itself.
+// found stores a discrepancy, and notifies operators of a new one that does not repair itself.
 func (r *Reporter) found(ctx context.Context, d Discrepancy, notify bool) error {
 	now := r.s.now()
 	return r.cfg.Store.Tx(ctx, func(ctx context.Context) error {
@@ -277,7 +277,7 @@ func (r *Reporter) found(ctx context.Context, d Discrepancy, notify bool) error 
 			d.FoundAt, d.UpdatedAt = old.FoundAt, old.UpdatedAt
 		}
 		if notify {
-			d.UpdatedAt = now // 0 until somebody was told
+			d.UpdatedAt = now // 0 until operators were notified
 		}
 		if err := r.cfg.Store.PutDiscrepancy(ctx, d); err != nil || !notify || same && old.UpdatedAt != 0 {
 			return err

@@ -73,7 +73,7 @@ func (s *Service) work(ctx context.Context) {
 	}
 }
 
-// sweep does what nobody tells of: once at start, then from time to time.
+// sweep does the work that no event triggers: once at start, then periodically.
 func (s *Service) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEach)
 	defer tick.Stop()

@@ -103,7 +103,7 @@ func (s *Service) wishSeats(ctx context.Context, c SeatCount, want int64) error 
 		}
 		var body seatsBody
 		if found && last.State == OutboxFailed && s.now() < last.TryAt+dayMs && json.Unmarshal([]byte(last.Payload), &body) == nil && body.Quantity == want && body.Subscription == c.SubscriptionID {
-			return nil // it was refused, and somebody was told
+			return nil // it was refused, and operators were notified
 		}
 		queued = true
 		_, err = s.queue(ctx, c.TeamID, outSeats, s.now(), seatsBody{Subscription: c.SubscriptionID, Quantity: want})

@@ -195,7 +195,7 @@ func (u *setup) mark(p *sdk.Params, more ...string) {
 	}
 }
 
-// meter finds or makes a meter. Instances that share an account share its meters: customers are told apart.
+// meter finds or makes a meter. Instances that share an account share its meters: usage is kept apart by customer.
 func (u *setup) meter(ctx context.Context, name string) error {
 	s := Step{Name: MeterName(name), What: "meter " + MeterEvent(name)}
 	all := u.meters.List(&sdk.BillingMeterListParams{ListParams: listParams(ctx), Status: sdk.String("active")})
@@ -331,7 +331,7 @@ type priceOf struct {
 // seatCents is what a seat of a plan costs a month.
 func seatCents(p Plan) string { return fmt.Sprint(p.SeatMonthNano / 10_000_000) }
 
-// pricePrint is by what it is told whether a price was made with other things.
+// pricePrint returns a fingerprint that shows whether a price was made with other parameters.
 func pricePrint(productID string, of priceOf) string {
 	return fingerprint([]string{productID, of.Cents, of.Meter})
 }

@@ -34,7 +34,7 @@ const (
 	ForFraud   = "fraud"
 )
 
-// Plan is what the room needs to know of one; money is nano-USD.
+// Plan is what the service needs to know of a plan; money is nano-USD.
 type Plan struct {
 	ID, Name, Description string
 	Offered               bool
@@ -140,7 +140,7 @@ type SeatCount struct {
 	Members int64
 }
 
-// Store is what the room needs of the storage.
+// Store is the storage that the service needs.
 type Store interface {
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	Accounting
@@ -210,7 +210,7 @@ type EventStore interface {
 	DropEvents(ctx context.Context, before int64) error
 }
 
-// OutboxStore keeps what the service is to be told.
+// OutboxStore stores the calls to the payment service that are to be made.
 type OutboxStore interface {
 	// AddOutgoing stores a row; false when it is there already.
 	AddOutgoing(ctx context.Context, o Outgoing) (bool, error)

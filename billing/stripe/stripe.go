@@ -1,9 +1,9 @@
-// Package stripe is how teams pay: customers, checkout, the portal, subscriptions and what the payment service tells of them. It is the
+// Package stripe lets teams pay: customers, checkout, the portal, subscriptions and the events of the payment service about them. It is the
 // only importer of stripe-go.
 //
-// What the payment service says is never believed as it stands. A webhook is verified, stored and answered; a worker then reads the
-// customer afresh (SyncCustomer) and writes what the team stands at in one statement, so that order, repetition and loss of webhooks do
-// not matter. What is to be told the other way lies in an outbox, whose row ids are the keys by which a repeated call counts once.
+// The content of an event is never trusted. The service verifies, stores and answers a webhook; a worker then reads the customer again
+// (SyncCustomer) and writes the team's status in one statement, so that order, repetition and loss of webhooks do not matter. Calls to the
+// payment service wait in an outbox, whose row ids are the idempotency keys.
 //
 // Without a secret key everything but payment works: plans are what operators give.
 //
@@ -38,7 +38,7 @@ const (
 	timeout = 20 * time.Second
 )
 
-// Notice tells people of a team, or operators, what they should know or do.
+// Notice is a message to people of a team, or to operators: what they should know or do.
 type Notice struct {
 	TeamID    string
 	Kind      string // payment_failed, past_due, trial_ends, suspended, event_failed, outbox_failed, invoice_failed
@@ -47,7 +47,7 @@ type Notice struct {
 	Operators bool // for the instance's operators, else for the team's owners and admins
 }
 
-// Team is what the room needs to know of a team.
+// Team is what the service needs to know of a team.
 type Team struct {
 	ID, Slug, Name string
 	Email          string // of the owner who joined first
@@ -65,8 +65,8 @@ type Config struct {
 	Team  func(ctx context.Context, teamID string) (Team, error)
 	// DefaultPlan is the plan of teams that have none of their own; nil = free with a key, else enterprise.
 	DefaultPlan func(ctx context.Context) string
-	Changed     func(ctx context.Context, teamID string)  // a team's plan or standing is another; optional
-	Notify      func(ctx context.Context, n Notice) error // in the transaction of what it tells of; optional
+	Changed     func(ctx context.Context, teamID string)  // a team's plan or status changed; optional
+	Notify      func(ctx context.Context, n Notice) error // in the transaction of what it reports; optional
 	Audit       audit.Appender                            // optional
 	Events      events.Publisher                          // optional
 	Now         func() time.Time
@@ -127,7 +127,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
-// Service is the door of the room. Safe for concurrent use.
+// Service manages the payments of teams. Safe for concurrent use.
 type Service struct {
 	cfg   Config
 	calls *calls // nil without a key
@@ -174,7 +174,7 @@ func (s *Service) stir() {
 	tasks.Wake(s.wake)
 }
 
-// changed tells whoever shows or enforces it that a team stands otherwise now.
+// changed notifies subscribers that a team's status changed.
 func (s *Service) changed(ctx context.Context, teamID string) {
 	if s.cfg.Changed != nil {
 		s.cfg.Changed(ctx, teamID)
@@ -195,13 +195,13 @@ func (s *Service) note(ctx context.Context, e audit.Entry) error {
 	return nil
 }
 
-// tell tells people, as part of the transaction in ctx.
+// notify notifies people, as part of the transaction in ctx.
 func (s *Service) notify(ctx context.Context, n Notice) error {
 	if s.cfg.Notify == nil {
 		return nil
 	}
 	if err := s.cfg.Notify(ctx, n); err != nil {
-		return fmt.Errorf("telling of %s: %w", n.Kind, err)
+		return fmt.Errorf("notifying of %s: %w", n.Kind, err)
 	}
 	return nil
 }

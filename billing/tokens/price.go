@@ -14,8 +14,8 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// Price is what a model costs from EffectiveFrom on, in nano-USD for a million tokens. A price that is nil is not told apart: such
-// tokens cost what the others do, reads and writes of a cache what input does, those of an hour what other writes do.
+// Price is what a model costs from EffectiveFrom on, in nano-USD for a million tokens. Where a price is nil, such
+// tokens cost what the others do: reads and writes of a cache what input does, one-hour writes what other writes do.
 //
 // Model is a name, or the beginning of names followed by *. A date at the end of a name that was asked for does not count
 // (claude-opus-4-5-20251101, gpt-5.5-2026-04-23). Behind it may stand @ and how the request was served (claude-opus-4-8@fast), and >

@@ -1,9 +1,9 @@
 // Package tokens keeps what models were asked and what that cost: one row for each answer, priced once, from a table of prices that
-// has dates. It knows nothing of how agents reach a model: the gateway tells it, or who reads an agent's own record.
+// has dates. It does not know how agents reach a model: the gateway reports requests, or the reader of an agent's transcript.
 //
-// Rules: what is not known is nil, never 0. An answer is counted once, however often it is told (session, source and external id). Its
+// Rules: what is not known is nil, never 0. An answer is counted once, however often it is reported (session, source and external id). Its
 // price is the one of when it began, and its cost is rounded once, half to even; rows of prices never change. Money is int64 nano-USD,
-// time int64 ms UTC; floats are nowhere.
+// time int64 ms UTC; no floats are used.
 //
 // Goroutines: none of its own.
 package tokens
@@ -171,7 +171,7 @@ type Filter struct {
 	From, Until int64    // ms UTC; 0 = no bound
 }
 
-// Store is what the room needs of the storage.
+// Store is the storage that the service needs.
 type Store interface {
 	// Keep inserts a request, or completes the one of the same session, source and external id that is under way. False: it was kept
 	// already, and stays as it is.
@@ -229,11 +229,11 @@ func New(cfg Config) *Meter {
 	return &Meter{cfg: cfg}
 }
 
-// lateTelling is how long after the end of its way to the gateway a session's own record may still tell of what passed there, ms.
-const lateTelling = 60_000
+// lateReport is how long after a session's access to the gateway ended its transcript may still report what passed there, ms.
+const lateReport = 60_000
 
-// Record keeps a request and what it cost. One that is told again counts once. A session that goes through the gateway is counted there
-// alone: what its record says of the same time is dropped.
+// Record stores a request and its cost. A request that is reported again counts once. Requests of a session that uses the gateway are counted
+// there alone: its transcript's reports of the same time are dropped.
 func (m *Meter) Record(ctx context.Context, r Request) error {
 	_, err := m.Settle(ctx, r)
 	return err
@@ -246,7 +246,7 @@ func (m *Meter) Settle(ctx context.Context, r Request) (countedNano int64, err e
 		if err != nil {
 			return 0, fmt.Errorf("reading whether a session goes through the gateway: %w", err)
 		}
-		if ok && r.At >= from && (until == 0 || r.At <= until+lateTelling) {
+		if ok && r.At >= from && (until == 0 || r.At <= until+lateReport) {
 			return 0, nil
 		}
 	}

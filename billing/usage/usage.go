@@ -1,5 +1,5 @@
-// Package usage tells people what the ledger holds: how long sandboxes ran, what they cost and what models cost, by day, hour, person,
-// project, place, agent, workspace or team, and what the month will come to. It reads the segments themselves, so that its sums are the
+// Package usage reports what the ledger holds: how long sandboxes ran, what they cost and what models cost, by day, hour, user,
+// project, executor, agent, workspace or team, and a forecast of the month. It reads the segments themselves, so that its sums are the
 // ledger's to the nano-dollar; a part of a segment costs what it had cost at the part's end, less what it had at its beginning.
 //
 // Money is int64 nano-USD, time int64 ms UTC; floats are nowhere. Goroutines: none.
@@ -26,7 +26,7 @@ const (
 	mostDays, mostHourDays = 366, 31
 )
 
-// Group is what a report is told by.
+// Group is what a report is grouped by.
 type Group string
 
 // The groups.
@@ -101,7 +101,7 @@ type Forecast struct {
 	Days           int // how many days it rests on; 0 = today's hours
 }
 
-// Report is what people are told.
+// Report is the usage of a period.
 type Report struct {
 	From, To int64
 	Group    Group
@@ -138,7 +138,7 @@ type Session struct {
 	StartedAt, EndedAt int64 // EndedAt 0 = it runs
 }
 
-// Store is what the room needs of the storage. teamID "" = the whole instance.
+// Store is the storage that the service needs. teamID "" = the whole instance.
 type Store interface {
 	// SegmentSums adds up, by group, segments that began in [from, to): whole days, groups but ByHour and ByAgent. The key of a day is its ms.
 	SegmentSums(ctx context.Context, teamID string, g Group, from, to int64) (map[string]Amounts, error)
@@ -172,7 +172,7 @@ func New(store Store, now func() int64) *Service {
 	return &Service{store, now}
 }
 
-// normal fills in what was not said, and refuses what cannot be told.
+// normal fills in defaults, and refuses an invalid query.
 func (s *Service) normal(q Query) (Query, error) {
 	bad := func(field, format string, args ...any) (Query, error) {
 		return q, fault.New(fault.Invalid, "invalid_parameter", format, args...).With("field", field)
@@ -201,7 +201,7 @@ func (s *Service) normal(q Query) (Query, error) {
 	}
 	switch {
 	case !slices.Contains(Groups, q.Group) || q.Group == ByTeam && q.TeamID != "":
-		return bad("group", "Usage is told by day, hour, user, project, executor, agent or workspace, and that of the instance by team too.")
+		return bad("group", "Usage can be grouped by day, hour, user, project, executor, agent or workspace, and that of the instance by team too.")
 	case q.To <= q.From:
 		return bad("to", "to must be later than from.")
 	case q.To-q.From > days*dayMs:

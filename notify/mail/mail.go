@@ -99,7 +99,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Service is the door of the room. Safe for concurrent use.
+// Service queues mail and sends it. Safe for concurrent use.
 type Service struct {
 	cfg  Config
 	post chan struct{}

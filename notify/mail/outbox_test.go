@@ -105,7 +105,7 @@ func (o *outbox) DropMails(_ context.Context, before int64) error {
 	return o.broken
 }
 
-// open seals nothing, so that a test sees what is kept.
+// open seals nothing, so that a test sees what is stored.
 type open struct{ lost, broken error }
 
 func (s *open) Seal(name, value string) (string, error) { return name + "|" + value, s.broken }
@@ -162,7 +162,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// A mail server that is away for less than a day costs no mail; after that who asked is told, and what was to be sent is forgotten.
+// No mail is lost while the mail server is down for less than a day. After that the sender gets an error, and the mail is dropped.
 func TestAMailServerThatIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *sending) {
 		began := time.Now()

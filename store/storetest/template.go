@@ -34,7 +34,7 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknogl
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Close(); err != nil { // brings home what is in the log beside the file
+	if err := db.Close(); err != nil { // copies the write-ahead log into the file
 		return nil, err
 	}
 	if left, err := os.ReadFile(file + "-wal"); err == nil && len(left) > 0 {

@@ -87,7 +87,7 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 	}
 	c.API("GET", "/workspaces/"+ws.ID+"/activity?limit=200", nil, &reported)
 	counts := map[string]int{}
-	parts := []string{"In 1 second the sandbox stands still", "stands still with everything in it. It goes on by itself", "The limit allows it again", "of the team's budget of under $0.0001"}
+	parts := []string{"In 1 second the sandbox will be paused", "is paused with everything in it. It goes on by itself", "The limit allows it again", "of the team's budget of under $0.0001"}
 	for _, a := range reported.Items {
 		for _, part := range parts {
 			if strings.Contains(a.Text, part) {
