@@ -1,6 +1,6 @@
-// Package accounts says what users, teams, roles, actions, scopes, login sessions, API tokens and agents' accounts are, and answers one
-// question for everybody: Can(actor, action, object). It keeps nothing and starts nothing; the packages below it do the work: directory
-// knows who belongs to the instance, signin lets them in, vault seals, agentaccounts keeps what agents work with.
+// Package accounts defines users, teams, roles, actions, scopes, login sessions, API tokens and agents' accounts, and answers the
+// authorization question Can(actor, action, object). It stores nothing and starts nothing. The packages below it do the work: directory
+// manages users, teams and members, signin authenticates them, vault seals secrets, agentaccounts stores the accounts that agents use.
 package accounts
 
 // Role of a member in a team.

@@ -2,8 +2,8 @@
 // receives usage intervals (metering.Ledger) and writes segments.
 //
 // Rules: a sandbox has one open segment at most, and its segments never overlap. A segment begins when its sandbox runs. Its end time comes
-// from the best source: the executor's own record, then this server, then the last heartbeat; never "now" for a sandbox that was found gone. It has
-// one price, lies within one day (UTC), and its cost is rounded once, half to even. Closed segments never change. Money is int64 nano-USD,
+// from the best source: the executor's own record, then this server, then the last heartbeat; never "now" for a sandbox that was found gone. A
+// segment has one price, lies within one day (UTC), and its cost is rounded once, half to even. Closed segments never change. Money is int64 nano-USD,
 // time int64 ms UTC; no floats are used.
 //
 // Goroutines: none of its own; Run adds up hours.

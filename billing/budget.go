@@ -151,7 +151,7 @@ func (l *Ledger) watch(ctx context.Context, now int64) {
 	}
 	st, err := l.standing(ctx, now)
 	if err != nil {
-		l.cfg.Log.Warn("the budget could not be looked at", "error", err)
+		l.cfg.Log.Warn("budget not read", "error", err)
 		return
 	}
 	if !st.Limited {
@@ -161,7 +161,7 @@ func (l *Ledger) watch(ctx context.Context, now int64) {
 	reached := st.reached()
 	// A budget that was raised tells anew when it is passed again.
 	if err := l.cfg.Store.DropAlerts(ctx, period, reached); err != nil {
-		l.cfg.Log.Warn("the budget's alerts could not be read", "error", err)
+		l.cfg.Log.Warn("budget alerts not read", "error", err)
 		return
 	}
 	if reached == 0 {
@@ -176,17 +176,17 @@ func (l *Ledger) watch(ctx context.Context, now int64) {
 		return l.cfg.Notify(ctx, a)
 	})
 	if err != nil {
-		l.cfg.Log.Warn("a budget's alert could not be stored", "error", err)
+		l.cfg.Log.Warn("budget alert not stored", "error", err)
 		return
 	}
 	if !fresh {
 		return
 	}
-	l.cfg.Log.Warn("the budget for paid places is nearly or wholly spent", "percent", reached, "spent", Dollars(st.SpentNano), "limit", Dollars(st.LimitNano))
+	l.cfg.Log.Warn("budget for paid executors nearly or fully spent", "percent", reached, "spent", Dollars(st.SpentNano), "limit", Dollars(st.LimitNano))
 	if l.cfg.Events != nil {
 		teams, err := l.cfg.Store.TeamsRunning(ctx)
 		if err != nil {
-			l.cfg.Log.Warn("teams with paid sandboxes could not be read", "error", err)
+			l.cfg.Log.Warn("teams with paid sandboxes not read", "error", err)
 		}
 		for _, team := range teams {
 			l.cfg.Events.Publish(ctx, events.Event{Type: "budget.updated", ID: period, TeamID: team, Version: now})

@@ -28,10 +28,10 @@ func (l *Ledger) Recover(ctx context.Context) error {
 	if wall := l.clock.now().UnixMilli(); latest > wall {
 		if ahead := latest - wall; ahead > dayMs {
 			// A clock that was so wrong is not followed: only segments of the same sandbox may not overlap, and they are kept apart.
-			l.cfg.Log.Error("the ledger names times that have not come yet: the server's clock was, or is, wrong by more than a day", "ahead_ms", ahead)
+			l.cfg.Log.Error("ledger contains times in the future: the server's clock was, or is, wrong by more than a day", "ahead_ms", ahead)
 			latest = 0
 		} else {
-			l.cfg.Log.Warn("the server's clock was put back while it was stopped: the ledger's time goes on ahead of it", "ahead_ms", ahead)
+			l.cfg.Log.Warn("server's clock was set back while the server was stopped: the ledger's clock stays ahead of it", "ahead_ms", ahead)
 		}
 	}
 	ahead, err := l.cfg.Store.Ahead(ctx)
@@ -516,7 +516,7 @@ func (l *Ledger) Settle(ctx context.Context, sandboxIDs []string) error {
 
 // settle ends the segment of a sandbox nobody knows.
 func (l *Ledger) settle(ctx context.Context, sandboxID string) error {
-	l.cfg.Log.Warn("a segment of a sandbox nobody knows was open", "sandbox_id", sandboxID)
+	l.cfg.Log.Warn("open segment of an unknown sandbox", "sandbox_id", sandboxID)
 	return l.ofOpen(ctx, sandboxID, func(ctx context.Context, w *writing, s Segment, _ int64) error {
 		return w.close(ctx, s, s.SeenAt, string(executors.ByHeartbeat))
 	})

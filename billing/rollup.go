@@ -149,7 +149,7 @@ func (l *Ledger) rollHour(ctx context.Context, hour int64) error {
 func (l *Ledger) Run(ctx context.Context) error {
 	for {
 		if err := l.RollUp(ctx); err != nil && ctx.Err() == nil {
-			l.cfg.Log.Error("the hours of the ledger could not be added up; it is tried again in a minute", "error", err)
+			l.cfg.Log.Error("roll-up of the ledger failed; the server will retry in a minute", "error", err)
 		}
 		l.announce(ctx)
 		select {
@@ -167,7 +167,7 @@ func (l *Ledger) announce(ctx context.Context) {
 	}
 	teams, err := l.cfg.Store.TeamsRunning(ctx)
 	if err != nil {
-		l.cfg.Log.Warn("teams with paid sandboxes could not be read", "error", err)
+		l.cfg.Log.Warn("teams with paid sandboxes not read", "error", err)
 		return
 	}
 	now := l.clock.Now()

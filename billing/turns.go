@@ -29,9 +29,9 @@ func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave 
 		l.turns.clockJump.RLock()
 		now, j, pending := l.clock.noticed()
 		if j != nil && j.forward == 0 {
-			l.cfg.Log.Warn("the server's clock was put: the ledger's time goes on ahead of it", "ahead_ms", j.ahead)
+			l.cfg.Log.Warn("server's clock was set back: the ledger's clock stays ahead of it", "ahead_ms", j.ahead)
 			if err := l.cfg.Store.SetAhead(ctx, j.ahead); err != nil {
-				l.cfg.Log.Error("how far the ledger's time is ahead could not be stored", "error", err)
+				l.cfg.Log.Error("offset of the ledger's clock not stored", "error", err)
 			}
 		}
 		if !pending {
@@ -54,7 +54,7 @@ func (l *Ledger) writeLeaps(ctx context.Context) error {
 		if !any {
 			return nil
 		}
-		l.cfg.Log.Warn("the server's clock was put forward: what ran is not charged for that", "ms", next[1]-next[0])
+		l.cfg.Log.Warn("server's clock was set forward: running sandboxes are not charged for the jump", "ms", next[1]-next[0])
 		if err := l.clockJump(ctx, next[0], next[1]); err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func (s *Service) look(ctx context.Context) {
 			return
 		case <-prune.C:
 			if err := s.cfg.Store.Prune(ctx, s.cfg.Now().Add(-keepFor).UnixMilli()); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Warn("old deliveries not dropped", "error", err)
+				s.cfg.Log.Warn("old deliveries not deleted", "error", err)
 			}
 			continue
 		case <-s.wake:
@@ -92,7 +92,7 @@ func (s *Service) look(ctx context.Context) {
 		s.mu.Unlock()
 		for _, id := range teams {
 			if err := s.lookAt(ctx, id); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Warn("inbox not looked at", "team_id", id, "error", err)
+				s.cfg.Log.Warn("inbox not read", "team_id", id, "error", err)
 				s.mark(id) // again with the next round
 				if !tasks.Sleep(ctx, time.Second) {
 					return

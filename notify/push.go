@@ -221,7 +221,7 @@ func (s *Service) tryPush(ctx context.Context, d Delivery) outcome {
 func (s *Service) push(ctx context.Context, sub Subscription, body, kind string) outcome {
 	keys, err := s.pushKeys(ctx)
 	if err != nil {
-		s.cfg.Log.Error("the key for push messages cannot be used", "error", err)
+		s.cfg.Log.Error("key for push messages unusable", "error", err)
 		return outcome{state: Pending, err: "the server's key for push messages cannot be used"}
 	}
 	urgency := webpush.UrgencyNormal
@@ -244,14 +244,14 @@ func (s *Service) push(ctx context.Context, sub Subscription, body, kind string)
 	_, _ = io.CopyN(io.Discard, resp.Body, 16<<10)
 	if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone { // the browser took its subscription back
 		if err := s.cfg.Store.DeleteSubscription(context.WithoutCancel(ctx), sub.ID); err != nil {
-			s.cfg.Log.Warn("browser not forgotten", "error", err)
+			s.cfg.Log.Warn("push subscription not deleted", "error", err)
 		}
 		return outcome{state: Dropped, status: resp.StatusCode, err: "the browser does not take messages any more"}
 	}
 	end := judge(resp)
 	if end.state == Delivered {
 		if err := s.cfg.Store.UsedSubscription(ctx, sub.ID, s.now()); err != nil {
-			s.cfg.Log.Debug("use of a browser not noted", "error", err)
+			s.cfg.Log.Debug("use of a push subscription not recorded", "error", err)
 		}
 	}
 	return end

@@ -115,7 +115,7 @@ func (s *Service) try(ctx context.Context, d Delivery) {
 		defer cancel()
 		d.NextAt = s.now() // the next server goes on at once
 		if err := s.cfg.Store.UpdateDelivery(ctx, d); err != nil {
-			s.cfg.Log.WarnContext(ctx, "a delivery that was cut waits until its turn comes again", "delivery_id", d.ID, "error", err)
+			s.cfg.Log.WarnContext(ctx, "interrupted delivery not rescheduled", "delivery_id", d.ID, "error", err)
 		}
 		return
 	}
@@ -280,7 +280,7 @@ func (s *Service) Redeliver(ctx context.Context, webhookID, deliveryID string) (
 		return Delivery{}, fault.New(fault.NotFound, "not_found", "There is no such delivery.")
 	}
 	if d.State == Pending {
-		return Delivery{}, fault.New(fault.Conflict, "delivery_pending", "It is still on its way: the next attempt comes by itself.")
+		return Delivery{}, fault.New(fault.Conflict, "delivery_pending", "It is still on its way: the server will try again.")
 	}
 	again := Delivery{ID: id.New("dlv"), TeamID: d.TeamID, WebhookID: d.WebhookID, ItemID: d.ItemID, Kind: d.Kind, Body: d.Body, State: Pending, NextAt: s.now(), CreatedAt: s.now()}
 	if err := s.cfg.Store.InsertDelivery(ctx, again); err != nil {

@@ -49,7 +49,7 @@ func (s *Checks) CheckRun(ctx context.Context, id string) (checks.Run, error) {
 	var output string
 	r, err := scanCheck(s.db.QueryRow(ctx, `SELECT `+checkColumns+`, output FROM check_runs WHERE id = ? AND {team}`, id), &output)
 	if fault.Is(err, fault.NotFound) {
-		return r, fault.New(fault.NotFound, "check_run_not_found", "There is no such run of a check any more.")
+		return r, fault.New(fault.NotFound, "check_run_not_found", "This run of a check no longer exists.")
 	}
 	if err != nil {
 		return r, fmt.Errorf("reading a run of a check: %w", err)

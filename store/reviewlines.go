@@ -99,7 +99,7 @@ func (s *Reviews) SetViewed(ctx context.Context, v reviews.ViewedFile, most int)
 			return err
 		}
 		if n >= most {
-			return fault.New(fault.Conflict, "too_many_viewed", "You have marked %d files of this workspace as viewed: more are not kept.", most)
+			return fault.New(fault.Conflict, "too_many_viewed", "You have marked %d files of this workspace as viewed, which is the most.", most)
 		}
 		_, err := s.db.Exec(ctx, `INSERT INTO viewed_files (team_id, workspace_id, user_id, path, mark, at) VALUES ({team?},?,?,?,?,?)`, v.TeamID, v.WorkspaceID, v.UserID,
 			v.Path, v.Mark, v.At)

@@ -148,7 +148,7 @@ func (s *Secrets) RememberSecrets(ctx context.Context, teamID, workspaceID strin
 				return err
 			}
 			if there == 0 {
-				return fault.New(fault.Conflict, "secret_changed", "A secret was replaced or deleted at this moment. Try again.")
+				return fault.New(fault.Conflict, "secret_changed", "Somebody replaced or deleted a secret at the same time. Try again.")
 			}
 			is, err := inserted(s.db.Exec(ctx, `INSERT INTO workspace_secret_values (workspace_id, team_id, secret_id, use_id, user_id, kind, created_at) VALUES (?, {team?}, ?, ?, ?, ?, ?)
 				ON CONFLICT DO NOTHING`, workspaceID, teamID, u.Sealed, u.ID, u.UserID, string(u.Kind), at))

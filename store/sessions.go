@@ -50,7 +50,7 @@ func (s *Sessions) InsertSession(ctx context.Context, r sessions.Session, home s
 		ok, err := s.ClaimConversation(ctx, sessions.Claim{SessionID: r.ID, TeamID: r.TeamID, Agent: r.Agent, Conversation: r.Conversation, Home: home,
 			At: r.StartedAt, Until: math.MaxInt64})
 		if err == nil && !ok {
-			err = fault.New(fault.Conflict, "conversation_in_use", "Another session goes on with this conversation. Open that one, or stop it first.")
+			err = fault.New(fault.Conflict, "conversation_in_use", "Another session continues this conversation. Open that session, or stop it first.")
 		}
 		return err
 	})

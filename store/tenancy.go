@@ -76,7 +76,7 @@ func (db *DB) expand(ctx context.Context, query string, args []any) (string, []a
 		i = end
 	}
 	if w.next != len(args) {
-		return "", nil, fault.New(fault.Internal, "internal", "A statement has %d places for %d arguments.", w.next, len(args))
+		return "", nil, fault.New(fault.Internal, "internal", "A statement has %d placeholders for %d arguments.", w.next, len(args))
 	}
 	return w.String(), w.out, nil
 }
@@ -127,7 +127,7 @@ func (w *writer) mark(rest string) error {
 		column += ".team_id"
 	}
 	if kind != "" && kind != "|none" || !closed {
-		return fault.New(fault.Internal, "internal", "A statement has a mark that nobody knows: {team%s.", rest)
+		return fault.New(fault.Internal, "internal", "A statement has an unknown mark: {team%s.", rest)
 	}
 	if w.scope.All() {
 		w.WriteString("TRUE")

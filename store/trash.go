@@ -80,7 +80,7 @@ func (s *Trash) BeginPurge(ctx context.Context, kind reclaim.TrashKind, id strin
 			return err
 		}
 		if n > 0 {
-			return fault.New(fault.Conflict, "project_in_use", "The project's repository still holds what was kept of %s. Delete them for good first.", counted(n, "workspace", "workspaces"))
+			return fault.New(fault.Conflict, "project_in_use", "The project's repository still holds the saved files of %s. Delete them permanently first.", counted(n, "workspace", "workspaces"))
 		}
 		return nil
 	})

@@ -1,5 +1,5 @@
-// Package agentaccounts keeps the accounts agents work with, those of people and those their teams share, and says which one a session
-// uses. Keys lie sealed in the vault.
+// Package agentaccounts stores the accounts that agents use, of users and of teams, and chooses the one for a session. The vault stores
+// their keys, sealed.
 //
 // The package starts no goroutine and takes no lock.
 package agentaccounts

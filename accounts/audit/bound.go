@@ -162,7 +162,7 @@ func (l *Log) notifyLeft(ctx context.Context) {
 	for chain, n := range l.bounds.takeLeft() {
 		e := Entry{Chain: chain, Action: NotRecorded, Result: Refused, Data: map[string]string{"count": strconv.FormatInt(n, 10)}}
 		if err := l.Append(ctx, e); err != nil && ctx.Err() == nil {
-			l.cfg.Log.ErrorContext(ctx, "audit could not be written", "error", err)
+			l.cfg.Log.ErrorContext(ctx, "audit entries not written", "error", err)
 		}
 	}
 }

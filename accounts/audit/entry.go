@@ -1,4 +1,4 @@
-// Package audit remembers who did what: entries are only ever added, and each is sealed together with the one before it.
+// Package audit records who did what. Entries are only added, never changed, and the seal of each covers the seal of the one before it.
 package audit
 
 import "context"

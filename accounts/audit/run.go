@@ -57,19 +57,19 @@ func (l *Log) Run(ctx context.Context) error {
 
 func (l *Log) flush(ctx context.Context) {
 	if err := l.Flush(ctx); err != nil && ctx.Err() == nil {
-		l.cfg.Log.WarnContext(ctx, "how far the audit has come could not be written down", "error", err)
+		l.cfg.Log.WarnContext(ctx, "audit position not written", "error", err)
 	}
 }
 
 func (l *Log) takeUpNow(ctx context.Context) {
 	if err := l.takeUp(ctx); err != nil && !passes(err) {
-		l.cfg.Log.WarnContext(ctx, "entries of the audit that wait for room could not be stored", "error", err)
+		l.cfg.Log.WarnContext(ctx, "waiting audit entries not stored", "error", err)
 	}
 }
 
 func (l *Log) drop(ctx context.Context) {
 	if err := l.Drop(ctx); err != nil && ctx.Err() == nil {
-		l.cfg.Log.WarnContext(ctx, "old entries of the audit could not be dropped", "error", err)
+		l.cfg.Log.WarnContext(ctx, "old audit entries not deleted", "error", err)
 	}
 }
 

@@ -95,7 +95,7 @@ func (l *Log) openReserve(ctx context.Context) {
 		err = l.reserve.open(keys)
 	}
 	if err != nil && ctx.Err() == nil {
-		l.cfg.Log.WarnContext(ctx, "the reserve of the audit cannot be used: while the database is full, entries are lost", "file", l.cfg.Reserve, "error", err)
+		l.cfg.Log.WarnContext(ctx, "audit reserve unusable: while the database is full, entries are lost", "file", l.cfg.Reserve, "error", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func (l *Log) takeUp(ctx context.Context) error {
 		failpoint.Reach(failpoint.AuditTaken)
 	}
 	if moved > 0 {
-		l.cfg.Log.InfoContext(ctx, "entries of the audit that waited for room are stored", "entries", moved)
+		l.cfg.Log.InfoContext(ctx, "waiting audit entries stored", "entries", moved)
 	}
 	if err == nil {
 		err = r.clear()

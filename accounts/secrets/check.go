@@ -66,7 +66,7 @@ func check(s *Secret) error {
 		}
 		s.Target = target
 		if s.UserID != "" && !strings.HasPrefix(target, "~/") {
-			return bad("target", "A file of your own lies below the home, such as ~/.npmrc: everybody who sees the workspace sees what lies in the worktree.")
+			return bad("target", "Put your own file below the home, such as ~/.npmrc: everybody who sees the workspace sees the files in the worktree.")
 		}
 	case Git:
 		if err := checkGit(s); err != nil {
@@ -74,7 +74,7 @@ func check(s *Secret) error {
 		}
 	}
 	if s.Kind != Git && (s.Username != "" || s.InSandbox) {
-		return bad("kind", "Only a git credential has a user name, and can be kept out of sandboxes.")
+		return bad("kind", "Only a git credential has a user name, and can stay outside of sandboxes.")
 	}
 	return checkAgents(s)
 }
@@ -110,7 +110,7 @@ func cleanPath(target string) (string, error) {
 	clean := path.Clean(rest)
 	switch {
 	case target == "" || rest == "" || strings.HasSuffix(target, "/"):
-		return "", bad("target", "Say where the file lies: a path in the worktree such as .env, or below the home such as ~/.npmrc.")
+		return "", bad("target", "Enter the file's path: in the worktree, such as .env, or below the home, such as ~/.npmrc.")
 	case len(target) > maxTarget || !utf8.ValidString(target) || strings.ContainsFunc(target, unicode.IsControl) || strings.Contains(target, `\`):
 		return "", bad("target", "The path is too long (%d bytes at most), or has characters a path here cannot have.", maxTarget)
 	case path.IsAbs(rest) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "~"):

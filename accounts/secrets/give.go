@@ -140,7 +140,7 @@ func (s *Service) CredentialFor(ctx context.Context, userID, teamID, projectID, 
 func (s *Service) KeepCredential(ctx context.Context, teamID, projectID, host, username, token, by string) error {
 	host, ok := cleanHost(host)
 	if !ok {
-		return bad("target", "%q is no host a credential can be kept for.", host)
+		return bad("target", "%q is not a host that a credential can be stored for.", host)
 	}
 	o := Owner{TeamID: teamID, ProjectID: projectID}
 	return s.cfg.Store.Tx(ctx, func(ctx context.Context) error {

@@ -91,7 +91,7 @@ func (s *Service) value(ctx context.Context, u Use) (string, error) {
 	}
 	value, err := s.cfg.Vault.OpenSecret(ctx, u.Sealed, of, purpose(u.ID))
 	if Unreadable(err) { // sealed with a key that is gone: nobody is given it any more either
-		s.cfg.Log.WarnContext(ctx, "a value that a workspace was given cannot be read, and is not looked for", "secret_id", u.ID)
+		s.cfg.Log.WarnContext(ctx, "secret value of a workspace cannot be read, so its output is not searched for it", "secret_id", u.ID)
 		return "", nil
 	}
 	return value, err

@@ -1,5 +1,5 @@
-// Package secrets keeps what sessions and commands are given that nobody may read: environment variables, files and git credentials of
-// a team, of one project of it, or of one person. A value can be entered, replaced and deleted, and is never told again.
+// Package secrets stores the secrets of sessions and commands: environment variables, files and git credentials of a team, of a project
+// or of a user. A value can be entered, replaced and deleted, but never read again through the API.
 package secrets
 
 // Scope says whose a secret is.

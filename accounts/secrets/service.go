@@ -337,7 +337,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		return fmt.Errorf("forgetting secrets that are gone: %w", err)
 	}
 	if n > 0 {
-		s.cfg.Log.InfoContext(ctx, "secrets of projects, teams and users that are gone were forgotten", "count", n)
+		s.cfg.Log.InfoContext(ctx, "deleted secrets of deleted projects, teams and users", "count", n)
 	}
 	return nil
 }
@@ -359,6 +359,6 @@ func (s *Service) touch(ctx context.Context, uses []string) {
 	}
 	slices.Sort(uses)
 	if err := s.cfg.Store.TouchSessionSecrets(ctx, slices.Compact(uses), s.now()); err != nil {
-		s.cfg.Log.WarnContext(ctx, "use of secrets not noted", "error", err)
+		s.cfg.Log.WarnContext(ctx, "use of secrets not recorded", "error", err)
 	}
 }

@@ -156,7 +156,7 @@ func (s *Service) PasskeyOptions(ctx context.Context, actor accounts.Actor, site
 		return nil, err
 	}
 	if len(o.keys) >= maxPasskeys {
-		return nil, fault.New(fault.Conflict, "too_many_passkeys", "You have %d passkeys. Remove some that are not used any more.", len(o.keys))
+		return nil, fault.New(fault.Conflict, "too_many_passkeys", "You have %d passkeys. Remove some that you no longer use.", len(o.keys))
 	}
 	options, challenge, err := w.BeginRegistration(o, webauthn.WithExclusions(webauthn.Credentials(o.keys).CredentialDescriptors()),
 		webauthn.WithAuthenticatorSelection(protocol.AuthenticatorSelection{ResidentKey: protocol.ResidentKeyRequirementPreferred, UserVerification: protocol.VerificationPreferred}))
@@ -214,7 +214,7 @@ func (s *Service) AddPasskey(ctx context.Context, actor accounts.Actor, site Sit
 		if ok, err := s.store.InsertPasskey(ctx, k); err != nil {
 			return err
 		} else if !ok {
-			return fault.New(fault.Conflict, "passkey_known", "This passkey is kept here already.")
+			return fault.New(fault.Conflict, "passkey_known", "This passkey is registered already.")
 		}
 		if !c.Flags.UserVerified {
 			return nil

@@ -45,7 +45,7 @@ func (s *Service) RenewRecoveryCodes(ctx context.Context, actor accounts.Actor) 
 		return nil, fmt.Errorf("reading a user's factors: %w", err)
 	}
 	if !f.Any() {
-		return nil, fault.New(fault.Conflict, "no_second_factor", "Recovery codes stand in for a second factor. Set up an authenticator app or a passkey first.")
+		return nil, fault.New(fault.Conflict, "no_second_factor", "Recovery codes replace a second factor. Set up an authenticator app or a passkey first.")
 	}
 	codes, hashes, err := s.newRecoveryCodes()
 	if err != nil {

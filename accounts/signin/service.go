@@ -1,5 +1,5 @@
-// Package signin lets people in: by password, second factor, passkey or another's word for them, by API token and by link. It keeps login
-// sessions, tokens, authenticator apps, recovery codes, passkeys and what a sign-in under way has shown so far.
+// Package signin authenticates people: by password, second factor, passkey, identity provider, API token or link. It stores login
+// sessions, tokens, authenticator apps, recovery codes, passkeys and the state of sign-ins under way.
 //
 // Every way of signing in ends in SignIn. The service calls Config.Changed after it has stored a change that
 // reduces what somebody may do. The package starts no goroutine and takes no lock but that of the limits it shares with the directory.

@@ -28,7 +28,7 @@ type Request struct {
 // and when the session ends at the latest (ms UTC). Errors: suspended.
 func (s *Service) SignIn(ctx context.Context, req Request) (cookie string, expiresAt int64, err error) {
 	if len(req.Factors) == 0 {
-		return "", 0, fault.New(fault.Internal, "internal", "A login session needs a proof of who signs in.")
+		return "", 0, fault.New(fault.Internal, "internal", "A login session needs a user who was authenticated.")
 	}
 	cookie, err = password.NewSecret(s.cfg.Rand, 32)
 	if err != nil {

@@ -134,7 +134,7 @@ func (s *Service) insertToken(ctx context.Context, t accounts.Token, sessionHash
 			return errBadToken // ended meanwhile
 		}
 		if len(have) >= maxTokens {
-			return fault.New(fault.Conflict, "too_many_tokens", "You have %d tokens. End some that are not used any more.", len(have))
+			return fault.New(fault.Conflict, "too_many_tokens", "You have %d tokens. Revoke some that you no longer use.", len(have))
 		}
 		return s.store.InsertToken(ctx, t, password.Digest(value))
 	})

@@ -111,7 +111,7 @@ func (s *Service) refused(ctx context.Context, p provider, who person, link bool
 	}
 	if s.cfg.Audit != nil {
 		if bad := s.cfg.Audit.Record(ctx, e, false); bad != nil {
-			s.cfg.Log.ErrorContext(ctx, "a refused sign-in could not be noted", "error", bad)
+			s.cfg.Log.ErrorContext(ctx, "refused sign-in not recorded", "error", bad)
 		}
 	}
 	return err

@@ -70,7 +70,7 @@ func (s *Service) change(ctx context.Context, p Provider, user accounts.User, m 
 			return false, err
 		}
 		if owners == 1 {
-			s.cfg.Log.WarnContext(ctx, "a team's only owner stays although the provider's groups do not say so any more", "provider", p.ID, "team", m.Team.Slug, "user_id", user.ID)
+			s.cfg.Log.WarnContext(ctx, "only owner of a team stays although the provider's groups no longer say so", "provider", p.ID, "team", m.Team.Slug, "user_id", user.ID)
 			return false, nil
 		}
 	}
@@ -101,7 +101,7 @@ func (s *Service) change(ctx context.Context, p Provider, user accounts.User, m 
 func (s *Service) join(ctx context.Context, p Provider, user accounts.User, slug string, role accounts.Role) error {
 	team, err := s.store.TeamBySlug(ctx, slug)
 	if fault.Is(err, fault.NotFound) {
-		s.cfg.Log.WarnContext(ctx, "accounts.providers names a team that is not there", "provider", p.ID, "team", slug)
+		s.cfg.Log.WarnContext(ctx, "accounts.providers names an unknown team", "provider", p.ID, "team", slug)
 		return nil
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Service) checkTeams(ctx context.Context, p Provider) error {
 		for _, place := range p.Groups[group] {
 			_, err := s.store.TeamBySlug(ctx, place.Team)
 			if fault.Is(err, fault.NotFound) {
-				return fault.New(fault.Invalid, "team_not_found", "The group %q leads to a team %q, which is not there. Make the team, or correct its short name in config.json.", group, place.Team)
+				return fault.New(fault.Invalid, "team_not_found", "The group %q names the team %q, which does not exist. Create the team, or correct its short name in config.json.", group, place.Team)
 			}
 			if err != nil {
 				return err

@@ -1,5 +1,5 @@
-// Package sso lets people sign in with an account they have elsewhere: with any OpenID Connect provider, or with GitHub. Who somebody is
-// there is the issuer and its id for them, never their e-mail address.
+// Package sso lets people sign in with an account at any OpenID Connect provider, or at GitHub. The issuer and its id for the user identify
+// somebody, never their e-mail address.
 package sso
 
 import (

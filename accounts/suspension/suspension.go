@@ -1,5 +1,5 @@
-// Package suspension ends what suspended teams and users, and people who left a team, left running, and begins nothing for them. It knows
-// accounts, and sandboxes and sessions only as what can be ended. Its only goroutine is Run; it holds no lock.
+// Package suspension ends the sandboxes and sessions that suspended teams and users, and people who left a team, left running, and starts
+// none for them. Its only goroutine is Run; it holds no lock.
 package suspension
 
 import (
@@ -100,7 +100,7 @@ func (e *Enforcer) look(ctx context.Context) {
 	found, err := e.cfg.Barred(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			e.cfg.Log.Warn("what suspended teams and users left running could not be read", "error", err)
+			e.cfg.Log.Warn("running sandboxes and sessions of suspended teams and users not read", "error", err)
 		}
 		return
 	}

@@ -1,7 +1,7 @@
-// Package vault seals what must not be read in the database, with the key of the instance: secrets of users and teams, each in a row of its
-// own, and values of the instance that others keep. It also makes, reads and replaces the key's file.
+// Package vault encrypts what must not be readable in the database with the instance's key: secrets of users and teams, each in its own
+// row, and values of the instance that other packages store. It also makes, reads and replaces the key's file.
 //
-// A sealed value opens for the owner and the purpose it was sealed for, and nowhere else. The package starts no goroutine and takes no lock.
+// A sealed value opens only for the owner and the purpose it was sealed for. The package starts no goroutine and takes no lock.
 package vault
 
 import (

@@ -99,7 +99,7 @@ func New(cfg Config) *Service {
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
 var (
-	errEnded   = fault.New(fault.Gone, "link_ended", "This link has ended: it ran out or was revoked, or what it showed is gone. Ask who sent it for a new one.")
+	errEnded   = fault.New(fault.Gone, "link_ended", "This link no longer works: it expired or was revoked, or what it showed is gone. Ask the person who sent it for a new one.")
 	errPrivate = fault.New(fault.Conflict, "workspace_private", "This workspace is private, so its sessions cannot be shared by a link. Show it to the team first.")
 )
 
@@ -137,7 +137,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, sessionID, n
 			return err
 		}
 		if len(open) >= maxOpen {
-			return fault.New(fault.Conflict, "too_many_links", "This session has %d links. Revoke some that are not needed any more.", len(open))
+			return fault.New(fault.Conflict, "too_many_links", "This session has %d links. Revoke some that are no longer needed.", len(open))
 		}
 		return s.cfg.Store.InsertWatchLink(ctx, l, hashOf(token))
 	})

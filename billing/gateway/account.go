@@ -19,7 +19,7 @@ func FromAccounts(from Accounts, provider func(agent string) string) func(ctx co
 		a, key, err := from.SessionAccount(ctx, g.TeamID, g.UserID, g.AccountID)
 		switch {
 		case fault.Is(err, fault.NotFound):
-			return Account{}, fault.New(fault.Invalid, "gateway_no_account", "The account this session works with is gone. Start the agent anew with another one.")
+			return Account{}, fault.New(fault.Invalid, "gateway_no_account", "The account of this session was deleted. Start the agent again with another account.")
 		case err != nil:
 			return Account{}, err
 		case a.Kind != accounts.APIKey || key == "":

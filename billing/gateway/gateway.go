@@ -1,10 +1,10 @@
-// Package gateway stands between agents and the models they ask. An agent shows a token of its session; the gateway looks up whose it is,
-// asks the provider with the real key of the session's account, which never leaves the server, and passes the answer on as it comes. What
-// was used is read on the way (billing/tokens). Budgets, allowed models and limits of a minute are decided before anything is sent on, and what a
-// question may cost is held back until it is known what it did.
+// Package gateway is the proxy between agents and models. An agent sends its session's token. The gateway looks up the session, sends the
+// request to the provider with the real key of the session's account, which never leaves the server, and streams the answer back. It reads
+// the usage from the answer (billing/tokens). It checks budgets, allowed models and limits per minute before it sends anything, and reserves
+// what a request may cost until its cost is known.
 //
-// It speaks Anthropic's Messages and OpenAI's Responses and Chat Completions. It knows nothing of how agents reach it: whoever serves
-// Handler says from which workspace a request comes (Within).
+// It speaks Anthropic's Messages and OpenAI's Responses and Chat Completions. It does not know how agents reach it: the server of Handler
+// says from which workspace a request comes (Within).
 //
 // Goroutines: none of its own; those of a request end with it.
 package gateway

@@ -82,7 +82,7 @@ func (c *call) renews() (stop func()) {
 			case <-ticker.C:
 			}
 			if err := c.s.cfg.Budget.RenewModel(ctx, c.grant.TeamID, c.record.ExternalID); err != nil && ctx.Err() == nil {
-				c.s.cfg.Log.Warn("what is held back for a question could not be renewed", "session_id", c.grant.SessionID, "error", err)
+				c.s.cfg.Log.Warn("reserved cost of a request not extended", "session_id", c.grant.SessionID, "error", err)
 			}
 		}
 	}()
@@ -101,6 +101,6 @@ func (c *call) settle() {
 	ctx, cancel := context.WithTimeout(tenant.In(context.WithoutCancel(c.r.Context()), c.grant.TeamID), keepingTakes)
 	defer cancel()
 	if err := c.s.cfg.Budget.SettleModel(ctx, c.grant.TeamID, c.record.ExternalID, c.counted); err != nil {
-		c.s.cfg.Log.Warn("what is held back for a question could not be given back", "session_id", c.grant.SessionID, "error", err)
+		c.s.cfg.Log.Warn("reserved cost of a request not released", "session_id", c.grant.SessionID, "error", err)
 	}
 }

@@ -52,7 +52,7 @@ func (c *call) unanswered(ctx context.Context, err error) {
 		c.record.Error = tokens.ErrCut
 		f = fault.New(fault.Unavailable, "upstream_cut", "%s ended the connection without an answer.", host)
 	}
-	c.s.cfg.Log.Warn("a model did not answer", "session_id", c.grant.SessionID, "upstream", host, "error", err)
+	c.s.cfg.Log.Warn("model did not answer", "session_id", c.grant.SessionID, "upstream", host, "error", err)
 	r := refuse(f)
 	c.record.Status = r.status
 	c.finish(c.record.Error)
@@ -218,7 +218,7 @@ func (c *call) count(t tally, piece []byte) {
 	defer func() {
 		if err := recover(); err != nil {
 			c.record.Unpriced = true
-			c.s.cfg.Log.Error("the usage of an answer could not be read", "api", c.route.api, "error", err)
+			c.s.cfg.Log.Error("usage of an answer not read", "api", c.route.api, "error", err)
 		}
 	}()
 	t.take(piece)
@@ -266,7 +266,7 @@ func (c *call) outcome(ctx context.Context, t tally, readErr, writeErr error) st
 func (c *call) passError(body io.Reader, readable bool) {
 	text, err := io.ReadAll(io.LimitReader(body, mostError))
 	if err != nil && len(text) == 0 {
-		c.s.cfg.Log.Debug("a provider's error could not be read", "error", err)
+		c.s.cfg.Log.Debug("error of the provider not read", "error", err)
 	}
 	if readable && c.account.Key != "" {
 		text = bytes.ReplaceAll(text, []byte(c.account.Key), []byte("[key]"))

@@ -214,7 +214,7 @@ func (c *call) keep() {
 	var err error
 	if c.counted, err = c.s.cfg.Meter.Settle(ctx, c.record); err != nil {
 		c.lost = true
-		c.s.cfg.Log.Error("what a model was asked could not be stored", "session_id", c.grant.SessionID, "external_id", c.record.ExternalID, "error", err)
+		c.s.cfg.Log.Error("request to a model not recorded", "session_id", c.grant.SessionID, "external_id", c.record.ExternalID, "error", err)
 	}
 }
 
@@ -269,7 +269,7 @@ func (c *call) send() {
 			ctx, cancel := context.WithTimeout(tenant.In(context.WithoutCancel(c.r.Context()), c.grant.TeamID), keepingTakes)
 			defer cancel()
 			if err := c.s.cfg.Meter.Begin(ctx, begin); err != nil {
-				c.s.cfg.Log.Error("that a model is asked could not be stored", "session_id", c.grant.SessionID, "error", err)
+				c.s.cfg.Log.Error("request to a model not stored", "session_id", c.grant.SessionID, "error", err)
 			}
 			close(c.begun)
 		}()

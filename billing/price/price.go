@@ -2,7 +2,7 @@
 // new price is a new row, which holds from its time until the next one's. A kind of place without a row costs nothing, and its time counts
 // in nobody's hours, but for those of this server that isolate, where several teams share it.
 //
-// Money is int64 nano-USD, time int64 ms UTC by the ledger's clock; floats are nowhere. Goroutines: none.
+// Money is int64 nano-USD, time int64 ms UTC by the ledger's clock; no floats are used. Goroutines: none.
 package price
 
 import (
@@ -161,7 +161,7 @@ func (b *Book) Add(ctx context.Context, r Row) (Row, error) {
 	case r.GiBSecondNano < 0 || r.GiBSecondNano > MostSecond:
 		return bad("gib_second_nano", "A GiB of memory costs between 0 and %d nano-USD a second, such as 4500.", MostSecond)
 	case r.EffectiveFrom != 0 && r.EffectiveFrom < now:
-		return bad("effective_from", "A price holds from now or a later time on: what was is charged as it was agreed. Leave effective_from out for now.")
+		return bad("effective_from", "A price applies from now on or from a later time: past usage keeps its price. Leave out effective_from for now.")
 	case r.EffectiveFrom > now+mostAhead.Milliseconds():
 		return bad("effective_from", "A price may be announced a year ahead, not longer.")
 	}

@@ -164,7 +164,7 @@ func (e *Enforcer) warn(ctx context.Context, l Level, now int64) error {
 	e.reported[key] = seen
 	e.mu.Unlock()
 	if fresh {
-		e.cfg.Log.Info("a limit's threshold was passed", "scope", l.Scope, "scope_id", l.ScopeID, "team_id", l.TeamID, "percent", reached, "used", l.Used, "limit", l.Limit)
+		e.cfg.Log.Info("limit threshold passed", "scope", l.Scope, "scope_id", l.ScopeID, "team_id", l.TeamID, "percent", reached, "used", l.Used, "limit", l.Limit)
 		e.cfg.Notifier.Alerted(ctx, a)
 	}
 	return nil

@@ -364,7 +364,7 @@ func (s *Service) SetPlan(ctx context.Context, teamID, planID, source string, se
 			err := s.cfg.Audit.Append(ctx, audit.Entry{Chain: teamID, Action: "team_plan.set", TargetKind: "team", TargetID: teamID, Result: audit.Done,
 				Data: map[string]string{"from": was.PlanID, "to": is.PlanID, "source": source}})
 			if err != nil {
-				s.cfg.Log.Error("a change of plan could not be recorded", "team_id", teamID, "error", err)
+				s.cfg.Log.Error("change of plan not recorded", "team_id", teamID, "error", err)
 			}
 		}
 		s.Changed(ctx, teamID)

@@ -226,7 +226,7 @@ func (e *Enforcer) Run(ctx context.Context) error {
 func (e *Enforcer) Beat(ctx context.Context) time.Duration {
 	b := &beat{e: e, now: e.cfg.Now(), teams: make(map[string]*TeamView), next: e.cfg.Every, running: make(map[string]AtWork)}
 	if err := b.look(ctx); err != nil && ctx.Err() == nil {
-		e.cfg.Log.Warn("what runs could not be held to its limits; it is tried again", "error", err)
+		e.cfg.Log.Warn("limits not enforced; the server will retry", "error", err)
 	}
 	return max(b.next, soonest)
 }

@@ -30,7 +30,7 @@ func (b *beat) begin(ctx context.Context, r AtWork, why reason) error {
 	failpoint.Reach(failpoint.GraceBegun)
 	b.soon(g.EndsAt)
 	b.e.keep(ctx, g)
-	b.e.cfg.Log.Info("work reached a limit and has a grace", "workspace_id", g.WorkspaceID, "scope", g.Scope, "ms", g.EndsAt-g.BeganAt)
+	b.e.cfg.Log.Info("workspace reached a limit and has a grace period", "workspace_id", g.WorkspaceID, "scope", g.Scope, "ms", g.EndsAt-g.BeganAt)
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (e *Enforcer) busy(ctx context.Context, workspaceID string, retry time.Dura
 		if err != nil {
 			st.retryAt = e.cfg.Now() + retry.Milliseconds()
 			if ctx.Err() == nil {
-				e.cfg.Log.Warn("a sandbox could not be held to its limit, or let go on; it is tried again", "workspace_id", workspaceID, "error", err)
+				e.cfg.Log.Warn("sandbox not suspended or resumed for its limit; the server will retry", "workspace_id", workspaceID, "error", err)
 			}
 		}
 		e.mu.Lock()

@@ -72,7 +72,7 @@ func (s *Service) choose(a *Account, plans []Plan) {
 			return
 		}
 	}
-	s.cfg.Log.Error("a team pays for a plan that does not exist any more: it has the default one", "team_id", a.TeamID, "plan", a.PaidPlanID)
+	s.cfg.Log.Error("team pays for a plan that no longer exists: it has the default plan", "team_id", a.TeamID, "plan", a.PaidPlanID)
 }
 
 // PastDueState says since when a team owes money and for how long it keeps its plan.

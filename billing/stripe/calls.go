@@ -153,10 +153,10 @@ func (s *Service) asked(what string, err error) error {
 		return nil
 	}
 	if e := errorOf(err); e != nil && (e.HTTPStatusCode == http.StatusUnauthorized || e.HTTPStatusCode == http.StatusForbidden) {
-		s.cfg.Log.Error("the payment service refuses the key", "doing", what, "answer", wordsOf(err), "cure", "look at billing.stripe.secretKey")
+		s.cfg.Log.Error("payment service refused the key", "doing", what, "answer", wordsOf(err), "cure", "look at billing.stripe.secretKey")
 		return fault.Wrap(err, fault.Unavailable, "payments_misconfigured", "The payment service refuses this server's key. Tell an operator.")
 	}
-	s.cfg.Log.Warn("the payment service could not be asked", "doing", what, "answer", wordsOf(err))
+	s.cfg.Log.Warn("payment service not reached", "doing", what, "answer", wordsOf(err))
 	if e := errorOf(err); e != nil && e.HTTPStatusCode < 500 && e.HTTPStatusCode != http.StatusTooManyRequests {
 		return fault.Wrap(err, fault.Unavailable, "payments_refused", "The payment service refused this. An operator finds the reason in the server's log.")
 	}

@@ -152,7 +152,7 @@ func (s *Service) lines(ctx context.Context, plan Plan, seats int64) ([]*sdk.Che
 		// Nobody is charged another price than the one they were shown.
 		other := kind == KindSeat && price.Fingerprint != "" && price.Fingerprint != seatPrint(made["product:"+plan.ID].ID, plan)
 		if price.ID == "" || other {
-			s.cfg.Log.Error("a plan does not have its price at the payment service", "plan", plan.ID, "price", kind, "cure", "run: parawork billing setup")
+			s.cfg.Log.Error("plan has no price at the payment service", "plan", plan.ID, "price", kind, "cure", "run: parawork billing setup")
 			return nil, fault.New(fault.Unavailable, "billing_not_set_up", "This plan cannot be bought yet: an operator must run `parawork billing setup` first.")
 		}
 		line := &sdk.CheckoutSessionLineItemParams{Price: sdk.String(price.ID)}
@@ -196,7 +196,7 @@ func (s *Service) clearCheckouts(ctx context.Context, o Order, planID string) (w
 		case cs.Status == sdk.CheckoutSessionStatusOpen:
 			ended, err := s.calls.checkouts.Expire(c.ExternalID, &sdk.CheckoutSessionExpireParams{Params: keyedParams(ctx, c.ID+"-expire")})
 			if err != nil { // finished in this very moment
-				s.cfg.Log.Info("a checkout could not be expired", "checkout", c.ID, "answer", wordsOf(err))
+				s.cfg.Log.Info("checkout not expired", "checkout", c.ID, "answer", wordsOf(err))
 				return way, false, fault.New(fault.Conflict, "payments_busy", "Somebody in your team is paying just now. Look again in a moment.")
 			}
 			c.State = stateOf(ended)
@@ -252,7 +252,7 @@ func (s *Service) begin(ctx context.Context, o Order, plan Plan, customerID stri
 	if err != nil {
 		c.State, c.EndedAt = CheckoutFailed, s.now()
 		if kept := s.cfg.Store.SaveCheckout(context.WithoutCancel(ctx), c); kept != nil {
-			s.cfg.Log.Warn("a checkout was not closed", "checkout", c.ID, "error", kept)
+			s.cfg.Log.Warn("checkout not closed", "checkout", c.ID, "error", kept)
 		}
 		return Way{}, s.asked("beginning a checkout", err)
 	}

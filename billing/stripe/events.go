@@ -213,9 +213,9 @@ func (s *Service) settle(ctx context.Context, e Event, err error) {
 	}
 	switch e.State {
 	case EventFailed:
-		s.cfg.Log.Error("an event of the payment service is given up", "event", e.ID, "type", e.Type, "reason", e.Reason)
+		s.cfg.Log.Error("event of the payment service given up", "event", e.ID, "type", e.Type, "reason", e.Reason)
 	case EventNew:
-		s.cfg.Log.Warn("an event of the payment service could not be acted on yet", "event", e.ID, "type", e.Type, "attempts", e.Attempts, "error", err)
+		s.cfg.Log.Warn("event of the payment service not handled yet", "event", e.ID, "type", e.Type, "attempts", e.Attempts, "error", err)
 	}
 	s.keepEvent(ctx, e)
 }
@@ -249,6 +249,6 @@ func (s *Service) keepEvent(ctx context.Context, e Event) {
 			Text: fmt.Sprintf("Event %s (%s) failed for a day, and Parawork gave up: %s.\nOpen Settings > Payments, fix the problem and synchronise the team there.\n", e.ID, e.Type, e.Reason)})
 	})
 	if err != nil {
-		s.cfg.Log.Warn("how an event went was not stored", "event", e.ID, "error", err)
+		s.cfg.Log.Warn("result of an event not stored", "event", e.ID, "error", err)
 	}
 }

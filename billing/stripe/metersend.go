@@ -146,7 +146,7 @@ func (r *Reporter) judge(ctx context.Context, row *Report, began int64, err erro
 		return false
 	case gone(err) || settled(err) && row.Attempts >= mostRefusals:
 		row.State, row.Reason = ReportFailed, said(err)
-		r.s.cfg.Log.Error("the payment service refuses usage", "report", row.Identifier, "team_id", row.TeamID, "reason", row.Reason)
+		r.s.cfg.Log.Error("payment service refused usage", "report", row.Identifier, "team_id", row.TeamID, "reason", row.Reason)
 		return true
 	}
 	if e := errorOf(err); e != nil && e.HTTPStatusCode < 500 && row.FirstSentAt == began {
@@ -154,7 +154,7 @@ func (r *Reporter) judge(ctx context.Context, row *Report, began int64, err erro
 	}
 	wait := min(30*time.Second<<min(row.Attempts-1, 7), time.Hour)
 	row.Reason, row.TryAt = said(err), r.s.now()+(wait+rand.N(wait/10+1)).Milliseconds()
-	r.s.cfg.Log.Warn("usage was not reported yet", "report", row.Identifier, "team_id", row.TeamID, "attempts", row.Attempts, "reason", row.Reason)
+	r.s.cfg.Log.Warn("usage not reported yet", "report", row.Identifier, "team_id", row.TeamID, "attempts", row.Attempts, "reason", row.Reason)
 	return false
 }
 
@@ -186,7 +186,7 @@ func (r *Reporter) keep(ctx context.Context, row Report) error {
 			Text: fmt.Sprintf("The report %s of team %s is given up: %s.\nLook at Settings > Payments.\n", row.Identifier, row.TeamID, row.Reason)})
 	})
 	if err != nil {
-		r.s.cfg.Log.Warn("what became of a report of usage was not stored", "report", row.Identifier, "error", err)
+		r.s.cfg.Log.Warn("result of a usage report not stored", "report", row.Identifier, "error", err)
 	}
 	return err
 }

@@ -197,7 +197,7 @@ func (s *Service) keepRow(ctx context.Context, row Outgoing, also func(ctx conte
 			Text: fmt.Sprintf("%s for team %s is given up: %s.\nLook at Settings > Payments.\n", row.Kind, row.TeamID, row.Reason)})
 	})
 	if err != nil {
-		s.cfg.Log.Warn("a row of the outbox was not stored", "row", row.ID, "error", err)
+		s.cfg.Log.Warn("outbox row not stored", "row", row.ID, "error", err)
 	}
 	return err
 }
@@ -233,7 +233,7 @@ func (s *Service) sendCustomer(ctx context.Context, row *Outgoing) error {
 	return s.keepRow(ctx, *row, func(ctx context.Context) error {
 		ok, err := s.cfg.Store.BindCustomer(ctx, row.TeamID, made.ID, s.now())
 		if err == nil && !ok {
-			s.cfg.Log.Error("a team has a customer at the payment service already: this one is superfluous", "team_id", row.TeamID, "customer", made.ID)
+			s.cfg.Log.Error("team has a customer at the payment service already: this one is superfluous", "team_id", row.TeamID, "customer", made.ID)
 		}
 		return err
 	})

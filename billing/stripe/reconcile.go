@@ -233,7 +233,7 @@ func (r *Reporter) compareHour(ctx context.Context, a Account, meter string, hou
 		}
 	}
 	if again {
-		r.s.cfg.Log.Warn("the payment service does not count what was reported: it is sent again", "team_id", a.TeamID, "meter", meter, "hour", time.UnixMilli(hour).UTC().Format(time.RFC3339), "ours", ours, "theirs", theirs)
+		r.s.cfg.Log.Warn("payment service did not count a usage report; sending it again", "team_id", a.TeamID, "meter", meter, "hour", time.UnixMilli(hour).UTC().Format(time.RFC3339), "ours", ours, "theirs", theirs)
 		r.stir()
 	}
 	return r.found(ctx, Discrepancy{TeamID: a.TeamID, Meter: meter, Hour: hour, Ours: ours, Theirs: theirs}, !again)

@@ -34,7 +34,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	// What a server that was killed had in hand is taken up at once. Another one that works on it does no harm: each call has its key.
 	if err := s.cfg.Store.Release(ctx, s.now()); err != nil && ctx.Err() == nil {
-		s.cfg.Log.Warn("what an earlier server had in hand waits until its claim ends", "error", err)
+		s.cfg.Log.Warn("deliveries of an earlier server wait until their claims expire", "error", err)
 	}
 	var all sync.WaitGroup
 	all.Go(func() { s.work(ctx) })
@@ -48,11 +48,11 @@ func (s *Service) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		next, events, err := s.actOnEvents(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("events of the payment service were not read", "error", err)
+			s.cfg.Log.Warn("events of the payment service not read", "error", err)
 		}
 		later, sent, err := s.empty(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("the outbox of the payment service was not read", "error", err)
+			s.cfg.Log.Warn("outbox of the payment service not read", "error", err)
 		}
 		if events+sent > 0 {
 			continue
@@ -182,7 +182,7 @@ func (s *Service) syncAll(ctx context.Context, _ int64) error {
 		if failed == min(mostFailures, len(all)) {
 			return fmt.Errorf("team %s: %w", a.TeamID, err)
 		}
-		s.cfg.Log.Warn("a team that pays could not be synchronised", "team_id", a.TeamID, "reason", said(err))
+		s.cfg.Log.Warn("paying team not synchronised", "team_id", a.TeamID, "reason", said(err))
 	}
 	return nil
 }

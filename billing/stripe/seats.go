@@ -164,7 +164,7 @@ func (s *Service) sendSeats(ctx context.Context, row *Outgoing) error {
 	}
 	if sub.Customer != nil {
 		if _, err := s.SyncCustomer(ctx, sub.Customer.ID); err != nil && !errors.Is(err, errNotOurs) {
-			s.cfg.Log.Info("a team's seats are set; they are shown with the next reading", "team_id", row.TeamID, "error", err)
+			s.cfg.Log.Info("seats of a team set; the next sync shows them", "team_id", row.TeamID, "error", err)
 		}
 	}
 	return nil

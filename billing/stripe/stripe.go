@@ -5,7 +5,7 @@
 // (SyncCustomer) and writes the team's status in one statement, so that order, repetition and loss of webhooks do not matter. Calls to the
 // payment service wait in an outbox, whose row ids are the idempotency keys.
 //
-// Without a secret key everything but payment works: plans are what operators give.
+// Without a secret key everything but payment works: operators assign plans.
 //
 // Facts of the service: docs.stripe.com/webhooks, /idempotency, /billing/subscriptions/overview; API version 2023-10-16, which the library
 // pins. Amounts of the service are whole cents.

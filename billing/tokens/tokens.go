@@ -1,5 +1,4 @@
-// Package tokens keeps what models were asked and what that cost: one row for each answer, priced once, from a table of prices that
-// has dates. It does not know how agents reach a model: the gateway reports requests, or the reader of an agent's transcript.
+// Package tokens stores the requests to models and their cost: one row for each answer, priced once, from a table of dated prices. It does not know how agents reach a model: the gateway reports requests, or the reader of an agent's transcript.
 //
 // Rules: what is not known is nil, never 0. An answer is counted once, however often it is reported (session, source and external id). Its
 // price is the one of when it began, and its cost is rounded once, half to even; rows of prices never change. Money is int64 nano-USD,

@@ -2,7 +2,7 @@
 // project, executor, agent, workspace or team, and a forecast of the month. It reads the segments themselves, so that its sums are the
 // ledger's to the nano-dollar; a part of a segment costs what it had cost at the part's end, less what it had at its beginning.
 //
-// Money is int64 nano-USD, time int64 ms UTC; floats are nowhere. Goroutines: none.
+// Money is int64 nano-USD, time int64 ms UTC; no floats are used. Goroutines: none.
 package usage
 
 import (

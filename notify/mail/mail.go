@@ -1,8 +1,9 @@
-// Package mail sends mail: invites, links to choose a password, a test. What is to be sent is a row of an outbox, written in the
-// transaction it belongs to, so that nothing is promised that is not sent, and nothing sent that did not happen. Subject and text are
-// sealed there, since they hold links, and forgotten once the mail has left or is given up.
+// Package mail sends mail: invites, links to choose a password, a test. Each mail is a row of an outbox, written in the transaction it
+// belongs to, so that a mail is sent if and only if that transaction commits. Subject and text are sealed there, since they hold links, and
+// deleted once the mail was sent or given up.
 //
-// A mail server that cannot be reached, or says later, is tried again for a day; one that refuses an address for good is not.
+// While the mail server is unreachable or answers with a temporary error, the service retries for a day; it does not retry after a
+// permanent error.
 //
 // Goroutines: Run sends until its context ends. New starts nothing.
 package mail

@@ -33,12 +33,12 @@ func (s *Service) Run(ctx context.Context) error {
 		if now.Sub(swept) >= sweepEach {
 			swept = now
 			if err := s.cfg.Store.DropMails(ctx, now.Add(-keepFor).UnixMilli()); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Warn("old mails not forgotten", "error", err)
+				s.cfg.Log.Warn("old mails not deleted", "error", err)
 			}
 		}
 		due, next, err := s.cfg.Store.DueMails(ctx, now.UnixMilli(), 20)
 		if err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("outbox of mails not read", "error", err)
+			s.cfg.Log.Warn("mail outbox not read", "error", err)
 		}
 		sent := false
 		for _, m := range due {
@@ -115,6 +115,6 @@ func (s *Service) keep(ctx context.Context, m Mail) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := s.cfg.Store.UpdateMail(ctx, m); err != nil {
-		s.cfg.Log.Warn("mail not stored", "mail_id", m.ID, "error", fmt.Errorf("storing how a mail went: %w", err))
+		s.cfg.Log.Warn("mail not stored", "mail_id", m.ID, "error", fmt.Errorf("storing the result of a mail: %w", err))
 	}
 }

@@ -1,7 +1,8 @@
-// Package silence ends the wait for a PostgreSQL that accepts connections and does not answer any more, as one whose processes are stopped.
+// Package silence ends the wait for a PostgreSQL server that accepts connections but no longer answers, such as one whose processes are
+// stopped.
 //
-// A statement that takes long is not cut: a server that is silent on one connection is asked on another one, and what it does goes on when it
-// answers there.
+// It does not cut a slow statement: when the server is silent on one connection, the package asks it on another one, and the statement
+// continues if the server answers there.
 package silence
 
 import (

@@ -33,7 +33,7 @@ type memory struct {
 }
 
 func runMissing() error {
-	return fault.New(fault.NotFound, "check_run_not_found", "There is no such run of a check any more.")
+	return fault.New(fault.NotFound, "check_run_not_found", "This run of a check no longer exists.")
 }
 
 func (m *memory) InsertCheckRuns(_ context.Context, runs []checks.Run) error {
