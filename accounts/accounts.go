@@ -38,13 +38,13 @@ type Team struct {
 	SecondFactor bool  // its members need one
 }
 
-// Membership is a user's place in a team.
+// Membership is a user's membership of a team.
 type Membership struct {
 	Team Team
 	Role Role
 }
 
-// Actor is who asks: a signed-in user with all memberships.
+// Actor is the signed-in user of a request, with all memberships.
 type Actor struct {
 	User        User
 	Memberships []Membership
@@ -70,7 +70,7 @@ type Object struct {
 	Private bool   // only its owner sees it; where that is nobody any more, the team's owners and admins
 }
 
-// InTeam is a team itself, and whatever in it belongs to nobody in particular.
+// InTeam is a team itself, and everything in it that has no owner.
 func InTeam(teamID string) Object { return Object{TeamID: teamID} }
 
 // RoleIn returns the actor's role in the team with this id, "" when not a member.

@@ -24,7 +24,7 @@ type Mailer interface {
 }
 
 // MailsLinks reports whether mail with links can be sent by m: there is a mail server, and the address people use is known. A link in a
-// mail is never made of what a request says its host is, which whoever asks can choose.
+// mail is never built from a request's Host header, which the client chooses.
 func MailsLinks(m Mailer, publicURL string) bool {
 	return m != nil && m.Enabled() && publicURL != ""
 }

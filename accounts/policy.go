@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// rank orders the roles: who has one also has the rights of all below.
+// rank orders the roles: a role includes the rights of all below.
 var rank = map[Role]int{Viewer: 1, Member: 2, Admin: 3, Owner: 4}
 
 // policy is the whole of who may do what: the weakest role that has each right. An action that is not here is nobody's.
@@ -88,7 +88,7 @@ func Can(actor Actor, action Action, o Object) error {
 // ErrSuspended is the answer to a user who is suspended.
 var ErrSuspended = fault.New(fault.Forbidden, "suspended", "This user is suspended on this server. Ask an operator of it.")
 
-// hiddenFrom reports whether o is somebody else's alone. What nobody owns any more is for the team's owners and admins.
+// hiddenFrom reports whether o is somebody else's alone. An object without an owner is for the team's owners and admins.
 func (o Object) hiddenFrom(actor Actor, role Role) bool {
 	if !o.Private {
 		return false
@@ -99,7 +99,7 @@ func (o Object) hiddenFrom(actor Actor, role Role) bool {
 	return o.OwnerID != actor.User.ID
 }
 
-// admitted decides what holds beside the role, for members who have it: whether the team is open at all, asks for a second factor, and
+// admitted checks the conditions besides the role: whether the team is open at all, asks for a second factor, and
 // how far their credential reaches.
 func admitted(actor Actor, action Action, teamID string) error {
 	for _, m := range actor.Memberships {

@@ -22,7 +22,7 @@ var scopeOf = map[Action]Scope{
 	ViewCosts:       ScopeBill,
 }
 
-// includes says what else a scope allows: whoever may change a workspace or attach to its sessions must find them.
+// includes returns what else a scope allows: a token that may change a workspace or attach to its sessions must be able to find them.
 var includes = map[Scope][]Scope{
 	ScopeRead:   {},
 	ScopeWrite:  {ScopeRead},

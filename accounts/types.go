@@ -29,7 +29,7 @@ type Token struct {
 	SessionName string // that session's browser
 }
 
-// TeamMember is a user's place in a team, seen from the team.
+// TeamMember is a user's membership, seen from the team.
 type TeamMember struct {
 	User     User // without PasswordHash
 	Role     Role

@@ -128,7 +128,7 @@ type Budget struct {
 
 // Admission decides about what begins; see quota.Service.
 type Admission interface {
-	// Counts reports whether the time of a kind of place counts in people's hours although the price book has nothing of it.
+	// Counts reports whether the time of an executor counts in users' hours although the price book has no price for it.
 	Counts(ctx context.Context, kind string) (bool, error)
 	// Admit refuses a start, or holds back what it may cost until it runs.
 	Admit(ctx context.Context, s executors.UsageInterval) error

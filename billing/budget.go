@@ -159,7 +159,7 @@ func (l *Ledger) watch(ctx context.Context, now int64) {
 	}
 	period, _, _ := Month(now)
 	reached := st.reached()
-	// A budget that was raised tells anew when it is passed again.
+	// A raised budget notifies again when it is passed again.
 	if err := l.cfg.Store.DropAlerts(ctx, period, reached); err != nil {
 		l.cfg.Log.Warn("budget alerts not read", "error", err)
 		return

@@ -85,8 +85,8 @@ func (c *clock) again() {
 	c.ahead = -1
 }
 
-// Clock tells the ledger's time to whoever needs it, before there is a Ledger and after: ms UTC that never go back. It keeps the times the
-// server's clock was put forward until the Ledger has written them. Safe for concurrent use; whoever asks waits for nobody who writes.
+// Clock is the source of the ledger's time, with or without a Ledger: ms UTC that never go back. It holds the jumps of the server's clock
+// until the Ledger has written them. Safe for concurrent use; readers do not wait for writers.
 type Clock struct {
 	clock
 
@@ -108,7 +108,7 @@ func NewClock(now func() time.Time, since func() time.Duration) *Clock {
 
 // Now is the ledger's time, ms UTC.
 func (c *Clock) Now() int64 {
-	// A jump that is noticed here is written by whoever writes next.
+	// The next writer writes a jump that is noticed here.
 	now, j, _ := c.noticed()
 	if j != nil && j.forward == 0 {
 		c.again()

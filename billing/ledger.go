@@ -58,7 +58,7 @@ func (l *Ledger) Recover(ctx context.Context) error {
 	return nil
 }
 
-// leap ends what is open at from and has it go on at to. Only while nothing else is written (turns.leap).
+// leap ends the open segments at from and continues them at to. Call it only while nothing else is written (turns.leap).
 func (l *Ledger) clockJump(ctx context.Context, from, to int64) error {
 	if err := l.cfg.Store.SetAhead(ctx, 0); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (l *Ledger) charge(s *Segment, at int64) {
 	}
 }
 
-// border is where a segment that began at startedAt ends at the latest: when its day does, or when its place costs something else.
+// border returns when a segment that began at startedAt ends at the latest: when its day ends, or when its executor's price changes.
 func (l *Ledger) border(executor string, startedAt int64) (at int64, endSource string) {
 	at, endSource = dayOf(startedAt)+dayMs, endByDay
 	if l.cfg.Prices != nil {

@@ -15,9 +15,9 @@ type Reports interface {
 	ByWorkspace(ctx context.Context, from, to int64, most int) ([]WorkspaceCost, error)
 	ByUser(ctx context.Context, from, to int64, most int) ([]UserCost, error)
 	ByTeam(ctx context.Context, from, to int64, most int) ([]TeamCost, error)
-	// ByExecutor is what each kind of place cost and ran, the pool's beside.
+	// ByExecutor returns what each executor cost and ran, the pool's separately.
 	ByExecutor(ctx context.Context, from, to int64) ([]ExecutorCost, error)
-	// Living is how many workspaces live in each kind of place.
+	// Living returns how many workspaces live in each executor.
 	Living(ctx context.Context) (map[string]int64, error)
 	// TeamsRunning are the teams with a paid sandbox that runs.
 	TeamsRunning(ctx context.Context) ([]string, error)
@@ -52,7 +52,7 @@ type TeamCost struct {
 	RunMs    int64
 }
 
-// ExecutorCost is what a kind of place cost.
+// ExecutorCost is the cost of an executor.
 type ExecutorCost struct {
 	Executor     string
 	CostNano     int64 // all of it
@@ -60,7 +60,7 @@ type ExecutorCost struct {
 	PoolCostNano int64 // of that, sandboxes of nobody yet
 }
 
-// Report is what the instance's places cost this month.
+// Report is the cost of the instance's executors this month.
 type Report struct {
 	Period     string
 	Budget     Standing
@@ -68,13 +68,13 @@ type Report struct {
 	Users      []UserCost
 	Teams      []TeamCost
 	Executors  map[string]ExecutorCost
-	Living     map[string]int64 // how many workspaces live in each kind of place, whatever it costs
+	Living     map[string]int64 // how many workspaces live in each executor, free ones included
 }
 
 // mostRows bounds a report's lists: the most expensive rows are listed.
 const mostRows = 100
 
-// Report tells what the places cost this month.
+// Report returns the cost of the executors this month.
 func (l *Ledger) Report(ctx context.Context) (Report, error) {
 	now := l.clock.Now()
 	period, from, to := Month(now)

@@ -19,7 +19,7 @@ import (
 // frozen last.
 
 const (
-	// settling is how long after its end an hour is frozen: heartbeats and places' own records have come by then, ms.
+	// settling is how long after its end an hour is frozen: heartbeats and executors' own records have arrived by then, ms.
 	settling = 5 * 60_000
 	// rollsAtOnce is how many segments one transaction of the roll-up reads.
 	rollsAtOnce = 500

@@ -16,8 +16,8 @@ type turns struct {
 	clockJump sync.RWMutex // held for reading by who writes
 }
 
-// enter is the ledger's time, for who writes of a sandbox ("" = of none whose chain changes), and has no jump of the clock fall between the
-// time and what is written until leave. What is open when the server's clock is put forward ends where it was, and goes on where it is.
+// enter returns the ledger's time for a write for a sandbox ("" = one that changes no chain), and prevents a jump of the clock until leave.
+// When the server's clock is set forward, open segments end at the time before the jump and continue at the time after it.
 func (l *Ledger) enter(ctx context.Context, sandboxID string) (now int64, leave func(), err error) {
 	done := func() {}
 	if sandboxID != "" {

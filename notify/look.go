@@ -113,7 +113,7 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 	var targets []Target
 	read := false
 	for _, it := range items {
-		// What is old is never told, so that it need not be remembered: of what waits in a large team almost all is.
+		// Old items are never sent, so they need not be recorded: in a large team almost all items are old.
 		if it.Since < s.now()-tooOld.Milliseconds() {
 			continue
 		}

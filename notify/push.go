@@ -206,7 +206,7 @@ func (s *Service) tryPush(ctx context.Context, d Delivery) outcome {
 	if strings.HasPrefix(d.ItemID, announced) {
 		return s.push(ctx, sub, d.Body, d.Kind)
 	}
-	// What was settled meanwhile is no news any more.
+	// An item that was settled in the meantime is not sent.
 	items, err := s.cfg.Inbox.Items(ctx, d.TeamID)
 	if err != nil {
 		return outcome{state: Pending, err: "the inbox could not be read"}

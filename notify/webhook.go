@@ -117,7 +117,7 @@ func sameOrigin(a, b string) bool {
 }
 
 // ChangeWebhook changes a webhook. Switching it on again forgets why it was switched off. An address of another origin gets a key of its own,
-// which is returned and shown once: whoever receives there must not be handed what the receiver before trusts.
+// which is returned and shown once: the new receiver must not get the key that the previous receiver trusts.
 func (s *Service) ChangeWebhook(ctx context.Context, webhookID, by string, c WebhookChange) (w Webhook, fresh string, err error) {
 	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) (err error) {
 		fresh = ""

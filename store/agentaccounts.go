@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 )
 
-// null keeps "" as NULL, for columns that refer to another table.
+// null stores "" as NULL, for columns that refer to another table.
 func null(id string) any {
 	if id == "" {
 		return nil
@@ -34,7 +34,7 @@ func (s *Accounts) Secret(ctx context.Context, id string) (k accounts.Secret, se
 	return k, sealed, nil
 }
 
-// DeleteSecret forgets a value.
+// DeleteSecret deletes a value.
 func (s *Accounts) DeleteSecret(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM secrets WHERE id = ? AND {team|none}`, id)
 	return err
@@ -42,7 +42,7 @@ func (s *Accounts) DeleteSecret(ctx context.Context, id string) error {
 
 const agentAccountColumns = `a.id, COALESCE(a.user_id, ''), COALESCE(a.team_id, ''), a.agent, a.name, a.kind, COALESCE(a.secret_id, ''), COALESCE(k.last_four, ''),
 	a.base_url, a.is_default, a.in_home, a.created_by, a.created_at, a.updated_at,
-	(SELECT COUNT(*) FROM sessions WHERE account_id = a.id AND ended_at = 0 /* every team: an account of a person serves wherever they work */)
+	(SELECT COUNT(*) FROM sessions WHERE account_id = a.id AND ended_at = 0 /* every team: a user's account works in all their teams */)
 	FROM agent_accounts a LEFT JOIN secrets k ON k.id = a.secret_id`
 
 func scanAgentAccount(r scanner) (a accounts.AgentAccount, err error) {
@@ -93,7 +93,7 @@ func (s *Accounts) ClearDefault(ctx context.Context, o accounts.Holder, agent st
 	return err
 }
 
-// DeleteAgentAccount forgets an account.
+// DeleteAgentAccount deletes an account.
 func (s *Accounts) DeleteAgentAccount(ctx context.Context, id string) error {
 	return changed(s.db.Exec(ctx, `DELETE FROM agent_accounts WHERE id = ? AND {team|none}`, id))
 }

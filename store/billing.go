@@ -197,7 +197,7 @@ func (s *Billing) ByTeam(ctx context.Context, from, to int64, most int) ([]billi
 	})
 }
 
-// ByExecutor is what each kind of place cost.
+// ByExecutor returns what each executor cost.
 func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.ExecutorCost, error) {
 	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, CAST(SUM(cost_nano) AS BIGINT), CAST(SUM(seen_at - started_at) AS BIGINT),
 		CAST(SUM(CASE WHEN workspace_id = '' THEN cost_nano ELSE 0 END) AS BIGINT) FROM segments
@@ -207,7 +207,7 @@ func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.Exe
 	})
 }
 
-// Living is how many workspaces live in each kind of place.
+// Living returns how many workspaces live in each executor.
 func (s *Billing) Living(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, COUNT(*) FROM workspaces WHERE deleted_at = 0 AND archived_at = 0 GROUP BY executor`)
 	return pairs[string, int64](rows, err)

@@ -187,7 +187,7 @@ func (s *Changes) upsert(ctx context.Context, workspaceID string, changes []gues
 	return nil
 }
 
-// putHeader writes the set's own row, with its figures counted anew when items differ.
+// putHeader writes the set's own row, with its figures recomputed when items differ.
 func (s *Changes) putHeader(ctx context.Context, d filesync.Delta, version int64, recount bool) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO change_sets (workspace_id, team_id, version, base_commit, head_commit, branch, error, synced_at)
 		VALUES (?,{team?},?,?,?,?,?,?)

@@ -208,7 +208,7 @@ func (s *Executors) DropCommands(ctx context.Context, before int64) (int64, erro
 	return res.RowsAffected()
 }
 
-// RememberPlace keeps which place a user chose last in a project.
+// RememberPlace stores which executor a user chose last in a project.
 func (s *Executors) RememberPlace(ctx context.Context, teamID, projectID, userID string, kind executors.Kind) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO chosen_executors (project_id, user_id, team_id, executor, chosen_at) VALUES (?, ?, {team?}, ?, ?)
 		ON CONFLICT (project_id, user_id) DO UPDATE SET executor = excluded.executor, chosen_at = excluded.chosen_at`,
@@ -216,7 +216,7 @@ func (s *Executors) RememberPlace(ctx context.Context, teamID, projectID, userID
 	return wrap(err, "keeping which place was chosen")
 }
 
-// LastPlace returns the place a user chose last in a project, "" for none.
+// LastPlace returns the executor a user chose last in a project, "" for none.
 func (s *Executors) LastPlace(ctx context.Context, projectID, userID string) (executors.Kind, error) {
 	var kind string
 	err := s.db.QueryRow(ctx, `SELECT executor FROM chosen_executors WHERE project_id = ? AND user_id = ? AND {team}`, projectID, userID).Scan(&kind)

@@ -22,7 +22,7 @@ func (s *Gateway) KeepToken(ctx context.Context, hash, sessionID, teamID string,
 	return err
 }
 
-// EndToken notes that a session's token is good for nothing any more.
+// EndToken revokes a session's token.
 func (s *Gateway) EndToken(ctx context.Context, sessionID string, at int64) error {
 	_, err := s.db.Exec(ctx, `UPDATE gateway_tokens SET ended_at = ? WHERE session_id = ? AND {team} AND ended_at = 0`, at, sessionID)
 	return err

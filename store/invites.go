@@ -64,7 +64,7 @@ func (s *Accounts) CountInvites(ctx context.Context, teamID string, since int64)
 	return n, err
 }
 
-// UseInvite marks an invite as accepted; false when it cannot be any more.
+// UseInvite marks an invite as accepted; false when it is no longer open.
 func (s *Accounts) UseInvite(ctx context.Context, teamID, id, userID string, now int64) (bool, error) {
 	return inserted(s.db.Exec(ctx, `UPDATE invites SET used_at = ?, used_by = ? WHERE team_id = {team?} AND id = ? AND used_at = 0 AND revoked_at = 0 AND expires_at > ?`,
 		now, userID, teamID, id, now))

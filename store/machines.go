@@ -59,7 +59,7 @@ func (s *Machines) RunnerNames(ctx context.Context, teamID, userID string) ([]st
 	return column[string](rows, err)
 }
 
-// keyBytes is a machine's key as it is kept: none is empty.
+// keyBytes returns a machine's key as it is stored: empty for none.
 func keyBytes(key []byte) []byte {
 	if key == nil {
 		return []byte{}

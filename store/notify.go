@@ -212,7 +212,7 @@ func (s *Notify) Subscriptions(ctx context.Context, userID string) ([]notify.Sub
 	return collect(rows, err, scanSubscription)
 }
 
-// DeleteSubscription forgets a browser with what waits to be sent to it. One that is not there is no error.
+// DeleteSubscription deletes a browser and its pending deliveries. A missing one is not an error.
 func (s *Notify) DeleteSubscription(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM push_subscriptions WHERE id = ?`, id)
 	return err

@@ -134,7 +134,7 @@ func (s *Accounts) TeamInfo(ctx context.Context, teamID string) (accounts.TeamIn
 	return one[0], err
 }
 
-// addOwners fills in who owns teams, in the order they joined.
+// addOwners fills in the owners of teams, in the order they joined.
 func (s *Accounts) addOwners(ctx context.Context, all []accounts.TeamInfo) error {
 	if len(all) == 0 {
 		return nil

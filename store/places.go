@@ -11,14 +11,14 @@ import (
 
 var _ choice.Policies = (*Executors)(nil)
 
-// PlacePolicy returns what a team says about its places.
+// PlacePolicy returns a team's rules about executors.
 func (s *Executors) PlacePolicy(ctx context.Context, teamID string) (choice.Policy, error) {
 	var p choice.Policy
 	err := s.db.QueryRow(ctx, `SELECT weakest_boundary, default_executor, NOT allow_user_choice FROM teams WHERE id = {team?}`, teamID).Scan(&p.Weakest, &p.Default, &p.NoChoice)
 	return p, err
 }
 
-// SetPlacePolicy stores what a team says about its places.
+// SetPlacePolicy stores a team's rules about executors.
 func (s *Executors) SetPlacePolicy(ctx context.Context, teamID string, p choice.Policy) error {
 	return changed(s.db.Exec(ctx, `UPDATE teams SET weakest_boundary = ?, default_executor = ?, allow_user_choice = ? WHERE id = {team?}`, string(p.Weakest), string(p.Default), !p.NoChoice, teamID))
 }

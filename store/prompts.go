@@ -68,7 +68,7 @@ func (s *Sessions) prompts(ctx context.Context, query string, args ...any) ([]pr
 	return out, wrap(err, "reading prompts")
 }
 
-// EditPrompt lets fn change a prompt, in one transaction. With at >= 0 the prompt, queued after fn, is then put at that place
+// EditPrompt lets fn change a prompt, in one transaction. With at >= 0 the prompt, queued after fn, is then put at that position
 // among the queued ones of its session.
 func (s *Sessions) EditPrompt(ctx context.Context, id string, at int, fn func(*prompt.Prompt) error) (prompt.Prompt, error) {
 	var p prompt.Prompt
@@ -90,7 +90,7 @@ func (s *Sessions) EditPrompt(ctx context.Context, id string, at int, fn func(*p
 	return p, err
 }
 
-// placePrompt gives the queued prompts of a session the places they have in all, in another order.
+// placePrompt gives the queued prompts of a session the positions they have now, in another order.
 func (s *Sessions) placePrompt(ctx context.Context, p prompt.Prompt, at int) (place int64, err error) {
 	queue, err := s.prompts(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state = 'queued' ORDER BY position, id`, p.SessionID)
 	if err != nil {

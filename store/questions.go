@@ -44,7 +44,7 @@ func (s *Sessions) InsertQuestion(ctx context.Context, q question.Question) erro
 	return wrap(err, "inserting question")
 }
 
-// CloseQuestion writes how an open question ended; false when it was not open any more.
+// CloseQuestion writes how an open question ended; false when it was no longer open.
 func (s *Sessions) CloseQuestion(ctx context.Context, q question.Question) (bool, error) {
 	res, err := s.db.Exec(ctx, `UPDATE questions SET state = ?, answered_by = ?, answered_at = ?, answer = ?, via = ?
 		WHERE id = ? AND team_id = {team?} AND state = 'open'`, string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via, q.ID, q.TeamID)

@@ -13,7 +13,7 @@ type SealedValue struct {
 	Value []byte
 }
 
-// sealedColumns are all places of the schema where sealed values lie: a test compares them with the columns there are.
+// sealedColumns lists all columns with sealed values: a test compares it with the schema.
 var sealedColumns = []struct {
 	table        string
 	raw, text    bool
@@ -28,7 +28,7 @@ var sealedColumns = []struct {
 	{"instance", false, true, `SELECT key, value FROM instance ORDER BY key`, `UPDATE instance SET value = ? WHERE key = ?`}, // some of its values are sealed
 }
 
-// Rekey gives every sealed value of the database to fn, and keeps what that returns instead; nil leaves it as it is. It belongs into a
+// Rekey calls fn with every sealed value of the database, and stores what fn returns instead; nil leaves the value unchanged. Call it in a
 // transaction.
 func (s *Instance) Rekey(ctx context.Context, fn func(v SealedValue) ([]byte, error)) error {
 	for _, c := range sealedColumns {
@@ -69,8 +69,8 @@ func (s *Instance) Tx(ctx context.Context, fn func(ctx context.Context) error) e
 	return s.db.Tx(ctx, fn)
 }
 
-// SealedNames says of the sealed values that people entered whose each is and what it is, in words for an operator: by the table, a space and
-// the key of its row.
+// SealedNames returns whose and what each sealed value is that people entered, as text for an operator, by table, a space and the key of
+// its row.
 func (s *Instance) SealedNames(ctx context.Context) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: a key was lost, and all must hear what is to be entered again */
 		SELECT 'secrets ' || s.id, CASE WHEN u.id IS NULL THEN 'team ' || COALESCE(t.slug, s.team_id) ELSE u.email END || ': ' ||

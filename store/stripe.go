@@ -93,13 +93,13 @@ func (s *Stripe) SaveAccount(ctx context.Context, a stripe.Account) error {
 	return err
 }
 
-// Unbind forgets a customer who is gone.
+// Unbind removes a deleted customer.
 func (s *Stripe) Unbind(ctx context.Context, teamID, customerID string, at int64) error {
 	_, err := s.db.Exec(ctx, `UPDATE team_billing SET customer_id = '', updated_at = ? WHERE team_id = {team?} AND customer_id = ?`, at, teamID, customerID)
 	return err
 }
 
-// Suspend notes why a team is held back, "" = not any more.
+// Suspend records why a team is suspended, "" = it no longer is.
 func (s *Stripe) Suspend(ctx context.Context, teamID, why string, at int64) error {
 	_, err := s.db.Exec(ctx, `UPDATE team_billing SET suspended_for = ?, updated_at = ? WHERE team_id = {team?}`, why, at, teamID)
 	return err
@@ -291,7 +291,7 @@ func (s *Stripe) PendingOutgoing(ctx context.Context, teamID, kind string) ([]st
 	return collect(rows, err, scanOutgoing)
 }
 
-// LastOutgoing returns a team's latest row of a kind, whatever became of it.
+// LastOutgoing returns a team's latest row of a kind, in any state.
 func (s *Stripe) LastOutgoing(ctx context.Context, teamID, kind string) (stripe.Outgoing, bool, error) {
 	return optional(scanOutgoing(s.db.QueryRow(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE kind = ? AND team_id = {team?} ORDER BY created_at DESC, id DESC LIMIT 1`, kind, teamID)))
 }

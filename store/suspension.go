@@ -7,7 +7,7 @@ import (
 )
 
 // Barred returns the open sandboxes of suspended teams, those of the workspaces of suspended users where nobody else's session runs, and the
-// sessions that a suspended user began or that work with the account of somebody who is not in the team any more.
+// sessions that a suspended user began or that use the account of somebody who is no longer in the team.
 func (s *Accounts) Barred(ctx context.Context) ([]suspension.Barred, error) {
 	rows, err := s.db.Query(ctx, `/* every team: what suspended people and teams left running, of whatever team */
 		SELECT b.workspace_id, '', 'team' FROM sandboxes b JOIN teams t ON t.id = b.team_id WHERE b.ended_at = 0 AND t.suspended_at > 0

@@ -12,7 +12,7 @@ import (
 )
 
 // Marks are how a statement says whose rows it is about. What they stand for comes from the scope of the work in its context
-// (internal/tenant), never from who writes the statement; work without a scope touches nothing.
+// (internal/tenant), never from the statement; queries without a scope touch nothing.
 //
 //	{team}          team_id is one of the teams of the work
 //	{team:w}        w.team_id is
@@ -99,7 +99,7 @@ func (w *writer) pass() {
 	w.next++
 }
 
-// give writes a place for an argument.
+// give writes a placeholder for an argument.
 func (w *writer) give(arg any) {
 	w.out = append(w.out, arg)
 	if w.db.dialect == Postgres {

@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
-// Trash keeps what was deleted until it is removed for good.
+// Trash stores what was deleted until it is purged.
 type Trash struct{ db *DB }
 
 var _ reclaim.TrashStore = (*Trash)(nil)
@@ -24,7 +24,7 @@ const (
 	trashedProjects   = `SELECT 'project', id, team_id, id, 0, name, FALSE, created_by, deleted_at, deleted_by, size_bytes, CASE WHEN state = 'ready' THEN 1 ELSE 0 END FROM projects`
 )
 
-// Trash returns what was deleted and not removed for good, the newest first.
+// Trash returns what was deleted and not purged, the newest first.
 func (s *Trash) Trash(ctx context.Context, teamID string) ([]reclaim.Trashed, error) {
 	of, args := ``, []any(nil)
 	if teamID != "" {
@@ -66,7 +66,7 @@ func trashed(rows *Rows, err error) ([]reclaim.Trashed, error) {
 	})
 }
 
-// BeginPurge notes that something in the trash is being removed for good.
+// BeginPurge records that a purge has begun.
 func (s *Trash) BeginPurge(ctx context.Context, kind reclaim.TrashKind, id string, at int64) error {
 	if kind == reclaim.TrashWorkspace {
 		return changed(s.db.Exec(ctx, `UPDATE workspaces SET purged_at = ? WHERE id = ? AND {team} AND deleted_at <> 0 AND purged_at = 0`, -at, id))
@@ -93,7 +93,7 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// EndPurge forgets what belongs to a workspace that was removed for good; its own row, its sessions and its sandboxes stay for the ledger.
+// EndPurge deletes the rows of a purged workspace; its own row, its sessions and its sandboxes stay for the ledger.
 func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string) error {
 	if kind == reclaim.TrashProject {
 		return changed(s.db.Exec(ctx, `UPDATE projects SET purged_at = -purged_at, size_bytes = 0 WHERE id = ? AND {team} AND purged_at < 0`, id))

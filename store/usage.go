@@ -23,7 +23,7 @@ var segmentKeys = map[usage.Group]string{usage.ByDay: `CAST(started_at - started
 
 var requestKeys = map[usage.Group]string{usage.ByDay: `CAST(r.at - r.at % 86400000 AS TEXT)`, usage.ByHour: `CAST(r.at - r.at % 3600000 AS TEXT)`, usage.ByUser: `r.user_id`,
 	usage.ByProject: `r.project_id`, usage.ByAgent: `r.agent`, usage.ByWorkspace: `r.workspace_id`, usage.ByTeam: `r.team_id`,
-	// A member's machine is one kind of place here, as in the ledger.
+	// All members' machines count as one executor here, as in the ledger.
 	usage.ByExecutor: `CASE WHEN b.kind LIKE 'runner:%' THEN 'runner' ELSE COALESCE(b.kind, '') END`}
 
 // of narrows a statement to a team by an index; without one it is about all the teams of the work.

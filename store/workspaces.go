@@ -253,7 +253,7 @@ func (s *Workspaces) SkipNumbers(ctx context.Context, teamID string, num int64) 
 	return err
 }
 
-// WorkspaceKnown reports whether there ever was a workspace with this id, also one that was deleted for good.
+// WorkspaceKnown reports whether there ever was a workspace with this id, purged ones included.
 func (s *Workspaces) WorkspaceKnown(ctx context.Context, id string) (known bool, err error) {
 	err = s.db.QueryRow(ctx, `/* every team: the folder of a workspace does not say whose it is */ SELECT EXISTS (SELECT 1 FROM workspaces WHERE id = ?)`, id).Scan(&known)
 	return known, err

@@ -19,7 +19,7 @@ var agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 func secretName(a accounts.AgentAccount) string { return "agent account " + a.ID + " " + a.Agent }
 
-// AddAgentAccount keeps a new account of owner. The secret is kept sealed and never shown again.
+// AddAgentAccount stores a new account of owner. The secret is stored sealed and never shown again.
 func (s *Service) AddAgentAccount(ctx context.Context, actor accounts.Actor, owner accounts.Holder, req accounts.NewAgentAccount) (accounts.AgentAccount, error) {
 	if err := mayManage(actor, owner); err != nil {
 		return accounts.AgentAccount{}, err
@@ -132,7 +132,7 @@ func (s *Service) ChangeAgentAccount(ctx context.Context, actor accounts.Actor, 
 // changeAgentAccount gives an account the kind, address and key of req; an empty key keeps the one it has.
 func (s *Service) changeAgentAccount(ctx context.Context, actor accounts.Actor, a accounts.AgentAccount, req accounts.NewAgentAccount) (accounts.AgentAccount, error) {
 	if req.Kind == accounts.APIKey && req.Secret == "" && a.SecretID != "" && strings.TrimRight(req.BaseURL, "/") != strings.TrimRight(a.BaseURL, "/") {
-		// Else whoever may change the address, as with a session they took over, could have the key sent to a machine of their own, and read it.
+		// Else somebody who may change the address, as with a stolen session, could have the key sent to their own machine, and read it.
 		return a, badAccount("api_key", "missing_key", "Enter the key again: a key that is kept is not sent to another address without.")
 	}
 	a.BaseURL, a.Kind, a.UpdatedAt = req.BaseURL, req.Kind, s.cfg.Now().UnixMilli()
@@ -160,7 +160,7 @@ func (s *Service) changeAgentAccount(ctx context.Context, actor accounts.Actor, 
 	return a, s.vault.DropSecret(ctx, gone)
 }
 
-// RemoveAgentAccount forgets an account and its key. One that running sessions use is kept, unless force.
+// RemoveAgentAccount deletes an account and its key. An account that running sessions use stays, unless force is set.
 func (s *Service) RemoveAgentAccount(ctx context.Context, actor accounts.Actor, accountID string, force bool) (accounts.AgentAccount, error) {
 	var gone accounts.AgentAccount
 	err := s.store.Tx(ctx, func(ctx context.Context) error {

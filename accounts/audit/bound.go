@@ -19,7 +19,7 @@ var (
 // again is after how long what somebody does many times to one thing, such as typing, is recorded again.
 const again = 10 * time.Minute
 
-// mostBuckets bounds the memory of who is counted.
+// mostBuckets bounds the memory for counters.
 const mostBuckets = 20_000
 
 type pace struct {
@@ -127,7 +127,7 @@ func (b *bounds) sweep(now time.Time) {
 	}
 }
 
-// takeLeft returns how much was not recorded, by chain, and begins anew.
+// takeLeft returns how many entries were not recorded, by chain, and resets the counts.
 func (b *bounds) takeLeft() map[string]int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

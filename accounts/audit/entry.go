@@ -26,7 +26,7 @@ const (
 	ByNobody      = "nobody" // not signed in, or not known
 )
 
-// Source is who acts and from where. The server puts it into a request's context, the command line and Parawork's own loops into theirs.
+// Source says who acts and from where. The server puts it into a request's context, the command line and Parawork's own loops into theirs.
 type Source struct {
 	Kind       string // ByUser, ...
 	ActorID    string

@@ -122,7 +122,7 @@ func (l *Log) exportJSON(ctx context.Context, w *bufio.Writer, q Query) error {
 	return err
 }
 
-// previous returns the seal before a row; nil when nobody knows it any more.
+// previous returns the seal before a row; nil when it is no longer known.
 func (l *Log) previous(ctx context.Context, r, last Row) (*string, error) {
 	switch r.Seq {
 	case 1:

@@ -21,11 +21,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// heads is what the file beside the database remembers: how far each chain has come. A chain whose rows do not have the seal that
-// was seen at that place has been cut or written anew.
+// heads is the content of the file outside of the database: the position of each chain. A chain whose row at that position does not have
+// the recorded seal was truncated or rewritten.
 type heads struct {
 	Chains map[string]head `json:"chains"`
-	// Lost are ends of chains that were seen and are not there any more, as evidence.
+	// Lost are ends of chains that were seen and are now missing, as evidence.
 	Lost []lost `json:"lost,omitempty"`
 	Seal string `json:"seal"` // of the rest
 }

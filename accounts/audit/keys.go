@@ -18,8 +18,8 @@ type Sealer interface {
 	Unseal(name, sealed string) (string, error)
 }
 
-// KeysSetting is the setting of the instance under which the keys are kept, sealed for the purpose of the same name. Whoever changes
-// secret.key seals it anew.
+// KeysSetting is the setting of the instance under which the keys are stored, sealed for the purpose of the same name. A change of
+// secret.key seals it again.
 const KeysSetting = "audit_keys"
 
 // ring returns the keys, oldest first: the last one seals. It makes the first.
@@ -43,7 +43,7 @@ func (l *Log) ring(ctx context.Context) ([][]byte, error) {
 	return keys, nil
 }
 
-// readKeys returns the keys that are kept, none when there are none.
+// readKeys returns the stored keys, if any.
 func (l *Log) readKeys(ctx context.Context) ([][]byte, error) {
 	sealed, err := l.cfg.Store.Setting(ctx, KeysSetting)
 	if fault.Is(err, fault.NotFound) {
@@ -100,11 +100,11 @@ func (l *Log) freshKey(ctx context.Context) ([][]byte, error) {
 	return [][]byte{fresh}, l.cfg.Store.SetSetting(ctx, KeysSetting, sealed)
 }
 
-// KeyLost is the action of the entry with which a chain begins anew, because the key of the seals before it was lost. Its facts hold the number
-// and the seal of the last entry that nobody can check any more.
+// KeyLost is the action of the entry with which a chain starts over, because the key of the seals before it was lost. Its facts hold the number
+// and the seal of the last entry that can no longer be checked.
 const KeyLost = "audit.key_lost"
 
-// ReplaceLostKey makes a new key after secret.key was lost, and begins every chain anew with an entry that says so. It belongs into a
+// ReplaceLostKey makes a new key after secret.key was lost, and starts every chain over with an entry that says so. It belongs into a
 // transaction.
 func (l *Log) ReplaceLostKey(ctx context.Context) error {
 	l.keys.Store(nil) // also of an earlier attempt of this transaction

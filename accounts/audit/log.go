@@ -50,7 +50,7 @@ type SettingStore interface {
 type Config struct {
 	Store  Store
 	Sealer Sealer
-	// Heads is the file, apart from the database, that remembers how far each chain has come, so that it is noticed when the end of
+	// Heads is the file, apart from the database, that records the position of each chain, so that the server notices when the end of
 	// one is cut off. "" = none.
 	Heads string
 	// Reserve is the file in which entries wait while the store has no room. Only one process may have a Log with it. "" = none: then they
@@ -104,7 +104,7 @@ func New(cfg Config) *Log {
 
 var _ Appender = (*Log)(nil)
 
-// row makes the row of an entry, all but its place and seal.
+// row makes the row of an entry, except its position and seal.
 func (l *Log) row(ctx context.Context, e Entry) (Row, error) {
 	if e.Chain == "" || e.Action == "" {
 		return Row{}, errors.New("an entry of the audit needs a chain and an action")
@@ -138,7 +138,7 @@ const patience = 15 * time.Second
 // mostTogether bounds how many rows one transaction writes.
 const mostTogether = 200
 
-// join writes a row together with those that others have waiting: whoever comes first writes for all, so that many small entries cost
+// join writes a row together with those of other callers that wait: the first caller writes for all, so that many small entries cost
 // one commit.
 func (l *Log) join(ctx context.Context, r Row) error {
 	w := &waiting{row: r, done: make(chan error, 1), lead: make(chan struct{})}

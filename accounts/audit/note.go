@@ -32,7 +32,7 @@ func recordOf(ctx context.Context) *Record {
 	return r
 }
 
-// change changes the record of ctx. Outside a request there is none, and whoever notes something need not care.
+// change changes the record of ctx. Outside a request there is none, and callers need not check for that.
 func change(ctx context.Context, fn func(r *Record)) {
 	if r := recordOf(ctx); r != nil {
 		r.mu.Lock()

@@ -168,7 +168,7 @@ func scan(file []byte, keys [][]byte) (held []record, damaged []damage, end int6
 	return held, damaged, end
 }
 
-// readHeader returns the newer of the two headers; damaged is what lies in their place when neither is one.
+// readHeader returns the newer of the two headers; damaged is the content of their positions when neither is valid.
 func readHeader(file []byte, keys [][]byte) (h reserveHeader, damaged []byte) {
 	found := false
 	for at := int64(0); at < firstRecord; at += headerSize {
@@ -183,7 +183,7 @@ func readHeader(file []byte, keys [][]byte) (h reserveHeader, damaged []byte) {
 	return h, damaged
 }
 
-// open opens the file, and makes it when there is none. When the file that was open is not the one in the folder any more, it opens that one
+// open opens the file, and makes it when there is none. When the open file is no longer the one in the folder, it opens that one
 // and writes what is held into it.
 func (r *reserve) open(keys [][]byte) error {
 	r.mu.Lock()
@@ -226,7 +226,7 @@ func (r *reserve) open(keys [][]byte) error {
 	return nil
 }
 
-// openReserveFile returns the file and what is in it. Each of its bytes has its place on the disk when it returns.
+// openReserveFile returns the file and what is in it. All of its blocks are allocated on the disk when it returns.
 func openReserveFile(path string) (*os.File, []byte, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -378,7 +378,7 @@ func (r *reserve) refuse(at int64, row Row) {
 	r.lose([]Row{row})
 }
 
-// erase writes zeros over a piece of the file, so that nobody who opens it anew finds it again.
+// erase writes zeros over a piece of the file, so that a later reader does not find it again.
 func (r *reserve) erase(at, size int64) error {
 	if r.file == nil || size == 0 {
 		return nil
@@ -452,7 +452,7 @@ func (r *reserve) writeHeader() {
 	}
 }
 
-// clear empties the file when nothing in it waits any more.
+// clear empties the file when no entry in it waits.
 func (r *reserve) clear() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

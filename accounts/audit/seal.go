@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Row is an entry as it is kept: with who did it, its place in its chain, and its seal.
+// Row is an entry as it is stored: with its actor, its position in its chain, and its seal.
 type Row struct {
 	Chain string
 	Seq   int64 // 1, 2, ... without gaps
@@ -103,7 +103,7 @@ func hides(r rune) bool {
 	return r != ' ' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co))
 }
 
-// cleaned returns facts as they are kept.
+// cleaned returns facts as they are stored.
 func cleaned(data map[string]string) map[string]string {
 	out := make(map[string]string, len(data))
 	for _, k := range slices.Sorted(maps.Keys(data)) {

@@ -16,7 +16,7 @@ import (
 const Lost = "audit.lost"
 
 // record writes rows into the store or, when that is full, into the reserve; behind rows that wait there already, so that their order stays. It
-// returns how many of them, from the first on, are kept.
+// returns how many of them, from the first on, are stored.
 func (l *Log) record(ctx context.Context, rows []Row) (kept int, err error) {
 	r := l.reserve
 	if r == nil {
@@ -148,7 +148,7 @@ func (l *Log) moveHeld(ctx context.Context) (moved int, err error) {
 	}
 }
 
-// move stores rows. n says how many of them, from the first on, need not wait any more; refused are those among them that the store does not take
+// move stores rows. n is how many of them, from the first on, no longer wait; refused are those among them that the store rejects
 // though it has taken one after them. What it refuses without that goes on waiting: perhaps the store takes nothing just now.
 func (l *Log) move(ctx context.Context, rows []Row) (n int, refused []Row, err error) {
 	if _, err = l.putNew(ctx, rows); err == nil {

@@ -11,7 +11,7 @@ import (
 // settingChanged names the last change of what people may do that another process than the server made.
 const settingChanged = "accounts_changed"
 
-// Announce says, for a server that runs beside this process, that what people may do has changed: it looks at Announced every few seconds.
+// Announce tells a server that runs as another process that users' rights have changed: the server reads Announced every few seconds.
 func (s *Service) Announce(ctx context.Context) error {
 	if err := s.store.SetSetting(ctx, settingChanged, id.New("chg")); err != nil {
 		return fmt.Errorf("telling the server: %w", err)

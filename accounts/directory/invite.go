@@ -23,8 +23,8 @@ const (
 var errInviteEnded = fault.New(fault.Gone, "invite_ended",
 	"This invite has been used or taken back, or is older than seven days. Ask who invited you for a new one.")
 
-// CreateInvite invites somebody to a team. The token is returned once; only a hash is kept. An earlier invite to the same address ends.
-// Nothing depends on whether the address has an account. The mail holds a token of its own: who shows that one has the address.
+// CreateInvite invites somebody to a team. The token is returned once; only a hash is stored. An earlier invite to the same address ends.
+// Nothing depends on whether the address has an account. The mail has its own token, which proves that the holder has the address.
 func (s *Service) CreateInvite(ctx context.Context, actor accounts.Actor, teamID string, req accounts.NewInvite) (accounts.Invite, string, error) {
 	if err := mayInvite(actor, teamID, req.Role); err != nil {
 		return accounts.Invite{}, "", err
@@ -125,7 +125,7 @@ func (s *Service) Invites(ctx context.Context, actor accounts.Actor, teamID stri
 	return s.store.PendingInvites(ctx, teamID, s.now())
 }
 
-// Invite returns an invite, for whoever asks whether its team is theirs. Errors: not_found.
+// Invite returns an invite, for callers that check its team. Errors: not_found.
 func (s *Service) Invite(ctx context.Context, inviteID string) (accounts.Invite, error) {
 	return s.store.Invite(ctx, inviteID)
 }
@@ -149,7 +149,7 @@ func (s *Service) RevokeInvite(ctx context.Context, actor accounts.Actor, invite
 	return nil
 }
 
-// LookInvite says what an invite is for, to whoever has its token. Errors: invite_ended, team_suspended.
+// LookInvite returns what an invite is for, to the holder of its token. Errors: invite_ended, team_suspended.
 func (s *Service) LookInvite(ctx context.Context, token string) (accounts.Invite, accounts.Team, error) {
 	if len(token) < 20 || len(token) > 200 {
 		return accounts.Invite{}, accounts.Team{}, errInviteEnded

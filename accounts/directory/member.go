@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Members returns who belongs to a team, in the order they joined. The caller has checked ViewTeam.
+// Members returns a team's members, in the order they joined. The caller has checked ViewTeam.
 func (s *Service) Members(ctx context.Context, teamID string) ([]accounts.TeamMember, error) {
 	return s.store.Members(ctx, teamID)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// errNoInvite is the answer to whoever asks for an invite that is not to them, whether there is one or not.
+// errNoInvite is the answer to a request for an invite of somebody else, whether there is one or not.
 var errNoInvite = fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
 
 // MyInvites returns the invites to the actor's address that can be accepted now, newest first. None where the address is not known to be
-// theirs: whoever typed somebody's address first must not be let in for them.
+// theirs: the first person to type somebody's address must not get in as them.
 func (s *Service) MyInvites(ctx context.Context, actor accounts.Actor) ([]accounts.TeamInvite, error) {
 	if actor.User.EmailUnverified {
 		return nil, nil

@@ -34,7 +34,7 @@ type Store interface {
 // Config is what a Service is made of.
 type Config struct {
 	Store Store
-	// Hasher and Limits are those of the instance: who counts apart bounds nothing.
+	// Hasher and Limits are the instance's only ones: separate counters would not limit anything.
 	Hasher *password.Hasher
 	Limits *password.Limits
 	// Changed is called after what a user may do became less (role changed, removed from a team, suspended), so that open sockets can be
@@ -53,7 +53,7 @@ type Config struct {
 	Rand      io.Reader // nil = crypto/rand
 }
 
-// Service knows who belongs to the instance. Safe for concurrent use; it starts nothing.
+// Service manages users, teams and members. Safe for concurrent use; it starts nothing.
 type Service struct {
 	cfg    Config
 	store  Store

@@ -16,7 +16,7 @@ import (
 // setupFor is how long a setup link works.
 const setupFor = 30 * time.Minute
 
-// settingSetup is where the hash of the setup token is kept, and when it ends.
+// settingSetup is the setting with the hash of the setup token and the time it expires.
 const settingSetup = "setup_token_hash"
 
 // SetupNeeded reports whether no user exists yet.
@@ -28,7 +28,7 @@ func (s *Service) SetupNeeded(ctx context.Context) (bool, error) {
 	return n == 0, nil
 }
 
-// SetupToken makes a new one-time token for Setup while no user exists. Earlier ones stop working; only a hash is kept.
+// SetupToken makes a new one-time token for Setup while no user exists. Earlier ones stop working; only a hash is stored.
 func (s *Service) SetupToken(ctx context.Context) (token string, needed bool, err error) {
 	if needed, err = s.SetupNeeded(ctx); err != nil || !needed {
 		return "", false, err

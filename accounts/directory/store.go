@@ -32,7 +32,7 @@ type TeamStore interface {
 	CountTeams(ctx context.Context) (int, error)
 }
 
-// MemberStore keeps who belongs to teams.
+// MemberStore stores the members of teams.
 type MemberStore interface {
 	// Memberships are ordered by the team's name.
 	Memberships(ctx context.Context, userID string) ([]accounts.Membership, error)
@@ -58,7 +58,7 @@ type InviteStore interface {
 	PendingInvites(ctx context.Context, teamID string, now int64) ([]accounts.Invite, error)
 	// CountInvites counts those made since a time, whatever became of them.
 	CountInvites(ctx context.Context, teamID string, since int64) (int, error)
-	// UseInvite marks one as accepted; false when it cannot be any more.
+	// UseInvite marks one as accepted; false when it is no longer open.
 	UseInvite(ctx context.Context, teamID, id, userID string, now int64) (bool, error)
 	// RevokeInvite takes one back; false when it was used, taken back or has ended.
 	RevokeInvite(ctx context.Context, teamID, id string, now int64) (bool, error)
@@ -76,7 +76,7 @@ type OverviewStore interface {
 	TeamInfo(ctx context.Context, teamID string) (accounts.TeamInfo, error)
 }
 
-// SuspensionStore keeps who is suspended, and what teams ask for.
+// SuspensionStore stores which users and teams are suspended, and what teams require of members.
 type SuspensionStore interface {
 	SetUserSuspended(ctx context.Context, userID string, at int64) error
 	SetTeamSuspended(ctx context.Context, teamID string, at int64) error

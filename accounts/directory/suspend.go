@@ -44,7 +44,7 @@ func (s *Service) SuspendUser(ctx context.Context, actor accounts.Actor, userID 
 	return after, nil
 }
 
-// RestoreUser lets a suspended user in again. They sign in anew; API tokens are made anew.
+// RestoreUser lets a suspended user in again. They sign in again and make new API tokens.
 func (s *Service) RestoreUser(ctx context.Context, userID string) (accounts.User, error) {
 	u, err := s.store.UserByID(ctx, userID)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Service) setTeamSuspended(ctx context.Context, teamID string, suspended
 	return after, nil
 }
 
-// SetSecondFactor says whether members of a team need a second factor to work in it. Who asks for one has shown one.
+// SetSecondFactor says whether members of a team need a second factor to work in it. Only an actor who used a second factor can require one.
 func (s *Service) SetSecondFactor(ctx context.Context, actor accounts.Actor, teamID string, needed bool) (accounts.Team, error) {
 	if err := accounts.Can(actor, accounts.ManageTeam, accounts.InTeam(teamID)); err != nil {
 		return accounts.Team{}, err

@@ -14,7 +14,7 @@ var (
 	pairRule   = rule{burst: 10, every: 30 * time.Second}       // one account from one address
 	addrRule   = rule{burst: 50, every: 6 * time.Second}        // one address
 	globalRule = rule{burst: 60, every: 100 * time.Millisecond} // everybody: under two seconds of hashing at once, a quarter of a core for long; addresses a user signed in from go on
-	// Codes of a second factor are short: whoever has the password and many addresses must not try them all. Three of a million are
+	// Codes of a second factor are short: an attacker with the password and many addresses must not try them all. Three of a million are
 	// right at any time, so that a day of trying finds one with a chance of 1 in 460. Devices of the user's own are counted apart.
 	codeRule   = rule{burst: 20, every: 2 * time.Minute} // one account, from wherever
 	forgotRule = rule{burst: 3, every: 20 * time.Minute} // mails with a link to choose a password, one user, whoever asks for them
@@ -120,7 +120,7 @@ func (l *Limits) BeginCode(userID string, from From) (done func(), err error) {
 	return func() { l.mu.Lock(); delete(l.buckets, key); l.mu.Unlock() }, nil
 }
 
-// BeginOwn counts an attempt at the password of who is signed in, by their session and nothing else: what strangers try does not keep them
+// BeginOwn counts an attempt at the signed-in user's password, by their session and nothing else: what strangers try does not keep them
 // from it. done takes it back.
 func (l *Limits) BeginOwn(userID, session string) (done func(), err error) {
 	key := "s" + userID + "\x00" + session
@@ -188,7 +188,7 @@ func (l *Limits) Succeeded(account, ip string) {
 	l.good[account+"\x00"+addr] = now
 }
 
-// waitFor is how long a key has to wait. One that was not counted yet is not kept for being asked about: who is refused takes no memory.
+// waitFor returns how long a key has to wait. It does not store a key that was not counted yet, so that refused attempts take no memory.
 func (l *Limits) waitFor(key string, now time.Time) time.Duration {
 	if b := l.buckets[key]; b != nil {
 		return b.wait(now)

@@ -38,7 +38,7 @@ const (
 )
 
 // parallelHashes bounds the memory that hashing takes: each holds argonMemory. One processor stays free of it where there is another, so
-// that whoever guesses at passwords slows nobody's terminal.
+// that guessing passwords slows nobody's terminal.
 const parallelHashes = 4
 
 func hashSeats() int { return min(parallelHashes, max(1, runtime.GOMAXPROCS(0)-1)) }
@@ -147,7 +147,7 @@ func parsePHC(s string) (phc, bool) {
 	return p, err1 == nil && err2 == nil && sane && len(p.salt) >= 8 && len(p.sum) >= 16
 }
 
-// CheckNew refuses passwords that are too short, too long, leaked, or easily guessed by who knows their user: about are the user's
+// CheckNew refuses passwords that are too short, too long, leaked, or easy to guess for somebody who knows the user: about are the user's
 // name and the names of their teams. details.reason says which.
 func CheckNew(password, email string, about ...string) error {
 	bad := func(reason, format string, args ...any) error {

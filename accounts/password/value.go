@@ -17,7 +17,7 @@ func NewSecret(random io.Reader, n int) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// Digest is how a secret of enough random bits is kept.
+// Digest returns the stored form of a secret of enough random bits.
 func Digest(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

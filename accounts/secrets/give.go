@@ -106,7 +106,7 @@ func (s *Service) Masks(ctx context.Context, a Ask) ([]string, error) {
 }
 
 // Credential returns the credential the server itself uses for a project's remote on a host: the project's own, else the team's; false
-// when there is none for exactly this host. It is nobody's own: what the server does by itself, it does for everybody in the project.
+// when there is none for exactly this host. It never uses a user's own secret: the server's own actions are for everybody in the project.
 func (s *Service) Credential(ctx context.Context, teamID, projectID, host string) (Credential, bool, error) {
 	return s.CredentialFor(ctx, "", teamID, projectID, host)
 }
@@ -160,7 +160,7 @@ func (s *Service) KeepCredential(ctx context.Context, teamID, projectID, host, u
 	})
 }
 
-// minMask is the length in bytes from which a piece of a file is masked by itself.
+// minMask is the length in bytes from which a part of a file is masked separately.
 const minMask = 8
 
 // masksOf returns what must not be shown of a value: the value, and of a file also what its lines set: the right side of NAME=value and

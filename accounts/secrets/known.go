@@ -240,10 +240,10 @@ func lookedFor(k Kind, value string) []string {
 // npmToken is how a line of an .npmrc begins that holds a token: it looks like a comment.
 var npmToken = regexp.MustCompile(`^//[^\s=]+:_[A-Za-z]+\s*=\s*`)
 
-// hostAlone is where a service is, which stands beside secrets in files of settings, and in code.
+// hostAlone matches a service's host, which appears next to secrets in settings files and in code.
 var hostAlone = regexp.MustCompile(`^(localhost|127\.0\.0\.1|[a-z][a-z0-9-]{0,30}(\.[a-z][a-z0-9-]{0,30}){0,4}\.[a-z]{2,8})(:[0-9]{1,5})?$`)
 
-// passwordIn is the password in the address of a service, which is a secret by itself, too.
+// passwordIn finds the password in a service's address, which is a secret too.
 func passwordIn(value string) []string {
 	if !strings.Contains(value, "://") || !strings.Contains(value, "@") || strings.ContainsAny(value, " \n\r") {
 		return nil

@@ -25,7 +25,7 @@ const (
 // Commands stands for plain commands in a list of agents: those that the API runs, outside of any session.
 const Commands = "commands"
 
-// Secret is what is known of a secret beside its value. Times are ms UTC.
+// Secret is what is known of a secret except its value. Times are ms UTC.
 type Secret struct {
 	ID        string
 	TeamID    string // "" = a person's own
@@ -85,7 +85,7 @@ type Change struct {
 	Agents    *[]string
 }
 
-// Ask says who is to be given what: a session of an agent, or a command, of a user in a project.
+// Ask describes who receives secrets: a session of an agent, or a command, of a user in a project.
 type Ask struct {
 	TeamID, ProjectID, UserID string
 	Agent                     string // or Commands

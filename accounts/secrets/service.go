@@ -44,7 +44,7 @@ type SecretStore interface {
 	TouchSessionSecrets(ctx context.Context, ids []string, at int64) error
 }
 
-// AgreementStore keeps who has agreed that their own secrets are given to what others can see.
+// AgreementStore stores which users agreed that their own secrets go to workspaces that others can see.
 type AgreementStore interface {
 	// Agreed reports whether a user has agreed that their own secrets are given to what they start in a workspace that others work in.
 	Agreed(ctx context.Context, workspaceID, userID string) (bool, error)
@@ -133,7 +133,7 @@ func mayManage(actor accounts.Actor, o Owner) error {
 	return nil
 }
 
-// Add keeps a new secret. The actor's right to it has been asked for the team; one's own is always one's own. Errors: invalid_secret,
+// Add keeps a new secret. The caller has checked the actor's right for the team's secrets; users may always add their own. Errors: invalid_secret,
 // secret_exists, too_many_secrets, forbidden.
 func (s *Service) Add(ctx context.Context, actor accounts.Actor, o Owner, n NewSecret) (Secret, error) {
 	if err := mayManage(actor, o); err != nil {
@@ -198,7 +198,7 @@ func errExists(k Secret) error {
 	return fault.New(fault.Conflict, "secret_exists", "There is %s here already. Change that one, or choose another name.", what).With("field", "name")
 }
 
-// mask tells sessions that run what must not be shown any more.
+// mask hides values from now on in the output of running sessions.
 func (s *Service) mask(k Secret, value string) {
 	s.known.forgetTeams()
 	if s.cfg.Mask != nil {
@@ -254,7 +254,7 @@ func (s *Service) Change(ctx context.Context, actor accounts.Actor, secretID str
 			return err
 		}
 		if k.Kind == Git && k.Target != before.Target && ch.Value == nil {
-			// Else whoever may change the host could have the token sent to a machine of their own, and read it.
+			// Else somebody who may change the host could have the token sent to their own machine, and read it.
 			return bad("value", "Enter the token again: it is not sent to another host without.")
 		}
 		k.UpdatedAt = s.now()

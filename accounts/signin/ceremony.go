@@ -45,7 +45,7 @@ func (s *Service) BeginCeremony(ctx context.Context, req CeremonyRequest) (value
 // sealName binds what a ceremony holds to it, so that it opens in no other.
 func sealName(c accounts.Ceremony) string { return "ceremony\x00" + c.Kind + "\x00" + c.Hash }
 
-// ReadCeremony reads what BeginCeremony kept into data. One of another kind, or that has ended, is not there: login_ended.
+// ReadCeremony reads what BeginCeremony stored into data. One of another kind, or that has ended, counts as missing: login_ended.
 func (s *Service) ReadCeremony(ctx context.Context, kind, value string, data any) (accounts.Ceremony, error) {
 	if value == "" || len(value) > 256 {
 		return accounts.Ceremony{}, errLoginEnded
@@ -69,7 +69,7 @@ func (s *Service) ReadCeremony(ctx context.Context, kind, value string, data any
 	return c, nil
 }
 
-// TakeCeremony is ReadCeremony for what goes on once only: it is gone afterwards, whoever asks.
+// TakeCeremony is ReadCeremony for a step that may happen only once: it deletes the ceremony.
 func (s *Service) TakeCeremony(ctx context.Context, kind, value string, data any) (accounts.Ceremony, error) {
 	c, err := s.ReadCeremony(ctx, kind, value, data)
 	if err != nil {

@@ -99,7 +99,7 @@ func (s *Service) takeCode(ctx context.Context, userID, code string, from passwo
 	return s.takeTOTP(ctx, userID, code, from)
 }
 
-// checkOwnPassword checks the password of who is signed in. Attempts are counted by session, so that a stolen one cannot try passwords
+// checkOwnPassword checks the password of the signed-in user. Attempts are counted by session, so that a stolen one cannot try passwords
 // without end.
 func (s *Service) checkOwnPassword(ctx context.Context, actor accounts.Actor, field, pass string) error {
 	if actor.SessionHash == "" {

@@ -11,7 +11,7 @@ import (
 )
 
 // A browser that somebody signed in with gets a value that says so, and shows it at its next sign-in: attempts from there are counted
-// apart, so that whoever guesses at an account from elsewhere, or from behind the same address, keeps nobody out of it. It opens nothing
+// apart, so that an attacker who guesses from elsewhere, or from behind the same address, locks nobody out. It opens nothing
 // by itself. See OWASP's "Slow Down Online Guessing Attacks with Device Cookies".
 
 // DeviceCookieDays is how long a browser keeps it.

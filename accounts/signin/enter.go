@@ -43,7 +43,7 @@ type Entered struct {
 	Methods   []string
 }
 
-// Enter signs in who has proven who they are; a user with a second factor that the proofs do not hold is asked for it first.
+// Enter signs in a user who was authenticated. If the user has a second factor that was not used, Enter asks for it first.
 func (s *Service) Enter(ctx context.Context, req Request) (Entered, error) {
 	if !strong(req.Factors) {
 		methods, err := s.methods(ctx, req.UserID)

@@ -53,7 +53,7 @@ type Config struct {
 	Store     Store
 	Directory Directory
 	Vault     Vault
-	// Hasher and Limits are those of the instance: who counts apart bounds nothing.
+	// Hasher and Limits are the instance's only ones: separate counters would not limit anything.
 	Hasher *password.Hasher
 	Limits *password.Limits
 	// Idle and Absolute bound a login session; 0 = 7 and 30 days.

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// Request asks for a login session. Whoever asks has proven who the user is, by the ways named.
+// Request asks for a login session. The caller has authenticated the user with the named factors.
 type Request struct {
 	UserID   string
 	Factors  []string // Proof..., at least one
@@ -24,7 +24,7 @@ type Request struct {
 	shown string
 }
 
-// SignIn begins a login session: every way of signing in ends here. It returns the cookie's value, of which only a hash is kept,
+// SignIn begins a login session: every way of signing in ends here. It returns the cookie's value, of which only a hash is stored,
 // and when the session ends at the latest (ms UTC). Errors: suspended.
 func (s *Service) SignIn(ctx context.Context, req Request) (cookie string, expiresAt int64, err error) {
 	if len(req.Factors) == 0 {

@@ -95,7 +95,7 @@ type PasskeyStore interface {
 	DeletePasskey(ctx context.Context, userID, id string) error
 }
 
-// FactorStore tells which proofs a user has beside a password.
+// FactorStore says which factors a user has besides a password.
 type FactorStore interface {
 	Factors(ctx context.Context, userID string) (accounts.Factors, error)
 	// DeleteFactors forgets a user's authenticator app, recovery codes and passkeys.
@@ -106,7 +106,7 @@ type FactorStore interface {
 
 // PasswordLinkStore keeps the links by which users choose a new password.
 type PasswordLinkStore interface {
-	// InsertPasswordLink keeps a link by the hash of its token; the user's earlier ones end. by is who was shown it, "" = nobody: it was mailed.
+	// InsertPasswordLink keeps a link by the hash of its token; the user's earlier ones end. by is the user who was shown it, "" = it was mailed.
 	InsertPasswordLink(ctx context.Context, userID, tokenHash, by string, at, expiresAt int64) error
 	PasswordLink(ctx context.Context, tokenHash string) (accounts.PasswordLink, error)
 	// DeletePasswordLinks ends a user's links.

@@ -38,7 +38,7 @@ type TokenRequest struct {
 	ExpiresAt int64            // ms UTC, 0 = never
 }
 
-// IssueToken makes an API token of the actor's. Its value is returned once; only a hash is kept. A token may make tokens that reach
+// IssueToken makes an API token of the actor's. Its value is returned once; only a hash is stored. A token may make tokens that reach
 // no further than itself, and that end with it. Errors: invalid_scope, invalid_expiry, team_not_found, too_many_tokens, wrong_scope, confirm_needed.
 func (s *Service) IssueToken(ctx context.Context, actor accounts.Actor, req TokenRequest) (accounts.Token, string, error) {
 	if actor.TokenID == "" { // a token counts as shown with its user's second factor: who makes one has shown it
@@ -87,7 +87,7 @@ func (s *Service) within(ctx context.Context, actor accounts.Actor, t *accounts.
 	return nil
 }
 
-// CreateToken makes an API token that may do all its user may. Its value is returned once; only a hash is kept. expiresAt is ms UTC,
+// CreateToken makes an API token that may do all its user may. Its value is returned once; only a hash is stored. expiresAt is ms UTC,
 // 0 = never. For the command line: see IssueToken.
 func (s *Service) CreateToken(ctx context.Context, userID, name string, expiresAt int64) (accounts.Token, string, error) {
 	return s.insertToken(ctx, accounts.Token{UserID: userID, Name: name, ExpiresAt: expiresAt}, "")

@@ -18,7 +18,7 @@ import (
 // tripTime is how long the way to a provider and back may take.
 const tripTime = 10 * time.Minute
 
-// ceremony is what a trip is kept as.
+// ceremony is the stored state of a round trip to a provider.
 const ceremony = "sso"
 
 // trip is a way to a provider and back. It is known by its state, which comes back in the address.

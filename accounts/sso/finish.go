@@ -161,7 +161,7 @@ func asUser(ctx context.Context, u accounts.User) context.Context {
 	return audit.By(ctx, by)
 }
 
-// allowedDomain refuses who has no verified address in one of the allowed domains.
+// allowedDomain refuses a user without a verified address in one of the allowed domains.
 func allowedDomain(p Provider, who person) error {
 	if len(p.AllowedDomains) == 0 {
 		return nil

@@ -106,7 +106,7 @@ func (g *gitHub) finish(ctx context.Context, t trip, code string) (person, error
 	return who, nil
 }
 
-// checkOrganizations refuses who is an active member of none of the allowed organisations.
+// checkOrganizations refuses a user who is not an active member of any of the allowed organisations.
 func (g *gitHub) checkOrganizations(ctx context.Context, token *oauth2.Token) error {
 	if len(g.cfg.AllowedOrganizations) == 0 {
 		return nil

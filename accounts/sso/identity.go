@@ -77,7 +77,7 @@ func (s *Service) Unlink(ctx context.Context, actor accounts.Actor, identityID s
 	return nil
 }
 
-// keepsWay refuses to take the last way to sign in. Accounts of providers that are not configured any more are none.
+// keepsWay refuses to take the last way to sign in. Accounts of providers that are no longer configured do not count.
 func (s *Service) keepsWay(ctx context.Context, userID string, left []Identity) error {
 	if slices.ContainsFunc(left, func(i Identity) bool { _, ok := s.by[i.Provider]; return ok }) {
 		return nil

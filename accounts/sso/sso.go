@@ -79,7 +79,7 @@ type Identity struct {
 	LastUsedAt int64
 }
 
-// Membership is a place of a user in a team, and who put them there.
+// Membership is a user's membership of a team, and its source.
 type Membership struct {
 	Team   accounts.Team
 	Role   accounts.Role
@@ -114,7 +114,7 @@ type UserStore interface {
 	VerifyEmail(ctx context.Context, userID string) error
 }
 
-// MemberStore keeps the places in teams that a provider's groups give.
+// MemberStore stores the memberships that a provider's groups give.
 type MemberStore interface {
 	TeamBySlug(ctx context.Context, slug string) (accounts.Team, error)
 	MembershipsWithSource(ctx context.Context, userID string) ([]Membership, error)
@@ -128,7 +128,7 @@ type MemberStore interface {
 	DeleteTeamTokens(ctx context.Context, userID, teamID string) error
 }
 
-// Directory knows who belongs to the instance.
+// Directory manages users, teams and members.
 type Directory interface {
 	SetupNeeded(ctx context.Context) (bool, error)
 	// CreateOutsideUser makes a user without a password; it joins the transaction in ctx.
@@ -137,7 +137,7 @@ type Directory interface {
 
 // SignIn lets in whom a provider vouches for. signin.Service does.
 type SignIn interface {
-	// Enter signs in who has proven who they are, or says which second factor of theirs it waits for.
+	// Enter signs in an authenticated user, or returns which second factor it waits for.
 	Enter(ctx context.Context, req signin.Request) (signin.Entered, error)
 	BeginCeremony(ctx context.Context, req signin.CeremonyRequest) (value string, expiresAt int64, err error)
 	ReadCeremony(ctx context.Context, kind, value string, data any) (accounts.Ceremony, error)
@@ -228,7 +228,7 @@ func New(cfg Config) *Service {
 // Ways are the providers people may sign in with, in the order they are shown.
 func (s *Service) Ways() []Way { return s.ways }
 
-// Name is what a provider is called, its id when it is not configured any more.
+// Name returns a provider's name, or its id when it is no longer configured.
 func (s *Service) Name(providerID string) string {
 	if p, ok := s.by[providerID]; ok {
 		return p.settings().Name

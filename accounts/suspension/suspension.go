@@ -20,7 +20,7 @@ const (
 	looks   = 30 * time.Second
 )
 
-// Barred is what runs although its people may not have it run any more.
+// Barred is a running sandbox or session whose user may no longer run it.
 type Barred struct {
 	WorkspaceID string // of a sandbox that must end, or
 	SessionID   string // a session that must stop
@@ -29,7 +29,7 @@ type Barred struct {
 
 // Accounts are what the enforcer asks of accounts.
 type Accounts interface {
-	// Announced changes whenever somebody, in whatever process, changed what people may do.
+	// Announced changes whenever any process changed users' rights.
 	Announced(ctx context.Context) (string, error)
 	// TeamByID returns a team, a suspended one, too.
 	TeamByID(ctx context.Context, teamID string) (accounts.Team, error)
@@ -46,7 +46,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Enforcer ends what runs although its people may not have it run any more: sandboxes and sessions of suspended teams and users, and sessions
+// Enforcer ends what runs although its users may no longer run it: sandboxes and sessions of suspended teams and users, and sessions
 // with the account of somebody who left. It works from what the database says, so that it finishes what a server that died began. Safe for
 // concurrent use.
 type Enforcer struct {

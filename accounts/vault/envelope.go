@@ -12,11 +12,11 @@ import (
 	"io"
 )
 
-// What is sealed now has a key of its own, and that key is wrapped with the instance's:
+// A sealed value has its own key, which is wrapped with the instance's:
 //
 //	form | nonce of the wrap, 12 | wrapped key, 32 + 16 | nonce, 12 | sealed value
 //
-// So another instance's key takes over by wrapping the keys anew, without a word about what each value is bound to.
+// So a new instance key only needs to wrap the values' keys again; it need not know what each value is bound to.
 const formEnvelope = 2
 
 const wrapBytes = 12 + KeyBytes + 16
@@ -97,8 +97,8 @@ func openEnvelope(key, sealed, with []byte) ([]byte, error) {
 	return value, nil
 }
 
-// Rewrap returns a sealed value as the key next opens it, and was opened by the key before. One that next opens already is returned as it is.
-// It changes nothing about the value, nor about what it is bound to.
+// Rewrap takes a sealed value that the key before opens and returns it so that the key next opens it. A value that next opens already is
+// returned unchanged. The value and what it is bound to stay the same.
 func Rewrap(before, next, sealed []byte) ([]byte, error) {
 	if _, err := ownKey(next, sealed); err == nil {
 		return sealed, nil
@@ -118,7 +118,7 @@ func Rewrap(before, next, sealed []byte) ([]byte, error) {
 	return append(out, sealed[1+wrapBytes:]...), nil
 }
 
-// Print is what a key is known by: it says nothing of the key.
+// Print returns a fingerprint of a key, which reveals nothing about the key.
 func Print(key []byte) string {
 	k, err := hkdf.Key(sha256.New, key, nil, "parawork print of the key", 16)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // KeyBytes is the length of the key that seals secrets.
 const KeyBytes = 32
 
-// OpenKey returns the key in the file at path, and makes the file (0600) when it is not there. Two processes that start at once
+// OpenKey returns the key in the file at path, and makes the file (0600) when it is missing. Two processes that start at once
 // get the same key.
 func OpenKey(path string) ([]byte, error) {
 	key, err := ReadKey(path)

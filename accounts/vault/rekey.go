@@ -11,13 +11,13 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// KeyPrintSetting is the setting of the instance that says which key its sealed values are sealed with: Print of the key.
+// KeyPrintSetting is the setting of the instance with the Print of the key that its values are sealed with.
 const KeyPrintSetting = "key_print"
 
-// NextKey is where the key lies that is to take the place of the one at path.
+// NextKey returns the path of the key that is to replace the one at path.
 func NextKey(path string) string { return path + ".next" }
 
-// PlaceKey lets the key that waits beside path take its place.
+// PlaceKey replaces the key at path by its NextKey.
 func PlaceKey(path string) error {
 	if err := os.Rename(NextKey(path), path); err != nil {
 		return fmt.Errorf("placing the new secret key: %w", err)
@@ -25,7 +25,7 @@ func PlaceKey(path string) error {
 	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
-// DropNextKey forgets a key that never took its place.
+// DropNextKey deletes a next key that was not used.
 func DropNextKey(path string) error {
 	if err := os.Remove(NextKey(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the key that was not used: %w", err)

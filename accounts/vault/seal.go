@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// KeepTeamSecret keeps a value of a team, sealed, for one purpose. It may be called inside the caller's transaction.
+// KeepTeamSecret stores a value of a team, sealed, for one purpose. It may be called inside the caller's transaction.
 func (v *Vault) KeepTeamSecret(ctx context.Context, teamID, name, value, by string) (secretID string, err error) {
 	k, err := v.Insert(ctx, accounts.OfTeam(teamID), name, value, by)
 	if err != nil {
@@ -18,12 +18,12 @@ func (v *Vault) KeepTeamSecret(ctx context.Context, teamID, name, value, by stri
 	return k.ID, nil
 }
 
-// TeamSecret returns what KeepTeamSecret kept for this team and purpose. Errors: not_found, secret_unreadable.
+// TeamSecret returns what KeepTeamSecret stored for this team and purpose. Errors: not_found, secret_unreadable.
 func (v *Vault) TeamSecret(ctx context.Context, secretID, teamID, name string) (string, error) {
 	return v.OpenSecret(ctx, secretID, accounts.OfTeam(teamID), name)
 }
 
-// DropTeamSecret forgets a secret of a team; one that is not there, or is not the team's, is left alone.
+// DropTeamSecret deletes a secret of a team. It ignores a missing secret, and one of another team.
 func (v *Vault) DropTeamSecret(ctx context.Context, secretID, teamID string) error {
 	k, _, err := v.store.Secret(ctx, secretID)
 	if fault.Is(err, fault.NotFound) || err == nil && k.TeamID != teamID {
@@ -35,7 +35,7 @@ func (v *Vault) DropTeamSecret(ctx context.Context, secretID, teamID string) err
 	return v.store.DeleteSecret(ctx, secretID)
 }
 
-// boundInstance is what a value of the instance itself is bound to.
+// boundInstance returns the data that a value of the instance itself is authenticated with.
 func boundInstance(name string) []byte { return []byte("instance\x00" + name) }
 
 // Seal seals a value of the instance itself for one purpose, as text.

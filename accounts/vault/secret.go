@@ -16,7 +16,7 @@ import (
 // keyVersion says how a secret is sealed: with a key of its own, which the instance's key wraps. Another way of sealing gets the next number.
 const keyVersion = 2
 
-// ErrNoKey says that this process has not the key that seals secrets.
+// ErrNoKey says that this process does not have the key that seals secrets.
 var ErrNoKey = errors.New("the key that seals secrets is missing")
 
 func errUnreadable() error {
@@ -24,7 +24,7 @@ func errUnreadable() error {
 		"This secret cannot be read, because it was sealed with another secret.key than the instance has now. Enter the secret again.")
 }
 
-// Derive returns a key for one purpose, made of the instance's. Errors: ErrNoKey.
+// Derive returns a key for one purpose, derived from the instance's. Errors: ErrNoKey.
 func (v *Vault) Derive(purpose string) ([]byte, error) {
 	if len(v.key) != KeyBytes {
 		return nil, ErrNoKey
@@ -36,7 +36,7 @@ func (v *Vault) Derive(purpose string) ([]byte, error) {
 	return key, nil
 }
 
-// bound is what a sealed value is bound to: it opens in no other row, for no other owner and for no other purpose.
+// bound returns the data that a sealed value is authenticated with: it opens in no other row, for no other owner and for no other purpose.
 func bound(secretID string, o accounts.Holder, name string) []byte {
 	kind, owner := "user", o.UserID
 	if o.TeamID != "" {
@@ -56,7 +56,7 @@ func (v *Vault) unseal(sealed, with []byte) (string, bool) {
 	return string(value), err == nil
 }
 
-// Insert stores a value. It belongs into the transaction that stores what uses it.
+// Insert stores a value. Call it in the transaction that stores what refers to it.
 func (v *Vault) Insert(ctx context.Context, o accounts.Holder, name, value, by string) (accounts.Secret, error) {
 	k := accounts.Secret{ID: id.New("sec"), Holder: o, Name: name, KeyVersion: keyVersion, LastFour: lastFour(value), CreatedBy: by, CreatedAt: v.now()}
 	k.UpdatedAt = k.CreatedAt
@@ -67,7 +67,7 @@ func (v *Vault) Insert(ctx context.Context, o accounts.Holder, name, value, by s
 	return k, v.store.InsertSecret(ctx, k, sealed)
 }
 
-// KeepSecret keeps a value of a user or a team, sealed, for one purpose. It may be called inside the caller's transaction.
+// KeepSecret stores a value of a user or a team, sealed, for one purpose. It may be called inside the caller's transaction.
 func (v *Vault) KeepSecret(ctx context.Context, o accounts.Holder, name, value, by string) (accounts.Secret, error) {
 	k, err := v.Insert(ctx, o, name, value, by)
 	if err != nil {
@@ -89,7 +89,7 @@ func (v *Vault) OpenSecret(ctx context.Context, secretID string, o accounts.Hold
 	return "", errUnreadable()
 }
 
-// DropSecret forgets what KeepSecret kept. It belongs into the transaction that lets go of it.
+// DropSecret deletes what KeepSecret stored. Call it in the transaction that removes the reference to it.
 func (v *Vault) DropSecret(ctx context.Context, secretID string) error {
 	return v.store.DeleteSecret(ctx, secretID)
 }

@@ -21,11 +21,11 @@ type Store interface {
 	DeleteSecret(ctx context.Context, id string) error
 }
 
-// Config is what a Vault is made of.
+// Config configures a Vault.
 type Config struct {
-	// Store keeps secrets. A Vault that only seals and opens values of the instance needs none.
+	// Store stores secrets. A Vault that only seals and opens values of the instance needs none.
 	Store Store
-	// Key seals secrets: 32 bytes, kept apart from the database (OpenKey).
+	// Key seals secrets: 32 bytes, stored outside of the database (OpenKey).
 	Key  []byte
 	Now  func() time.Time // nil = time.Now
 	Rand io.Reader        // nil = crypto/rand

@@ -35,7 +35,7 @@ const (
 	keepFor = 30 * 24 * time.Hour // how long a link that has ended is shown
 )
 
-// Link is a link. Its token is known only to whoever has it.
+// Link is a link. Only its holder knows the token.
 type Link struct {
 	ID, TeamID, WorkspaceID, SessionID string
 
@@ -48,7 +48,7 @@ type Link struct {
 	Uses       int64 // how often it was opened
 }
 
-// Open reports whether the link has neither run out nor been revoked.
+// Open reports whether the link has neither expired nor been revoked.
 func (l Link) Open(now int64) bool { return l.RevokedAt == 0 && now < l.ExpiresAt }
 
 // Store keeps links by the hash of their token. A missing row is a fault.NotFound.
@@ -162,7 +162,7 @@ func (s *Service) TeamLinks(ctx context.Context, teamID string) ([]Link, error) 
 	return s.cfg.Store.WatchLinks(ctx, teamID, "", s.cfg.Now().Add(-keepFor).UnixMilli())
 }
 
-// Revoke ends a link for good, and lets go who watches through it. One that has ended is no error. Its maker may, and who manages
+// Revoke ends a link permanently, and disconnects its viewers. A link that has ended is not an error. Its maker may, and who manages
 // the team.
 func (s *Service) Revoke(ctx context.Context, actor accounts.Actor, l Link) error {
 	if l.CreatedBy != actor.User.ID || actor.User.ID == "" {
@@ -256,7 +256,7 @@ func (s *Service) holds(ctx context.Context, l Link) error {
 	return errEnded
 }
 
-// lost says why a link that has not run out does not hold, "" when it does.
+// lost returns why a link that has not expired no longer applies, "" when it does.
 func (s *Service) lost(ctx context.Context, l Link) (string, error) {
 	sub, err := s.cfg.Subject(ctx, l.SessionID)
 	switch {

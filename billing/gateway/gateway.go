@@ -56,7 +56,7 @@ type Account struct {
 type Store interface {
 	// KeepToken stores that a session's agent shows a token with this hash, in the place of an older one, and that it has not ended.
 	KeepToken(ctx context.Context, hash, sessionID, teamID string, at int64) error
-	// EndToken notes that it is good for nothing any more.
+	// EndToken revokes it.
 	EndToken(ctx context.Context, sessionID string, at int64) error
 	// Grant returns what a token stands for whose session goes on; fault.NotFound for any other.
 	Grant(ctx context.Context, hash string) (Grant, error)

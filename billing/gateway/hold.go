@@ -21,7 +21,7 @@ type Budget interface {
 	SettleModel(ctx context.Context, teamID, requestID string, costNano int64) error
 }
 
-// renewEvery is how often it is said that a question is under way: well within what a hold lasts (quota.Config.Pending).
+// renewEvery is how often the hold of a request under way is renewed: well within its lifetime (quota.Config.Pending).
 const renewEvery = 30 * time.Second
 
 // hold holds back what the question may cost. While others that are under way hold what is left, it waits, as at a minute's bound.

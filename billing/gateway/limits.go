@@ -14,7 +14,7 @@ import (
 )
 
 // Limit is a rule about models: of one team, or of every team. Where several fit a model, the one with the most exact name says whether it
-// is allowed; each of them bounds a minute. An instance's rule counts for each team by itself. Both levels must let a request through.
+// is allowed; each of them bounds a minute. An instance's rule applies to each team separately. Both levels must let a request through.
 type Limit struct {
 	TeamID         string // "" = every team
 	Model          string // a name, the beginning of names followed by *, or * for all

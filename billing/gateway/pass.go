@@ -95,7 +95,7 @@ func sum(all ...*int64) (n int64) {
 // mostError is how much of an error's text is passed on.
 const mostError = 1 << 20
 
-// pass passes the answer on as it comes. Nothing is kept back: what reads the usage is given each piece after the agent.
+// pass streams the answer to the agent. It holds nothing back: the usage reader receives each piece after the agent.
 func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *time.Timer, resp *http.Response, hide bool) {
 	first.Stop()
 	stall := time.AfterFunc(stallMost, func() { cancel(errStall) })
@@ -139,7 +139,7 @@ func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *
 	if streamed {
 		_ = out.Flush()
 	}
-	// Who leaves before the end would have asked for nothing: the usage comes last. It is still read for a moment.
+	// A client that leaves early would otherwise not be charged, since the usage comes last. Read on for a moment.
 	c.stays()
 	var once sync.Once
 	left := func() {

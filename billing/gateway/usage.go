@@ -443,7 +443,7 @@ func (o *openAI) read(p *picker) {
 // paidName is the longest of what paid names.
 const paidName = len(`"code_interpreter_call"`)
 
-// paid are the parts of an answer that are paid for beside the tokens, as they stand in it: quotes in a text are escaped.
+// paid are the parts of an answer that are paid for besides the tokens, as they stand in it: quotes in a text are escaped.
 func (o *openAI) paid() map[string]func() {
 	unpriced := func() { o.u.unpriced = true } // at prices the table does not have
 	return map[string]func(){`"web_search_call"`: func() { o.searches++ }, `"file_search_call"`: unpriced, `"code_interpreter_call"`: unpriced, `"image_generation_call"`: unpriced}

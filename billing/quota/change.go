@@ -319,7 +319,7 @@ func (s *Service) DeletePlan(ctx context.Context, id string) error {
 // paying are the states of a subscription that gives its plan.
 var paying = map[string]bool{"active": true, "trialing": true, "past_due": true}
 
-// SetPlan gives a team a plan. source is who says so. planID "" takes back what that source said: then the paid plan holds, if there is one,
+// SetPlan gives a team a plan. source is who assigns it. planID "" takes back the plan of that source: then the paid plan holds, if there is one,
 // else the default. What an operator gave goes before what is paid for. seats are those paid for; only the payment service says.
 func (s *Service) SetPlan(ctx context.Context, teamID, planID, source string, seats int64) error {
 	now := s.cfg.Now()
@@ -390,7 +390,7 @@ func (s *Service) KillSwitch(ctx context.Context) (k KillSwitch, err error) {
 	return k, nil
 }
 
-// SetKillSwitch stops paid sandboxes from beginning, or lets them begin again. stop has those that run stopped, too, after a grace.
+// SetKillSwitch prevents starts of paid sandboxes, or allows them again. stop also suspends running ones, after a grace period.
 func (s *Service) SetKillSwitch(ctx context.Context, on, stop bool, reason, by string) (KillSwitch, error) {
 	if utf8.RuneCountInString(reason) > mostText {
 		return KillSwitch{}, wrong("reason", "may have %d characters at most", mostText)

@@ -20,7 +20,7 @@ type AtWork struct {
 	RunBegan                               int64  // since when it runs without a break, ms UTC
 }
 
-// Halt stops all paid work of a team whatever was used: an operator said so, or the team does not pay.
+// Halt stops all paid work of a team regardless of its usage: an operator decided so, or the team does not pay.
 type Halt struct {
 	Scope  string // ScopeKillSwitch, ScopePastDue
 	Reason string // in words, a sentence

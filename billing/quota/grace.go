@@ -52,7 +52,7 @@ func (g WorkGrace) Words() string {
 	return g.Reason
 }
 
-// goesOn says what has stopped work go on.
+// goesOn says when stopped work continues.
 func goesOn(scope string) string {
 	switch scope {
 	case ScopeSessionMinutes:
@@ -65,7 +65,7 @@ func goesOn(scope string) string {
 	return " It goes on by itself when the limit is raised or the month ends."
 }
 
-// due is how long a grace still has.
+// due returns the time left of a grace period.
 func (g WorkGrace) due(now int64) time.Duration {
 	return time.Duration(max(g.EndsAt-now, 0)) * time.Millisecond
 }

@@ -131,10 +131,10 @@ func (s *Service) monthSum(ctx context.Context, teamID string, m month) (monthSu
 	return out, nil
 }
 
-// mostSums bounds how many teams' sums are kept.
+// mostSums bounds how many teams' sums are cached.
 const mostSums = 10_000
 
-// money is how a team's budget stands, for who asks whether something more fits.
+// money is the state of a team's budget, for the check whether something more fits.
 type money struct {
 	Budget
 	Stop     *int64 // what may be spent; nil = without bound

@@ -1,9 +1,9 @@
-// Package quota says what people may use: hours and sandboxes at once of each user, sizes, and the money of a team and of the instance. It
-// decides about what begins, in one transaction with what it decides from; what runs already is looked after in the enforce files.
+// Package quota enforces limits: each user's hours and concurrent sandboxes, sizes, and the budgets of teams and of the instance. It decides
+// about starts, in the transaction that reads the usage; the enforce files limit what runs already.
 //
-// A team has a plan, an operator's or one it pays for, else the instance's default plan. A user's quota is the plan's, but for what was
-// said of them by hand. A budget is a team's own. What is nil does not bind. Hours, concurrency, sizes and creations are of metered places
-// only (the price book says which those are), money of whatever has a price: work in other places is never refused here.
+// A team has a plan that an operator assigned or that it pays for, else the instance's default plan. A user's quota is the plan's, except
+// for limits set by hand. A budget belongs to a team. A nil limit does not apply. Hours, concurrency, sizes and creations are limited in
+// metered executors only (the price book says which those are), money in executors with a price: other work is never refused.
 //
 // Money is int64 nano-USD, time int64 ms by the ledger's clock, a month a calendar month (UTC).
 package quota
@@ -31,13 +31,13 @@ const (
 
 // Quota is what somebody may use. nil = no bound.
 type Quota struct {
-	HoursMonth     *int64 // of metered places, of a user in a team, in a month
-	Concurrent     *int64 // sandboxes of metered places at once, of a user in a team
+	HoursMonth     *int64 // of metered executors, of a user in a team, in a month
+	Concurrent     *int64 // concurrent sandboxes of metered executors, of a user in a team
 	ConcurrentTeam *int64 // of the whole team
 	CPUs           *int64 // largest size
 	MemoryMB       *int64
 	SessionMinutes *int64 // longest run of a sandbox
-	CreationsHour  *int64 // sandboxes of metered places a user may make in an hour; a team five times as many
+	CreationsHour  *int64 // sandboxes of metered executors that a user may make in an hour; a team five times as many
 	Seats          *int64 // members of the team
 }
 
@@ -69,7 +69,7 @@ type TeamPlan struct {
 	UpdatedAt    int64
 }
 
-// Overdue reports whether a payment has been due for longer than so many days. A plan that an operator gave holds, whatever is owed.
+// Overdue reports whether a payment has been due for longer than so many days. A plan that an operator assigned stays, even if payments are due.
 func (t TeamPlan) Overdue(now, days int64) bool {
 	return t.Source != ByOperator && t.PastDueSince != 0 && now >= t.PastDueSince+days*24*hourMs
 }
@@ -130,7 +130,7 @@ var Fields = []string{HoursMonth, Concurrent, CPUs, MemoryMB, SessionMinutes}
 // ByHand is what somebody said of one user: what is absent is the plan's.
 type ByHand map[string]Limit
 
-// field leads from a name to its place in a quota.
+// field maps a name to its field in a quota.
 func (q *Quota) field(name string) **int64 {
 	switch name {
 	case HoursMonth:
@@ -194,7 +194,7 @@ type Reservation struct {
 	Executor  string
 	PriceNano int64 // an hour
 	CostNano  int64 // what is held back for it
-	HoursMs   int64 // 0 = its place is not metered
+	HoursMs   int64 // 0 = its executor is not metered
 	CreatedAt int64
 	ExpiresAt int64
 }
@@ -210,7 +210,7 @@ type Alert struct {
 	NotedAt int64
 }
 
-// KillSwitch keeps new sandboxes of metered and of paid places from beginning, of everybody.
+// KillSwitch prevents everybody from starting sandboxes in metered and paid executors.
 type KillSwitch struct {
 	On     bool   `json:"on"`
 	Stop   bool   `json:"stop"` // what runs is stopped, after a grace
@@ -246,7 +246,7 @@ type PlanStore interface {
 	PutTeamPlan(ctx context.Context, p TeamPlan) error
 }
 
-// LimitStore keeps what was said of users and teams, and who is warned and tolerated.
+// LimitStore stores the limits of users and teams, alerts and grace periods.
 type LimitStore interface {
 	Members(ctx context.Context, teamID string) ([]Member, error)
 	// ByHand is what was said of the users of a team, by user.
@@ -341,7 +341,7 @@ type Config struct {
 	GraceSeconds int
 	// Lease is what a start holds back until it runs: as if it ran for so long. 0 = 5 min.
 	Lease time.Duration
-	// Pending is how long what is held back for a start counts when nobody is at it any more; 0 = 2 min.
+	// Pending is how long the reservation of a start counts after its server died; 0 = 2 min.
 	Pending time.Duration
 	Events  events.Publisher // optional
 	Audit   audit.Appender   // optional: records what the service does on its own

@@ -36,7 +36,7 @@ type Standing struct {
 	SandboxNano   int64 // what sandboxes cost this month
 	TokensNano    int64 // what models cost, as far as it is known
 	TokensUnknown int64 // answers of models whose cost nobody knows
-	// TokensEstimateNano is what those may have cost, rather too much: a budget counts it, else who breaks answers off would ask for nothing.
+	// TokensEstimateNano is what those may have cost, rather too much. A budget counts it, else an agent that breaks answers off would use models for nothing.
 	TokensEstimateNano int64
 	SpentNano          int64 // what counts in the budget
 	ReservedNano       int64 // held back for starts, the first minutes of what runs, and questions to models
@@ -215,7 +215,7 @@ type UserStanding struct {
 	UsedMs      int64 // metered time this month, of all their sandboxes
 	LimitMs     *int64
 	ReservedMs  int64 // held back for starts
-	Running     int64 // sandboxes of metered places, starts among them
+	Running     int64 // sandboxes of metered executors, including starts
 	Percent     *int64
 	ExhaustedAt *int64
 }

@@ -16,7 +16,7 @@ var hourThresholds = [...]int{80, 90, 100}
 // unbound stands for no limit. Nothing reaches it, so that alerts of an earlier limit are sent again when there is a limit again.
 const unbound = 1<<63 - 1
 
-// TeamView is how the limits of a team stand, for who holds running work to them.
+// TeamView is the state of a team's limits, for enforcing them on running work.
 func (s *Service) TeamView(ctx context.Context, teamID string) (TeamView, error) {
 	ctx = tenant.In(ctx, teamID)
 	st, err := s.TeamStanding(ctx, teamID)
@@ -53,7 +53,7 @@ func (s *Service) TeamView(ctx context.Context, teamID string) (TeamView, error)
 	return out, err
 }
 
-// halt says what stops all paid work of a team, whatever was used.
+// halt returns what stops all paid work of a team, regardless of its usage.
 func (s *Service) halt(ctx context.Context, teamID string, grace time.Duration) (*Halt, error) {
 	k, err := s.KillSwitch(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *Service) halt(ctx context.Context, teamID string, grace time.Duration) 
 	return nil, nil
 }
 
-// UserView is how the limits of a user stand in a team, for who holds running work to them.
+// UserView is the state of a user's limits in a team, for enforcing them on running work.
 func (s *Service) UserView(ctx context.Context, teamID, userID string) (UserView, error) {
 	ctx = tenant.In(ctx, teamID)
 	st, err := s.UserStanding(ctx, teamID, userID)

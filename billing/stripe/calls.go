@@ -103,7 +103,7 @@ func missing(err error) bool {
 	return e != nil && (e.HTTPStatusCode == http.StatusNotFound || e.Code == sdk.ErrorCodeResourceMissing)
 }
 
-// settled reports whether the service refused for good: the same call would be refused again.
+// settled reports whether the refusal is permanent: the service would refuse the same call again.
 func settled(err error) bool {
 	e := errorOf(err)
 	if e == nil || e.Code == sdk.ErrorCodeLockTimeout || e.Code == sdk.ErrorCodeRateLimit {
@@ -116,7 +116,7 @@ func settled(err error) bool {
 	return false
 }
 
-// stored reports whether the service answered 5xx: such an answer is kept under its idempotency key and given again.
+// stored reports whether the service answered 5xx: the service stores such an answer under its idempotency key and repeats it.
 func stored(err error) bool {
 	e := errorOf(err)
 	return e != nil && e.HTTPStatusCode >= 500
@@ -147,7 +147,7 @@ func wordsOf(err error) string {
 	return s
 }
 
-// asked turns an error of the service into one for the person who waits for the call.
+// asked turns an error of the service into one for the user who waits for the call.
 func (s *Service) asked(what string, err error) error {
 	if err == nil {
 		return nil

@@ -63,7 +63,7 @@ func (s *Service) Checkout(ctx context.Context, o Order) (Way, error) {
 	if err != nil {
 		return Way{}, err
 	}
-	// What is known here may be old, and a second subscription would be charged beside the first.
+	// The stored state may be old, and a second subscription would be charged in addition to the first.
 	a, err := s.SyncCustomer(ctx, customerID)
 	if err != nil && !errors.Is(err, errNotOurs) {
 		return Way{}, s.asked("reading a customer", err)
@@ -315,7 +315,7 @@ func (s *Service) portal(ctx context.Context, teamID, customerID, base string) (
 	return Way{URL: ps.URL, Portal: true}, nil
 }
 
-// Sync reads the team's standing from the payment service now: who comes back from there need not wait for a webhook. checkoutID names a
+// Sync reads the team's status from the payment service now, so that a user who returns from there need not wait for a webhook. checkoutID names a
 // payment that was begun, "" = none. Errors: payments_off, payments_*.
 func (s *Service) Sync(ctx context.Context, teamID, checkoutID string) (Account, error) {
 	if !s.Enabled() {

@@ -19,10 +19,10 @@ const (
 // KindSeat is the price of a seat a month.
 const KindSeat = "seat"
 
-// PriceName is under which name the id of a plan's price is kept, see Store.Objects.
+// PriceName returns the name under which the id of a plan's price is stored, see Store.Objects.
 func PriceName(planID, kind string) string { return "price:" + planID + ":" + kind }
 
-// PortalName is under which name the id of the portal's configuration is kept.
+// PortalName is the name under which the id of the portal's configuration is stored.
 const PortalName = "portal"
 
 const markInstance = "stripe.instance"

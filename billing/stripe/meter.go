@@ -153,7 +153,7 @@ func NewReporter(cfg ReporterConfig) *Reporter {
 // MeterEvent is what the events of a meter are called at the service.
 func MeterEvent(meter string) string { return "parawork_" + meter }
 
-// MeterName is under which name the id of a meter is kept, see Store.Objects.
+// MeterName returns the name under which a meter's id is stored, see Store.Objects.
 func MeterName(meter string) string { return "meter:" + meter }
 
 // settling is for how long after a billing period turned, within an hour, its last minutes are waited for: heartbeats and places' own

@@ -158,7 +158,7 @@ func (r *Reporter) judge(ctx context.Context, row *Report, began int64, err erro
 	return false
 }
 
-// gone reports whether the service will never take a report: it is too old, or its customer does not exist any more.
+// gone reports whether the service will never take a report: it is too old, or its customer no longer exists.
 func gone(err error) bool {
 	e := errorOf(err)
 	return e != nil && e.HTTPStatusCode == http.StatusBadRequest && (e.Code == "timestamp_too_far_in_past" || e.Code == sdk.ErrorCodeResourceMissing && e.Param == "customer")

@@ -164,7 +164,7 @@ func (s *Service) send(ctx context.Context, row *Outgoing) error {
 	return err
 }
 
-// rekey gives a row another idempotency key: under the old one the same failure would be answered, or nothing is known any more.
+// rekey gives a row another idempotency key: under the old one the service would repeat the same failure, or has forgotten it.
 func rekey(row *Outgoing) {
 	var body map[string]any
 	if json.Unmarshal([]byte(row.Payload), &body) != nil {
@@ -202,7 +202,7 @@ func (s *Service) keepRow(ctx context.Context, row Outgoing, also func(ctx conte
 	return err
 }
 
-// sendCustomer makes a customer, or finds the one that an attempt made of which the answer was lost for good.
+// sendCustomer makes a customer, or finds the one of an earlier attempt whose answer was lost.
 func (s *Service) sendCustomer(ctx context.Context, row *Outgoing) error {
 	var body customerBody
 	if err := json.Unmarshal([]byte(row.Payload), &body); err != nil {

@@ -317,7 +317,7 @@ func (r *Reporter) noteComparison(ctx context.Context, a Account, meter string, 
 	return r.s.cfg.Store.SetMark(ctx, markCompared(a.TeamID, meter), string(text))
 }
 
-// replaced is why a report that was lost is not counted any more.
+// replaced is why a lost report no longer counts.
 const replaced = "the payment service lost it: the next revision tells it again"
 
 // Retry sends a report again that failed, was lost, or of which nobody knows what became. Where the service may have forgotten its

@@ -118,7 +118,7 @@ func (s *Service) wishSeats(ctx context.Context, c SeatCount, want int64) error 
 	return nil
 }
 
-// sendSeats sets a subscription's seats. The service charges or credits the rest of the period by itself.
+// sendSeats sets a subscription's seats. The service charges or credits the rest of the period automatically.
 func (s *Service) sendSeats(ctx context.Context, row *Outgoing) error {
 	var body seatsBody
 	if err := json.Unmarshal([]byte(row.Payload), &body); err != nil {

@@ -68,7 +68,7 @@ type SetupConfig struct {
 	Secret func(secret string) error
 	// HasSecret reports whether a signing secret is known.
 	HasSecret bool
-	// NewWebhook asks for another webhook endpoint in place of the one that is there, of which nobody knows the secret.
+	// NewWebhook asks for another webhook endpoint to replace the existing one, whose secret is unknown.
 	NewWebhook bool
 }
 
@@ -393,7 +393,7 @@ func (u *setup) price(ctx context.Context, p Plan, productID string, of priceOf)
 	return nil
 }
 
-// centsOf writes nano-USD, divided, in cents with at most 12 places, which is what the service takes; what is beyond is cut off.
+// centsOf writes nano-USD, divided, in cents with at most 12 decimals, the service's limit; the rest is cut off.
 func centsOf(nano, by int64) string {
 	const places = 12
 	whole := nano / 10_000_000 / by

@@ -178,7 +178,7 @@ type AccountStore interface {
 	BindCustomer(ctx context.Context, teamID, customerID string, at int64) (bool, error)
 	// SaveAccount writes everything but the customer and what a team is suspended for.
 	SaveAccount(ctx context.Context, a Account) error
-	// Unbind forgets a customer who is gone.
+	// Unbind removes a deleted customer.
 	Unbind(ctx context.Context, teamID, customerID string, at int64) error
 	Suspend(ctx context.Context, teamID, why string, at int64) error
 }
@@ -220,7 +220,7 @@ type OutboxStore interface {
 	SaveOutgoing(ctx context.Context, o Outgoing) error
 	// PendingOutgoing are a team's rows of a kind that have not been sent, the oldest first.
 	PendingOutgoing(ctx context.Context, teamID, kind string) ([]Outgoing, error)
-	// LastOutgoing is a team's latest row of a kind, whatever became of it.
+	// LastOutgoing returns a team's latest row of a kind, in any state.
 	LastOutgoing(ctx context.Context, teamID, kind string) (o Outgoing, found bool, err error)
 	DropOutgoing(ctx context.Context, before int64) error
 }

@@ -83,7 +83,7 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// suspend stores why a team is held back, "" = not any more. Where known are given what is named must be one of them still: else errRead.
+// suspend stores why a team is suspended, "" = it no longer is. Where known are given what is named must be one of them still: else errRead.
 func (s *Service) suspend(ctx context.Context, teamID, why, named string, by context.Context, known ...string) error {
 	turned := false
 	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
@@ -130,7 +130,7 @@ func (s *Service) suspend(ctx context.Context, teamID, why, named string, by con
 	return nil
 }
 
-// LiftSuspension lets a team have paid sandboxes again, whatever it was held back for. For operators. Errors: not_suspended.
+// LiftSuspension allows a team paid sandboxes again, regardless of the reason for its suspension. For operators. Errors: not_suspended.
 func (s *Service) LiftSuspension(ctx context.Context, teamID string) error {
 	a, err := s.cfg.Store.Account(ctx, teamID)
 	if err != nil {

@@ -325,7 +325,7 @@ func invoiceOf(i *sdk.Invoice, teamID string, at int64) Invoice {
 		PeriodStart: i.PeriodStart * 1000, PeriodEnd: i.PeriodEnd * 1000, URL: i.HostedInvoiceURL, CreatedAt: i.Created * 1000, SyncedAt: at}
 }
 
-// byService is who acts where the payment service said something.
+// byService is the actor of changes that the payment service caused.
 func byService(ctx context.Context) context.Context {
 	return audit.By(ctx, audit.Source{Kind: audit.BySystem, ActorName: "Stripe"})
 }

@@ -35,11 +35,11 @@ var (
 	errMode      = fault.New(fault.Invalid, "webhook_mode", "The event is of another mode (test or live) than this server's key.")
 )
 
-// AcceptsWebhooks reports whether webhooks are taken: there is a key, and a secret that says who speaks.
+// AcceptsWebhooks reports whether webhooks are accepted: there is a key, and a secret that authenticates the sender.
 func (s *Service) AcceptsWebhooks() bool { return s.Enabled() && len(s.cfg.WebhookSecrets) > 0 }
 
 // Webhook takes what the payment service sends: body as it came, header its Stripe-Signature. When it returns nil the event is stored
-// and will be acted on, whatever happens to this process. Errors: not_found where no webhook is taken, webhook_signature,
+// and will be handled, even if this process dies. Errors: not_found where webhooks are not accepted, webhook_signature,
 // webhook_invalid, webhook_mode.
 func (s *Service) Webhook(ctx context.Context, body []byte, header string) error {
 	if !s.AcceptsWebhooks() {

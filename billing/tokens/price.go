@@ -171,7 +171,7 @@ func total(parts [][2]int64) *int64 {
 	return new(int64(q))
 }
 
-// price works out what a request cost. What used nothing costs nothing, whatever the model.
+// price computes what a request cost. A request that used nothing costs nothing with any model.
 func (m *Meter) price(ctx context.Context, r *Request) error {
 	if r.Subscription {
 		r.PriceID = Included
@@ -223,7 +223,7 @@ func (m *Meter) price(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// beside is what something cost that was used on the way; nil when that is not known.
+// beside returns the cost of what was used besides tokens; nil when it is unknown.
 func (r *Request) additional(all []Price, b Additional) *int64 {
 	prompt, _ := b.Prompt()
 	models := []string{b.Model}

@@ -103,7 +103,7 @@ type Request struct {
 	DurationMs   int64
 	At           int64 // ms UTC: when it began
 
-	// What its price depends on beside the model; not kept.
+	// What its price depends on besides the model; not stored.
 
 	// Asked is the model's name as it was asked for, where Model is what the answer says: it is priced where the other is not.
 	Asked string
@@ -111,7 +111,7 @@ type Request struct {
 	Variant string
 	// Subscription says that the account pays by the month: tokens count, cost is nobody's.
 	Subscription bool
-	// Uses are what is paid for by use beside tokens, by name: web_search@anthropic. Each has a row of its own among the prices.
+	// Uses are what is paid per use besides tokens, by name: web_search@anthropic. Each has a row of its own among the prices.
 	Uses map[string]int64
 	// Additional is what else was used on the way, which Tokens do not hold; Record adds it to them.
 	Additional []Additional
@@ -177,7 +177,7 @@ type Store interface {
 	Keep(ctx context.Context, r Request) (fresh bool, err error)
 	// CutUnderWay marks what was under way when an earlier server died.
 	CutUnderWay(ctx context.Context) error
-	// SumsBySession and SumsByWorkspace return sums by id; who has none is absent.
+	// SumsBySession and SumsByWorkspace return sums by id, without those that have none.
 	SumsBySession(ctx context.Context, ids []string) (map[string]Sum, error)
 	SumsByWorkspace(ctx context.Context, ids []string) (map[string]Sum, error)
 	// SpentOnModels is what a team's requests that began in [from, to) cost, how many do not know, and what those may have cost.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// CSV writes the lines of a report. Amounts are in dollars with nine places, which is all there is; text that a spreadsheet would take for
+// CSV writes the lines of a report. Amounts are in dollars with nine decimals, the full precision; text that a spreadsheet would take for
 // a formula begins with an apostrophe (owasp.org/www-community/attacks/CSV_Injection).
 func (r Report) CSV(w io.Writer) error {
 	out := csv.NewWriter(w)

@@ -44,13 +44,13 @@ const (
 // Groups are all there are.
 var Groups = []Group{ByDay, ByHour, ByUser, ByProject, ByExecutor, ByAgent, ByWorkspace, ByTeam}
 
-// Private is the key under which workspaces are summed up that whoever asks may not see.
+// Private is the key for the sum of the workspaces that the caller may not see.
 const Private = "private"
 
 // Amounts are what something came to.
 type Amounts struct {
 	RunMs          int64 // how long sandboxes ran
-	MeteredMs      int64 // of that, in places whose time counts in people's hours
+	MeteredMs      int64 // of that, in executors whose time counts in users' hours
 	VCPUMs         int64 // run time x vCPUs
 	MiBMs          int64 // run time x MiB
 	CostNano       int64

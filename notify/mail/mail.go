@@ -33,7 +33,7 @@ const (
 	GivenUp State = "given_up"
 )
 
-// How the way to the mail server is kept private.
+// How the connection to the mail server is encrypted.
 const (
 	StartTLS = "starttls" // asked for after hello, and a server without it refused
 	TLS      = "tls"      // from the first byte
@@ -73,7 +73,7 @@ type Store interface {
 	DropMails(ctx context.Context, before int64) error
 }
 
-// Sealer keeps a value of the instance from who reads the database.
+// Sealer hides a value of the instance from readers of the database.
 type Sealer interface {
 	Seal(name, value string) (string, error)
 	Unseal(name, sealed string) (string, error)

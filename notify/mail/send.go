@@ -16,7 +16,7 @@ import (
 // sendTimeout bounds one mail, from the dial to the server's last word.
 const sendTimeout = 60 * time.Second
 
-// send hands one mail to the mail server. mailID names the message for good, so that a server that gets it twice can tell.
+// send hands one mail to the mail server. mailID is the message's permanent id, by which a server can recognise a duplicate.
 func (s *Service) send(ctx context.Context, to string, c content, mailID string) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (s *Service) client() (c *gomail.Client, hangUp func(), err error) {
 // unusable is an address no mail can be sent to.
 type unusable struct{ error }
 
-// final reports whether trying again makes no sense: the server has refused this mail for good (RFC 5321: 5yz).
+// final reports whether a retry is pointless: the server has refused this mail permanently (RFC 5321: 5yz).
 func final(err error) bool {
 	if _, bad := errors.AsType[unusable](err); bad {
 		return true

@@ -46,7 +46,7 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknogl
 // templateLock is the key of PostgreSQL's advisory lock under which a template is made.
 const templateLock = 0x74706c
 
-// template returns the name of the database base's server has for copying, which it makes when it is not there. Its name tells
+// template returns the name of the database base's server has for copying, which it makes when it is missing. Its name tells
 // the schema. It stays: a server that lives longer than a run of tests has one for each schema it was tested with.
 func template(ctx context.Context, base string) (name string, err error) {
 	sum := sha256.New()
@@ -100,7 +100,7 @@ func template(ctx context.Context, base string) (name string, err error) {
 	if err := db.Close(); err != nil {
 		return "", err
 	}
-	// Who is connected to a database keeps others from copying it.
+	// PostgreSQL does not copy a database while somebody is connected to it.
 	for _, s := range []string{"ALTER DATABASE " + half + " RENAME TO " + name, "ALTER DATABASE " + name + " ALLOW_CONNECTIONS false"} {
 		if _, err := conn.ExecContext(ctx, s); err != nil {
 			return "", err
