@@ -10,16 +10,16 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// roster knows which agents can be started, where, as whom and with which permissions. It keeps nothing of its own.
+// roster knows which agents can be started, where, as whom and with which permissions. It stores nothing itself.
 type roster struct {
 	agents   *agents.Registry
 	accounts Accounts
 	kinds    Kinds
-	gateway  bool // accounts that are keys go through the model gateway
+	gateway  bool // key accounts go through the model gateway
 }
 
-// account returns the account the request names, else the actor's default for the agent, else the team'r. A session that is
-// resumed falls back on the default when the account it had is gone.
+// account returns the account the request names, else the actor's default for the agent, else the team's. A resumed session falls
+// back to the default when its account is gone.
 func (r *roster) account(ctx context.Context, actor accounts.Actor, teamID string, req StartRequest, resumed bool) (agents.Account, error) {
 	if !r.agents.TakesAccount(req.Agent) {
 		if req.AccountID != "" && !resumed {
@@ -35,7 +35,7 @@ func (r *roster) account(ctx context.Context, actor accounts.Actor, teamID strin
 	switch {
 	case fault.Is(err, fault.NotFound) && req.AccountID != "":
 		return agents.Account{}, fault.New(fault.Invalid, "agent_account_not_found",
-			"There is no such account of %s, or it is not yours to use. Choose another one.", r.agents.Name(req.Agent)).With("field", "account_id")
+			"There is no such account of %s, or you may not use it. Choose another one.", r.agents.Name(req.Agent)).With("field", "account_id")
 	case fault.Is(err, fault.NotFound):
 		return agents.Account{Kind: agents.Terminal}, nil
 	case err != nil:
@@ -48,12 +48,12 @@ func (r *roster) account(ctx context.Context, actor accounts.Actor, teamID strin
 	return agentAccount(a, secret), nil
 }
 
-// agentAccount is an account as the agents' adapters know it.
+// agentAccount converts an account to the type the agents' adapters use.
 func agentAccount(a accounts.AgentAccount, secret string) agents.Account {
 	return agents.Account{ID: a.ID, InHome: a.InHome, Kind: string(a.Kind), Secret: secret, BaseURL: a.BaseURL}
 }
 
-// Agents tells the actor about every agent: whether it can be started here and with which accounts in the team.
+// Agents describes every agent to the actor: whether it can be started on this server and with which accounts of the team.
 func (r *roster) Agents(ctx context.Context, actor accounts.Actor, teamID string) ([]AgentInfo, error) {
 	usable, err := r.accounts.UsableAgentAccounts(ctx, actor, teamID)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *roster) Agents(ctx context.Context, actor accounts.Actor, teamID string
 	return out, nil
 }
 
-// TestAccount tries an account the actor may change, without spending anything. Errors: agent_account_not_found, forbidden,
+// TestAccount tests an account the actor may change, without spending anything. Errors: agent_account_not_found, forbidden,
 // secret_unreadable, invalid_base_url.
 func (r *roster) TestAccount(ctx context.Context, actor accounts.Actor, accountID string) (agents.Probe, error) {
 	a, secret, err := r.accounts.ManagedAgentAccount(ctx, actor, accountID)
@@ -92,15 +92,16 @@ func (r *roster) TestAccount(ctx context.Context, actor accounts.Actor, accountI
 	return r.agents.Test(ctx, a.Agent, actor.User.ID, agentAccount(a, secret))
 }
 
-// ForgetLogin removes the login that an account left in the homes of its users, once nobody is to use it any more.
+// ForgetLogin removes the login that an account left in the homes of its users, once nobody may use it any more.
 func (r *roster) ForgetLogin(a accounts.AgentAccount) error {
 	return r.agents.Forget(a.Agent, a.UserID, agentAccount(a, ""))
 }
 
-// CheckAgent says whether an agent can be started in a place of this server: a fault that says how to cure it when not.
+// CheckAgent reports whether an agent can be started in a sandbox of this server: otherwise it returns a fault that says how to
+// fix it.
 func (r *roster) CheckAgent(ctx context.Context, name string) error {
 	return r.checkAgent(ctx, name, "")
 }
 
-// AgentName returns an agent's name for people.
+// AgentName returns an agent's display name.
 func (r *roster) AgentName(name string) string { return r.agents.Name(name) }

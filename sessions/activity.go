@@ -10,15 +10,15 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// recorder keeps a workspace's timeline; Config.Workspaces may be one.
+// recorder writes a workspace's timeline; Config.Workspaces may implement it.
 type recorder interface {
 	Record(ctx context.Context, a workspaces.Activity) error
 }
 
-// record puts the start or the end of a session into its workspace's timeline. A line that cannot be kept stops nothing.
+// record adds the start or the end of a session to its workspace's timeline. A failure to store the entry stops nothing.
 func (s *Service) record(ctx context.Context, row Session) {
 	r, ok := s.cfg.Workspaces.(recorder)
-	if !ok || row.Agent == agents.Setup { // the steps of the creation tell about the setup script
+	if !ok || row.Agent == agents.Setup { // the creation's own steps already report the setup script
 		return
 	}
 	name := s.cfg.Agents.Name(row.Agent)

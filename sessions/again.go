@@ -10,14 +10,14 @@ import (
 	"github.com/parawork/parawork/sessions/prompt"
 )
 
-// From says which session of the same workspace a new one follows.
+// From names the session of the same workspace that a new one follows.
 type From struct {
 	ID     string
-	Notify bool // what that one was told is its prompt
-	Stop   bool // end it first; the new one then gets what waited for it
+	Notify bool // use the prompts of that session as the new one's prompt
+	Stop   bool // end that session first; the new one then gets the prompts still queued for it
 }
 
-// StartAfter starts a session in place of another of its workspace. Errors: not_found for the other, and those of Start and Stop.
+// StartAfter starts a session to replace another of its workspace. Errors: not_found for the other, and those of Start and Stop.
 func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspaceID string, req StartRequest, from From) (Session, error) {
 	old, err := s.Get(ctx, from.ID)
 	if err == nil && (old.WorkspaceID != workspaceID || old.Agent == setupAgent) {
@@ -32,7 +32,7 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 		}
 	}
 	if from.Stop && !old.State.Ended() {
-		// What can be known to fail must not cost the old one its life.
+		// Check everything that can be checked before the old session is stopped.
 		if err := req.check(); err != nil {
 			return Session{}, err
 		}
@@ -57,7 +57,7 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 	return next, err
 }
 
-// Reported returns everything a session was given to do, in order: its first prompt and those that were sent later.
+// Reported returns everything a session was asked to do, in order: its first prompt and those sent later.
 func (s *Service) Reported(ctx context.Context, row Session) (string, error) {
 	var all []string
 	if row.Prompt != "" {
@@ -68,7 +68,7 @@ func (s *Service) Reported(ctx context.Context, row Session) (string, error) {
 		return "", err
 	}
 	for _, p := range prompts {
-		if p.State == prompt.Sent && p.Text != row.Prompt { // one too long for the command line went through the queue
+		if p.State == prompt.Sent && p.Text != row.Prompt { // a prompt too long for the command line went through the queue
 			all = append(all, p.Text)
 		}
 	}

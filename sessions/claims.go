@@ -10,27 +10,27 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// Claim says that a conversation is a session's. A home has one holder of each conversation of an agent.
+// Claim assigns a conversation to a session. In a home each conversation of an agent belongs to one session.
 type Claim struct {
 	SessionID, TeamID   string
 	Agent, Conversation string
-	Home                string // where the agent keeps its records, as claimHome names it
+	Home                string // where the agent stores its records, as named by claimHome
 	At                  int64  // ms UTC
-	// Until lets the claim pass from a session that had ended by then (ms UTC). One that still runs keeps it.
+	// Until lets the claim pass from a session that had ended by then (ms UTC). A running session keeps it.
 	Until int64
 }
 
-// search is the search for the conversation of a session's agent. Guarded by the session's mu, but claiming.
+// search is the search for the conversation of a session's agent. The session's mu guards all but claiming.
 type search struct {
-	home     string     // the home the agent keeps its records in, as claimHome names it
+	home     string     // the home the agent stores its records in, as named by claimHome
 	at       time.Time  // of the last look
-	busy     bool       // somebody looks now
-	vain     int        // looks in vain since the state changed
+	busy     bool       // a search is running
+	vain     int        // unsuccessful searches since the state changed
 	claiming sync.Mutex // held while a conversation is claimed; taken before mu
 }
 
-// claimHome names where a session's agent keeps its records. Sessions that share it could be taken for each other. p is nil where the
-// place is gone.
+// claimHome names where a session's agent stores its records. Sessions that share it could be confused with each other. p is nil
+// where the sandbox is gone.
 func claimHome(p *executors.Place, in *inside, row Session) string {
 	switch {
 	case in == nil:
@@ -41,10 +41,10 @@ func claimHome(p *executors.Place, in *inside, row Session) string {
 	return "workspace:" + row.WorkspaceID
 }
 
-// claimConversation makes a conversation the session's, unless another session holds it. With anew it takes the place of the one the session
-// has, as after /clear. Any goroutine may call it, not holding l.mu.
+// claimConversation assigns a conversation to the session, unless another session has it. With anew it replaces the session's
+// current one, as after /clear. Any goroutine may call it, without holding l.mu.
 func (l *live) claimConversation(ctx context.Context, id string, anew bool) error {
-	l.search.claiming.Lock() // of two answers about this session the later one is told what the first one did
+	l.search.claiming.Lock() // of two concurrent claims for this session the second sees what the first did
 	defer l.search.claiming.Unlock()
 	l.mu.Lock()
 	row, home := l.row, l.search.home
@@ -64,15 +64,15 @@ func (l *live) claimConversation(ctx context.Context, id string, anew bool) erro
 	return nil
 }
 
-// The search for a conversation: so often at least apart, and so many times after each change of state. The agent writes its
-// id some time after the first prompt.
+// The search for a conversation: its least interval, and how many searches follow each change of state. The agent writes its ID
+// some time after the first prompt.
 const (
 	seekEvery  = 2 * time.Second
 	seekTries  = 5
-	seekWithin = 10 * time.Second // for one search: the home may lie in a sandbox that hangs
+	seekWithin = 10 * time.Second // for one search: the home may be in a sandbox that hangs
 )
 
-// lateOutput returns the end of what the session printed.
+// lateOutput returns the end of the session's output.
 func (l *live) lateOutput() []byte {
 	const most = 256 << 10
 	first, end := l.log.Bounds()
@@ -87,7 +87,8 @@ func (l *live) lateOutput() []byte {
 	return buf
 }
 
-// seek looks for the conversation if that is due. It does not wait: the home may lie in a sandbox. A session has one search at a time.
+// seek looks for the conversation if that is due. It does not wait: the home may be in a sandbox. A session has one search at a
+// time.
 func (s *Service) seek(l *live) {
 	l.mu.Lock()
 	due := l.seekDue() && !l.search.busy
@@ -110,13 +111,13 @@ func (s *Service) seek(l *live) {
 	}
 }
 
-// seekDue reports whether to look for the conversation now. It is called under mu.
+// seekDue reports whether to look for the conversation now. The caller holds mu.
 func (l *live) seekDue() bool {
 	return l.row.Conversation == "" && l.worktree != "" && l.svc.cfg.Agents.Finds(l.row.Agent) && l.row.State != state.Starting &&
 		(l.search.at.IsZero() || time.Since(l.search.at) >= seekEvery || l.row.State.Ended())
 }
 
-// findConversation looks for the agent's own id of the conversation, where the agent chooses it itself.
+// findConversation looks for the agent's ID of the conversation, where the agent chooses it itself.
 func (s *Service) findConversation(ctx context.Context, l *live) {
 	l.mu.Lock()
 	row, worktree, in, g := l.row, l.worktree, l.inside, l.guest
@@ -142,7 +143,7 @@ func (s *Service) findConversation(ctx context.Context, l *live) {
 		err = l.claimConversation(ctx, id, false)
 	}
 	if err != nil {
-		s.cfg.Log.Warn("conversation not looked for", "session_id", row.ID, "error", err)
+		s.cfg.Log.Warn("the search for the conversation failed", "session_id", row.ID, "error", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,36 +11,36 @@ import (
 	"github.com/parawork/parawork/sessions/journal"
 )
 
-// Control says what a viewer does about the keyboard of a terminal.
+// Control is an action on the keyboard of a terminal.
 type Control string
 
-// What a viewer may do. As long as nobody holds the keyboard, everybody who may type types.
+// The actions. As long as nobody holds the keyboard, everybody who may type can type.
 const (
-	Hold    Control = "hold"    // take it alone; one who may take over takes it from whoever holds it
-	Release Control = "release" // give it back to all
+	Hold    Control = "hold"    // take it exclusively; a viewer with that right takes it from its holder
+	Release Control = "release" // return it to everybody
 	Ask     Control = "ask"     // ask the holder for it
-	Unask   Control = "unask"   // not any more
+	Unask   Control = "unask"   // withdraw the request
 	Give    Control = "give"    // hand it to another viewer
-	Decline Control = "decline" // say no to one who asks
+	Decline Control = "decline" // refuse a request
 )
 
 // maxAsking is how many may ask at once.
 const maxAsking = 20
 
-// typingFor is how long somebody who pressed a key is shown as typing.
+// typingFor is how long a person who pressed a key is shown as typing.
 const typingFor = 3 * time.Second
 
-// keyboard knows who may type into a terminal just now: everybody with the right, or one person who holds it. It belongs to a
-// user rather than a screen, so that a reload does not lose it. All of it is under live.mu.
+// keyboard records who may type into a terminal now: everybody with the right, or the one person who holds it. It belongs to a
+// user rather than a screen, so that a reload does not lose it. live.mu guards all of it.
 type keyboard struct {
 	holder string // user id, "" = nobody holds it
 	name   string // the holder's
 	since  int64  // ms UTC
 	asking []asking
-	free   *time.Timer // gives it back when the holder has left
+	free   *time.Timer // releases it when the holder has left
 }
 
-// asking is somebody who asks the holder for the keyboard.
+// asking is a person who asks the holder for the keyboard.
 type asking struct {
 	User string `json:"user_id"`
 	Name string `json:"name"`
@@ -54,13 +54,13 @@ func (k *keyboard) stop() {
 	}
 }
 
-// errHeld refuses what only the holder may do.
+// errHeld rejects an action that only the holder may do.
 func (k *keyboard) errHeld() error {
 	return fault.New(fault.Conflict, "keyboard_held", "%s holds the keyboard of this terminal. Ask for it.", k.name).
 		With("user_id", k.holder).With("name", k.name)
 }
 
-// allows reports whether a user may type now. It is called under mu.
+// allows reports whether a user may type now. The caller holds mu.
 func (l *live) allows(user string) error {
 	if k := &l.held; k.holder != "" && k.holder != user {
 		return k.errHeld()
@@ -68,7 +68,7 @@ func (l *live) allows(user string) error {
 	return nil
 }
 
-// Control does something about the keyboard. to names a user, for Give and Decline. Errors: read_only, keyboard_held,
+// Control performs an action on the keyboard. to names a user, for Give and Decline. Errors: read_only, keyboard_held,
 // keyboard_not_held, session_not_running, not_watching, too_many_asking, invalid_control.
 func (v *Viewer) Control(_ context.Context, do Control, to string) error {
 	if !v.writer {
@@ -78,7 +78,7 @@ func (v *Viewer) Control(_ context.Context, do Control, to string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v.closed || l.row.State.Ended() {
-		return fault.New(fault.Conflict, "session_not_running", "The session has ended: nobody types in it any more.")
+		return fault.New(fault.Conflict, "session_not_running", "The session has ended: it takes no more input.")
 	}
 	k := &l.held
 	mine := k.holder != "" && k.holder == v.user
@@ -114,7 +114,7 @@ func (v *Viewer) Control(_ context.Context, do Control, to string) error {
 		}
 		l.handTo(to, name)
 	default:
-		return fault.New(fault.Invalid, "invalid_control", "%q is nothing one can do with a keyboard.", safetext.Cut(safetext.Line(string(do)), 40))
+		return fault.New(fault.Invalid, "invalid_control", "%q is not a keyboard action.", safetext.Cut(safetext.Line(string(do)), 40))
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func errNotHeld() error {
 	return fault.New(fault.Conflict, "keyboard_not_held", "You do not hold the keyboard of this terminal.")
 }
 
-// ask puts v among those who ask; where nobody holds the keyboard there is nothing to ask for. It is called under mu.
+// ask adds v to those who ask; where nobody holds the keyboard there is nothing to ask for. The caller holds mu.
 func (l *live) ask(v *Viewer) error {
 	k := &l.held
 	if k.holder == "" || k.holder == v.user {
@@ -133,7 +133,7 @@ func (l *live) ask(v *Viewer) error {
 		return nil
 	}
 	if len(k.asking) >= maxAsking {
-		return fault.New(fault.Conflict, "too_many_asking", "%d people ask for the keyboard already.", maxAsking)
+		return fault.New(fault.Conflict, "too_many_asking", "%d people already ask for the keyboard. Try again later.", maxAsking)
 	}
 	k.asking = append(k.asking, asking{User: v.user, Name: v.name, At: l.svc.now()})
 	l.noteControl("ask", v.user, v.name)
@@ -141,7 +141,7 @@ func (l *live) ask(v *Viewer) error {
 	return nil
 }
 
-// unask drops what a user asked for. It is called under mu.
+// unask withdraws a user's request. The caller holds mu.
 func (l *live) unask(user string) {
 	k := &l.held
 	before := len(k.asking)
@@ -151,7 +151,7 @@ func (l *live) unask(user string) {
 	}
 }
 
-// handTo makes a user the holder, or nobody. It is called under mu.
+// handTo makes a user the holder, or nobody. The caller holds mu.
 func (l *live) handTo(user, name string) {
 	k := &l.held
 	k.stop()
@@ -166,7 +166,7 @@ func (l *live) handTo(user, name string) {
 	l.svc.stirred(l)
 }
 
-// writerNamed finds a viewer of a user who may type. It is called under mu.
+// writerNamed finds a viewer of a user who may type. The caller holds mu.
 func (s *seats) writerNamed(user string) (name string, ok bool) {
 	for v := range s.viewers {
 		if v.writer && v.user == user && user != "" {
@@ -176,8 +176,8 @@ func (s *seats) writerNamed(user string) (name string, ok bool) {
 	return "", false
 }
 
-// leftKeyboard gives the keyboard back, after a while, when the last screen of its holder has gone; who asked and left asks no
-// more. It is called under mu, after the viewer was taken out.
+// leftKeyboard releases the keyboard, after a while, when the last screen of its holder has gone, and withdraws the request of a
+// person who left. The caller holds mu and has removed the viewer.
 func (l *live) leftKeyboard(v *Viewer) {
 	k := &l.held
 	if _, here := l.seats.writerNamed(v.user); here {
@@ -198,26 +198,26 @@ func (l *live) leftKeyboard(v *Viewer) {
 	})
 }
 
-// backAtKeyboard keeps the keyboard for a holder who came back. It is called under mu.
+// backAtKeyboard keeps the keyboard for a holder who came back. The caller holds mu.
 func (l *live) backAtKeyboard(v *Viewer) {
 	if l.held.holder != "" && l.held.holder == v.user && v.writer {
 		l.held.stop()
 	}
 }
 
-// noteControl puts it into the record of the session.
+// noteControl adds the action to the record of the session.
 func (l *live) noteControl(do, user, name string) {
 	l.rec.Note(journal.Control, controlNote{Do: do, UserID: user, Name: name})
 }
 
-// controlNote is what the journal says about the keyboard.
+// controlNote is the journal entry of a keyboard action.
 type controlNote struct {
 	Do     string `json:"do"` // hold, release, ask, decline
 	UserID string `json:"user_id,omitempty"`
 	Name   string `json:"name,omitempty"`
 }
 
-// watchers are the people at the terminal, in the order they came. It is called under mu.
+// watchers are the people at the terminal, in the order they came. The caller holds mu.
 func (l *live) watchers() []Watcher {
 	if len(l.seats.viewers) == 0 {
 		return nil
@@ -245,7 +245,7 @@ func (l *live) watchers() []Watcher {
 	return out
 }
 
-// together adds who watches another session of the workspace: each person once.
+// together adds the people who watch another session of the workspace: each person once.
 func together(all, more []Watcher) []Watcher {
 	for _, w := range more {
 		i := slices.IndexFunc(all, func(o Watcher) bool { return o.UserID == w.UserID })

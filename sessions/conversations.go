@@ -8,15 +8,15 @@ import (
 	"github.com/parawork/parawork/sessions/transcript"
 )
 
-// Conversation is a piece of what an agent did, from its own record.
+// Conversation is a page of an agent's work, from its own record.
 type Conversation struct {
 	conversation.Page
 	Record  string
-	Earlier string // session this one went on from, "" when it began anew
-	Later   string // session that went on from this one
+	Earlier string // session this one continues, "" when it began anew
+	Later   string // session that continues this one
 }
 
-// Conversation returns a page of what the session's agent did, also long after it ended. Errors: not_found.
+// Conversation returns a page of the work of the session's agent, even long after it ended. Errors: not_found.
 func (s *Service) Conversation(ctx context.Context, id string, q conversation.Query) (Conversation, error) {
 	row, err := s.cfg.Store.Session(ctx, id)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Service) Conversation(ctx context.Context, id string, q conversation.Qu
 		switch {
 		case other.ID == row.ID || other.Conversation != row.Conversation || other.Agent != row.Agent:
 		case other.StartedAt >= row.StartedAt:
-			out.Later = other.ID // the one next to it wins
+			out.Later = other.ID // the nearest one wins
 		case out.Earlier == "":
 			out.Earlier = other.ID
 		}
@@ -53,14 +53,15 @@ func (s *Service) Conversation(ctx context.Context, id string, q conversation.Qu
 	return out, nil
 }
 
-// ConversationSummary is what is kept of one session's conversation, in short.
+// ConversationSummary sums up the stored conversation of one session.
 type ConversationSummary struct {
 	Session Session
 	transcript.Summary
 }
 
-// Conversations returns what is kept of the conversations of a workspace's sessions, newest session first; with words, only of
-// those that hold them. It answers at most limit of them, those after the session named after, and the id to go on after.
+// Conversations returns summaries of the stored conversations of a workspace's sessions, newest session first; with words, only
+// of those that contain them. It returns at most limit of them, those after the session named after, and the ID to continue
+// after.
 func (s *Service) Conversations(ctx context.Context, workspaceID, words, after string, limit int) (summaries []ConversationSummary, next string, err error) {
 	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Service) Conversations(ctx context.Context, workspaceID, words, after s
 		}
 		sum, err := s.transcripts.Summary(row.ID, words)
 		if err != nil {
-			s.cfg.Log.Warn("a kept conversation was not read", "session_id", row.ID, "error", err)
+			s.cfg.Log.Warn("a stored conversation could not be read", "session_id", row.ID, "error", err)
 			continue
 		}
 		if sum.Items > 0 && (words == "" || len(sum.Matches) > 0) {

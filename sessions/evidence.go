@@ -11,11 +11,11 @@ import (
 	"github.com/parawork/parawork/sessions/signals"
 )
 
-// rehearMost bounds the output that is heard again after a restart.
+// rehearMost bounds the output that is evaluated again after a restart.
 const rehearMost = 256 << 10
 
-// rehear hears, after a restart, what the log has and the stored state does not know of: the server may have died between the
-// two. Then the screen is read. Call it before output flows.
+// rehear evaluates, after a restart, output in the log that the stored state does not cover: the server may have died between
+// storing the two. Then it reads the screen. Call it before output flows.
 func (l *live) rehear() {
 	first, end := l.log.Bounds()
 	quiet := signals.Scanner{Clean: safetext.Line, Signal: func(s agents.Signal) {
@@ -47,8 +47,8 @@ func (l *live) rehear() {
 	}
 }
 
-// evidence takes what a source knows of the session's state, stamps the time and judges. Any goroutine may call it, not
-// holding l.mu.
+// evidence takes what a source reports about the session's state, stamps the time and evaluates it. Any goroutine may call it,
+// without holding l.mu.
 func (l *live) evidence(h agents.Hint) {
 	h.Reason = safetext.Line(h.Reason)
 	l.mu.Lock()
@@ -59,15 +59,15 @@ func (l *live) evidence(h agents.Hint) {
 	l.judge()
 }
 
-// Correct sets the state of a running session by hand, because somebody sees that it is wrong: working, waiting or idle, until
-// any source says something new; auto takes that back. Errors: not_found, session_not_running, invalid_state.
+// Correct sets the state of a running session by hand (working, waiting or idle), because somebody sees that it is wrong, until
+// any source reports something new; auto undoes that. Errors: not_found, session_not_running, invalid_state.
 func (s *Service) Correct(ctx context.Context, actor accounts.Actor, id, state string) (Session, error) {
 	mood := agents.MoodNamed(state)
 	switch {
 	case state == "auto":
 		mood = agents.Unsaid
 	case mood != agents.Busy && mood != agents.Asking && mood != agents.Ready:
-		return Session{}, fault.New(fault.Invalid, "invalid_state", "state is working, waiting, idle or auto.").With("field", "state")
+		return Session{}, fault.New(fault.Invalid, "invalid_state", "state must be working, waiting, idle or auto.").With("field", "state")
 	}
 	l, err := s.acquire(ctx, id)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// ending is how a session ended.
+// ending describes how a session ended.
 type ending struct {
 	state  state.State
-	reason string // in words
+	reason string // as text
 	code   *int
 	signal string
 	at     int64 // ms UTC; 0 = now
 }
 
-// conclude asks the guest how the process ended and stores it. False when the guest cannot say yet.
+// conclude asks the guest how the process ended and stores it. It returns false when the guest cannot say yet.
 func (l *live) conclude(ctx context.Context) bool {
 	l.mu.Lock()
 	g, stopper := l.guest, l.stopper
@@ -42,13 +42,13 @@ func (l *live) conclude(ctx context.Context) bool {
 	}
 	l.finish(ctx, e)
 	failpoint.Reach(failpoint.SessionForgotten)
-	if !l.out.isStoring() { // else the guest alone has the rest of its output
+	if !l.out.isStoring() { // otherwise only the guest has the rest of its output
 		l.forgetThere(ask)
 	}
 	return true
 }
 
-// endingOf puts a guest's exit record into words. stopper is "stopped by Ana" when somebody asked for the end.
+// endingOf converts a guest's exit record. stopper is "stopped by Ana" when somebody requested the end.
 func endingOf(p guest.Process, stopper string) ending {
 	e := ending{state: state.Exited, code: p.ExitCode, signal: safetext.Line(p.Signal), at: p.EndedAt}
 	failed, isFailed := strings.CutPrefix(p.Reason, "start_failed")
@@ -56,15 +56,15 @@ func endingOf(p guest.Process, stopper string) ending {
 	case isFailed:
 		e.state, e.reason = state.Failed, "could not start: "+cmp.Or(safetext.Line(strings.TrimPrefix(failed, ":")), "no reason was given")
 	case p.Reason == "lost":
-		e.state, e.reason = state.Lost, "the place it ran in was restarted"
+		e.state, e.reason = state.Lost, "the sandbox it ran in was restarted"
 	case stopper != "":
 		e.reason = stopper
 	case p.Reason == "stopped":
 		e.reason = "stopped"
 	case p.Reason == "timeout":
-		e.reason = "stopped because its time was up"
+		e.reason = "stopped because its time limit was reached"
 	case e.signal == "SIGXFSZ":
-		e.reason = "killed: a file would have become larger than the disk limit"
+		e.reason = "killed: a file would have exceeded the disk limit"
 	case e.signal != "":
 		e.reason = "killed by " + e.signal
 	case p.ExitCode != nil:
@@ -75,7 +75,7 @@ func endingOf(p guest.Process, stopper string) ending {
 	return e
 }
 
-// finish ends the session: the log is closed to new bytes, the row is stored, everybody who waits is told. Once.
+// finish ends the session: it closes the log to new bytes, stores the row, and notifies everybody who waits. It acts once.
 func (l *live) finish(ctx context.Context, e ending) {
 	l.out.mu.Lock()
 	l.put(l.out.masker.Flush())
@@ -84,7 +84,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	}
 	l.out.mu.Unlock()
 
-	// The end must be stored even when the server is just stopping.
+	// The end must be stored even while the server is stopping.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.svc.cfg.EndPatience)
 	defer cancel()
 	_, end := l.log.Bounds()
@@ -98,7 +98,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	row.State, row.StateReason, row.StateAt = e.state, e.reason, now
 	row.ExitCode, row.ExitSignal, row.Bytes = e.code, e.signal, end
 	row.EndedAt = e.at
-	if e.at < row.StartedAt || e.at > now { // a guest's clock is only believed within reason
+	if e.at < row.StartedAt || e.at > now { // the server believes a guest's clock only within reason
 		row.EndedAt = now
 	}
 	l.row = row
@@ -108,7 +108,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	}
 	l.mu.Unlock()
 
-	look, over := context.WithTimeout(ctx, seekWithin/2) // a sandbox that hangs must not take the time of what is stored
+	look, over := context.WithTimeout(ctx, seekWithin/2) // a hanging sandbox must not use up the time for storing
 	l.svc.findConversation(look, l)
 	over()
 	l.transcript.End()
@@ -121,7 +121,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 		l.storeEnd(ctx, row)
 	}
 	if err := l.svc.cfg.Store.EndPrompts(ctx, l.id, "the session ended while it was being typed"); err != nil {
-		l.svc.cfg.Log.Warn("prompts of an ended session not settled", "session_id", l.id, "error", err)
+		l.svc.cfg.Log.Warn("prompts of an ended session could not be settled", "session_id", l.id, "error", err)
 	}
 	if !late {
 		l.masks.Forget()
@@ -136,7 +136,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.log.Finish()
 	l.log.ReleaseMemory()
 	close(l.done)
-	if late && l.out.takeEnd() { // the rest of its output was stored before that could know of the end
+	if late && l.out.takeEnd() { // the rest of its output was stored before it could know of the end
 		l.storeEnd(ctx, row)
 		l.masks.Forget()
 	}
@@ -146,7 +146,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.svc.record(ctx, row)
 }
 
-// storeEnd stores how the session ended, now or once the store can.
+// storeEnd stores how the session ended, now or once the store works again.
 func (l *live) storeEnd(ctx context.Context, row Session) {
 	for wait := 50 * time.Millisecond; ; wait *= 2 {
 		err := l.svc.cfg.Store.UpdateSession(ctx, row)
@@ -163,8 +163,8 @@ func (l *live) storeEnd(ctx context.Context, row Session) {
 	}
 }
 
-// storeLate stores an end the store had no room for, once it has. Not stored before the server stops, it is found and stored
-// at the next start.
+// storeLate stores an end the store could not take, once it can. If the server stops before that, the next start finds the end
+// and stores it.
 func (s *Service) storeLate(row Session) (stored bool) {
 	for wait := 250 * time.Millisecond; tasks.Sleep(s.hard, wait); wait = min(2*wait, 30*time.Second) {
 		if err := s.cfg.Store.UpdateSession(s.hard, row); err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// First bytes of the frames that go down the terminal socket.
+// First bytes of the frames sent over the terminal socket.
 const (
 	opOutput = 0
 	opScreen = 1
@@ -30,35 +30,37 @@ type seatJSON struct {
 	Role   string `json:"role"` // writer, viewer, or guest: by a link, without a login
 }
 
-// stateJSON is a state frame. Writer is who typed last, SizeOwner who sizes the terminal, You the reader: ids of viewers.
+// stateJSON is a state frame. Writer is who typed last, SizeOwner who determines the terminal's size, You the reader: IDs of
+// viewers.
 type stateJSON struct {
 	State       state.State `json:"state"`
 	Reason      string      `json:"reason"`
 	StateAt     int64       `json:"state_at"`
-	Asleep      bool        `json:"asleep,omitempty"` // its workspace stands still, and wakes when somebody types
+	Asleep      bool        `json:"asleep,omitempty"` // its workspace is suspended, and wakes when somebody types
 	Title       string      `json:"title"`
-	Notice      string      `json:"notice,omitempty"` // what people should know beside the state, such as a full disk
+	Notice      string      `json:"notice,omitempty"` // what people should know in addition to the state, such as a full disk
 	Viewers     []seatJSON  `json:"viewers"`
 	ViewerCount int         `json:"viewer_count"`
 	Writer      *seatJSON   `json:"writer"`
-	WriterAt    int64       `json:"writer_at,omitempty"` // when the writer's last burst of keys was told, ms UTC
+	WriterAt    int64       `json:"writer_at,omitempty"` // when the writer's last burst of keys was reported, ms UTC
 	SizeOwner   *seatJSON   `json:"size_owner"`
-	Keyboard    *heldJSON   `json:"keyboard"` // null: everybody who may type types
-	MayTake     bool        `json:"may_take"` // the reader may take the keyboard from who holds it
+	Keyboard    *heldJSON   `json:"keyboard"` // null: everybody who may type can type
+	MayTake     bool        `json:"may_take"` // the reader may take the keyboard from its holder
 	You         string      `json:"you"`
 	Grace       *Grace      `json:"grace,omitempty"` // its workspace reached a limit
 }
 
-// Grace is work that reached a limit: it goes on until EndsAt, then its sandbox stands still until the limit allows it again.
+// Grace describes work that reached a limit: it continues until EndsAt, then its sandbox is suspended until the limit allows it
+// again.
 type Grace struct {
 	Scope  string `json:"scope"`   // which limit: user_hours, team_budget, team_overage, session_minutes, kill_switch, past_due
 	State  string `json:"state"`   // counting, stopping, stopped
 	EndsAt int64  `json:"ends_at"` // ms UTC
-	LeftMs int64  `json:"left_ms"` // until then, so that a reader's clock does not matter
-	Reason string `json:"reason"`  // in words
+	LeftMs int64  `json:"left_ms"` // time left, so that the reader's clock does not matter
+	Reason string `json:"reason"`  // as text
 }
 
-// heldJSON is the keyboard of a terminal in one person's hands.
+// heldJSON describes a keyboard held by one person.
 type heldJSON struct {
 	UserID string   `json:"user_id"`
 	Name   string   `json:"name"`
@@ -95,7 +97,7 @@ func (v *Viewer) seat() seatJSON {
 	return seatJSON{ID: v.id, UserID: v.user, Name: v.name, Role: role}
 }
 
-// stale reports whether news has something to tell. It is called under l.mu.
+// stale reports whether news has something to send. The caller holds l.mu.
 func (v *Viewer) stale() bool {
 	if v.exited || v.bad != nil {
 		return false
@@ -122,7 +124,7 @@ func (v *Viewer) news(buf []byte) ([]byte, error) {
 	if v.closed {
 		return nil, ErrGone
 	}
-	if size, _ := l.rec.SizeAt(v.off); v.size != size { // as large as the terminal was when this was printed
+	if size, _ := l.rec.SizeAt(v.off); v.size != size { // the terminal's size when this was printed
 		v.size = size
 		buf[0] = opSize
 		binary.BigEndian.PutUint16(buf[1:], size.Cols)
@@ -140,10 +142,10 @@ func (v *Viewer) news(buf []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// state is what a state frame shows. It is called under l.mu.
+// state is the content of a state frame. The caller holds l.mu.
 func (v *Viewer) state() stateJSON {
 	l := v.l
-	if v.guest { // who else is here, and what is said of them, is the team's
+	if v.guest { // who else is watching, and what concerns people, is for the team only
 		return stateJSON{State: l.row.State, StateAt: l.row.StateAt, Asleep: l.asleepNow(), Title: l.row.Title, Viewers: []seatJSON{}, You: v.id}
 	}
 	reason := l.row.StateReason
@@ -179,7 +181,7 @@ func (v *Viewer) state() stateJSON {
 	return out
 }
 
-// asleepNow reports whether the workspace stands still until somebody needs it. It is called under l.mu.
+// asleepNow reports whether the workspace is suspended until somebody needs it. The caller holds l.mu.
 func (l *live) asleepNow() bool {
 	_, paused := l.paused()
 	return paused && !l.row.State.Ended() && l.asleep()

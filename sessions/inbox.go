@@ -6,8 +6,8 @@ import (
 	"github.com/parawork/parawork/sessions/question"
 )
 
-// Inbox returns what the sessions of a team's active workspaces wait for, in no order and without anybody's marks; sessions that have ended
-// and that userID has called done are left out. "" is nobody.
+// Inbox returns what the sessions of a team's active workspaces wait for, unordered and without anybody's marks. It leaves out
+// ended sessions that userID has marked as done; "" stands for no user.
 func (s *Service) Inbox(ctx context.Context, teamID, userID string) ([]question.InboxItem, error) {
 	rows, err := s.cfg.Store.AttentionSessions(ctx, teamID, userID)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) Inbox(ctx context.Context, teamID, userID string) ([]question.
 	return out, nil
 }
 
-// itemOf is the item of a session somebody should look at; false when nobody needs to.
+// itemOf returns the item of a session that needs attention; false when it needs none.
 func itemOf(row Session) (it question.InboxItem, ok bool) {
 	why, reason, at := Attention(row)
 	if why == "waiting" {
@@ -49,7 +49,7 @@ func itemOf(row Session) (it question.InboxItem, ok bool) {
 		Reason:    reason, Since: at}, why != ""
 }
 
-// itemsOf are the items of a session that has not ended: its questions, or whatever else it waits for.
+// itemsOf returns the items of a session that has not ended: its questions, or whatever else it waits for.
 func itemsOf(row Session, asked []question.Question) []question.InboxItem {
 	it, ok := itemOf(row)
 	if len(asked) == 0 && ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// typed notes that a person types p: v, or nil for the API. It refuses when somebody else holds the keyboard. What only tells of
-// the mouse or the focus passes unnoticed: to look at a question is not to answer it.
+// typed records that a person types p: v, or nil for the API. It fails when somebody else holds the keyboard. It ignores mouse
+// and focus reports: looking at a question is not answering it.
 func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) error {
 	if !isMouseReport(p) {
 		l.mu.Lock()
@@ -39,7 +39,7 @@ func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) erro
 	l.machine.Input(now)
 	l.questions.Typed()
 	if v != nil {
-		// Who types is told at the first key and again while it goes on: not with every key.
+		// Report the writer at the first key and at intervals while the typing continues, not with every key.
 		if l.seats.typist != v || now.Sub(v.typingAt) > typingFor/2 {
 			l.seats.typist, v.typingAt = v, now
 			l.bump()
@@ -76,12 +76,12 @@ func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text stri
 
 func notRunning(row Session) error {
 	if !row.State.Ended() {
-		return fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
+		return fault.New(fault.Unavailable, "session_not_ready", "The server is reconnecting to the session. Try again in a moment.")
 	}
-	return fault.New(fault.Conflict, "session_not_running", "The session has ended: %s. Resume it to go on.", cmp.Or(row.StateReason, string(row.State)))
+	return fault.New(fault.Conflict, "session_not_running", "The session has ended: %s. Resume it to continue.", cmp.Or(row.StateReason, string(row.State)))
 }
 
-// gesture reports whether p is nothing but what a terminal tells of the mouse and of being looked at: nobody typed it.
+// isMouseReport reports whether p consists only of a terminal's mouse and focus reports: nobody typed it.
 func isMouseReport(p []byte) bool {
 	if len(p) < 3 {
 		return false
@@ -92,7 +92,7 @@ func isMouseReport(p []byte) bool {
 			return false
 		}
 		switch rest[0] {
-		case 'I', 'O': // the focus came or went
+		case 'I', 'O': // focus gained or lost
 			p = rest[1:]
 		case 'M': // a button, and two coordinates
 			if len(rest) < 4 {

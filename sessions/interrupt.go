@@ -15,17 +15,17 @@ import (
 
 // Outcomes of an interrupt.
 const (
-	Interrupted  = "interrupted"   // it was working and is not any more
-	StillWorking = "still_working" // the keys were pressed, and it goes on so far
+	Interrupted  = "interrupted"   // it was working and has stopped
+	StillWorking = "still_working" // the keys were pressed, but it is still working
 	NotWorking   = "not_working"   // nothing was pressed: it is idle
-	KeysPressed  = "sent"          // the keys were pressed; this program does not tell what it does
+	KeysPressed  = "sent"          // the keys were pressed; this program does not report its state
 )
 
-// Interruption says what came of an interrupt.
+// Interruption is the result of an interrupt.
 type Interruption struct {
 	Outcome string
-	Keys    string // pressed, for people: "Esc"
-	Held    int    // queued prompts that wait for a person now
+	Keys    string // pressed, for display: "Esc"
+	Held    int    // queued prompts that now wait for a person
 	Session Session
 }
 
@@ -34,9 +34,9 @@ const (
 	interruptGap  = 150 * time.Millisecond // between two keys
 )
 
-// Interrupt ends what the agent is doing, with the key its own people use; the session goes on. Queued prompts wait from then
-// on until somebody lets them go. An agent that says it is idle is left alone unless force. Errors: not_found,
-// session_not_running, keyboard_held, session_unreachable.
+// Interrupt stops the agent's current work, with the key a person would press; the session continues. Queued prompts then wait
+// until somebody releases them. An agent that reports idle is left alone unless force. Errors: not_found, session_not_running,
+// keyboard_held, session_unreachable.
 func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string, force bool) (Interruption, error) {
 	l, err := s.acquire(ctx, id)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 		return Interruption{Outcome: NotWorking, Session: s.hydrate(row)}, nil
 	}
 	out := Interruption{Keys: keys.Name}
-	// First the queue: the agent is idle a moment later.
+	// Hold the queue first: the agent is idle a moment later.
 	held, err := s.cfg.Store.HoldPrompts(ctx, id, cmp.Or(safetext.Cut(safetext.Line(actor.User.Name), 80), "somebody")+" interrupted the agent")
 	if err != nil {
 		return out, err

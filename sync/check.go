@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// errLie says that a guest sent what no honest guest sends.
+// errLie reports that a guest sent something an honest guest never sends.
 var errLie = errors.New("the sandbox reported changes that cannot be true")
 
 var (
@@ -20,19 +20,19 @@ var (
 	maxNumber = 1<<31 - 1
 )
 
-// statuses are all a change can have.
+// statuses lists the valid statuses of a change.
 var statuses = map[string]bool{
 	"added": true, "modified": true, "deleted": true, "renamed": true, "untracked": true, "type_changed": true, "conflicted": true,
 }
 
 const (
-	maxSize   = 1 << 53 // what JavaScript still counts exactly
+	maxSize   = 1 << 53 // largest integer JavaScript represents exactly
 	maxBranch = 1024
 	maxWords  = 4096
 )
 
-// checkSet checks one record of a guest against the base it was asked for. Words meant for people are cleaned, everything else
-// is refused as it is.
+// checkSet checks one record of a guest against the base it was requested for. It cleans texts meant for people and rejects
+// anything else that is invalid.
 func checkSet(set *guest.ChangeSet, base string) error {
 	switch {
 	case set.Base != base:
@@ -75,12 +75,12 @@ func checkChange(c *guest.Change) error {
 	return nil
 }
 
-// validPath says whether a path is valid and the one wire form of its bytes.
+// validPath reports whether a path is valid and in its canonical wire form.
 func validPath(path string) bool {
 	return utf8.ValidString(path) && guest.CheckPath(path) == nil && guest.EncodePath(guest.DecodePath(path)) == path
 }
 
-// clean makes foreign words fit to be stored and shown: valid, bounded, without control characters.
+// clean makes untrusted text safe to store and show: valid UTF-8, bounded, without control characters.
 func clean(s string, limit int) string {
 	if len(s) > limit {
 		s = s[:limit]
@@ -94,7 +94,7 @@ func clean(s string, limit int) string {
 	}, s)
 }
 
-// checkInfo checks what a guest says of a file.
+// checkInfo checks what a guest reports about a file.
 func checkInfo(i *guest.FileInfo) error {
 	switch {
 	case i.Path != "" && i.Path != "." && !validPath(i.Path):

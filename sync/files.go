@@ -10,7 +10,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Read opens a file of the worktree. The caller closes it. kind NotFound when there is none, Invalid when it is a folder.
+// Read opens a file of the worktree. The caller closes it. The error's kind is NotFound when there is no such file, Invalid when
+// it is a folder.
 func (s *Service) Read(ctx context.Context, workspaceID, path string) (io.ReadCloser, guest.FileInfo, error) {
 	path, err := wirePath(path)
 	if err != nil {
@@ -40,9 +41,9 @@ var ifMatchForm = regexp.MustCompile(`^"?([0-9a-f]{64})"?$`)
 
 // WriteOptions say how a file is written.
 type WriteOptions struct {
-	IfMatch string // sha256 hex, in quotes or not, that the present file's bytes must have, else the error is of kind Precondition
-	New     bool   // there must be no file yet, else the error's code is file_exists
-	Mode    uint32 // permission bits; 0 = those of the present file, else 0644
+	IfMatch string // sha256 in hex, quoted or not, of the current contents; a mismatch fails with kind Precondition
+	New     bool   // the file must not exist yet; otherwise the error's code is file_exists
+	Mode    uint32 // permission bits; 0 = those of the current file, else 0644
 }
 
 func hashOf(ifMatch string) (string, error) {
@@ -56,8 +57,8 @@ func hashOf(ifMatch string) (string, error) {
 	return m[1], nil
 }
 
-// Write writes a file of the worktree, making parent folders. With ifMatch (sha256 hex, in quotes or not) it fails with kind
-// Precondition when the file's bytes are others by now.
+// Write writes a file of the worktree and creates parent folders. With ifMatch (sha256 in hex, quoted or not) it fails with kind
+// Precondition when the file's contents have changed since.
 func (s *Service) Write(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string) (guest.FileInfo, error) {
 	return s.WriteWith(ctx, workspaceID, path, r, WriteOptions{IfMatch: ifMatch})
 }
@@ -80,7 +81,7 @@ func (s *Service) WriteWith(ctx context.Context, workspaceID, path string, r io.
 	if err != nil {
 		return guest.FileInfo{}, err
 	}
-	if o.New { // a guest of before does not know of it
+	if o.New { // an older guest does not know this option
 		if _, err := p.Guest.Stat(ctx, path); err == nil {
 			return guest.FileInfo{}, thereFault(path)
 		}
@@ -92,7 +93,8 @@ func (s *Service) WriteWith(ctx context.Context, workspaceID, path string, r io.
 	return info, lieAsFault(checkInfo(&info))
 }
 
-// Put writes a file whose present bytes have this sha256; with "" there must be none yet. mode 0 = as the present one, else 0644.
+// Put writes a file whose current contents have this sha256; with "" the file must not exist yet. mode 0 = that of the current
+// file, else 0644.
 func (s *Service) Put(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string, mode uint32) (guest.FileInfo, error) {
 	return s.WriteWith(ctx, workspaceID, path, r, WriteOptions{IfMatch: ifMatch, New: ifMatch == "", Mode: mode})
 }
@@ -101,7 +103,7 @@ func thereFault(wire string) error {
 	return fault.New(fault.Conflict, "file_exists", "There is a file %q already. Choose another name, or open that one.", wire)
 }
 
-// Stat describes what is at a path of the worktree; a link is not followed, and nothing is hashed.
+// Stat describes what is at a path of the worktree. It neither follows links nor hashes contents.
 func (s *Service) Stat(ctx context.Context, workspaceID, path string) (guest.FileInfo, error) {
 	path, err := wirePath(path)
 	if err != nil {
@@ -128,7 +130,7 @@ func (s *Service) Remove(ctx context.Context, workspaceID, path string) error {
 	return s.RemoveIf(ctx, workspaceID, path, "")
 }
 
-// RemoveIf is Remove that fails with kind Precondition when the file's bytes are not those of ifMatch by now; "" = whatever they are.
+// RemoveIf is Remove, but fails with kind Precondition when the file's contents no longer match ifMatch; "" matches any contents.
 func (s *Service) RemoveIf(ctx context.Context, workspaceID, path, ifMatch string) error {
 	path, err := wirePath(path)
 	if err != nil {
@@ -149,7 +151,8 @@ func (s *Service) RemoveIf(ctx context.Context, workspaceID, path, ifMatch strin
 	return p.Guest.RemoveFileIf(ctx, path, ifMatch)
 }
 
-// Rename gives a file of the worktree another name, where nothing may be yet. The file is at one of the two names at least, at every moment.
+// Rename renames a file of the worktree. Nothing may exist at the new name. At every moment the file exists under at least one of
+// the two names.
 func (s *Service) Rename(ctx context.Context, workspaceID, from, to string) (guest.FileInfo, error) {
 	at, err := s.Stat(ctx, workspaceID, from)
 	if err != nil {
@@ -168,16 +171,16 @@ func (s *Service) Rename(ctx context.Context, workspaceID, from, to string) (gue
 		return guest.FileInfo{}, err
 	}
 	if err := s.RemoveIf(ctx, workspaceID, from, info.Hash); err != nil {
-		// It was written meanwhile: both stay, and who asked is told.
+		// Somebody wrote to the file meanwhile: both files stay, and the caller gets the error.
 		return made, err
 	}
 	return made, nil
 }
 
-// Folder is what lies in a folder of the worktree, in order of names.
+// Folder lists the contents of a folder of the worktree, ordered by name.
 type Folder struct {
 	Entries   []guest.FileInfo
-	Truncated bool // there are more, which are left out
+	Truncated bool // the folder has more entries, which are left out
 }
 
 // Tree lists a folder of the worktree; "" is the root.

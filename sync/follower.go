@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// follower keeps the set of one workspace equal to what the guest of one place says.
+// follower keeps the stored set of one workspace equal to what the guest of one sandbox reports.
 type follower struct {
 	s           *Service
 	box         box
@@ -22,34 +22,34 @@ type follower struct {
 	teamID      string
 	sandboxID   string
 	log         *slog.Logger
-	gone        <-chan struct{}    // closed when the place's end has begun
+	gone        <-chan struct{}    // closed when the sandbox begins to end
 	cancel      context.CancelFunc // ends follow; guarded by Service.mu
-	homes       *homes             // of a place with a disk of its own, where homes are kept
-	mirror      *mirror            // nil where the worktree itself lies on the host
+	homes       *homes             // of a sandbox with its own disk; copies agents' homes
+	mirror      *mirror            // nil where the worktree itself is on the host
 
-	mu      sync.Mutex // also orders what is written
+	mu      sync.Mutex // also orders writes to the store
 	base    string
-	at      string        // commit and branch the worktree was seen at last
-	version uint64        // of the guest, up to which everything is stored; 0 = nothing of this base
-	applied chan struct{} // closed at the next step of version
+	at      string        // commit and branch the worktree was last seen at
+	version uint64        // the guest's version up to which everything is stored; 0 = nothing of this base
+	applied chan struct{} // closed at the next change of version
 	restart context.CancelFunc
-	kept    bool              // whoever keeps versions has all that was seen
-	unkept  int               // how often something that was seen could not be kept
-	owed    chan struct{}     // something seen was not kept: the files are looked at again
-	keeping chan struct{}     // held by who stores a set until it is kept: sets are kept in the order they are stored
-	from    map[string]string // the old names of files that are told of as moved, by the new ones, in wire form
+	kept    bool              // everything seen so far is in a snapshot
+	unkept  int               // how often a snapshot of something seen failed
+	owed    chan struct{}     // a snapshot failed: look at the files again
+	keeping chan struct{}     // held from storing a set until its snapshot is taken, so that snapshots follow the order of the sets
+	from    map[string]string // old names of files reported as moved, by new name, in wire form
 }
 
-// Pauses between two attempts to follow.
+// Pauses between two attempts to follow a sandbox.
 const (
 	retryFirst  = 500 * time.Millisecond
 	retryMax    = 30 * time.Second
 	pausedRetry = 2 * time.Second
-	cutAfter    = 4 * time.Second // the pause from which on a place counts as out of reach
-	baseCheck   = 5 * time.Second // how often the base is looked up again
+	cutAfter    = 4 * time.Second // from this pause on the sandbox counts as unreachable
+	baseCheck   = 5 * time.Second // how often to look up the base again
 )
 
-// follow streams until ctx ends.
+// follow streams changes until ctx ends.
 func (f *follower) follow(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -65,9 +65,9 @@ func (f *follower) follow(ctx context.Context) {
 			continue
 		}
 		if fault.CodeOf(err) == codeNoBase {
-			pause = retryFirst // it is being made
+			pause = retryFirst // the sandbox is being created
 		} else if fault.CodeOf(err) == "workspace_paused" {
-			pause = min(pause, pausedRetry) // nothing changes in what stands still
+			pause = min(pause, pausedRetry) // nothing changes in a suspended sandbox
 		} else if err != nil && !f.over() {
 			f.log.Warn("following changes failed", "error", err)
 		}
@@ -75,7 +75,7 @@ func (f *follower) follow(ctx context.Context) {
 			f.mirror.unreachable()
 		}
 		if errors.Is(err, errLie) {
-			f.notify(ctx, "The sandbox reported changes that cannot be true. The list is the last that could.")
+			f.notify(ctx, "The sandbox reported changes that cannot be true. The list shows the last valid report.")
 		} else if time.Since(begin) > retryMax {
 			pause = retryFirst
 		}
@@ -88,7 +88,7 @@ func (f *follower) follow(ctx context.Context) {
 	}
 }
 
-// over reports whether the place's end has begun: that its guest does not answer is no news then.
+// over reports whether the sandbox has begun to end: then its guest is expected not to answer.
 func (f *follower) over() bool {
 	select {
 	case <-f.gone:
@@ -101,7 +101,7 @@ func (f *follower) over() bool {
 // errBaseMoved ends a stream so that the next one asks for the new base.
 var errBaseMoved = errors.New("the base moved")
 
-// stream watches the guest against the base as it is now, and stores what it says.
+// stream watches the guest against the current base, and stores what it reports.
 func (f *follower) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -130,7 +130,7 @@ func (f *follower) stream(ctx context.Context) error {
 	}
 }
 
-// cause prefers why the stream was ended to what that looked like.
+// cause returns why the stream was ended in preference to the error that this produced.
 func (f *follower) cause(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); c != nil {
 		return c
@@ -138,7 +138,7 @@ func (f *follower) cause(ctx context.Context, err error) error {
 	return err
 }
 
-// watchBase ends the stream when the workspace's base is another; the caller waits for it with what is returned.
+// watchBase ends the stream when the workspace's base changes. The caller waits for it with the returned function.
 func (f *follower) watchBase(ctx context.Context, base string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -159,7 +159,7 @@ func (f *follower) watchBase(ctx context.Context, base string) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// begin notes the base a stream is about and returns the version it goes on from.
+// begin notes the base of a stream and returns the version it continues from.
 func (f *follower) begin(base string, restart func()) uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,18 +215,19 @@ func collect(w stream, base string) (guest.ChangeSet, error) {
 	}
 }
 
-// apply stores a whole set, unless what is stored is newer, and has what is new in it kept. since is the version it was asked for.
+// apply stores a whole set, unless a newer one is stored, and takes a snapshot of what is new in it. since is the version the set
+// was requested for.
 func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64) error {
 	return f.applyFor(ctx, set, since, nil)
 }
 
-// held is what a look leaves to the one who asked for it: to keep what is new, and to say whether that was done.
+// held is what a look leaves to its caller: to take a snapshot of what is new, and to report whether that succeeded.
 type held struct {
 	due    bool
-	unkept int // of the follower when it was left
+	unkept int // the follower's counter at that time
 }
 
-// applyFor is apply, but leaves it to who asked to keep what is new, where h is not nil.
+// applyFor is apply; where h is not nil it leaves the snapshot to the caller.
 func (f *follower) applyFor(ctx context.Context, set guest.ChangeSet, since uint64, h *held) error {
 	select {
 	case f.keeping <- struct{}{}:
@@ -235,12 +236,12 @@ func (f *follower) applyFor(ctx context.Context, set guest.ChangeSet, since uint
 		return context.Cause(ctx)
 	}
 	d, again, changed, err := f.store(ctx, set, since)
-	if err != nil || f.mirror != nil || set.Error != "" { // a mirror tells when the files are here
+	if err != nil || f.mirror != nil || set.Error != "" { // a mirror notifies once the files are on this server
 		return err
 	}
 	f.mu.Lock()
 	due := changed
-	if !f.kept && set.Reset && d.BaseCommit != "" { // all there is, whether it was stored before or not
+	if !f.kept && set.Reset && d.BaseCommit != "" { // a snapshot of everything, whether it was stored before or not
 		due, d.Reset, d.Upserts, d.Removes = true, true, set.Upserts, nil
 	}
 	if h != nil {
@@ -264,7 +265,7 @@ func (f *follower) applyFor(ctx context.Context, set guest.ChangeSet, since uint
 	return nil
 }
 
-// settled is told by who asked for a look whether all of what it left to them is kept.
+// settled takes the caller's report on whether it took a snapshot of everything the look left to it.
 func (f *follower) settled(h held, kept bool) {
 	if !h.due {
 		return
@@ -283,12 +284,12 @@ func (f *follower) settled(h held, kept bool) {
 	}
 }
 
-// lookSoon has the files looked at anew: something that was seen is not kept.
+// lookSoon has the files looked at again: something seen is in no snapshot.
 func (f *follower) lookSoon() {
 	tasks.Wake(f.owed)
 }
 
-// keepAgain looks at the files anew while something that was seen was not kept, until ctx is done: what is seen then is all there is.
+// keepAgain looks at the files again while something seen is in no snapshot, until ctx is done: that look covers everything.
 func (f *follower) keepAgain(ctx context.Context) {
 	pause := retryFirst
 	for {
@@ -310,7 +311,7 @@ func (f *follower) keepAgain(ctx context.Context) {
 			continue
 		}
 		pause = min(2*pause, retryMax)
-		if err := f.look(ctx, base); err != nil { // the stream is told of the same, and says so
+		if err := f.look(ctx, base); err != nil { // the stream gets the same error, and reports it
 			f.lookSoon()
 		}
 	}
@@ -320,20 +321,20 @@ func (f *follower) store(ctx context.Context, set guest.ChangeSet, since uint64)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if set.Base != f.base {
-		return Delta{}, nil, false, nil // asked for before the base moved
+		return Delta{}, nil, false, nil // requested before the base moved
 	}
 	if set.Reset && set.Version < since {
-		f.version = 0 // another guest, which counts anew
+		f.version = 0 // another guest, whose count starts anew
 	}
 	d = Delta{WorkspaceID: f.workspaceID, TeamID: f.teamID, Reset: set.Reset, Upserts: set.Upserts, Removes: set.Removes, Header: Header{
 		BaseCommit: set.Base, HeadCommit: set.Head, Branch: set.Branch, Error: set.Error, SyncedAt: f.s.cfg.Now().UnixMilli()}}
 	switch {
 	case f.version == 0 && !set.Reset:
-		return Delta{}, nil, false, fmt.Errorf("%w: a difference to what was never told", errLie)
+		return Delta{}, nil, false, fmt.Errorf("%w: a difference from a version never reported", errLie)
 	case f.version != 0 && set.Version < f.version:
 		return Delta{}, nil, false, nil
 	case f.version != 0 && set.Version == f.version:
-		d.Reset, d.Upserts, d.Removes = false, nil, nil // only that it was looked at again
+		d.Reset, d.Upserts, d.Removes = false, nil, nil // record only that somebody looked again
 	}
 	if err := unique(d.Upserts); err != nil {
 		return Delta{}, nil, false, err
@@ -363,14 +364,14 @@ func (f *follower) store(ctx context.Context, set guest.ChangeSet, since uint64)
 	f.applied = make(chan struct{})
 	if changed {
 		f.s.changed(f.workspaceID, f.teamID, version)
-		if !set.Reset { // a whole set tells nothing of when
+		if !set.Reset { // a whole set does not say when a file changed
 			f.s.touched(f.workspaceID, d)
 		}
 	}
 	return d, again, changed && (d.Reset || len(d.Upserts)+len(d.Removes) > 0), nil
 }
 
-// unstamped leaves out what is only of use to whoever fetches contents.
+// unstamped leaves out what only a reader of file contents needs.
 func unstamped(changes []guest.Change) []guest.Change {
 	var out []guest.Change
 	for i := range changes {
@@ -388,7 +389,7 @@ func unstamped(changes []guest.Change) []guest.Change {
 	return out
 }
 
-// settle waits until everything that was told is on the host.
+// settle waits until everything reported is on the host.
 func (f *follower) settle(ctx context.Context) error {
 	f.mu.Lock()
 	version := f.version
@@ -396,19 +397,19 @@ func (f *follower) settle(ctx context.Context) error {
 	return f.mirror.settle(ctx, version)
 }
 
-// unique refuses a set that names a path twice.
+// unique rejects a set that names a path twice.
 func unique(changes []guest.Change) error {
 	seen := make(map[string]bool, len(changes))
 	for _, c := range changes {
 		if seen[c.Path] {
-			return fmt.Errorf("%w: a path told twice", errLie)
+			return fmt.Errorf("%w: a path reported twice", errLie)
 		}
 		seen[c.Path] = true
 	}
 	return nil
 }
 
-// tell notes in the set why it is not kept up.
+// notify records in the set why it is not up to date.
 func (f *follower) notify(ctx context.Context, words string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -416,19 +417,19 @@ func (f *follower) notify(ctx context.Context, words string) {
 	if err != nil {
 		return
 	}
-	// With the base as it is stored: the items stay those of that base.
+	// With the base as stored: the items still belong to that base.
 	version, changed, err := f.s.cfg.Store.ApplyChanges(ctx, Delta{WorkspaceID: f.workspaceID, TeamID: f.teamID, Header: Header{
 		BaseCommit: set.BaseCommit, HeadCommit: set.HeadCommit, Branch: set.Branch, Error: words, SyncedAt: set.SyncedAt}})
 	if err == nil && changed {
 		f.s.changed(f.workspaceID, f.teamID, version)
 	}
-	f.version = 0 // the next stream tells everything
+	f.version = 0 // the next stream sends everything
 }
 
-// look polls the guest at once and stores what it saw.
+// look polls the guest at once and stores what it reports.
 func (f *follower) look(ctx context.Context, base string) error { return f.lookFor(ctx, base, nil) }
 
-// lookFor is look, but leaves it to who asked to keep what is new, where h is not nil.
+// lookFor is look; where h is not nil it leaves the snapshot to the caller.
 func (f *follower) lookFor(ctx context.Context, base string, h *held) error {
 	f.rebase(base)
 	set, err := f.box.pollNow(ctx, base)
@@ -444,7 +445,7 @@ func (f *follower) lookFor(ctx context.Context, base string, h *held) error {
 	if !set.More {
 		return f.applyFor(ctx, set, 0, h)
 	}
-	// Too long for one answer: the stream brings it.
+	// Too long for one answer: the stream delivers it.
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {

@@ -21,19 +21,19 @@ import (
 	"github.com/parawork/parawork/internal/homedir"
 )
 
-// What agents keep in the home of a place with a disk of its own (conversations, logins, settings) is copied to this server while they
-// work and before the place stands still or ends, and is sent to the next one: so that they go on there. It stays with its workspace,
-// readable for the server's user alone.
+// What agents store in the home of a sandbox with its own disk (conversations, logins, settings) is copied to this server while
+// they work and before the sandbox is suspended or ends. The server sends the copy to the workspace's next sandbox, so that the
+// agents continue there. The copy stays with its workspace, readable only for the server's user.
 
-// Bounds of what is kept of a home.
+// Bounds of the copy of a home.
 const (
 	homeMax     = 256 << 20 // bytes in all
 	homeMaxFile = 64 << 20  // bytes of one file
 	homeEvery   = time.Minute
-	homeOverlap = 4 << 10 // bytes read again where a file has only grown
+	homeOverlap = 4 << 10 // bytes fetched again where a file has only grown
 )
 
-// homes copies the home of one place.
+// homes copies the home of one sandbox.
 type homes struct {
 	s     *Service
 	guest *client.Client
@@ -42,11 +42,11 @@ type homes struct {
 	dir   string
 	log   *slog.Logger
 
-	mu     sync.Mutex // one copying at a time
-	at     int64      // of the guest's clock: what programs printed before this is no reason to look again
+	mu     sync.Mutex // one copy at a time
+	at     int64      // by the guest's clock: output of programs before this is no reason to look again
 	looked bool
 	leftMu sync.Mutex
-	left   []File // what is not kept
+	left   []File // files that are not copied
 }
 
 func (s *Service) homesOf(p *executors.Place) *homes {
@@ -57,7 +57,7 @@ func (s *Service) homesOf(p *executors.Place) *homes {
 		log: s.cfg.Log.With("workspace_id", p.WorkspaceID, "sandbox_id", p.SandboxID)}
 }
 
-// run copies every now and then, while programs print something, until ctx ends.
+// run copies the home at intervals while programs print output, until ctx ends.
 func (h *homes) run(ctx context.Context) {
 	tick := time.NewTicker(homeEvery)
 	defer tick.Stop()
@@ -69,7 +69,7 @@ func (h *homes) run(ctx context.Context) {
 		}
 		st, err := h.guest.Stats(ctx)
 		if err != nil {
-			continue // it stands still, or is out of reach
+			continue // the sandbox is suspended or unreachable
 		}
 		h.mu.Lock()
 		quiet := h.looked && st.LastOutput < h.at
@@ -83,10 +83,10 @@ func (h *homes) run(ctx context.Context) {
 	}
 }
 
-// sentMark names the file that says which sandbox was sent the home: in that one, what is missing was deleted.
+// sentMark is the file that names the sandbox the home was sent to: a file missing in that sandbox was deleted there.
 func (h *homes) sentMark() string { return h.dir + ".sent" }
 
-// open opens the copy on this server, making it when there is none.
+// open opens the copy on this server, creating it when there is none.
 func (h *homes) open() (*homedir.Dir, error) {
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func wireAll(names []string) []string {
 	return out
 }
 
-// choose picks what is kept: the newest first, until there is no more room.
+// choose picks the files to copy: the newest first, until the limit is reached.
 func (h *homes) choose(walk guest.WalkAnswer) []guest.FileInfo {
 	items := slices.DeleteFunc(slices.Clone(walk.Items), func(i guest.FileInfo) bool {
 		return i.Type != "file" && i.Type != "symlink" || !below(guest.DecodePath(i.Path), h.s.cfg.HomeRoots)
@@ -162,7 +162,7 @@ func (h *homes) choose(walk guest.WalkAnswer) []guest.FileInfo {
 	for _, i := range items {
 		if i.Size > homeMaxFile || sum+i.Size > homeMax {
 			left = append(left, File{Path: "~/" + guest.DecodePath(i.Path), Size: i.Size, State: FileTooLarge,
-				Reason: fmt.Sprintf("It lies in the agents' home, of which %d MB are kept, and %d MB of one file.", homeMax>>20, homeMaxFile>>20)})
+				Reason: fmt.Sprintf("It is in the agents' home, of which the server stores at most %d MB, and at most %d MB of one file.", homeMax>>20, homeMaxFile>>20)})
 			continue
 		}
 		sum += i.Size
@@ -174,7 +174,7 @@ func (h *homes) choose(walk guest.WalkAnswer) []guest.FileInfo {
 	return keep
 }
 
-// below reports whether a name is one of roots or lies below one.
+// below reports whether a name is one of roots or below one.
 func below(name string, roots []string) bool {
 	return slices.ContainsFunc(roots, func(r string) bool { return name == r || strings.HasPrefix(name, r+"/") })
 }
@@ -185,7 +185,7 @@ func (h *homes) notKept() []File {
 	return h.left
 }
 
-// missing reports whether the copy of a file is another one. Files carry the times they have in the sandbox.
+// missing reports whether the copy of a file differs. Files keep the times they have in the sandbox.
 func (h *homes) missing(d *homedir.Dir, i guest.FileInfo) bool {
 	have, err := d.Stat(guest.DecodePath(i.Path))
 	if err != nil {
@@ -197,7 +197,7 @@ func (h *homes) missing(d *homedir.Dir, i guest.FileInfo) bool {
 	return !have.Regular() || have.Size != i.Size || have.ModTime.UnixMilli() != i.Mtime
 }
 
-// round fetches some files, and returns those that did not come.
+// round fetches some files, and returns those that did not arrive.
 func (h *homes) round(ctx context.Context, d *homedir.Dir, items []guest.FileInfo) (rest []guest.FileInfo, err error) {
 	req := guest.ContentsRequest{Scope: guest.ScopeHome}
 	for _, i := range items {
@@ -221,9 +221,9 @@ func (h *homes) round(ctx context.Context, d *homedir.Dir, items []guest.FileInf
 		next = c.Index + 1
 		if err := h.take(ctx, d, items[c.Index], c, r); err != nil {
 			if diskFull(err) || ctx.Err() != nil {
-				return nil, fmt.Errorf("keeping a file of the home: %w", err)
+				return nil, fmt.Errorf("storing a file of the home: %w", err)
 			}
-			h.log.Info("a file of the agents' home could not be kept", "path", items[c.Index].Path, "error", err)
+			h.log.Info("a file of the agents' home could not be stored", "path", items[c.Index].Path, "error", err)
 		}
 	}
 	if next == 0 {
@@ -232,7 +232,7 @@ func (h *homes) round(ctx context.Context, d *homedir.Dir, items []guest.FileInf
 	return append(rest, items[next:]...), nil
 }
 
-// grownFrom is where a record begins that has only grown, as agents write them; 0 = all of it is fetched.
+// grownFrom is the offset from which to fetch a file that has only grown, as agents append to records; 0 = fetch all of it.
 func grownFrom(d *homedir.Dir, i guest.FileInfo) int64 {
 	if !strings.HasSuffix(i.Path, ".jsonl") {
 		return 0
@@ -244,11 +244,11 @@ func grownFrom(d *homedir.Dir, i guest.FileInfo) int64 {
 	return have.Size - homeOverlap
 }
 
-// take keeps one file.
+// take stores one file.
 func (h *homes) take(ctx context.Context, d *homedir.Dir, i guest.FileInfo, c guest.Content, r io.Reader) error {
 	name := guest.DecodePath(i.Path)
 	if c.Size > homeMaxFile {
-		return nil // it has grown; the next look leaves it out
+		return nil // it has grown; the next look skips it
 	}
 	var src io.Reader
 	switch c.State {
@@ -273,14 +273,14 @@ func (h *homes) take(ctx context.Context, d *homedir.Dir, i guest.FileInfo, c gu
 			if err != nil {
 				return err
 			}
-			if head == nil { // it is another file by now: all of it
+			if head == nil { // the file was replaced: fetch all of it
 				return h.again(ctx, d, i)
 			}
 			defer head.Close()
 			src = head
 		}
 	default:
-		return nil // it is gone, or is written to: the next look sees it
+		return nil // the file is gone or is being written to: the next look sees it
 	}
 	if err := d.Mkdir(path.Dir(name)); err != nil {
 		return err
@@ -294,7 +294,7 @@ func (h *homes) take(ctx context.Context, d *homedir.Dir, i guest.FileInfo, c gu
 	return h.own(name)
 }
 
-// grown joins what is here of a file with what came of it, when the two fit together.
+// grown joins the local part of a file with the part that arrived, when the two fit together.
 func (h *homes) grown(d *homedir.Dir, name string, off int64, src io.Reader) (io.ReadCloser, error) {
 	f, err := d.Open(name)
 	if err != nil {
@@ -362,7 +362,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 			return 0, err
 		}
 		if c.State != guest.ContentPiece || c.Length == 0 {
-			return 0, errors.New("the file was written to meanwhile")
+			return 0, errors.New("the file was written to while it was read")
 		}
 	}
 }
@@ -389,7 +389,7 @@ func (h *homes) own(name string) error {
 	return nil
 }
 
-// forget removes from the copy what the sandbox has deleted: only of a sandbox that was sent the copy.
+// forget removes from the copy what the sandbox has deleted, if this sandbox was sent the copy.
 func (h *homes) forget(d *homedir.Dir, walk guest.WalkAnswer) {
 	if sent, err := os.ReadFile(h.sentMark()); err != nil || string(sent) != h.sbxID {
 		return

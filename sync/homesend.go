@@ -50,7 +50,7 @@ func (h *homes) files(d *homedir.Dir) []kept {
 	return out
 }
 
-// send brings the copy to a new sandbox.
+// send sends the copy to a new sandbox.
 func (h *homes) send(ctx context.Context) error {
 	d, err := homedir.Open(h.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +81,7 @@ func (h *homes) send(ctx context.Context) error {
 			p := guest.Packed{Path: guest.EncodePath(f.name), Perm: uint32(f.info.Perm & 0o700), Mtime: f.info.ModTime.UnixMilli()}
 			switch {
 			case err != nil:
-				continue // it went away
+				continue // it was deleted meanwhile
 			case file == nil:
 				p.Link = guest.EncodePath(link)
 				return p, nil, nil
@@ -109,7 +109,7 @@ func (h *homes) noteSent() error {
 	return os.WriteFile(h.sentMark(), []byte(h.sbxID), 0o600)
 }
 
-// ownerOf says to whom a folder belongs.
+// ownerOf returns the owner of a folder.
 func ownerOf(root *os.Root) (uid, gid int, err error) {
 	fi, err := root.Lstat(".")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// BringHome brings every changed file of a place with a disk of its own to this server, before the place stands still or ends. It waits
-// as long as ctx allows. What could not be brought is told by Home, too.
+// BringHome copies every changed file of a sandbox with its own disk to this server, before the sandbox is suspended or ends. It
+// waits as long as ctx allows. Home also reports what could not be copied.
 func (s *Service) BringHome(ctx context.Context, p *executors.Place) error {
 	if !p.OwnDisk || s.cfg.Trees == nil {
 		return nil
@@ -23,12 +23,12 @@ func (s *Service) BringHome(ctx context.Context, p *executors.Place) error {
 	}
 	f := s.followPlace(p)
 	if err := f.look(ctx, base); err != nil {
-		f.mirror.show(Behind, "The sandbox could not be asked for its files before it stood still or ended.")
+		f.mirror.show(Behind, "The sandbox could not be asked for its files before it was suspended or ended.")
 		f.mirror.keep()
 		return fmt.Errorf("asking for changes: %w", err)
 	}
 	err = f.settle(ctx)
-	if words := f.mirror.unread(); words != "" { // what it told before is home, but that is not all there is
+	if words := f.mirror.unread(); words != "" { // everything it reported is on this server, but its report was incomplete
 		err = errors.Join(err, fmt.Errorf("asking for changes: %s", words))
 	}
 	f.mirror.keep()
@@ -41,10 +41,10 @@ func (s *Service) BringHome(ctx context.Context, p *executors.Place) error {
 	return err
 }
 
-// keepTimeout bounds storing how far a mirror came that ends.
+// keepTimeout bounds how long an ending mirror stores its progress.
 const keepTimeout = 10 * time.Second
 
-// keep stores how far the files are, although the one who worked has no time any more.
+// keep stores the progress of the sync, even when the worker's time is up.
 func (m *mirror) keep() {
 	ctx, cancel := context.WithTimeout(tenant.In(context.Background(), m.teamID), keepTimeout)
 	defer cancel()
@@ -55,22 +55,23 @@ func (m *mirror) keep() {
 		err = m.s.cfg.Store.ApplyMirror(ctx, MirrorDelta{WorkspaceID: m.id, TeamID: m.teamID, State: st})
 	}
 	if err != nil {
-		m.log.Warn("how far files have come home could not be stored", "error", err)
+		m.log.Warn("sync progress could not be stored", "error", err)
 	}
 }
 
-// ended tells, once its place has ended, what a mirror did not bring home.
+// ended reports, once its sandbox has ended, what a mirror did not copy.
 func (m *mirror) ended() {
 	h := m.now()
 	if h.Pending == 0 {
 		return
 	}
-	m.show(Behind, fmt.Sprintf("The sandbox ended before %d changed files had come from it.", h.Pending))
+	m.show(Behind, fmt.Sprintf("The sandbox ended before %d changed files were synced to the server.", h.Pending))
 	m.keep()
 }
 
-// Arrive sends what agents kept in their home, and notes what a new sandbox has of the workspace before anybody works in it: from then on it is known which files it, and which
-// this server has changed. It never fails the making: then files that differ are kept on both sides.
+// Arrive sends what agents stored in their home, and records the state of a new sandbox before anybody works in it: from then on
+// the server knows which files the sandbox changed and which this server changed. It never fails the creation: without the
+// record, files that differ are kept in both versions.
 func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	p := a.Place
 	if !p.OwnDisk || s.cfg.Trees == nil {
@@ -79,7 +80,7 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	log := s.cfg.Log.With("workspace_id", p.WorkspaceID, "sandbox_id", p.SandboxID)
 	if h := s.homesOf(p); h != nil {
 		if err := h.send(ctx); err != nil {
-			log.WarnContext(ctx, "what agents kept in their home could not be sent to a new sandbox", "error", err)
+			log.WarnContext(ctx, "what agents stored in their home could not be sent to a new sandbox", "error", err)
 		}
 	}
 	if err := s.firstLook(ctx, p); err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// A workspace of a place with a disk of its own is looked at on this server while it has no sandbox that runs: looking starts nothing,
-// and costs nothing. What is here is what came home.
+// While a workspace with a remote disk has no running sandbox, the server reads its own copy of the worktree: reading starts
+// nothing and costs nothing. The copy holds what was synced.
 
 // here reports whether a workspace is read on this server.
 func (s *Service) here(ctx context.Context, workspaceID string) (here bool, state executors.State, err error) {
@@ -45,7 +45,7 @@ func (s *Service) worktree(ctx context.Context, workspaceID string) (*tree, erro
 	return openTree(dir, filepath.Join(s.cfg.DataDir, "sync", workspaceID))
 }
 
-// hereName turns a path in wire form into a name on this server, and refuses git's own folder.
+// hereName converts a path in wire form into a name on this server, and rejects git's own folder.
 func hereName(wire string) (string, error) {
 	raw := guest.DecodePath(wire)
 	if inGit(raw) {
@@ -67,7 +67,7 @@ func infoOf(raw string, fi fs.FileInfo) guest.FileInfo {
 	return out
 }
 
-// hereFault gives errors of the disk their kinds.
+// hereFault gives disk errors their kinds.
 func hereFault(err error, wire string) error {
 	switch {
 	case err == nil:
@@ -133,7 +133,7 @@ func (s *Service) readHere(ctx context.Context, workspaceID, wire string) (io.Re
 	return limited{io.LimitReader(f, info.Size), f}, info, nil
 }
 
-// describe tells of an open file, with its hash, and leaves it at its beginning.
+// describe returns the facts about an open file, with its hash, and rewinds the file.
 func describe(f *os.File, raw string) (guest.FileInfo, error) {
 	fi, err := f.Stat()
 	if err != nil {
@@ -149,7 +149,7 @@ func describe(f *os.File, raw string) (guest.FileInfo, error) {
 	return info, err
 }
 
-// maxListed is how many entries of a folder are listed.
+// maxListed bounds how many entries of a folder are listed.
 const maxListed = 10_000
 
 func (s *Service) treeHere(ctx context.Context, workspaceID, wire string) (Folder, error) {
@@ -173,7 +173,7 @@ func (s *Service) treeHere(ctx context.Context, workspaceID, wire string) (Folde
 		return Folder{}, hereFault(err, wire)
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(maxListed + 2) // with one that is too many, and .git
+	names, err := f.Readdirnames(maxListed + 2) // room for one too many, and .git
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Folder{}, hereFault(err, wire)
 	}
@@ -187,7 +187,7 @@ func (s *Service) treeHere(ctx context.Context, workspaceID, wire string) (Folde
 		at := path.Join(raw, name)
 		fi, err := t.root.Lstat(at)
 		if err != nil {
-			continue // it went away
+			continue // it was deleted meanwhile
 		}
 		info := infoOf(at, fi)
 		if info.Type == "symlink" {
@@ -215,7 +215,7 @@ func (s *Service) diffHere(ctx context.Context, workspaceID, base, wire, oldWire
 	return io.NopCloser(&out), err
 }
 
-// compareHere writes the difference of one file on this server.
+// compareHere writes the diff of one file on this server.
 func (s *Service) compareHere(ctx context.Context, t *tree, workspaceID string, d HostDiff, wire string, w io.Writer) error {
 	p, err := t.look(d.Path)
 	if err != nil {
@@ -242,15 +242,15 @@ func (s *Service) compareHere(ctx context.Context, t *tree, workspaceID string, 
 	return s.cfg.Trees.HostDiff(ctx, workspaceID, d, w)
 }
 
-// mayWriteHere says whether a change is written on this server, because there is no sandbox, or in the sandbox. One that stands still
-// has to be woken first: it has a copy of its own.
+// mayWriteHere reports whether a change is written on this server, because there is no sandbox, or in the sandbox. A suspended
+// sandbox must be woken first: it has a copy of its own.
 func (s *Service) mayWriteHere(ctx context.Context, workspaceID string) (bool, error) {
 	here, state, err := s.here(ctx, workspaceID)
 	if err != nil || !here {
 		return false, err
 	}
 	if state == executors.Paused {
-		return false, fault.New(fault.Conflict, "workspace_paused", "The workspace's sandbox stands still. Wake the workspace to change its files.")
+		return false, fault.New(fault.Conflict, "workspace_paused", "The workspace's sandbox is paused. Wake the workspace to change its files.")
 	}
 	return state == "", nil
 }
@@ -315,7 +315,7 @@ func (s *Service) writeHere(ctx context.Context, workspaceID, wire string, r io.
 	return info, s.changedHere(ctx, t, workspaceID, raw)
 }
 
-// matchHere refuses when the present file is not the one somebody saw.
+// matchHere fails when the current file is not the one the caller read.
 func matchHere(t *tree, raw, wire, ifMatch string) error {
 	if ifMatch == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// changedHere brings the set of changes up to date with one file on this server, for there is no guest that would.
+// changedHere updates the set of changes for one file on this server, where no guest does so.
 func (s *Service) changedHere(ctx context.Context, t *tree, workspaceID, raw string) error {
 	set, err := s.cfg.Store.Changes(ctx, workspaceID)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) changeHere(ctx context.Context, t *tree, workspaceID, base, ra
 	return c, true, nil
 }
 
-// countLines counts what a unified diff adds and takes away.
+// countLines counts the lines a unified diff adds and deletes.
 func countLines(diff string) (added, deleted int, binary bool) {
 	hunk := false
 	for line := range strings.SplitSeq(diff, "\n") {

@@ -16,14 +16,14 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// A mirror brings every changed file of one place with a disk of its own into the workspace's worktree on the host.
+// A mirror copies every changed file of one sandbox with its own disk into the workspace's worktree on the host.
 //
-// What the worktree is to hold is the base's tree with the guest's set of changes laid over it. What it holds is known by the store
-// (File) and, for the rest, by the commit it was built on. What differs is asked of the guest, put together outside the worktree, and
-// moved in; what was moved in is stored in one transaction for each step. A journal names what a step moves, so that whatever instant
-// the server dies at, the next one knows its own files from those of people.
+// The worktree is to hold the base's tree with the guest's set of changes applied to it. The store (File) and, for the rest, the
+// commit it was built on say what it holds now. The mirror requests what differs from the guest, assembles it outside the
+// worktree, and moves it in; it stores what it moved in with one transaction per step. A journal names what a step moves, so that
+// after a crash at any instant the next server can tell its own files from those of people.
 //
-// A host file that is neither what was synced last nor what the sandbox has now is kept under another name, and sent to the sandbox.
+// A host file that is neither what was last synced nor what the sandbox has now is renamed, and sent to the sandbox.
 type mirror struct {
 	s      *Service
 	source source
@@ -34,38 +34,38 @@ type mirror struct {
 	log    *slog.Logger
 
 	mu       sync.Mutex
-	base     string                  // the set's
+	base     string                  // the set's base
 	set      map[string]guest.Change // by raw path
-	from     map[string]int          // raw paths files were renamed from: how many were
-	dirty    map[string]int          // raw paths to be looked at: how often that was tried and has to be again
-	fresh    bool                    // nothing was told yet
-	version  uint64                  // of the guest, as told
-	reported time.Time               // when the oldest of dirty was told
-	done     uint64                  // version up to which everything is home
+	from     map[string]int          // how many files were renamed from a raw path
+	dirty    map[string]int          // raw paths to look at: how often that was tried and must be repeated
+	fresh    bool                    // nothing was reported yet
+	version  uint64                  // the guest's version, as reported
+	reported time.Time               // when the oldest of dirty was reported
+	done     uint64                  // version up to which everything is synced
 	busy     bool
-	sending  bool // kept files are on their way to the sandbox
-	left     int  // paths of the step under way that are not home yet
+	sending  bool // files kept in both versions are on their way to the sandbox
+	left     int  // paths of the current step that are not synced yet
 	status   Home
-	trouble  string // why the set told last is not all there is, "" = it is
+	trouble  string // why the last reported set is incomplete, "" = it is complete
 	cut      bool   // the guest cannot be reached
 	step     chan struct{}
 	wake     chan struct{}
 
-	// Only the worker's.
+	// Only the worker uses these.
 	loaded  bool
 	files   map[string]File
-	known   map[string][]string // hashes that steps which were not stored may have moved in, by path
+	known   map[string][]string // hashes that unstored steps may have moved in, by path
 	marks   map[string]fileMark // of files as the mirror left them
 	stamps  map[string]string   // of large files, which have no hash
 	builtOn string
 	total   int64 // bytes of all files
-	planned int64 // likewise, as the step under way will leave it
+	planned int64 // likewise, after the current step
 	stored  MirrorState
-	send    map[string]string // kept files the sandbox does not have yet, with why, as it was logged
-	asides  int               // conflicts nobody has settled
+	send    map[string]string // files kept in both versions that the sandbox does not have yet, with the reason, as logged
+	asides  int               // unresolved conflicts
 	parts   map[string]*part
-	owed    map[string]bool // raw paths that came home and are in no version yet
-	unsure  bool            // what else came home in no version nobody knows: an earlier mirror may have died with what it owed
+	owed    map[string]bool // raw paths that were synced and are in no snapshot yet
+	unsure  bool            // other synced files may be in no snapshot: an earlier mirror may have died before it took one
 	counter int
 }
 
@@ -95,7 +95,7 @@ func newMirror(s *Service, src source, f *follower, kind string) *mirror {
 		files: map[string]File{}, known: map[string][]string{}, marks: map[string]fileMark{}, stamps: map[string]string{}, send: map[string]string{}, parts: map[string]*part{}, owed: map[string]bool{}}
 }
 
-// note takes in what the guest says differs. It never blocks for long.
+// note takes in what the guest reports as different. It never blocks for long.
 func (m *mirror) note(set guest.ChangeSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func (m *mirror) note(set guest.ChangeSet) {
 		}
 	}
 	if set.Version < m.version {
-		m.done = 0 // another guest, which counts anew
+		m.done = 0 // another guest, whose count starts anew
 	}
 	m.version, m.cut = set.Version, false
 	if m.reported.IsZero() {
@@ -131,7 +131,7 @@ func (m *mirror) note(set guest.ChangeSet) {
 	m.poke()
 }
 
-// drop forgets what was told of a path, which is to be looked at then.
+// drop forgets what was reported about a path, and has the path looked at then.
 func (m *mirror) drop(p string) {
 	if c, ok := m.set[p]; ok && c.Status == "renamed" && c.OldPath != "" {
 		old := guest.DecodePath(c.OldPath)
@@ -150,12 +150,12 @@ func (m *mirror) poke() {
 	tasks.Wake(m.wake)
 }
 
-// unreachable notes that the guest has not answered for a while.
+// unreachable records that the guest has not answered for a while.
 func (m *mirror) unreachable() {
 	m.mu.Lock()
 	m.cut = true
 	m.mu.Unlock()
-	m.show(Behind, "The sandbox cannot be reached now. What changes in it comes when it can be again.")
+	m.show(Behind, "The sandbox cannot be reached now. Its changes are synced once it can be reached again.")
 }
 
 // Pauses between two attempts after a failure.
@@ -164,7 +164,7 @@ const (
 	mirrorRetryMax   = 20 * time.Second
 )
 
-// run brings files home until ctx ends.
+// run syncs files until ctx ends.
 func (m *mirror) run(ctx context.Context) {
 	pause := mirrorRetryFirst
 	for {
@@ -173,7 +173,7 @@ func (m *mirror) run(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			m.log.Warn("files of a sandbox do not come home", "error", err)
+			m.log.Warn("files of a sandbox could not be synced", "error", err)
 			m.show(Behind, behindReason(err))
 			m.persist(ctx)
 		}
@@ -187,7 +187,7 @@ func (m *mirror) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-m.wake:
-			if err != nil { // what comes meanwhile does not make a full disk wait less
+			if err != nil { // new changes do not shorten the wait for a full disk
 				select {
 				case <-ctx.Done():
 					return
@@ -201,19 +201,19 @@ func (m *mirror) run(ctx context.Context) {
 	}
 }
 
-// behindReason says to people why files do not come.
+// behindReason explains to people why files are not synced.
 func behindReason(err error) string {
 	switch {
 	case diskFull(err):
-		return "The server's disk is full. Make room: the files come by themselves then."
+		return "The server's disk is full. Free space: the files are then synced automatically."
 	case fault.CodeOf(err) == "workspace_paused":
-		return "The sandbox stands still. What is in it comes when it is woken."
+		return "The sandbox is paused. Its files are synced when it wakes."
 	case errors.Is(err, errNoWorktree):
 		return "The workspace has no folder on the server now."
 	case fault.KindOf(err) == fault.Unavailable:
-		return "The sandbox cannot be reached now. What changes in it comes when it can be again."
+		return "The sandbox cannot be reached now. Its changes are synced once it can be reached again."
 	}
-	return "Files could not be taken from the sandbox. It is tried again; the server's log says why."
+	return "Files could not be copied from the sandbox. The server tries again; its log gives the cause."
 }
 
 var errNoWorktree = errors.New("no worktree on the host")
@@ -222,7 +222,7 @@ func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || fault.Is(err, fault.DiskFull)
 }
 
-// task is what one pass is about.
+// task describes the work of one pass.
 type task struct {
 	base     string
 	paths    map[string]int
@@ -231,21 +231,21 @@ type task struct {
 	reported time.Time
 }
 
-// work brings home what is to be looked at. again says that some of it has to be tried once more, soon.
+// work syncs what is to be looked at. again reports that some of it must be tried once more, soon.
 func (m *mirror) work(ctx context.Context) (again bool, err error) {
 	if !m.loaded {
 		if err := m.load(ctx); err != nil {
 			return false, err
 		}
 	}
-	m.keepHere(ctx, MirrorDelta{}) // what could not be the last time
+	m.keepHere(ctx, MirrorDelta{}) // the rest of the last attempt
 	t, any := m.take()
 	if !any {
 		if h := m.now(); h.State != Synced && t.base != "" {
-			m.home() // it was out of reach, and nothing has changed meanwhile
+			m.home() // the sandbox was unreachable, and nothing has changed meanwhile
 			m.persist(ctx)
 		}
-		again = t.base != "" && m.sendKept(ctx) // not before it is known what the sandbox has
+		again = t.base != "" && m.sendKept(ctx) // not before the server knows what the sandbox has
 		m.rest()
 		return again || m.owes(), nil
 	}
@@ -283,7 +283,7 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 	unsent := m.sendKept(ctx)
 	for _, n := range left {
 		if n >= maxMoves {
-			m.show(Behind, "Some files could not be taken yet. It is tried again.")
+			m.show(Behind, "Some files could not be copied yet. The server tries again.")
 			m.persist(ctx)
 			break
 		}
@@ -291,7 +291,7 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 	return !clean || unsent || m.owes(), nil
 }
 
-// rest ends a pass, with what is sent after it, for those who wait.
+// rest ends a pass and wakes those who wait for it and for what is sent after it.
 func (m *mirror) rest() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -300,7 +300,7 @@ func (m *mirror) rest() {
 	m.step = make(chan struct{})
 }
 
-// lag tells how long files were on their way.
+// lag reports how long files took to sync.
 func (m *mirror) lag(reported time.Time) {
 	if m.s.cfg.Lag != nil && !reported.IsZero() {
 		m.s.cfg.Lag(m.kind, m.s.cfg.Now().Sub(reported))
@@ -326,7 +326,7 @@ func (m *mirror) take() (task, bool) {
 				t.paths[p] = 0
 			}
 		}
-		for p := range m.known { // moved in by a step that was cut off: nothing else may remember it
+		for p := range m.known { // an interrupted step moved it in: only this records it
 			if _, ok := t.paths[p]; !ok {
 				t.paths[p] = 0
 			}
@@ -337,5 +337,5 @@ func (m *mirror) take() (task, bool) {
 	return t, true
 }
 
-// temp is the folder files are put together in.
+// temp is the folder in which files are assembled.
 func (m *mirror) temp() string { return filepath.Join(m.s.cfg.DataDir, "sync", m.id) }

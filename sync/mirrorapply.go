@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// apply moves a step's files. It returns the conflicts it met.
+// apply moves a step's files. It returns the conflicts it found.
 func (m *mirror) apply(tr *tree, items []*item) (conflicts []Conflict, err error) {
 	aside := func(path string) error {
 		c, err := m.aside(tr, path)
@@ -47,7 +47,7 @@ func (m *mirror) apply(tr *tree, items []*item) (conflicts []Conflict, err error
 	return conflicts, nil
 }
 
-// put moves one file in. What lies there and is nobody's of the mirror's is kept.
+// put moves one file in. It keeps an existing file there that the mirror did not write.
 func (m *mirror) put(tr *tree, it *item, aside func(string) error) error {
 	now, err := tr.look(it.path)
 	switch {
@@ -81,13 +81,13 @@ func (m *mirror) put(tr *tree, it *item, aside func(string) error) error {
 // maxDepth bounds how many files are moved out of the way of one path.
 const maxDepth = 64
 
-// maxAside bounds the versions of the server's that are kept and not dealt with.
+// maxAside bounds the unresolved conflicts of a workspace.
 const maxAside = 1000
 
 // aside keeps the server's version of a file under another name.
 func (m *mirror) aside(tr *tree, path string) (Conflict, error) {
 	if m.asides >= maxAside {
-		return Conflict{}, fmt.Errorf("%w: %d versions of files are kept beside others already", fs.ErrPermission, maxAside)
+		return Conflict{}, fmt.Errorf("%w: %d versions of files are kept under other names already", fs.ErrPermission, maxAside)
 	}
 	kept, err := tr.spare(path, m.s.cfg.Now().UTC().Format("20060102-150405"))
 	if err != nil {
@@ -102,11 +102,11 @@ func (m *mirror) aside(tr *tree, path string) (Conflict, error) {
 	}
 	m.asides++
 	m.send[kept] = ""
-	m.log.Info("a file changed on both sides: both are kept", "path", guest.EncodePath(path), "kept", guest.EncodePath(kept))
+	m.log.Info("a file changed on both sides: both versions are kept", "path", guest.EncodePath(path), "kept", guest.EncodePath(kept))
 	return c, nil
 }
 
-// home notes that everything is here.
+// home records that everything is synced.
 func (m *mirror) home() {
 	m.mu.Lock()
 	m.status.SyncedAt = m.s.cfg.Now().UnixMilli()
@@ -175,7 +175,7 @@ func (m *mirror) store(ctx context.Context, tr *tree, items []*item, conflicts [
 	return m.unjournal(tr)
 }
 
-// held is how much of the workspace's allowance a file takes.
+// held is how many bytes of the workspace's limit a file uses.
 func (f File) held() int64 {
 	if f.State != FileSynced {
 		return 0

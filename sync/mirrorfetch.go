@@ -24,7 +24,7 @@ type got struct {
 	size int64
 }
 
-// part is a large file of which some has arrived.
+// part is a large file that has arrived in part.
 type part struct {
 	temp string
 	id   string
@@ -32,7 +32,7 @@ type part struct {
 	hash hash.Hash
 }
 
-// fetch brings the contents of items into the folder of unfinished files.
+// fetch copies the contents of items into the folder of unfinished files.
 func (m *mirror) fetch(ctx context.Context, tr *tree, items []*item) error {
 	blobs, err := m.blobs(ctx, tr, items)
 	if err != nil {
@@ -49,7 +49,7 @@ func (m *mirror) fetch(ctx context.Context, tr *tree, items []*item) error {
 	return nil
 }
 
-// round asks once, and returns what has to be asked for again.
+// round asks once, and returns what must be requested again.
 func (m *mirror) round(ctx context.Context, tr *tree, items []*item, blobs map[*item]*got) (rest []*item, err error) {
 	req := guest.ContentsRequest{Items: make([]guest.ContentItem, 0, len(items))}
 	for _, it := range items {
@@ -96,7 +96,7 @@ func (m *mirror) round(ctx context.Context, tr *tree, items []*item, blobs map[*
 	return append(rest, items[next:]...), nil
 }
 
-// take1 takes what came of one file. more says that it goes on.
+// take1 takes what arrived of one file. more reports that there is more to come.
 func (m *mirror) take1(tr *tree, it *item, c guest.Content, r io.Reader, blob *got) (more bool, err error) {
 	if c.State != guest.ContentPiece {
 		m.dropPart(tr, it.path)
@@ -121,7 +121,7 @@ func (m *mirror) take1(tr *tree, it *item, c guest.Content, r io.Reader, blob *g
 		it.moving = true
 		return false, nil
 	case guest.ContentOther:
-		it.reason = "It is no plain file, or the sandbox itself may not read it."
+		it.reason = "It is not a regular file, or the sandbox itself may not read it."
 		m.skip(it, FileRefused)
 		return false, nil
 	}
@@ -177,7 +177,7 @@ func (m *mirror) whole(tr *tree, c guest.Content, r io.Reader) (*got, error) {
 		return nil, err
 	}
 	if g.hash != c.Hash {
-		return nil, fmt.Errorf("%w: other bytes than announced", errLie)
+		return nil, fmt.Errorf("%w: contents that do not match the announced hash", errLie)
 	}
 	return g, nil
 }
@@ -200,7 +200,7 @@ func (m *mirror) fill(tr *tree, temp string, r io.Reader, size int64, mode strin
 	return hex.EncodeToString(h.Sum(nil)), f.Chmod(permOf(mode))
 }
 
-// fit gives an unfinished file the rights of its mode.
+// fit gives an unfinished file the permissions of its mode.
 func (m *mirror) fit(tr *tree, g *got) error {
 	if g.mode == modeLink {
 		return nil
@@ -208,7 +208,7 @@ func (m *mirror) fit(tr *tree, g *got) error {
 	return tr.temp.Chmod(g.temp, permOf(g.mode))
 }
 
-// piece takes a piece of a large file. One that was cut off goes on from where it was.
+// piece takes a piece of a large file. An interrupted transfer continues where it stopped.
 func (m *mirror) piece(tr *tree, path string, c guest.Content, r io.Reader) (*got, bool, error) {
 	p := m.parts[path]
 	if p == nil || p.id != c.ID || p.off != c.Offset {
@@ -256,7 +256,8 @@ func (m *mirror) dropPart(tr *tree, path string) {
 	}
 }
 
-// blobs brings what the base has of items there, for files the sandbox has unchanged: then their bytes need not cross the pipe.
+// blobs reads from the repository what the base has of items that are unchanged in the sandbox, so that their bytes need not be
+// transferred.
 func (m *mirror) blobs(ctx context.Context, tr *tree, items []*item) (map[*item]*got, error) {
 	out := make(map[*item]*got)
 	var ask []BaseFile

@@ -18,16 +18,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is a worktree on the host, opened for the time of one step. Everything in it goes through os.Root, and no link is followed: each
-// folder on the way is looked at first. Nobody but the mirror writes there while a sandbox with a disk of its own has the workspace;
-// people may, and what they wrote is kept.
+// tree is a worktree on the host, opened for one step. All access goes through os.Root and follows no links: it checks each
+// folder on the way first. While a sandbox with its own disk has the workspace only the mirror writes there; people may, too, and
+// the mirror keeps what they wrote.
 type tree struct {
 	root *os.Root
-	temp *os.Root         // where files are put together, outside the worktree
-	dirs map[string]error // folders looked at in this step: nil = a folder
+	temp *os.Root         // folder in which files are assembled, outside the worktree
+	dirs map[string]error // folders checked in this step: nil = a folder
 }
 
-// present is what lies under a name.
+// present describes what exists under a name.
 type present struct {
 	kind string // "" = nothing; file, link, dir, other
 	mode string // as git writes it
@@ -35,17 +35,17 @@ type present struct {
 	st   fileMark
 }
 
-// fileMark tells one state of a file from another without reading it.
+// fileMark distinguishes one state of a file from another without reading it.
 type fileMark struct {
 	dev, ino           uint64
 	mode               uint32
 	size, mtime, ctime int64
 }
 
-// errBlocked says that something else than a folder lies on the way to a name.
+// errBlocked reports that something other than a folder is on the way to a name.
 type errBlocked struct{ at string }
 
-func (e *errBlocked) Error() string { return fmt.Sprintf("%q is in the way: it is no folder", e.at) }
+func (e *errBlocked) Error() string { return fmt.Sprintf("%q is in the way: it is not a folder", e.at) }
 
 func openTree(root, temp string) (*tree, error) {
 	r, err := os.OpenRoot(root)
@@ -54,7 +54,7 @@ func openTree(root, temp string) (*tree, error) {
 	}
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		r.Close()
-		return nil, fmt.Errorf("making the folder of unfinished files: %w", err)
+		return nil, fmt.Errorf("creating the folder of unfinished files: %w", err)
 	}
 	t, err := os.OpenRoot(temp)
 	if err != nil {
@@ -69,11 +69,11 @@ func (t *tree) close() {
 	t.temp.Close()
 }
 
-// forget lets go of what is known of folders.
+// forget drops what is cached about folders.
 func (t *tree) forget() { clear(t.dirs) }
 
-// folder makes sure that every part of dir is a folder, making those that are missing when make is set. fs.ErrNotExist when one is
-// missing, *errBlocked when one is no folder.
+// folder makes sure that every part of dir is a folder, and creates missing ones when make is set. It returns fs.ErrNotExist when
+// one is missing, *errBlocked when one is not a folder.
 func (t *tree) folder(dir string, make bool) error {
 	if dir == "." {
 		return nil
@@ -97,7 +97,7 @@ func (t *tree) folder(dir string, make bool) error {
 	return err
 }
 
-// look says what lies under a name. What cannot be reached because something else is in the way is not there.
+// look describes what exists under a name. A name behind something that is not a folder does not exist.
 func (t *tree) look(name string) (present, error) {
 	if err := t.folder(path.Dir(name), false); err != nil {
 		if blocked := (*errBlocked)(nil); errors.As(err, &blocked) || errors.Is(err, fs.ErrNotExist) {
@@ -133,10 +133,10 @@ func presentOf(fi fs.FileInfo) present {
 	return p
 }
 
-// digest is what a file holds: the sha256 and git's name of it, and git's name with the line ends of the repository.
+// digest identifies a file's contents: its sha256, git's object ID of it, and the object ID with the repository's line endings.
 type digest struct{ hash, oid, plain string }
 
-// read works out what lies under a name that look found to be p. like is any name of git's of the repository.
+// read computes the digest of what look found as p under a name. like is any object ID of the repository.
 func (t *tree) read(name string, p present, like string) (digest, error) {
 	if p.kind == "link" {
 		target, err := t.root.Readlink(name)
@@ -166,7 +166,7 @@ func (t *tree) read(name string, p present, like string) (digest, error) {
 	return digest{hex.EncodeToString(h.Sum(nil)), oid, oid}, nil
 }
 
-// errChanging says that somebody writes to a host file while it is read.
+// errChanging reports that somebody writes to a host file while the server reads it.
 var errChanging = errors.New("the file on the server is being written")
 
 func digestOf(b []byte, like string) digest {
@@ -196,7 +196,8 @@ func (t *tree) open(name string, p present) (*os.File, error) {
 	return f, nil
 }
 
-// place moves an unfinished file to its name in the worktree, making its folders. Whoever looks sees the old file or the new one.
+// place moves an unfinished file to its name in the worktree and creates its folders. Readers see either the old file or the new
+// one.
 func (t *tree) place(temp, name string) error {
 	if err := t.folder(path.Dir(name), true); err != nil {
 		return err
@@ -254,7 +255,7 @@ func (t *tree) placeAcross(temp, name string) (err error) {
 	return atomicfile.CopyIn(t.root, name, from, fi.Mode().Perm())
 }
 
-// chmod gives a file the rights its mode stands for.
+// chmod gives a file the permissions of its mode.
 func (t *tree) chmod(name string, p present, mode string) error {
 	f, err := t.open(name, p)
 	if err != nil {
@@ -271,7 +272,7 @@ func permOf(mode string) fs.FileMode {
 	return 0o644
 }
 
-// remove removes a file or link, and the folders that are empty then.
+// remove removes a file or link, and the folders this leaves empty.
 func (t *tree) remove(name string) error {
 	if err := t.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -291,7 +292,7 @@ func (t *tree) prune(dir string) {
 	}
 }
 
-// clear removes a folder in which there is nothing but folders. It reports whether it is gone.
+// clear removes a folder that contains nothing but folders. It reports whether it is gone.
 func (t *tree) clear(dir string) bool {
 	f, err := t.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -312,10 +313,10 @@ func (t *tree) clear(dir string) bool {
 	return t.root.Remove(dir) == nil
 }
 
-// spare is a free name beside one that is taken. mark is part of it.
+// spare returns an unused name derived from a taken one. mark is part of it.
 func (t *tree) spare(name, mark string) (string, error) {
 	dir, base := path.Split(name)
-	if room := 255 - len(".server-"+mark+"-99"); len(base) > room { // of most file systems
+	if room := 255 - len(".server-"+mark+"-99"); len(base) > room { // the limit of most file systems
 		base = base[:room]
 	}
 	for i := range 99 {
@@ -329,16 +330,16 @@ func (t *tree) spare(name, mark string) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("%q: too many versions are kept beside it", name)
+	return "", fmt.Errorf("%q: too many versions are kept under other names", name)
 }
 
-// aside gives what lies under a name another one.
+// aside renames what exists under a name.
 func (t *tree) aside(name, kept string) error {
 	t.forget()
 	return t.root.Rename(name, kept)
 }
 
-// inGit reports whether a part of the path is git's own folder, in any case.
+// inGit reports whether a part of the path is git's own folder, in any letter case.
 func inGit(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		if strings.EqualFold(part, ".git") {

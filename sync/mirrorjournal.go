@@ -20,7 +20,7 @@ import (
 // journalName is the journal's name in the folder of unfinished files. Each line is a jot.
 const journalName = "journal"
 
-// jot is what a step is about to do.
+// jot describes what a step is about to do.
 type jot struct {
 	Path     []byte    `json:"path,omitempty"` // raw
 	Hash     string    `json:"hash,omitempty"`
@@ -29,7 +29,7 @@ type jot struct {
 	Kept     []byte    `json:"kept,omitempty"` // the conflict's other name
 }
 
-// journal notes what a step is about to move in.
+// journal records what a step is about to move in.
 func (m *mirror) journal(tr *tree, items []*item) error {
 	var jots []jot
 	for _, it := range items {
@@ -41,7 +41,8 @@ func (m *mirror) journal(tr *tree, items []*item) error {
 	return m.jot(tr, jots...)
 }
 
-// mayHold notes that a step, which may end anywhere, leaves this under a path. What an earlier one was about to leave there may be there as well.
+// mayHold records that a step, which may be interrupted anywhere, puts this hash under a path. The path may also still hold what
+// an earlier step was about to put there.
 func (m *mirror) mayHold(path, hash string) {
 	if !slices.Contains(m.known[path], hash) {
 		m.known[path] = append(m.known[path], hash)
@@ -75,7 +76,7 @@ func (m *mirror) jot(tr *tree, jots ...jot) error {
 	return err
 }
 
-// unjournal forgets a step that is stored, unless there is still something of an earlier one that was cut off.
+// unjournal forgets a stored step, unless something of an earlier, interrupted one remains.
 func (m *mirror) unjournal(tr *tree) error {
 	if len(m.known) > 0 {
 		return nil
@@ -86,7 +87,7 @@ func (m *mirror) unjournal(tr *tree) error {
 	return nil
 }
 
-// load reads what is known of the worktree, and what a step that was cut off was about to do.
+// load reads what is known of the worktree, and what an interrupted step was about to do.
 func (m *mirror) load(ctx context.Context) error {
 	files, err := m.s.cfg.Store.MirrorFiles(ctx, m.id)
 	if err != nil {
@@ -107,7 +108,7 @@ func (m *mirror) load(ctx context.Context) error {
 		m.total += f.held()
 	}
 	m.builtOn, m.stored, m.asides = st.BaseCommit, st, len(conflicts)
-	if st.State != "" { // else this is the first
+	if st.State != "" { // otherwise this is the first
 		m.mu.Lock()
 		m.status.SyncedAt = st.SyncedAt
 		m.mu.Unlock()
@@ -129,7 +130,7 @@ func (m *mirror) load(ctx context.Context) error {
 	return nil
 }
 
-// replay reads the journal: hashes that may be on the host although nothing says so, and conflicts nobody stored.
+// replay reads the journal: hashes that may be on the host although the store lacks them, and conflicts that were not stored.
 func (m *mirror) replay(ctx context.Context) error {
 	temp, err := os.OpenRoot(m.temp())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +152,7 @@ func (m *mirror) replay(ctx context.Context) error {
 	for {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // what has no end was not begun
+			return nil // a line without an end was not acted on
 		}
 		if err != nil {
 			return err
@@ -172,7 +173,7 @@ func (m *mirror) replay(ctx context.Context) error {
 	}
 }
 
-// refind stores a conflict a step was cut off at, when its file has its other name already.
+// refind stores the conflict at which a step was interrupted, when its file has been renamed already.
 func (m *mirror) refind(ctx context.Context, c Conflict) error {
 	if _, err := m.s.cfg.Store.Conflict(ctx, c.ID); !fault.Is(err, fault.NotFound) {
 		return err
@@ -197,7 +198,7 @@ func (m *mirror) refind(ctx context.Context, c Conflict) error {
 	return nil
 }
 
-// sweep removes unfinished files nobody goes on with.
+// sweep removes unfinished files that nothing continues.
 func (m *mirror) sweep(tr *tree) error {
 	d, err := tr.temp.Open(".")
 	if err != nil {
@@ -222,8 +223,8 @@ func (m *mirror) sweep(tr *tree) error {
 	return nil
 }
 
-// sendKept brings the server's versions of files that changed on both sides to the sandbox, where its people and agents see them. It reports
-// whether some of them are to be tried again soon.
+// sendKept sends the server's versions of files that changed on both sides to the sandbox, where people and agents see them. It
+// reports whether some must be tried again soon.
 func (m *mirror) sendKept(ctx context.Context) (again bool) {
 	if len(m.send) == 0 {
 		return false
@@ -248,7 +249,7 @@ func (m *mirror) sendKept(ctx context.Context) (again bool) {
 			m.log.Info("the server's version of a file is not in the sandbox yet", "path", guest.EncodePath(path), "error", err)
 		}
 		switch fault.KindOf(err) {
-		case fault.Conflict, fault.Invalid, fault.Forbidden: // the sandbox does not take it: until something changes there
+		case fault.Conflict, fault.Invalid, fault.Forbidden: // the sandbox rejects it: wait until something changes there
 		case fault.Unavailable:
 			return true
 		default:
@@ -258,7 +259,7 @@ func (m *mirror) sendKept(ctx context.Context) (again bool) {
 	return again
 }
 
-// sendOne sends one of them. What is no file any more, or too large, need not be sent.
+// sendOne sends one of them. It skips what is no longer a file, or is too large.
 func (m *mirror) sendOne(ctx context.Context, tr *tree, path string) error {
 	p, err := tr.look(path)
 	if err != nil || p.kind != "file" || p.size > m.s.cfg.MaxFile {

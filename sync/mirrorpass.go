@@ -12,16 +12,16 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// want is what the host worktree is to hold under a name.
+// want describes what the host worktree is to hold under a name.
 type want struct {
 	path   string
 	kind   string // absent, file, base, refused, too_large, leave
 	mode   string
-	hash   string // of a file; "" = not known
+	hash   string // of a file; "" = unknown
 	stamp  string // of a large file, which has no hash
 	size   int64
-	base   *BaseFile // in the base, also where the sandbox has something else
-	was    *BaseFile // in the commit the worktree was built on, where that is another
+	base   *BaseFile // the base's entry, even where the sandbox has something else
+	was    *BaseFile // the entry in the commit the worktree was built on, where that differs
 	reason string
 }
 
@@ -30,16 +30,16 @@ type item struct {
 	want
 	host   present
 	sum    digest // of what is on the host, where it was read
-	got    *got   // what is to be moved in
-	row    *File  // what is to be stored
-	unrow  bool   // it is the base's again: nothing is stored of it
-	moving bool   // it was written to while it was read
+	got    *got   // what to move in
+	row    *File  // what to store
+	unrow  bool   // it is the base's version again: delete its row
+	moving bool   // somebody wrote to it while it was read
 }
 
-// chunk is how many paths one step brings home, with one transaction.
+// chunk is how many paths one step syncs, with one transaction.
 const chunk = 1000
 
-// pass brings the paths of a task home, and returns those that have to be tried again soon.
+// pass syncs the paths of a task, and returns those that must be tried again soon.
 func (m *mirror) pass(ctx context.Context, t task) (left map[string]int, err error) {
 	root, err := m.s.cfg.Trees.Worktree(ctx, m.id)
 	if err != nil {
@@ -61,11 +61,11 @@ func (m *mirror) pass(ctx context.Context, t task) (left map[string]int, err err
 		return nil, err
 	}
 	if wants == nil {
-		return t.paths, nil // the base moved on
+		return t.paths, nil // the base moved
 	}
 	left = make(map[string]int)
 	retry := func(p string) { left[p] = t.paths[p] + 1 }
-	// What goes makes room for what comes: it goes first.
+	// Removals come first: they free names and space for new files.
 	gone := 0
 	for gone < len(wants) && wants[gone].kind == "absent" {
 		gone++
@@ -104,7 +104,7 @@ func (m *mirror) moved(ctx context.Context, t task) error {
 	}
 	paths, err := m.s.cfg.Trees.BaseDiff(ctx, m.id, m.builtOn, t.base)
 	if err != nil {
-		// The old one cannot be read any more: everything is looked at.
+		// The old commit can no longer be read: look at everything.
 		m.log.Warn("the commit a worktree was built on cannot be compared with", "commit", m.builtOn, "error", err)
 		all, err := m.s.cfg.Trees.BaseFiles(ctx, m.id, t.base, nil)
 		if err != nil {
@@ -123,7 +123,7 @@ func (m *mirror) moved(ctx context.Context, t task) error {
 	return nil
 }
 
-// do brings a few paths home: it looks, fetches, moves and stores.
+// do syncs a few paths: it looks, fetches, moves and stores.
 func (m *mirror) do(ctx context.Context, tr *tree, base string, items []*item, retry func(string), all func() bool) error {
 	tr.forget()
 	m.planned = m.total
@@ -141,7 +141,7 @@ func (m *mirror) do(ctx context.Context, tr *tree, base string, items []*item, r
 		return err
 	}
 	if err := m.journal(tr, items); err != nil {
-		return m.fail("noting what is moved", err)
+		return m.fail("journaling the step", err)
 	}
 	if err := m.s.reach("noted"); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (m *mirror) do(ctx context.Context, tr *tree, base string, items []*item, r
 	return m.s.reach("stored")
 }
 
-// examine looks at the host and decides what is to be done about a path. It reports whether the content has to be fetched.
+// examine looks at the host and decides what to do about a path. It reports whether the content must be fetched.
 func (m *mirror) examine(tr *tree, base string, it *item) (fetch bool, err error) {
 	row, known := m.files[it.path]
 	if it.kind == "leave" {
@@ -206,18 +206,18 @@ func (m *mirror) examine(tr *tree, base string, it *item) (fetch bool, err error
 	case "file":
 		if it.hash != "" && it.hash == it.sum.hash && kindOf(it.mode) == it.host.kind {
 			it.row = m.rowOf(it, it.sum.hash, it.size)
-			return false, nil // its mode may be another: apply sees to that
+			return false, nil // its mode may differ: apply corrects that
 		}
 	}
 	if m.over(it, row) {
-		it.reason = fmt.Sprintf("With it the workspace's files would be larger than %d MB in all.", m.s.cfg.MaxTotal>>20)
+		it.reason = fmt.Sprintf("With it the workspace's files would exceed %d MB in total.", m.s.cfg.MaxTotal>>20)
 		m.skip(it, FileTooLarge)
 		return false, nil
 	}
 	return true, nil
 }
 
-// over reports whether a file would be too much in all, and counts it where it is not.
+// over reports whether a file would exceed the total limit, and counts it where it does not.
 func (m *mirror) over(it *item, row File) bool {
 	if it.kind != "file" {
 		return false
@@ -237,7 +237,7 @@ func kindOf(mode string) string {
 	return "file"
 }
 
-// skip notes that the sandbox's version does not come. What the host has stays.
+// skip records that the sandbox's version is not copied. What the host has stays.
 func (m *mirror) skip(it *item, state string) {
 	row := m.rowOf(it, it.sum.hash, it.size)
 	row.Mode, row.State, row.Reason = it.host.mode, state, it.reason
@@ -248,10 +248,10 @@ func (m *mirror) rowOf(it *item, hash string, size int64) *File {
 	return &File{Path: it.path, Hash: hash, Mode: it.mode, Size: size, State: FileSynced, At: m.s.cfg.Now().UnixMilli()}
 }
 
-// absent decides about a file the sandbox does not have. Only what the mirror wrote, or the base had, goes.
+// absent decides about a file the sandbox does not have. It removes only what the mirror wrote, or the base had.
 func (m *mirror) absent(it *item, known bool) {
 	if _, cut := m.known[it.path]; !known && !cut && it.base == nil && it.was == nil && it.host.kind != "dir" {
-		it.host.kind = "" // a file of people's the sandbox never had: it stays
+		it.host.kind = "" // a person's file that the sandbox never had: it stays
 	}
 	if it.inBase() {
 		it.row = &File{Path: it.path, State: FileSynced, At: m.s.cfg.Now().UnixMilli()}
@@ -263,7 +263,7 @@ func (m *mirror) absent(it *item, known bool) {
 // inBase reports whether the base has a file there.
 func (it *item) inBase() bool { return it.base != nil && it.base.file() }
 
-// ours reports whether what is on the host is what the mirror left there, or can be had from the repository at any time.
+// ours reports whether the mirror left what is on the host there, or the repository can restore it at any time.
 func (m *mirror) ours(it *item) bool {
 	switch it.host.kind {
 	case "":
@@ -286,7 +286,7 @@ func (m *mirror) ours(it *item) bool {
 	return false
 }
 
-// perFile turns an error about one file into a word about it, and gives back what concerns them all.
+// perFile turns an error about one file into that file's reason, and returns errors that concern all files.
 func (m *mirror) perFile(it *item, err error) error {
 	switch {
 	case err == nil:
@@ -296,7 +296,7 @@ func (m *mirror) perFile(it *item, err error) error {
 	case errors.Is(err, errChanging):
 		it.moving = true
 	case errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):
-		it.reason = "The server's disk cannot hold a file of this name."
+		it.reason = "The server's disk cannot store a file of this name."
 		m.skip(it, FileRefused)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EBUSY), errors.Is(err, unix.ELOOP):
 		it.reason = "It could not be written on the server: " + lastWords(err) + "."
@@ -310,7 +310,7 @@ func (m *mirror) perFile(it *item, err error) error {
 	return nil
 }
 
-// lastWords are the system's own words of an error, without paths.
+// lastWords returns the system's own text of an error, without paths.
 func lastWords(err error) string {
 	if e, ok := errors.AsType[unix.Errno](err); ok {
 		return e.Error()

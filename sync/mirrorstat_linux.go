@@ -9,7 +9,7 @@ import (
 
 func ctimeOf(st *syscall.Stat_t) int64 { return st.Ctim.Nano() }
 
-// settleDisk has everything written to the file system of root survive a power cut.
+// settleDisk flushes the file system of root, so that its contents survive a power cut.
 func settleDisk(root string) error {
 	f, err := os.Open(root)
 	if err != nil {

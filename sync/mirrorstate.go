@@ -8,8 +8,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// settle waits until everything told up to version is home, or what is not cannot come. It returns why not everything is. Kept files that
-// are on their way to the sandbox are waited for, too, but none has to arrive there.
+// settle waits until everything reported up to version is synced, or the rest cannot be. It returns why something is missing. It
+// also waits until files kept in both versions have been sent to the sandbox, whether or not they arrive.
 func (m *mirror) settle(ctx context.Context, version uint64) error {
 	for {
 		m.mu.Lock()
@@ -23,7 +23,7 @@ func (m *mirror) settle(ctx context.Context, version uint64) error {
 			return nil
 		}
 		if moving {
-			return fault.New(fault.Unavailable, "sync_behind", "Some files are being written all the time, so that no whole state of them could be taken.")
+			return fault.New(fault.Unavailable, "sync_behind", "Some files are being written to all the time, so that no consistent copy of them could be taken.")
 		}
 		select {
 		case <-step:
@@ -38,10 +38,10 @@ func (m *mirror) settle(ctx context.Context, version uint64) error {
 	}
 }
 
-// maxMoves is how often a file that is written to all the time is asked for before nobody waits for it any more.
+// maxMoves is how often the mirror requests a file that changes all the time before waiters stop waiting for it.
 const maxMoves = 3
 
-// now is how far the files are.
+// now returns the progress of the sync.
 func (m *mirror) now() Home {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,7 +57,8 @@ func (m *mirror) now() Home {
 	return h
 }
 
-// doubt notes why the set told last is not all there is, "" = it is: then whatever has come home is not known to be everything.
+// doubt records why the last reported set is incomplete, "" = it is complete: while it is incomplete, nobody knows whether
+// everything is synced.
 func (m *mirror) doubt(words string) {
 	m.mu.Lock()
 	changed := m.trouble != words
@@ -68,14 +69,14 @@ func (m *mirror) doubt(words string) {
 	}
 }
 
-// unread says why the guest could not tell all there is when it was asked last, "" = it could.
+// unread returns why the guest could not report everything when it was last asked, "" = it could.
 func (m *mirror) unread() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.trouble
 }
 
-// show notes how far the files are, and has it told.
+// show records the state of the sync and publishes it.
 func (m *mirror) show(state, reason string) {
 	m.mu.Lock()
 	if m.cut && state != Behind {
@@ -90,14 +91,14 @@ func (m *mirror) show(state, reason string) {
 	}
 }
 
-// persist stores how far the files are, where that is other than what is stored.
+// persist stores the state of the sync where it differs from what is stored.
 func (m *mirror) persist(ctx context.Context) {
 	st := m.state()
 	if st == m.stored {
 		return
 	}
 	if err := m.s.cfg.Store.ApplyMirror(ctx, MirrorDelta{WorkspaceID: m.id, TeamID: m.teamID, State: st}); err != nil {
-		m.log.Warn("how far files have come home could not be stored", "error", err)
+		m.log.Warn("sync progress could not be stored", "error", err)
 		return
 	}
 	m.stored = st

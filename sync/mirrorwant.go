@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// wants says what the worktree is to hold under each path of a task: what goes first, then in order of paths.
+// wants lists what the worktree is to hold under each path of a task: removals first, then ordered by path.
 func (m *mirror) wants(ctx context.Context, t task) ([]*item, error) {
 	items := make([]*item, 0, len(t.paths))
 	var ask []string
@@ -39,7 +39,7 @@ func (m *mirror) wants(ctx context.Context, t task) ([]*item, error) {
 	was := map[string]*BaseFile{}
 	if m.builtOn != "" && m.builtOn != t.base {
 		if was, err = m.baseFiles(ctx, m.builtOn, ask); err != nil {
-			return nil, m.fail("reading the base there was", err)
+			return nil, m.fail("reading the previous base", err)
 		}
 	}
 	for _, it := range items {
@@ -51,7 +51,7 @@ func (m *mirror) wants(ctx context.Context, t task) ([]*item, error) {
 		case b == nil, b.Mode == "040000":
 			it.kind = "absent"
 		case !b.file():
-			it.kind = "leave" // a submodule: what is in it was never taken
+			it.kind = "leave" // a submodule: its contents are never copied
 		default:
 			it.mode, it.size = b.Mode, b.Size
 		}
@@ -80,16 +80,16 @@ func (m *mirror) baseFiles(ctx context.Context, commit string, paths []string) (
 	return out, err
 }
 
-// wanted says what a change of the guest's asks for. Only with m.mu.
+// wanted returns what a change of the guest's requires. The caller holds m.mu.
 func (m *mirror) wanted(p string, c guest.Change) want {
 	w := want{path: p, kind: "file", mode: c.Mode, hash: c.Hash, stamp: c.Stamp, size: c.Size}
 	switch {
 	case c.Status == "deleted" || c.Mode == "":
 		w.kind = "absent"
 	case inGit(p):
-		w.kind, w.reason = "refused", "It lies in a folder named .git, which nothing is taken from."
+		w.kind, w.reason = "refused", "It is in a folder named .git, from which nothing is copied."
 	case c.Mode != modeFile && c.Mode != modeExec && c.Mode != modeLink:
-		w.kind, w.reason = "refused", "It is a git repository of its own: what is in it stays in the sandbox."
+		w.kind, w.reason = "refused", "It is a git repository of its own: its contents stay in the sandbox."
 	case c.Size > m.s.cfg.MaxFile:
 		w.kind, w.reason = "too_large", fmt.Sprintf("It is larger than %d MB.", m.s.cfg.MaxFile>>20)
 	default:
@@ -100,7 +100,7 @@ func (m *mirror) wanted(p string, c guest.Change) want {
 	return w
 }
 
-// above returns a path above p that the guest says is a file or a link.
+// above returns a path above p that the guest reports as a file or a link.
 func (m *mirror) above(p string) (string, bool) {
 	for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p[:i], '/') {
 		if c, ok := m.set[p[:i]]; ok && c.Status != "deleted" && c.Mode != "" {

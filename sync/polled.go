@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// polled has what differs in a delta, and more names in wire form, kept, and reports whether it was.
+// polled takes a snapshot of what differs in a delta, and of more names in wire form, and reports whether it succeeded.
 func (s *Service) polled(ctx context.Context, workspaceID, base string, d Delta, more []string, log *slog.Logger) bool {
 	if s.cfg.Polled == nil {
 		return true
@@ -32,12 +32,12 @@ func (s *Service) polled(ctx context.Context, workspaceID, base string, d Delta,
 func (s *Service) keep(ctx context.Context, workspaceID, base string, paths []string, whole bool, log *slog.Logger) bool {
 	err := s.cfg.Polled(ctx, workspaceID, base, paths, whole)
 	if err != nil && ctx.Err() == nil {
-		log.Warn("what changed could not be kept", "error", err)
+		log.Warn("no snapshot of the changes could be taken", "error", err)
 	}
 	return err == nil
 }
 
-// keepHere has files kept that the mirror brought home. Those that could not be are tried again with the next ones, or soon.
+// keepHere takes a snapshot of the files the mirror synced. Those that failed are tried again with the next ones, or soon.
 func (m *mirror) keepHere(ctx context.Context, d MirrorDelta) {
 	if m.s.cfg.Polled == nil {
 		return
@@ -57,12 +57,13 @@ func (m *mirror) keepHere(ctx context.Context, d MirrorDelta) {
 	}
 }
 
-// owes reports whether something came home that is in no version yet, or may have.
+// owes reports whether something synced is in no snapshot yet, or may be in none.
 func (m *mirror) owes() bool { return m.s.cfg.Polled != nil && (len(m.owed) > 0 || m.unsure) }
 
 func sortedPaths(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
-// unmoved notes which files are told of under two names, and returns the old names of those that are no longer: they may be there again.
+// unmoved records which files are reported under two names, and returns the old names of those that no longer are: they may exist
+// again.
 func (f *follower) unmoved(d Delta) (again []string) {
 	if d.Reset {
 		f.from = make(map[string]string)
@@ -85,7 +86,7 @@ func (f *follower) unmoved(d Delta) (again []string) {
 	return again
 }
 
-// rawPaths are the names a change is about.
+// rawPaths returns the names a change is about.
 func rawPaths(c guest.Change) []string {
 	if c.OldPath == "" || c.OldPath == c.Path {
 		return []string{guest.DecodePath(c.Path)}
@@ -93,7 +94,8 @@ func rawPaths(c guest.Change) []string {
 	return []string{guest.DecodePath(c.Path), guest.DecodePath(c.OldPath)}
 }
 
-// FilesInSandbox reports whether a workspace's files are those of a sandbox with a disk of its own that runs, not those on this server.
+// FilesInSandbox reports whether a workspace's files are those of a running sandbox with its own disk, and not those on this
+// server.
 func (s *Service) FilesInSandbox(ctx context.Context, workspaceID string) (bool, error) {
 	if s.cfg.Trees == nil {
 		return false, nil
@@ -104,16 +106,16 @@ func (s *Service) FilesInSandbox(ctx context.Context, workspaceID string) (bool,
 
 // Around is what LookAround saw.
 type Around struct {
-	Base  string   // the commit
+	Base  string   // the base commit
 	Paths []string // raw paths that differ from it
-	// Kept is told, once, whether a version of all of it was kept: it is not kept a second time. nil = nobody asks. What was not is looked
-	// at again soon.
+	// Kept takes, once, the report whether a snapshot of everything was taken: then sync takes none. nil = no report is expected.
+	// sync looks again soon at what is in no snapshot.
 	Kept func(ok bool)
 }
 
-// names asks the guest for the names of what differs alone: where the worktree lies on this server, whoever asked reads the files
-// themself, and the guest need not compare them first. The set of changes follows by itself. ok is false where the guest has to look as
-// always: the files lie there, names do not tell all, or it does not know the question.
+// names asks the guest only for the names of what differs: where the worktree is on this server, the caller reads the files
+// itself, and the guest need not compare them first. The set of changes follows on its own. ok is false where the guest must do a
+// full look: the files are on its side, names are not enough, or it does not know the request.
 func (f *follower) names(ctx context.Context, base string) (a Around, ok bool, err error) {
 	if f.mirror != nil {
 		return Around{}, false, nil
@@ -124,7 +126,7 @@ func (f *follower) names(ctx context.Context, base string) (a Around, ok bool, e
 		return Around{}, false, nil
 	}
 	if err == nil && (d.Base != base || len(d.Paths) > MaxFiles) {
-		err = fmt.Errorf("%w: names of what nobody asked for", errLie)
+		err = fmt.Errorf("%w: names that were not requested", errLie)
 	}
 	if err != nil {
 		return Around{}, false, err
@@ -139,8 +141,8 @@ func (f *follower) names(ctx context.Context, base string) (a Around, ok bool, e
 	return a, true, nil
 }
 
-// LookAround looks at a workspace's files where its sandbox runs, waits until what differs is on this server, and says what that is. It
-// makes and wakes no sandbox. ok is false where there is none that can tell.
+// LookAround looks at a workspace's files where its sandbox runs, waits until what differs is on this server, and returns what
+// that is. It creates and wakes no sandbox. ok is false where no sandbox can answer.
 func (s *Service) LookAround(ctx context.Context, workspaceID string) (a Around, ok bool, err error) {
 	here, _, err := s.here(ctx, workspaceID)
 	if err != nil {

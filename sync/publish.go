@@ -8,21 +8,21 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// publishGap is the least time between two events of the same type and workspace: an agent that writes file after file makes a few
-// events a second, not hundreds.
+// publishGap is the least time between two events of the same type and workspace: an agent that writes file after file causes a
+// few events a second, not hundreds.
 const publishGap = 250 * time.Millisecond
 
-// changed notes that a workspace's set has a new version. It never blocks.
+// changed records that a workspace's set has a new version. It never blocks.
 func (s *Service) changed(workspaceID, teamID string, version int64) {
 	s.notify(events.Event{Type: "changes.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: version})
 }
 
-// homeChanged notes that it is told anew how far a workspace's files have come home. It never blocks.
+// homeChanged records that the sync state of a workspace's files has changed. It never blocks.
 func (s *Service) homeChanged(workspaceID, teamID string) {
 	s.notify(events.Event{Type: "sync.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: s.cfg.Now().UnixMilli()})
 }
 
-// tell has an event published: the newest of its type and workspace.
+// notify has an event published: the newest of its type and workspace.
 func (s *Service) notify(e events.Event) {
 	s.mu.Lock()
 	s.pending[e.Type+" "+e.WorkspaceID] = e
@@ -30,10 +30,10 @@ func (s *Service) notify(e events.Event) {
 	tasks.Wake(s.wake)
 }
 
-// reportedPaths is how many paths Touched is told.
+// reportedPaths is how many paths Touched gets.
 const reportedPaths = 20
 
-// touched tells whoever wants to know which files changed.
+// touched notifies the subscriber of Touched which files changed.
 func (s *Service) touched(workspaceID string, d Delta) {
 	all := len(d.Upserts) + len(d.Removes)
 	if s.cfg.Touched == nil || all == 0 {
@@ -47,7 +47,7 @@ func (s *Service) touched(workspaceID string, d Delta) {
 	s.cfg.Touched(workspaceID, paths, all-len(paths))
 }
 
-// publish tells the bus of new versions until ctx ends: the first at once, those that follow closely together.
+// publish sends new versions to the bus until ctx ends: the first at once, those that follow closely together.
 func (s *Service) publish(ctx context.Context) {
 	last := make(map[string]time.Time)
 	timer := time.NewTimer(time.Hour)
@@ -67,7 +67,7 @@ func (s *Service) publish(ctx context.Context) {
 	}
 }
 
-// flush publishes what may be published now, and says how long to wait for the next. What was told stays in last while its
+// flush publishes what may be published now, and returns how long to wait for the next. A published event stays in last while its
 // gap runs.
 func (s *Service) flush(ctx context.Context, last map[string]time.Time, now time.Time) (wait time.Duration, more bool) {
 	var due []events.Event

@@ -14,13 +14,13 @@ type box interface {
 	dirty(ctx context.Context, base string) (guest.Dirty, error)
 }
 
-// stream is what changes, record by record. Next returns when the context of watch ends.
+// stream delivers changes, record by record. Next returns when the context of watch ends.
 type stream interface {
 	Next() (guest.ChangeSet, error)
 	Close() error
 }
 
-// realBox is the guest of a place.
+// realBox is the guest of a sandbox.
 type realBox struct{ c *client.Client }
 
 func (b realBox) watch(ctx context.Context, base string, since uint64) (stream, error) {

@@ -15,51 +15,52 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Config joins a Service to the rest of the harness. All but Now and Log are required.
+// Config connects a Service to the rest of the server. All but Now and Log are required.
 type Config struct {
 	Store      Store
 	Places     Places
 	Workspaces Workspaces
 	Events     events.Publisher
-	// Touched is told of files that changed just now: some of their paths, and how many more. It must not block. nil: nobody.
+	// Touched is called with files that changed just now: some of their paths, and how many more. It must not block. May be nil.
 	Touched func(workspaceID string, paths []string, more int)
-	// Moved is told when a worktree is at another commit or branch than before. It must not block. nil: nobody.
+	// Moved is called when a worktree is at another commit or branch than before. It must not block. May be nil.
 	Moved func(workspaceID string)
 
-	// Polled is told of files that differ from what was seen before, once they are on this server: raw paths, and with whole all that differ
-	// from base; where base is "" then, nobody knows what else differs, and all files are to be compared. What is followed goes on when it returns. nil: nobody.
+	// Polled is called with files that differ from what was seen before, once they are on this server: raw paths, and with whole
+	// all paths that differ from base. Where base is "" then, what else differs is unknown, and all files are to be compared. The
+	// follower waits until it returns. May be nil.
 	Polled func(ctx context.Context, workspaceID, base string, paths []string, whole bool) error
 
-	// For places with a disk of their own. Without Trees nothing of them is brought home.
+	// For sandboxes with their own disk. Without Trees their files are not synced.
 	Trees    Trees
-	DataDir  string // absolute; files are put together below it
-	MaxFile  int64  // bytes of one file that is brought home; default 100 MiB
+	DataDir  string // absolute; files are assembled below it
+	MaxFile  int64  // bytes of one synced file; default 100 MiB
 	MaxTotal int64  // bytes of all changed files of a workspace; default 2 GiB
-	// HomeDir is where the copy of a workspace's agents' home lies on this server, absolute; nil: none is kept. HomeRoots are the names
-	// in it that are kept, HomeSkip those below them that are not.
+	// HomeDir returns where the copy of a workspace's agents' home is on this server, absolute; nil: homes are not copied.
+	// HomeRoots are the names in it that are copied, HomeSkip those below them that are not.
 	HomeDir             func(workspaceID string) string
 	HomeRoots, HomeSkip []string
-	// Lag is told how long changed files of a kind of place took to come home. It must not block. nil: nobody.
+	// Lag is called with the time changed files of a kind of executor took to sync. It must not block. May be nil.
 	Lag func(kind string, took time.Duration)
 
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Service keeps sets of changes. All methods are safe for concurrent use.
+// Service maintains sets of changes. All methods are safe for concurrent use.
 type Service struct {
 	cfg Config
 
 	mu        sync.Mutex
-	run       context.Context // of Run, nil while it does not run
+	run       context.Context // the context of Run, nil while it does not run
 	followers map[string]*follower
 	work      sync.WaitGroup
 	pending   map[string]events.Event // not yet published, by type and workspace
-	wake      chan struct{}           // something is pending
-	crash     func(at string) error   // of tests: the server dies where it returns an error
+	wake      chan struct{}           // signals that something is pending
+	crash     func(at string) error   // for tests: simulates a crash of the server where it returns an error
 }
 
-// New makes a Service. It starts nothing.
+// New returns a Service. It starts nothing.
 func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -74,7 +75,7 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, followers: make(map[string]*follower), pending: make(map[string]events.Event), wake: make(chan struct{}, 1)}
 }
 
-// Run follows places and publishes what changed until ctx ends, and returns when its goroutines have. It runs once.
+// Run follows sandboxes and publishes what changed until ctx ends, and returns when its goroutines have ended. Call it once.
 func (s *Service) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.run = ctx
@@ -90,7 +91,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// Follow starts following a live place until it is gone. It never blocks, and may be called before Run.
+// Follow starts following a live sandbox until it is gone. It never blocks, and may be called before Run.
 func (s *Service) Follow(p *executors.Place) {
 	s.followPlace(p)
 }
@@ -106,7 +107,7 @@ func (s *Service) followPlace(p *executors.Place) *follower {
 	})
 }
 
-// follow returns the follower of a place, making one when the workspace has none or one of another sandbox.
+// follow returns the follower of a sandbox, creating one when the workspace has none or one of another sandbox.
 func (s *Service) follow(workspaceID, teamID, sandboxID string, b box, gone <-chan struct{}, mirrored func(*follower) *mirror) *follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +131,7 @@ func (s *Service) follow(workspaceID, teamID, sandboxID string, b box, gone <-ch
 	return f
 }
 
-// start runs a follower until its place is gone. Only with s.mu.
+// start runs a follower until its sandbox is gone. The caller holds s.mu.
 func (s *Service) start(f *follower) {
 	ctx, cancel := context.WithCancel(s.run)
 	f.cancel = cancel
@@ -163,7 +164,7 @@ func (s *Service) start(f *follower) {
 	})
 }
 
-// place returns the workspace's live place, making one when there is none, and its follower.
+// place returns the workspace's live sandbox, creating one when there is none, and its follower.
 func (s *Service) place(ctx context.Context, workspaceID string) (*executors.Place, *follower, error) {
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
@@ -174,7 +175,7 @@ func (s *Service) place(ctx context.Context, workspaceID string) (*executors.Pla
 
 const codeNoBase = "workspace_not_ready"
 
-// base is the commit a workspace's changes are counted from.
+// base is the commit a workspace's changes are compared with.
 func (s *Service) base(ctx context.Context, workspaceID string) (string, error) {
 	base, err := s.cfg.Workspaces.BaseCommit(ctx, workspaceID)
 	if err == nil && !commitID.MatchString(base) {
@@ -183,19 +184,19 @@ func (s *Service) base(ctx context.Context, workspaceID string) (string, error) 
 	return base, err
 }
 
-// Changes returns the set of a workspace as last seen. It does not look.
+// Changes returns the set of a workspace as last seen, without looking again.
 func (s *Service) Changes(ctx context.Context, workspaceID string) (Set, error) {
 	return s.cfg.Store.Changes(ctx, workspaceID)
 }
 
-// Summaries returns the figures of every workspace of a team that was looked at, or of those that are named.
+// Summaries returns the summary of every workspace of a team that was looked at, or of the named ones.
 func (s *Service) Summaries(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Summary, error) {
 	return s.cfg.Store.ChangeSummaries(ctx, teamID, workspaceIDs...)
 }
 
-// SyncNow looks at once, making a place when there is none, and returns what it saw. What git could not do is told by the
-// set's Error. Of a place with a disk of its own every changed file is on this server then; one that stands still or is gone has
-// brought everything home, so that none is made or woken for that.
+// SyncNow looks at once, creating a sandbox when there is none, and returns what it saw. The set's Error holds what git could not
+// do. For a sandbox with its own disk every changed file is on this server afterwards; one that is suspended or gone was synced
+// before that, so that none is created or woken for it.
 func (s *Service) SyncNow(ctx context.Context, workspaceID string) (Set, error) {
 	if here, _, err := s.here(ctx, workspaceID); err != nil {
 		return Set{}, err
@@ -223,10 +224,10 @@ func (s *Service) SyncNow(ctx context.Context, workspaceID string) (Set, error) 
 	return s.Changes(ctx, workspaceID)
 }
 
-// syncTimeout bounds how long somebody waits for files to come home. They go on coming after that.
+// syncTimeout bounds how long a caller waits for files to sync. The sync continues after that.
 const syncTimeout = 2 * time.Minute
 
-// reach is where tests have the server die.
+// reach is a failpoint at which tests simulate a crash.
 func (s *Service) reach(at string) error {
 	if s.crash == nil {
 		return nil
@@ -234,7 +235,7 @@ func (s *Service) reach(at string) error {
 	return s.crash(at)
 }
 
-// lieAsFault gives a guest's lie words for the person who waits for an answer.
+// lieAsFault words a guest's false report for the person who waits for an answer.
 func lieAsFault(err error) error {
 	if errors.Is(err, errLie) {
 		return fault.Wrap(err, fault.Unavailable, "sandbox_untrusted",
@@ -246,7 +247,7 @@ func lieAsFault(err error) error {
 // maxDiff bounds a diff: what an honest guest sends, and a little more.
 const maxDiff = 17 << 20
 
-// Diff returns the unified diff of one path against the base. lines is the number of lines around a hunk. The caller closes it.
+// Diff returns the unified diff of one path against the base, with lines lines around each hunk. The caller closes it.
 func (s *Service) Diff(ctx context.Context, workspaceID, path string, lines int) (io.ReadCloser, error) {
 	path, err := wirePath(path)
 	if err != nil {
@@ -278,13 +279,13 @@ func (s *Service) Diff(ctx context.Context, workspaceID, path string, lines int)
 	return limited{io.LimitReader(r, maxDiff), r}, nil
 }
 
-// limited reads at most a number of bytes of what it closes.
+// limited reads at most a number of bytes, and closes the underlying reader.
 type limited struct {
 	io.Reader
 	io.Closer
 }
 
-// wirePath checks a path a person sent and brings it into the one wire form of its bytes.
+// wirePath checks a path a person sent and returns its canonical wire form.
 func wirePath(path string) (string, error) {
 	if err := guest.CheckPath(path); err != nil {
 		return "", err

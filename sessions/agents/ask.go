@@ -7,15 +7,15 @@ type AskKind string
 
 // The kinds of question.
 const (
-	Permission AskKind = "permission" // may it do this
-	Choice     AskKind = "choice"     // one or several of the options
-	Text       AskKind = "text"       // words only
+	Permission AskKind = "permission" // asks whether it may do something
+	Choice     AskKind = "choice"     // one or more of the options
+	Text       AskKind = "text"       // text only
 )
 
-// Role says what an option of a question does, so that it can be drawn and answered without knowing the agent.
+// Role is the meaning of an option, so that it can be drawn and answered without knowing the agent.
 type Role string
 
-// The roles of options.
+// The values of Role.
 const (
 	Allow        Role = "allow"
 	AllowSession Role = "allow_session"
@@ -31,23 +31,23 @@ type Option struct {
 	Role        Role   `json:"role"`
 }
 
-// Ask is what an agent asks a person. All texts are the agent's: to be shown as plain text only.
+// Ask is a question of an agent to a person. All texts are the agent's: show them only as plain text.
 type Ask struct {
 	Kind     AskKind
 	Title    string // one line
 	Detail   string // several lines
 	Options  []Option
 	Multi    bool // several options may be chosen
-	FreeText bool // a text may be given; beside a Deny it is the reason
+	FreeText bool // a text may be given; with a Deny it is the reason
 }
 
-// Answer is what a person answered: the chosen options, a text, or a Deny with its reason.
+// Answer is a person's answer: the chosen options, a text, or a Deny with its reason.
 type Answer struct {
 	Options []Option
 	Text    string
 }
 
-// Words puts the answer into words.
+// Words returns the answer as text.
 func (a Answer) Words() string {
 	labels := make([]string, len(a.Options))
 	for i, o := range a.Options {

@@ -2,21 +2,21 @@ package agents
 
 import "strings"
 
-// A carrier is an adapter whose agent goes on with a conversation in another home that was given its record.
+// A carrier is an adapter whose agent continues a conversation in another home to which its record was copied.
 type carrier interface {
 	keeper
-	// carried says under which name the agent looks for a file of a conversation's record when it works in this folder.
+	// carried returns the name under which the agent looks for a file of a conversation's record when it works in this folder.
 	carried(name, worktree string) string
 }
 
-// Carries reports whether an agent's conversations go on in another home: their record is copied there. Other agents go on where their
-// home comes along, and begin anew elsewhere.
+// Carries reports whether an agent can continue its conversations in another home once their records are copied there. Other
+// agents continue only where their whole home is copied, and otherwise begin a new conversation.
 func (r *Registry) Carries(name string) bool {
 	_, ok := r.adapters[name].(carrier)
 	return ok
 }
 
-// Continues reports whether an agent that is started again can go on with its conversation at all, as far as is known beforehand.
+// Continues reports whether an agent that is started again can continue its conversation, as far as can be known in advance.
 func (r *Registry) Continues(name string) bool {
 	if c, ok := r.adapters[name].(interface{ resumes() bool }); ok {
 		return c.resumes()
@@ -28,8 +28,8 @@ func (r *Registry) Continues(name string) bool {
 	return r.adapters[name] != nil
 }
 
-// Carried returns where in a home the agent looks for a file of a conversation's record that lies under name in another one. Only for
-// agents that Carries names.
+// Carried returns where in a home the agent looks for a conversation file that is called name in another home. Only for agents
+// for which Carries is true.
 func (r *Registry) Carried(agent, name, worktree string) string {
 	if c, ok := r.adapters[agent].(carrier); ok {
 		return c.carried(name, worktree)
@@ -37,7 +37,7 @@ func (r *Registry) Carried(agent, name, worktree string) string {
 	return name
 }
 
-// maxClaudeFolder is how long the name of a folder is that Claude Code uses as it is; longer ones get a hash of its own making.
+// maxClaudeFolder is the longest folder name that Claude Code uses unchanged; it hashes longer ones.
 const maxClaudeFolder = 200
 
 // carried: the folder is named after the working directory, with everything but letters and digits as dashes.

@@ -10,14 +10,15 @@ import (
 	"strings"
 )
 
-// claudeWait is how long Claude lets its permission hook wait, in seconds, and the hook itself waits a little less. The dialog
-// is open in the terminal meanwhile.
+// claudeWait is how long Claude lets its permission hook wait, in seconds. The hook itself waits a little less. The dialog is
+// open in the terminal meanwhile.
 const (
 	claudeWait     = 24 * 3600
 	claudeHookWait = "23h50m"
 )
 
-// claudeHooks are merged by Claude with the person's and the project's own. What comes with every tool runs beside the agent.
+// claudeHooks are merged by Claude with the person's and the project's own hooks. Hooks that fire for every tool run in parallel
+// with the agent.
 func claudeHooks() map[string]any {
 	notify := hookCommand(ClaudeCode)
 	one := func(command string, seconds int, aside bool) []any {
@@ -37,12 +38,12 @@ func claudeHooks() map[string]any {
 	return out
 }
 
-// settings are given on the command line and merged by Claude with the person's and the project's own: notifications as OSC 9,
-// no question about the MCP servers a project of a trusted folder brings, and hooks where somebody hears them.
+// settings returns the settings for the command line, which Claude merges with the person's and the project's own: notifications
+// as OSC 9, no question about the MCP servers of a trusted project, and hooks where a guest accepts them.
 func (claudeCode) settings(hooks, all bool) string {
 	s := map[string]any{"preferredNotifChannel": "iterm2", "enableAllProjectMcpServers": true}
 	if all {
-		s["skipDangerousModePermissionPrompt"] = true // somebody was told before
+		s["skipDangerousModePermissionPrompt"] = true // the person has already been warned
 	}
 	if hooks {
 		s["hooks"] = claudeHooks()
@@ -85,9 +86,9 @@ type claudeQuestion struct {
 
 const claudeAsks = "AskUserQuestion"
 
-// hook: a permission or a question opens with PermissionRequest, which names neither the use of the tool nor the dialog, so that
-// what the tool is used for names it. The dialog closes without a word when somebody answers it in the terminal; the tool's end
-// and the turn's tell of it, and Claude ends the hook when the turn is interrupted.
+// hook: PermissionRequest announces a permission or a question. It names neither the tool use nor the dialog, so the tool's input
+// identifies it. When somebody answers in the terminal the dialog closes without an event; the tool's end and the turn's end show
+// that it closed, and Claude ends the hook when the turn is interrupted.
 func (c claudeCode) hook(e HookEvent) HookReport {
 	var ev claudeEvent
 	if json.Unmarshal(e.Raw, &ev) != nil {
@@ -95,13 +96,13 @@ func (c claudeCode) hook(e HookEvent) HookReport {
 	}
 	turn := ev.Prompt + "/"
 	switch ev.Name {
-	case "SessionStart": // also after /clear, with another id
+	case "SessionStart": // also after /clear, with another ID
 		if !uuidLike(ev.Session) || len(ev.Session) > 64 {
 			return HookReport{}
 		}
 		return HookReport{Conversation: ev.Session}
 	case "UserPromptSubmit":
-		return HookReport{Hint: Hint{Mood: Busy, Reason: "works on a prompt"}, Over: func(key string) (bool, string) { return !strings.HasPrefix(key, turn), "" }}
+		return HookReport{Hint: Hint{Mood: Busy, Reason: "is working on a prompt"}, Over: func(key string) (bool, string) { return !strings.HasPrefix(key, turn), "" }}
 	case "PreToolUse":
 		if ev.Tool == claudeAsks {
 			return HookReport{}
@@ -123,7 +124,8 @@ func (c claudeCode) hook(e HookEvent) HookReport {
 			return HookReport{Hint: Hint{Mood: Ready, Weak: true}}
 		}
 	case "Stop":
-		// No turn comes to its end over an open dialog: what nobody answered here was answered there. A No there ends no turn so.
+		// A turn does not end while a dialog is open: a question nobody answered in Parawork was answered in the terminal.
+		// Answering No there does not end the turn this way.
 		return HookReport{Hint: Hint{Mood: Ready}, Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "in the terminal" }, OverSoon: true}
 	case "StopFailure":
 		return HookReport{Hint: Hint{Mood: Trouble, Reason: cmp.Or(ev.Last, ev.Error, "the last turn ended with an error")},
@@ -134,17 +136,17 @@ func (c claudeCode) hook(e HookEvent) HookReport {
 	return HookReport{}
 }
 
-// key names what a tool is used for within a turn.
+// key identifies a tool use within a turn.
 func (claudeCode) key(ev claudeEvent) string {
 	var input any
 	_ = json.Unmarshal(ev.Input, &input)
 	if m, ok := input.(map[string]any); ok && ev.Tool == claudeAsks {
-		input = m["questions"] // the rest is there once they are answered
+		input = m["questions"] // the other fields exist once they are answered
 	}
 	return ev.Prompt + "/" + fingerprint(ev.Tool, input)
 }
 
-// answers puts what was answered to questions into words.
+// answers returns the answers to questions as text.
 func (claudeCode) answers(input json.RawMessage) string {
 	var q claudeQuestions
 	if json.Unmarshal(input, &q) != nil {
@@ -185,7 +187,7 @@ func (c claudeCode) asks(ev claudeEvent) []Ask {
 	return out
 }
 
-// forSession are the rules that let it do this for the rest of the session: what Claude itself suggests, or else this very use.
+// forSession returns the rules that allow this for the rest of the session: those Claude itself suggests, or else this very use.
 func (claudeCode) forSession(ev claudeEvent) []any {
 	var out []any
 	for _, s := range ev.Suggestions {
@@ -208,7 +210,7 @@ func (claudeCode) forSession(ev claudeEvent) []any {
 	return []any{map[string]any{"type": "addRules", "rules": []any{rule}, "behavior": "allow", "destination": "session"}}
 }
 
-// suggested says in words what "for this session" allows.
+// suggested describes what "for this session" allows.
 func (c claudeCode) suggested(ev claudeEvent) string {
 	var out []string
 	for _, s := range c.forSession(ev) {
@@ -243,7 +245,7 @@ func (c claudeCode) suggested(ev claudeEvent) string {
 
 const claudeDenied = "The user denied this. Go on without it, or stop and say what you need it for."
 
-// reply: a decision goes in the hook's output; answers to questions go back as a part of the tool's input.
+// reply puts a decision into the hook's output; answers to questions go back as part of the tool's input.
 func (c claudeCode) reply(e HookEvent, answers []Answer) (json.RawMessage, error) {
 	var ev claudeEvent
 	if err := json.Unmarshal(e.Raw, &ev); err != nil {
@@ -286,7 +288,7 @@ func (c claudeCode) reply(e HookEvent, answers []Answer) (json.RawMessage, error
 	return json.Marshal(map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": "PermissionRequest", "decision": decision}})
 }
 
-// label is the option's label as Claude wrote it: what people were shown may be cleaned of characters that do not print.
+// label returns the option's label as Claude wrote it: people may have been shown it without unprintable characters.
 func (q claudeQuestion) label(o Option) string {
 	for i := range q.Options {
 		if fmt.Sprint(i+1) == o.ID {
@@ -296,7 +298,7 @@ func (q claudeQuestion) label(o Option) string {
 	return o.Label
 }
 
-// dialog: below a line across the screen, what it is about, the question, and a numbered list whose digits act at once.
+// dialog expects, below a line across the screen, the subject, the question, and a numbered list whose digits act at once.
 func (claudeCode) dialog(lines []string) *Dialog {
 	d := readDialog(lines, "❯", func(line string) bool { return strings.HasPrefix(line, "────") })
 	if d == nil || !strings.Contains(d.Foot, "Esc to cancel") {

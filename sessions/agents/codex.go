@@ -17,7 +17,7 @@ import (
 // Codex is the name of OpenAI's Codex.
 const Codex = "codex"
 
-// codexRecipe is what Codex is made of.
+// codexRecipe describes how Codex is installed.
 var codexRecipe = Recipe{
 	Program: "codex", Package: "@openai/codex", Version: "0.169.0",
 	Hosts:    []string{"api.openai.com", "chatgpt.com", "auth.openai.com"},
@@ -26,7 +26,7 @@ var codexRecipe = Recipe{
 
 // codex is OpenAI's Codex.
 //
-// Its presets go on the command line, where they hold for this session alone: config.toml stays the person's and Codex's own.
+// Its presets go on the command line, where they apply to this session only: config.toml belongs to the person and to Codex.
 type codex struct{}
 
 func (codex) facts() facts {
@@ -84,8 +84,8 @@ func (c codex) plan(l Launch) (Plan, error) {
 	return with, nil
 }
 
-// overrides are TOML settings that answer beforehand what Codex would ask: updates, trust of the folder, a newer model, the
-// sign-in; and that make it tell its state.
+// overrides are TOML settings that answer in advance what Codex would ask (updates, trust of the folder, a newer model, the
+// sign-in) and that make it report its state.
 func (codex) overrides(l Launch) []string {
 	out := []string{
 		"check_for_update_on_startup=false",
@@ -101,10 +101,10 @@ func (codex) overrides(l Launch) []string {
 		out = append(out, "developer_instructions="+tomlString(l.Brief))
 	}
 	if l.Account.keyed() {
-		// A provider of its own with env_key asks for no sign-in, and the key is written nowhere.
+		// A custom provider with env_key asks for no sign-in and writes the key nowhere.
 		base, key := cmp.Or(l.Account.BaseURL, openAIBase), codexKey
 		if g := l.Account.Gateway; g != nil {
-			base, key = g.base(), guest.EnvGatewayToken // what else is called OPENAI_API_KEY stays what it is: the project's own
+			base, key = g.base(), guest.EnvGatewayToken // any other OPENAI_API_KEY remains the project's own
 		}
 		out = append(out, `model_provider="parawork"`,
 			`model_providers.parawork={name="OpenAI",base_url=`+tomlString(base)+`,env_key="`+key+`",wire_api="responses"}`)
@@ -140,18 +140,18 @@ func (codex) begun(h Home, id string) bool {
 	return err == nil && len(found) > 0
 }
 
-// maxRollouts bounds how many of the newest rollouts are looked at for a conversation.
+// maxRollouts bounds how many of the newest rollouts are searched for a conversation.
 const maxRollouts = 500
 
-// find looks for the conversation among the rollouts: Codex chooses the id itself and writes it with the first prompt. It is
-// the oldest one begun in this worktree since the session's start that no other session holds.
+// find looks for the conversation among the rollouts: Codex chooses the ID itself and writes it with the first prompt. It returns
+// the oldest one begun in this worktree since the session's start that no other session has.
 func (codex) find(h Home, f Find) (string, error) {
 	type rollout struct {
 		id string
 		at int64
 	}
 	var all []rollout
-	// Rollouts lie in a folder a day and begin with the time of day, local time: the last ones are the newest.
+	// Rollouts are in one folder per day and begin with the local time of day: the last ones are the newest.
 	names, err := h.files.Glob(codexDir + "/sessions/[0-9]*/[0-9]*/[0-9]*/rollout-*.jsonl")
 	if err != nil {
 		return "", err
@@ -200,7 +200,7 @@ func rolloutMeta(files Files, name string) (id, cwd string, at int64) {
 	return meta.Payload.ID, meta.Payload.Cwd, meta.Payload.Timestamp.UnixMilli()
 }
 
-// uuidLike reports whether id is made of hex digits and dashes and so may stand on a command line.
+// uuidLike reports whether id consists of hex digits and dashes and is therefore safe on a command line.
 func uuidLike(id string) bool {
 	if id == "" || id[0] == '-' {
 		return false
@@ -208,7 +208,7 @@ func uuidLike(id string) bool {
 	return strings.Trim(id, "0123456789abcdefABCDEF-") == ""
 }
 
-// read: OSC 7501 tells the state in words; the title has a spinner while Codex works and blinks "Action Required" while a
+// read: OSC 7501 reports the state in words; the title has a spinner while Codex works and blinks "Action Required" while a
 // question is open.
 func (codex) read(s Signal) Hint {
 	switch s.Kind {
@@ -225,7 +225,7 @@ func (codex) read(s Signal) Hint {
 		if s.Text == "" {
 			return Hint{Mood: Closing}
 		}
-		// The spinner is gone: it may turn for a moment at the start, of which no report tells.
+		// The spinner is gone: it may turn briefly at the start without a report.
 		return Hint{Mood: Ready, Weak: true, Title: s.Text, HasTitle: true}
 	case Notify:
 		for _, p := range []string{"Approval requested", "Question requested", "Questions requested", "Codex wants to", "Plan mode prompt"} {
@@ -262,12 +262,12 @@ func codexReport(text string) Hint {
 	return Hint{}
 }
 
-// probe lists the models, which costs nothing.
+// probe lists the models, which is free.
 func (codex) probe(ctx context.Context, a Account) (*http.Request, error) {
 	return bearerProbe(ctx, cmp.Or(a.BaseURL, openAIBase), a.Secret)
 }
 
-// bearerProbe lists the models of an API like OpenAI's.
+// bearerProbe lists the models of an OpenAI-compatible API.
 func bearerProbe(ctx context.Context, base, key string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/models", nil)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// codexEvents are the hooks set for Codex: its name in the settings, its name in their keys of trust, and the seconds it may take;
-// Codex gives the last two no more. It holds a tool until its hooks have ended, so that none is set there: the terminal tells of
-// work as well.
+// codexEvents are the hooks set for Codex: the name in the settings, the name in the keys of trust, and the timeout in seconds,
+// which Codex shortens for the last two. Codex waits for tool hooks to end before it runs the tool, so none is set for tools: the
+// terminal reports the work as well.
 var codexEvents = []struct {
 	name, key string
 	seconds   int
@@ -21,8 +21,8 @@ var codexEvents = []struct {
 	{"Stop", "stop", 10}, {"Interrupt", "interrupt", 3}, {"SessionEnd", "session_end", 3},
 }
 
-// hookOverrides set the hooks for this session, beside the person's and the project's own, and say that they are trusted: by the
-// hash Codex itself would write once somebody had looked at them. Others that nobody has looked at stay untrusted.
+// hookOverrides sets the hooks for this session, in addition to the person's and the project's own, and marks them as trusted by
+// the hash Codex itself writes after a person has reviewed them. Other hooks that nobody has reviewed stay untrusted.
 func (codex) hookOverrides() []string {
 	command := hookCommand(Codex)
 	var out, trust []string
@@ -33,7 +33,7 @@ func (codex) hookOverrides() []string {
 	return append(out, "hooks.state={"+strings.Join(trust, ",")+"}")
 }
 
-// codexHookHash is the hash by which Codex knows a hook: of its settings as JSON with sorted keys.
+// codexHookHash is the hash that identifies a hook to Codex: of its settings as JSON with sorted keys.
 func codexHookHash(event, command string, seconds int) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -55,8 +55,9 @@ type codexEvent struct {
 	Input   json.RawMessage `json:"tool_input"`
 }
 
-// hook: Codex asks its PermissionRequest hook before it opens its dialog, so that a hook that waited would hide the dialog from
-// who sits at the terminal. It gets no opinion; what it asks goes with the dialog that opens next, and keys answer that.
+// hook: Codex runs its PermissionRequest hook before it opens its dialog, so a waiting hook would hide the dialog from the person
+// at the terminal. The hook therefore returns no decision; its question is attached to the dialog that opens next, and keys
+// answer that.
 func (codex) hook(e HookEvent) HookReport {
 	var ev codexEvent
 	if json.Unmarshal(e.Raw, &ev) != nil {
@@ -70,7 +71,7 @@ func (codex) hook(e HookEvent) HookReport {
 		}
 		return HookReport{Conversation: ev.Session}
 	case "UserPromptSubmit":
-		return HookReport{Hint: Hint{Mood: Busy, Reason: "works on a prompt"}, Over: all}
+		return HookReport{Hint: Hint{Mood: Busy, Reason: "is working on a prompt"}, Over: all}
 	case "PermissionRequest":
 		a := toolAsk(ev.Tool, ev.Input, ev.Cwd)
 		return HookReport{Coming: &a}
@@ -88,13 +89,13 @@ func (codex) reply(HookEvent, []Answer) (json.RawMessage, error) { return nil, n
 
 var codexKeyHint = regexp.MustCompile(`\s*\((\w|esc)\)$`)
 
-// dialog: the question, what it is about, and a numbered list that names a key beside each choice.
+// dialog expects the question, its subject, and a numbered list that names a key for each choice.
 func (codex) dialog(lines []string) *Dialog {
 	d := readDialog(lines, "›", func(string) bool { return false })
 	if d == nil || !strings.Contains(d.Foot, "enter to") && !strings.Contains(d.Foot, "esc to") {
 		return nil
 	}
-	// What stands above the question is the conversation.
+	// The conversation is above the question.
 	for i := len(lines) - 1; i >= 0; i-- {
 		if strings.TrimSpace(lines[i]) == d.Title {
 			d.Detail = dedent(codexAbout(lines[i+1:]))
@@ -115,7 +116,7 @@ func (codex) dialog(lines []string) *Dialog {
 	return d
 }
 
-// codexAbout are the lines between the question and the list.
+// codexAbout returns the lines between the question and the list.
 func codexAbout(lines []string) []string {
 	for i, l := range lines {
 		if dialogOption.MatchString(l) {

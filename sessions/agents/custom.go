@@ -10,23 +10,23 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// conversationMark stands for the id of a conversation in arguments of config.json.
+// conversationMark stands for the ID of a conversation in arguments of config.json.
 const conversationMark = "{conversation}"
 
 // custom is a program that config.json describes.
 type custom struct {
 	name  string
 	s     Settings
-	rules *ScreenRules // of config.json alone
+	rules *ScreenRules // from config.json only
 }
 
-// customFinder is one that prints the id of its conversation.
+// customFinder is a custom that prints the ID of its conversation.
 type customFinder struct {
 	custom
 	pattern *regexp.Regexp
 }
 
-// newCustom checks what config.json says of an agent of one's own.
+// newCustom checks the settings of a custom agent in config.json.
 func newCustom(name string, s Settings) (adapter, error) {
 	bad := func(key, format string, args ...any) error {
 		return fault.New(fault.Invalid, "invalid_config", "agents."+name+key+" "+format, args...)
@@ -44,7 +44,7 @@ func newCustom(name string, s Settings) (adapter, error) {
 	}
 	re, err := regexp.Compile(s.ConversationPattern)
 	if err != nil {
-		return nil, bad(".conversation.pattern", "is no regular expression: %v", err)
+		return nil, bad(".conversation.pattern", "is not a regular expression: %v", err)
 	}
 	return customFinder{c, re}, nil
 }
@@ -55,7 +55,7 @@ func (c custom) facts() facts {
 	return facts{name: c.name, install: c.s.Install, accounts: c.s.AccountEnv != "", permissions: len(c.s.PermissionArgs) > 0}
 }
 
-// resumes reports whether config.json says how a conversation goes on.
+// resumes reports whether config.json says how to continue a conversation.
 func (c custom) resumes() bool { return len(c.s.ResumeArgs) > 0 }
 
 func (c custom) plan(l Launch) (Plan, error) {
@@ -94,7 +94,7 @@ func (c custom) plan(l Launch) (Plan, error) {
 		p.Prompt = PromptPaste
 	case strings.HasSuffix(flag, "="):
 		p.Argv, p.Prompt = append(p.Argv, flag+l.Prompt), PromptArgument
-	case strings.HasPrefix(l.Prompt, "-"): // would be taken for an option
+	case strings.HasPrefix(l.Prompt, "-"): // would be read as an option
 		p.Prompt = PromptPaste
 	case flag != "":
 		p.Argv, p.Prompt = append(p.Argv, flag, l.Prompt), PromptArgument
@@ -113,7 +113,7 @@ func (c custom) keys() Keys {
 	return Keys{Interrupt: c.s.Interrupt, Name: c.s.InterruptName, Submit: "\r"}
 }
 
-// marked puts the id of a conversation into arguments.
+// marked inserts the ID of a conversation into arguments.
 func marked(args []string, id string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -122,15 +122,15 @@ func marked(args []string, id string) []string {
 	return out
 }
 
-// printable reports whether an id that a program printed may stand on a command line: one visible word that is no option.
+// printable reports whether an ID printed by a program is safe on a command line: one visible word that is not an option.
 func printable(id string) bool {
 	return id != "" && len(id) <= 128 && id[0] != '-' && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// escapes are what a terminal takes for something else than text.
+// escapes matches terminal control sequences.
 var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]`)
 
-// find takes the last place in what was printed where the pattern matches: its first group, or all of it.
+// find uses the last match of the pattern in the output: its first group, or all of it.
 func (c customFinder) find(_ Home, f Find) (string, error) {
 	if f.Output == nil {
 		return "", nil
@@ -146,7 +146,7 @@ func (c customFinder) find(_ Home, f Find) (string, error) {
 	return "", nil
 }
 
-// dialog offers the answers that a rule of config.json knows to what the screen shows.
+// dialog returns the options that the matching rule of config.json gives for the screen.
 func (c custom) dialog(lines []string) *Dialog {
 	r, text, at := c.rules.first(lines)
 	if r == nil || len(r.options) == 0 {

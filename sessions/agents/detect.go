@@ -13,7 +13,7 @@ import (
 // versionTimeout bounds the wait for a program to print its version: a cold start of a large CLI takes seconds.
 const versionTimeout = 10 * time.Second
 
-// detector finds programs and their versions, and remembers them until the file changes.
+// detector finds programs and their versions, and caches them until the file changes.
 type detector struct {
 	cfg  Config
 	mu   sync.Mutex
@@ -29,7 +29,8 @@ type found struct {
 
 var versionWords = regexp.MustCompile(`\d+\.\d+[0-9A-Za-z.+-]*`)
 
-// find looks program up and asks it for its version with args and, on top of the usual, env; nil args: the version is not asked for.
+// find looks up program and runs it to get its version, with args and, on top of the usual environment, env; with nil args it
+// gets no version.
 func (d *detector) find(ctx context.Context, program string, args []string, env map[string]string) found {
 	path, err := d.cfg.LookPath(program)
 	if err == nil {
@@ -75,7 +76,7 @@ func (d *detector) find(ctx context.Context, program string, args []string, env 
 	return f
 }
 
-// ask runs the program. done is false when the answer must not be remembered.
+// ask runs the program. done is false when the answer must not be cached.
 func (d *detector) ask(ctx context.Context, path string, args []string, env map[string]string) (version string, done bool) {
 	home := filepath.Join(d.cfg.HomesDir, ".detect")
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -92,7 +93,7 @@ func (d *detector) ask(ctx context.Context, path string, args []string, env map[
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {
-		d.cfg.Log.Debug("agent did not tell its version", "path", path, "error", err)
+		d.cfg.Log.Debug("agent did not print its version", "path", path, "error", err)
 		return "", run.Err() == nil
 	}
 	return string(versionWords.Find(out[:min(len(out), 4096)])), true

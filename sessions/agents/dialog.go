@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Dialog is a question the screen shows: a numbered list to choose from.
+// Dialog is a question on the screen: a numbered list to choose from.
 type Dialog struct {
 	Ask
-	Key  string // names it: the same as long as the same dialog is shown
+	Key  string // identifies it: constant as long as the same dialog is shown
 	Foot string // the lines below the list
 	keys []string
 }
 
-// Press returns the keys that choose an option, "" for one the dialog does not have.
+// Press returns the keys that choose an option, "" for an unknown option.
 func (d *Dialog) Press(id string) string {
 	for i, o := range d.Options {
 		if o.ID == id {
@@ -26,12 +26,12 @@ func (d *Dialog) Press(id string) string {
 var dialogOption = regexp.MustCompile(`^\s*(❯|›)?\s*([1-9])\. (\S.*)$`)
 
 const (
-	dialogAbove = 40 // lines of what it is about
+	dialogAbove = 40 // lines of its subject
 	dialogBelow = 6  // lines below the list
 )
 
-// readDialog finds the last numbered list on the screen that has a cursor and nothing but a foot below it. top says of a line that
-// what the dialog is about begins below it; without such a line it begins with the question. The keys are left to the caller.
+// readDialog finds the last numbered list on the screen that has a cursor and nothing but a foot below it. top reports whether
+// the dialog's subject begins below a line; without such a line it begins with the question. The caller sets the keys.
 func readDialog(lines []string, cursor string, top func(string) bool) *Dialog {
 	end := len(lines)
 	for end > 0 && strings.TrimSpace(lines[end-1]) == "" {
@@ -63,7 +63,7 @@ func readDialog(lines []string, cursor string, top func(string) bool) *Dialog {
 			foot = append(foot, "")
 		case len(foot) > 0:
 			foot = append(foot, text)
-		default: // an option that was wrapped, or the words beside it; or the foot, glued to the list
+		default: // a wrapped option, its description, or the foot directly below the list
 			if strings.HasPrefix(line, "   ") {
 				d.Options[len(d.Options)-1].Label += " " + text
 			} else {
@@ -102,7 +102,7 @@ func readDialog(lines []string, cursor string, top func(string) bool) *Dialog {
 	return d
 }
 
-// roles tells from the labels what the options do.
+// roles infers from the labels what the options do.
 func (d *Dialog) roles() {
 	allow, deny := false, false
 	for i := range d.Options {
@@ -128,7 +128,7 @@ func (d *Dialog) roles() {
 	}
 }
 
-// dedent joins lines without the blank ones around them and the blanks all begin with.
+// dedent joins lines, without surrounding blank lines and common indentation.
 func dedent(lines []string) string {
 	least := -1
 	for _, l := range lines {

@@ -13,15 +13,15 @@ import (
 	"github.com/parawork/parawork/internal/homedir"
 )
 
-// Files are those of a home, by names relative to it. Agents write there too: only regular files are read, and nothing outside is
-// ever reached. A homedir.Dir is one, and so is the home behind a guest.
+// Files are the files of a home, by names relative to it. Agents write there too: implementations read only regular files and
+// reach nothing outside the home. A homedir.Dir is one implementation, the home behind a guest another.
 type Files interface {
 	// Stat does not follow a link. fs.ErrNotExist.
 	Stat(name string) (homedir.Info, error)
 	Open(name string) (homedir.File, error)
 	// ReadFile reads a regular file whole: fs.ErrNotExist, homedir.ErrNotPlain, homedir.ErrTooLarge.
 	ReadFile(name string) ([]byte, error)
-	// WriteFile replaces whatever lies there by a file of its owner alone, whole or not at all. A link is not followed.
+	// WriteFile replaces whatever is there, atomically, by a file only its owner can read. It does not follow a link.
 	WriteFile(name string, b []byte) error
 	Mkdir(name string) error
 	Symlink(to, name string) error
@@ -30,23 +30,23 @@ type Files interface {
 	Glob(pattern string) ([]string, error)
 }
 
-// Inside is a place with a home of its own: what an agent keeps there is reached through the place's guest.
+// Inside is a sandbox with its own home, whose files are reached through the sandbox's guest.
 type Inside struct {
-	Key   string // names the home among all others
+	Key   string // identifies the home among all others
 	Home  string // absolute path of the home, as the agent sees it
 	Files Files
-	// Host says that the programs are those of this machine; else they are looked for in the place.
+	// Host is set where the sandbox uses the programs of this server; otherwise they are looked up in the sandbox.
 	Host bool
-	// Machine says that the place is a member's own machine and has its programs, where they are no image's.
+	// Machine is set where the sandbox runs on a member's own machine and uses its programs, not those of an image.
 	Machine bool
-	// Boundary says that the place keeps an agent in, so that it needs no fence of its own.
+	// Boundary is set where the sandbox isolates an agent, so that it needs no sandbox of its own.
 	Boundary bool
-	// Own says that the home is a person's own, with logins of theirs: none is written into it or taken out of it.
+	// Own is set where the home is a person's own, with their logins: no login is written into it or removed from it.
 	Own bool
 }
 
-// lockHere takes the lock of a home on this machine, also against other servers on the same data folder. It lies outside the home,
-// where no agent finds it.
+// lockHere locks a home on this server, also against other servers that use the same data folder. The lock file is outside the
+// home, where no agent finds it.
 func lockHere(dir string) (unlock func(), err error) {
 	locks := filepath.Join(filepath.Dir(dir), ".locks")
 	if err := os.MkdirAll(locks, 0o700); err != nil {
@@ -68,7 +68,7 @@ func lockHere(dir string) (unlock func(), err error) {
 	}
 }
 
-// there reports whether a regular file with something in it lies under a name.
+// there reports whether a non-empty regular file exists under a name.
 func there(files Files, name string) bool {
 	i, err := files.Stat(name)
 	return err == nil && i.Regular() && i.Size > 0
@@ -87,7 +87,7 @@ func readHead(files Files, name string, n int64) ([]byte, error) {
 	}
 	p := make([]byte, min(n, size))
 	k, err := f.ReadAt(p, 0)
-	if err != nil && !errors.Is(err, io.EOF) { // else it was cut meanwhile
+	if err != nil && !errors.Is(err, io.EOF) { // otherwise it was truncated meanwhile
 		return nil, err
 	}
 	return p[:k], nil

@@ -6,21 +6,21 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// Dialects of the model gateway: what an agent speaks to it.
+// Dialects of the model gateway: the API an agent speaks to it.
 const (
 	AnthropicAPI = "anthropic"
 	OpenAIAPI    = "openai"
 )
 
-// Gateway leads an account past the model gateway: the agent is given a token of its session's and the gateway's address in the sandbox, and
-// never the account's key.
+// Gateway routes an account through the model gateway: the agent gets a session token and the gateway's address in the sandbox,
+// and never the account's key.
 type Gateway struct {
 	URL   string // http://127.0.0.1:PORT, without a path
 	Token string
-	API   string // AnthropicAPI or OpenAIAPI: what the account's key is for
+	API   string // AnthropicAPI or OpenAIAPI: the API the account's key is for
 }
 
-// base is the address of the API the account is for, as that API's own programs write it.
+// base is the address of the account's API, in the form that API's own clients expect.
 func (g Gateway) base() string {
 	if g.API == AnthropicAPI {
 		return g.URL + "/anthropic"
@@ -28,7 +28,7 @@ func (g Gateway) base() string {
 	return g.URL + "/openai/v1"
 }
 
-// Shown is what the agent shows there; "" where it does not go there.
+// Shown is the token the agent presents to the gateway; "" where it does not use it.
 func (g *Gateway) Shown() string {
 	if g == nil {
 		return ""
@@ -36,20 +36,21 @@ func (g *Gateway) Shown() string {
 	return g.Token
 }
 
-// keyed reports whether the account is a key, of its own or in the gateway's keeping.
+// keyed reports whether the account is a key, its own or one held by the gateway.
 func (a Account) keyed() bool { return a.Kind == APIKey && (a.Secret != "" || a.Gateway != nil) }
 
-// A router is an adapter whose agent can be led past the gateway.
+// A router is an adapter whose agent can be routed through the gateway.
 type router interface {
-	// dialect is what the agent speaks with this account, "" where the gateway knows nothing of that kind.
+	// dialect is the API the agent speaks with this account, "" where the gateway does not support it.
 	dialect(a Account) string
 }
 
-// straight are variables with which config.json sends an agent elsewhere itself: then nothing is led past the gateway.
+// straight are variables with which config.json itself sends an agent to another address: then nothing goes through the gateway.
 var straight = []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "OPENAI_BASE_URL"}
 
-// Dialect is what the agent speaks to the model gateway with this account; "" where it takes its key along as it is: a login, a
-// subscription's token, an agent or an API the gateway does not know, or one that config.json sends elsewhere.
+// Dialect is the API the agent speaks to the model gateway with this account. It is "" where the agent uses its key directly: a
+// login, a subscription's token, an agent or an API the gateway does not support, or one that config.json sends to another
+// address.
 func (r *Registry) Dialect(name string, a Account) string {
 	way, ok := r.adapters[name].(router)
 	if !ok || a.Kind != APIKey {
@@ -64,7 +65,7 @@ func (r *Registry) Dialect(name string, a Account) string {
 	return way.dialect(a)
 }
 
-// subscriptionToken begins the long-lived tokens of Claude subscriptions: they are a person's login, not a key.
+// subscriptionToken is the prefix of long-lived tokens of Claude subscriptions: they are a person's login, not a key.
 const subscriptionToken = "sk-ant-oat"
 
 func (claudeCode) dialect(a Account) string {
@@ -93,7 +94,7 @@ func (c custom) dialect(Account) string {
 	return c.s.AccountAPI
 }
 
-// showGateway tells the programs of a session where the gateway is and what they show there.
+// showGateway passes the gateway's address and token to the programs of a session.
 func (p *Plan) showGateway(g *Gateway) {
 	if g == nil {
 		return
@@ -104,6 +105,6 @@ func (p *Plan) showGateway(g *Gateway) {
 	p.Env[guest.EnvGatewayURL], p.Secrets[guest.EnvGatewayToken] = g.URL, g.Token
 }
 
-// claudeKeys are the variables Claude Code takes a login from. Where it goes through the gateway, those a project's secrets bring along
-// would be shown to the gateway in the token's place, or asked about.
+// claudeKeys are the variables Claude Code takes a login from. When it goes through the gateway, it would send such values from a
+// project's secrets to the gateway in place of the token, or ask about them.
 var claudeKeys = []string{"ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"}

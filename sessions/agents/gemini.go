@@ -11,7 +11,7 @@ import (
 // Gemini is the name of Google's Gemini CLI.
 const Gemini = "gemini"
 
-// geminiRecipe is what the Gemini CLI is made of.
+// geminiRecipe describes how the Gemini CLI is installed.
 var geminiRecipe = Recipe{
 	Program: "gemini", Package: "@google/gemini-cli", Version: "0.61.0",
 	Hosts: []string{"generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com", "accounts.google.com"},
@@ -38,8 +38,8 @@ func (g gemini) plan(l Launch) (Plan, error) {
 	}
 	p := Plan{Conversation: l.Conversation, Env: map[string]string{
 		"GEMINI_CLI_HOME":            l.home.state(),
-		"GEMINI_CLI_TRUST_WORKSPACE": "true", // else it asks whether the folder is trusted
-		"GEMINI_CLI_NO_RELAUNCH":     "true", // else it starts itself a second time for a larger heap
+		"GEMINI_CLI_TRUST_WORKSPACE": "true", // otherwise it asks whether the folder is trusted
+		"GEMINI_CLI_NO_RELAUNCH":     "true", // otherwise it restarts itself for a larger heap
 	}}
 	if l.Account.Kind == APIKey && l.Account.Secret != "" {
 		p.Secrets = map[string]string{"GEMINI_API_KEY": l.Account.Secret}
@@ -63,13 +63,13 @@ func (g gemini) plan(l Launch) (Plan, error) {
 		p.Prompt = PromptNone
 	case len(l.Prompt) > maxArgument || strings.ContainsRune(l.Prompt, 0):
 		p.Prompt = PromptPaste
-	default: // one word, so that a prompt that begins with a dash is no option
+	default: // one word, so that a prompt that begins with a dash is not an option
 		p.Argv, p.Prompt = append(p.Argv, "--prompt-interactive="+l.Prompt), PromptArgument
 	}
 	return p, nil
 }
 
-// preset answers beforehand how to sign in, and turns off updates and statistics.
+// preset answers in advance how to sign in, and turns off updates and statistics.
 func (gemini) preset(l Launch) error {
 	if err := l.home.makeAll(".gemini"); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (gemini) preset(l Launch) error {
 	})
 }
 
-// begun reports whether the conversation has been written down: in a file that ends with the beginning of its id.
+// begun reports whether the conversation exists on disk: in a file whose name ends with the beginning of its ID.
 func (gemini) begun(h Home, id string) bool {
 	if !uuidLike(id) || len(id) < 8 {
 		return false
@@ -108,7 +108,7 @@ func (gemini) begun(h Home, id string) bool {
 	return false
 }
 
-// read: the title begins with a sign for what it does, the folder's name in brackets at its end.
+// read: the title begins with a symbol for the state and ends with the folder's name in brackets.
 func (gemini) read(s Signal) Hint {
 	if s.Kind != Title {
 		return plainHint(s)
@@ -144,7 +144,7 @@ func (gemini) keys() Keys {
 	return Keys{Interrupt: []string{"\x1b"}, Name: "Esc", Submit: "\r", Commands: "/!"}
 }
 
-// probe lists the models, which costs nothing.
+// probe lists the models, which is free.
 func (gemini) probe(ctx context.Context, a Account) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cmp.Or(a.BaseURL, geminiBase), "/")+"/v1beta/models?pageSize=1", nil)
 	if err != nil {
@@ -154,8 +154,8 @@ func (gemini) probe(ctx context.Context, a Account) (*http.Request, error) {
 	return req, nil
 }
 
-// geminiScreen: the title tells the state; these are for what it does not tell. An error stands above the box for the next
-// prompt, with no answer (✦) between.
+// geminiScreen covers what the title does not report. An error is shown above the input field for the next prompt, with no answer
+// (✦) between.
 var geminiScreen = mustRules(
 	ScreenRule{Says: "waiting", Lines: 40, Reason: "asks you to log in: " + loginCure, Pattern: `(?i)how would you like to authenticate|enter the authorization code`},
 	ScreenRule{Says: "waiting", Lines: 24, Reason: "its login is not accepted: " + loginCure, Pattern: `(?:^|\n)✕ [^\n]*(?:\n[^\n✦▄]*)*"code":40[13]\b` + aboveGeminiBox},
@@ -166,12 +166,12 @@ const aboveGeminiBox = `(?:[^\n✦▄]*\n)+▄{10,}\n ?[>!*] `
 
 func (gemini) screen() *ScreenRules { return geminiScreen }
 
-// dialog reads what it asks: a numbered list in a box at the end of the screen, of which a digit chooses at once.
+// dialog reads a question: a numbered list in a frame at the end of the screen, of which a digit chooses at once.
 func (gemini) dialog(lines []string) *Dialog {
 	plain := make([]string, len(lines))
 	for i, line := range lines {
 		text := strings.TrimRight(line, " ")
-		for range 2 { // the box, and one inside it around what would change
+		for range 2 { // the frame, and one inside it around the proposed change
 			inner, ok := strings.CutPrefix(strings.TrimLeft(text, " "), "│")
 			if !ok {
 				break

@@ -20,16 +20,16 @@ import (
 	"github.com/parawork/parawork/internal/homedir"
 )
 
-// Home is a private home of agents and shells: that of one user, or of everybody in a place with a home of its own. Agents may
-// write in it too, so nothing in it is believed. Names of files are relative to it.
+// Home is a private home of agents and shells: that of one user, or the shared one of a sandbox with its own home. Agents may
+// write in it too, so its contents are untrusted. Names of files are relative to it.
 type Home struct {
 	Dir       string // as the agent sees it
 	temp      string // folder for temporary files, as the agent sees it
-	account   string // whose folder the agent's own files lie in, "" = the home itself
+	account   string // the account whose folder holds the agent's own files, "" = the home itself
 	trusted   []string
 	source    string // home of the server's own user
 	files     Files
-	own       bool // a person's own: see Inside
+	own       bool // a person's own home: see Inside
 	exclusive func() (unlock func(), err error)
 }
 
@@ -44,7 +44,7 @@ func (h Home) codex() string  { return h.abs(codexDir) }
 // accountsDir holds the folders of accounts, below a home.
 const accountsDir = ".accounts"
 
-// rel is the name of a file of the agent: below its account's folder, so that two logins lie side by side.
+// rel is the name of a file of the agent: below its account's folder, so that two logins can coexist.
 func (h Home) rel(name string) string {
 	if h.account == "" {
 		return path.Clean(name)
@@ -55,16 +55,16 @@ func (h Home) rel(name string) string {
 // abs is rel as the agent sees it.
 func (h Home) abs(name string) string { return path.Join(h.Dir, h.rel(name)) }
 
-// state is what the agent takes for the folder its own files lie in.
+// state is the folder the agent is told to store its own files in.
 func (h Home) state() string { return h.abs("") }
 
-// base is the home without an account: where what all accounts share lies.
+// base is the home without an account: it holds what all accounts share.
 func (h Home) base() Home {
 	h.account = ""
 	return h
 }
 
-// share makes folders below the account's folder lead to those of the home itself. What is there already stays.
+// share links folders below the account's folder to those of the home itself. It leaves existing ones as they are.
 func (h Home) share(dirs []string) error {
 	if h.account == "" {
 		return nil
@@ -85,8 +85,8 @@ func (h Home) share(dirs []string) error {
 	return nil
 }
 
-// env is what every process of a session gets. The agents' folders are named even for a shell, so that an agent started there
-// by hand finds the same login.
+// env is the environment of every process of a session. It names the agents' folders even for a shell, so that an agent started
+// there by hand finds the same login.
 func (h Home) env(l Launch) map[string]string {
 	env := map[string]string{
 		"HOME":                  h.Dir,
@@ -117,8 +117,8 @@ func (h Home) env(l Launch) map[string]string {
 	return env
 }
 
-// editJSON reads the object in a file, lets edit change it, and writes it back, atomically, while nobody else edits in this home. A
-// file that is no JSON object is kept beside it and begun anew; a link or a pipe is replaced.
+// editJSON reads the object in a file, lets edit change it, and writes it back, atomically, while nobody else edits in this home.
+// It renames a file that is not a JSON object and starts a new one; it replaces a link or a pipe.
 func (h Home) editJSON(name string, edit func(map[string]any)) error {
 	unlock, err := h.exclusive()
 	if err != nil {
@@ -152,7 +152,7 @@ func (h Home) editJSON(name string, edit func(map[string]any)) error {
 	return h.write(name, out)
 }
 
-// object returns doc[key] as an object, making it when it is not one.
+// object returns doc[key] as an object, and creates it when it is not one.
 func object(doc map[string]any, key string) map[string]any {
 	if o, ok := doc[key].(map[string]any); ok {
 		return o
@@ -162,7 +162,7 @@ func object(doc map[string]any, key string) map[string]any {
 	return o
 }
 
-// makeAll makes a folder below the account's.
+// makeAll creates a folder below the account's.
 func (h Home) makeAll(dir string) error {
 	if err := h.files.Mkdir(h.rel(dir)); err != nil {
 		return fmt.Errorf("preparing the agent's folder: %w", err)
@@ -177,9 +177,9 @@ func (h Home) write(name string, b []byte) error {
 	return nil
 }
 
-// readOwn reads a file of the server's own user: regular, and not larger than a login or a preset is.
+// readOwn reads a file of the server's own user: it must be regular, and no larger than a login or a preset.
 func readOwn(name string) ([]byte, time.Time, error) {
-	// The server's own user may keep the file behind a link of its own.
+	// The server's own user may store the file behind a link.
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -197,8 +197,8 @@ func readOwn(name string) ([]byte, time.Time, error) {
 	return raw, st.ModTime, err
 }
 
-// copyLogin copies the login of the server's own user, when it is newer than the copy: the agent renews its copy itself. A
-// marker beside it tells a copy from a login made in the terminal.
+// copyLogin copies the login of the server's own user, when it is newer than the copy: the agent renews its copy itself. A marker
+// file distinguishes a copy from a login made in the terminal.
 func (h Home) copyLogin(agent, from, to string) error {
 	missing := func() error {
 		return fault.New(fault.Conflict, "existing_login_missing",
@@ -227,7 +227,7 @@ func (h Home) copyLogin(agent, from, to string) error {
 	return h.write(dst+".copied", []byte("copied by Parawork\n"))
 }
 
-// dropLogin removes a login that copyLogin made: the person chose another account since.
+// dropLogin removes a login that copyLogin made: the person has chosen another account since.
 func (h Home) dropLogin(to string) error {
 	dst := h.rel(to)
 	if _, err := h.files.Stat(dst + ".copied"); err != nil {
@@ -241,10 +241,10 @@ func (h Home) dropLogin(to string) error {
 	return nil
 }
 
-// login brings the copied login in line with the account.
+// login updates the copied login to match the account.
 func (h Home) login(a Account, agent, from, to string) error {
 	if h.own {
-		return nil // its owner is logged in there, or logs in in the terminal
+		return nil // its owner is logged in there, or will log in in the terminal
 	}
 	if a.Kind == ExistingLogin {
 		return h.copyLogin(agent, from, to)
@@ -252,14 +252,14 @@ func (h Home) login(a Account, agent, from, to string) error {
 	return h.dropLogin(to)
 }
 
-// homeHere opens the home of a user on this machine. What it returns beside it gives it back.
+// homeHere opens the home of a user on this server. The returned function closes it.
 func (r *Registry) homeHere(userID string) (Home, func(), error) {
 	if !plainName(userID) {
 		return Home{}, nil, fault.New(fault.Invalid, "invalid_user", "The user's id %q cannot name a home.", userID)
 	}
 	dir := filepath.Join(r.cfg.HomesDir, userID)
 	failed := func(err error) (Home, func(), error) {
-		return Home{}, nil, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
+		return Home{}, nil, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be created: %v", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return failed(err)
@@ -286,12 +286,12 @@ func (r *Registry) home(l Launch) (Home, func(), error) {
 	h := Home{Dir: in.Home, temp: "/tmp", source: r.cfg.UserHome, files: in.Files, own: in.Own,
 		exclusive: func() (func(), error) { return r.turns.Lock(in.Key), nil }}
 	if err := h.makeFolders(); err != nil {
-		return Home{}, nil, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
+		return Home{}, nil, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be created: %v", err)
 	}
 	return h, func() {}, nil
 }
 
-// makeFolders makes what every home has.
+// makeFolders creates the folders every home has.
 func (h Home) makeFolders(more ...string) error {
 	for _, d := range append([]string{claudeDir, codexDir}, more...) {
 		if err := h.files.Mkdir(h.rel(d)); err != nil {
@@ -301,8 +301,8 @@ func (h Home) makeFolders(more ...string) error {
 	return nil
 }
 
-// accountHome returns the home with the folder of an account, made where it is not there yet. In a home of everybody in a place,
-// each account has a folder of its own.
+// accountHome returns the home with the folder of an account, and creates the folder when it is missing. In a shared home of a
+// sandbox, each account has its own folder.
 func (r *Registry) accountHome(h Home, a Account, f facts, shared bool) (Home, error) {
 	if a.ID == "" || a.InHome && !shared {
 		return h, nil
@@ -312,7 +312,7 @@ func (r *Registry) accountHome(h Home, a Account, f facts, shared bool) (Home, e
 	}
 	h.account = a.ID
 	if err := h.makeFolders(); err != nil {
-		return Home{}, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
+		return Home{}, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be created: %v", err)
 	}
 	return h, h.share(f.shared)
 }

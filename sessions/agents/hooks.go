@@ -7,50 +7,50 @@ import (
 	"time"
 )
 
-// hookCommand is what an agent's hook runs, by a shell. Without a guest that hears hooks it says and does nothing.
+// hookCommand is the shell command an agent's hook runs. Without a guest that accepts hooks it does nothing.
 func hookCommand(args string) string {
 	return `[ ! -x "$PARAWORK_GUEST" ] || exec "$PARAWORK_GUEST" hook ` + args
 }
 
-// HookEvent is what a hook of an agent says.
+// HookEvent is an event reported by an agent's hook.
 type HookEvent struct {
 	At    time.Time
-	Waits bool            // it waits for an answer
-	Raw   json.RawMessage // a JSON object, hostile
+	Waits bool            // the hook waits for an answer
+	Raw   json.RawMessage // a JSON object, untrusted
 }
 
-// HookReport is what a hook's word means.
+// HookReport is the meaning of a HookEvent.
 type HookReport struct {
 	Hint         Hint   // its Source is FromHook
-	Conversation string // the agent's own id of the conversation, "" when it says none
-	Asks         []Ask  // what it asks, one after the other; the hook is answered when all are
-	Key          string // names the question, and is what Over is asked with
-	Coming       *Ask   // what a dialog that is about to open asks
-	// Over tells which open questions this shows to be over, with the answer where it is known; nil: none. With OverSoon a word
-	// that knows more may still be under way.
+	Conversation string // the agent's ID of the conversation, "" when the hook gives none
+	Asks         []Ask  // its questions, one after the other; the hook is answered when all are
+	Key          string // identifies the question, and is the argument of Over
+	Coming       *Ask   // the question of a dialog that is about to open
+	// Over reports which open questions this event shows to be over, with the answer where it is known; nil: none. With OverSoon
+	// a more precise event may still be on its way.
 	Over     func(key string) (over bool, answer string)
 	OverSoon bool
 }
 
-// A hooker is an adapter whose agent tells of itself through hooks.
+// A hooker is an adapter whose agent reports events through hooks.
 type hooker interface {
 	hook(e HookEvent) HookReport
-	// reply is what the hook prints: the answers to all of Heard.Asks.
+	// reply is what the hook prints: the answers to all of HookReport.Asks.
 	reply(e HookEvent, answers []Answer) (json.RawMessage, error)
 }
 
-// A dialoger is an adapter that can read what its agent asks off the screen.
+// A dialoger is an adapter that can read its agent's questions off the screen.
 type dialoger interface {
 	dialog(lines []string) *Dialog
 }
 
-// Hooks reports whether the agent tells of itself through hooks.
+// Hooks reports whether the agent reports events through hooks.
 func (r *Registry) Hooks(name string) bool {
 	_, ok := r.adapters[name].(hooker)
 	return ok
 }
 
-// Hook reads what a hook of the agent says.
+// Hook interprets an event of an agent's hook.
 func (r *Registry) Hook(name string, e HookEvent) HookReport {
 	a, ok := r.adapters[name].(hooker)
 	if !ok {
@@ -61,7 +61,7 @@ func (r *Registry) Hook(name string, e HookEvent) HookReport {
 	return h
 }
 
-// HookReply returns what the hook prints as the answer to what it asks.
+// HookReply returns what the hook prints as the answer to its questions.
 func (r *Registry) HookReply(name string, e HookEvent, answers []Answer) (json.RawMessage, error) {
 	a, ok := r.adapters[name].(hooker)
 	if !ok {
@@ -76,7 +76,7 @@ func (r *Registry) ReadsDialogs(name string) bool {
 	return ok
 }
 
-// Dialog reads the question the screen shows, nil when there is none.
+// Dialog reads the question on the screen, nil when there is none.
 func (r *Registry) Dialog(name string, lines []string) *Dialog {
 	a, ok := r.adapters[name].(dialoger)
 	if !ok {
@@ -85,7 +85,7 @@ func (r *Registry) Dialog(name string, lines []string) *Dialog {
 	return a.dialog(lines)
 }
 
-// fingerprint names a value among those of one session.
+// fingerprint identifies a value among those of one session.
 func fingerprint(parts ...any) string {
 	b, err := json.Marshal(parts)
 	if err != nil {

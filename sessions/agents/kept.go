@@ -1,7 +1,7 @@
 package agents
 
-// Kept names what of a home outlives the place it lies in: conversations, logins and settings of the agents. skip is what of that is
-// not worth keeping: programs, caches and logs, which agents make anew. Names are relative to the home.
+// Kept returns which parts of a home outlive its sandbox: conversations, logins and settings of the agents. skip lists the parts
+// of those that are not worth storing: programs, caches and logs, which agents create anew. Names are relative to the home.
 func Kept() (roots, skip []string) {
 	return []string{accountsDir, claudeDir, claudeDir + ".json", codexDir, ".gemini", ".config/opencode", openCodeData, ".local/state/opencode"},
 		[]string{claudeDir + "/statsig", claudeDir + "/shell-snapshots", claudeDir + "/ide", claudeDir + "/local", claudeDir + "/debug", claudeDir + "/telemetry",

@@ -2,15 +2,15 @@ package agents
 
 import "strings"
 
-// Keys are what a person would press to steer an agent.
+// Keys are the keys a person presses to steer an agent.
 type Keys struct {
-	Interrupt []string // keys that end what it is doing, pressed one after the other
-	Name      string   // of Interrupt, for people
-	Submit    string   // ends a prompt
-	Commands  string   // first characters of the agent's own commands, which need not make it work
+	Interrupt []string // keys that stop its current work, pressed one after the other
+	Name      string   // display name of Interrupt
+	Submit    string   // submits a prompt
+	Commands  string   // first characters of the agent's own commands, which may cause no work
 }
 
-// steered is an adapter whose agent is steered by other keys than a shell.
+// steered is an adapter whose agent uses other keys than a shell.
 type steered interface{ keys() Keys }
 
 func (claudeCode) keys() Keys {
@@ -26,7 +26,7 @@ func (openCode) keys() Keys {
 	return Keys{Interrupt: []string{"\x1b", "\x1b"}, Name: "Esc Esc", Submit: "\r", Commands: "/!"}
 }
 
-// Keys returns the keys that steer an agent. A program nobody described is interrupted as a shell is.
+// Keys returns the keys that steer an agent. An unknown program is interrupted like a shell.
 func (r *Registry) Keys(name string) Keys {
 	if a, ok := r.adapters[name].(steered); ok {
 		return a.keys()
@@ -36,13 +36,13 @@ func (r *Registry) Keys(name string) Keys {
 
 func shellKeys() Keys { return Keys{Interrupt: []string{"\x03"}, Name: "Ctrl+C", Submit: "\r"} }
 
-// Converses reports whether the program takes prompts in a box of its own, where a question may stand in their place.
+// Converses reports whether the program has an input field for prompts, which a question may replace.
 func (r *Registry) Converses(name string) bool {
 	return name != Shell && name != Command && name != Setup
 }
 
-// Asks reports whether lines, the screen of an agent, end in a choice: the last line with a cursor is a numbered option. It is
-// the last look before text is pasted; agents tell of a question some seconds late.
+// Asks reports whether lines, the screen of an agent, end in a choice: the last line with a cursor is a numbered option. This is
+// the last check before text is pasted; agents report a question some seconds late.
 func Asks(lines []string) bool {
 	for i := len(lines) - 1; i >= 0; i-- {
 		l := strings.TrimLeft(lines[i], " \t│┃|")

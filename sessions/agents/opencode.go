@@ -19,7 +19,7 @@ import (
 // OpenCode is the name of sst's OpenCode.
 const OpenCode = "opencode"
 
-// openCodeRecipe is what OpenCode is made of.
+// openCodeRecipe describes how OpenCode is installed.
 var openCodeRecipe = Recipe{
 	Program: "opencode", Package: "opencode-ai", Version: "1.18.33",
 	Hosts: []string{"opencode.ai", "models.dev", "api.anthropic.com", "api.openai.com"},
@@ -50,7 +50,7 @@ func (o openCode) plan(l Launch) (Plan, error) {
 	p := Plan{Env: map[string]string{
 		"XDG_DATA_HOME":   l.home.abs(".local/share"),
 		"XDG_CONFIG_HOME": path.Join(l.home.Dir, ".config"),
-		"OPENCODE_DB":     path.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
+		"OPENCODE_DB":     path.Join(l.home.Dir, openCodeData, openCodeDB), // shared by all accounts
 	}}
 	doc := map[string]any{"autoupdate": false}
 	if l.all() {
@@ -65,7 +65,7 @@ func (o openCode) plan(l Launch) (Plan, error) {
 		}
 		if g != nil {
 			if key, base = g.Token, g.base(); g.API == AnthropicAPI {
-				base += "/v1" // as its libraries write it
+				base += "/v1" // the form its libraries expect
 			}
 		}
 		p.Secrets = map[string]string{name: key}
@@ -88,7 +88,7 @@ func (o openCode) plan(l Launch) (Plan, error) {
 		p.Prompt = PromptNone
 	case len(l.Prompt) > maxArgument || strings.ContainsRune(l.Prompt, 0):
 		p.Prompt = PromptPaste
-	default: // one word, so that a prompt that begins with a dash is no option
+	default: // one word, so that a prompt that begins with a dash is not an option
 		p.Argv, p.Prompt = append(p.Argv, "--prompt="+l.Prompt), PromptArgument
 	}
 	return p, nil
@@ -96,28 +96,28 @@ func (o openCode) plan(l Launch) (Plan, error) {
 
 func (openCode) read(s Signal) Hint { return plainHint(s) }
 
-// openCodeID is the id of a conversation: 48 bits of time in hex, newest first, then letters and digits.
+// openCodeID matches the ID of a conversation: 48 bits of time in hex, newest first, then letters and digits.
 var openCodeID = regexp.MustCompile(`ses_[0-9a-f]{12}[0-9A-Za-z]{14}`)
 
-// notInRow reports whether r cannot stand between the id and the folder in a conversation's row: there are its project and a
-// name of letters, digits and dashes.
+// notInRow reports whether r cannot be between the ID and the folder in a conversation's row: its project and a name of letters,
+// digits and dashes are there.
 func notInRow(r rune) bool {
 	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_')
 }
 
 const (
 	openCodeNear = 256     // bytes between a conversation's id and its folder, in one row
-	openCodeMost = 1 << 30 // bytes of the database that are looked through
+	openCodeMost = 1 << 30 // bytes of the database to search
 	openCodeStep = 1 << 20
 )
 
-// openCodeAt is when a conversation began, ms UTC. The id holds it without its highest bits, which are those of about.
+// openCodeAt is when a conversation began, ms UTC. The ID holds it without its highest bits, which are taken from about.
 func openCodeAt(id string, about int64) int64 {
 	bits, err := strconv.ParseUint(id[4:16], 16, 64)
 	if err != nil {
 		return 0
 	}
-	const span = 1 << 36 // ms until the time in an id begins anew
+	const span = 1 << 36 // ms after which the time in an ID wraps around
 	at := int64((^bits & (1<<48 - 1)) >> 12)
 	at += about / span * span
 	switch {
@@ -129,9 +129,9 @@ func openCodeAt(id string, about int64) int64 {
 	return at
 }
 
-// find looks for the conversation in OpenCode's database: OpenCode chooses the id itself. The file is written by the agent, so
-// it is not opened as a database but looked through as bytes: a row holds the id and, close behind it, the folder. It is the
-// oldest one in this worktree since the session's start that no other session holds.
+// find looks for the conversation in OpenCode's database: OpenCode chooses the ID itself. The agent writes the file, so find does
+// not open it as a database but searches its bytes: a row holds the ID and, shortly after it, the folder. It returns the oldest
+// one in this worktree since the session's start that no other session has.
 func (o openCode) find(h Home, f Find) (string, error) {
 	first, at := "", int64(0)
 	err := o.scan(h, []byte(f.Worktree), func(before []byte) bool {
@@ -155,7 +155,7 @@ func (o openCode) find(h Home, f Find) (string, error) {
 	return first, err
 }
 
-// begun reports whether the database knows the conversation.
+// begun reports whether the database contains the conversation.
 func (o openCode) begun(h Home, id string) bool {
 	if openCodeID.FindString(id) != id || id == "" {
 		return false
@@ -165,16 +165,16 @@ func (o openCode) begun(h Home, id string) bool {
 	return err == nil && known
 }
 
-// scan calls fn for every place where want stands in the database or its log of late writes, with the bytes before it, until fn
-// says false.
+// scan calls fn for every occurrence of want in the database or its write-ahead log, with the bytes before it, until fn returns
+// false.
 func (openCode) scan(h Home, want []byte, fn func(before []byte) bool) error {
 	if len(want) == 0 || len(want) > openCodeStep/2 {
 		return nil
 	}
-	for _, name := range []string{openCodeDB + "-wal", openCodeDB} { // the late writes first: they are few
+	for _, name := range []string{openCodeDB + "-wal", openCodeDB} { // the write-ahead log first: it is small
 		f, err := h.files.Open(path.Join(openCodeData, name))
 		if err != nil {
-			continue // not there, or no file
+			continue // missing, or not a regular file
 		}
 		more, err := scanFile(f, want, fn)
 		f.Close()
@@ -192,7 +192,7 @@ func scanFile(f homedir.File, want []byte, fn func(before []byte) bool) (more bo
 	}
 	r := io.NewSectionReader(f, 0, min(size, openCodeMost))
 	buf := make([]byte, 0, openCodeStep+openCodeNear+len(want))
-	from := 0 // what stands before it was looked through
+	from := 0 // the bytes before it have been searched
 	for {
 		n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -213,7 +213,7 @@ func scanFile(f homedir.File, want []byte, fn func(before []byte) bool) (more bo
 		if err != nil {
 			return false, err
 		}
-		// Keep what a match across the border needs: the bytes before it, and its own beginning.
+		// Retain what a match across the border needs: the bytes before it, and its own beginning.
 		keep := min(len(buf), openCodeNear+len(want)-1)
 		from = max(from-(len(buf)-keep), keep-len(want)+1, 0)
 		copy(buf, buf[len(buf)-keep:])
@@ -221,8 +221,8 @@ func scanFile(f homedir.File, want []byte, fn func(before []byte) bool) (more bo
 	}
 }
 
-// openCodeScreen: OpenCode tells nothing of its state, but its last line names the keys that are good for something now. Which
-// answer of a permission is chosen is told by colour alone, so that no key is pressed for a person here.
+// openCodeScreen: OpenCode does not report its state, but its last line names the keys that currently do something. Only colour
+// shows which answer of a permission is selected, so Parawork presses no key there.
 var openCodeScreen = mustRules(
 	ScreenRule{Says: "waiting", Lines: 30, Reason: "asks for your permission: $1", Pattern: `(?s)△ Permission required\n[ ┃]*([^\n]*[^\n ])[^\n]*\n.*⇆ select +enter confirm`},
 	ScreenRule{Says: "waiting", Lines: 3, Reason: "asks a question", Pattern: `⇆ select +enter (?:confirm|submit)`},
@@ -232,7 +232,7 @@ var openCodeScreen = mustRules(
 
 func (openCode) screen() *ScreenRules { return openCodeScreen }
 
-// plainHint is what signals mean of a program nobody described: a notification asks for a person.
+// plainHint interprets signals of an unknown program: a notification asks for a person.
 func plainHint(s Signal) Hint {
 	switch s.Kind {
 	case Title:
@@ -247,7 +247,7 @@ func plainHint(s Signal) Hint {
 	return Hint{}
 }
 
-// probe lists the models of the provider the key is for, which costs nothing.
+// probe lists the models of the provider the key is for, which is free.
 func (openCode) probe(ctx context.Context, a Account) (*http.Request, error) {
 	if !strings.HasPrefix(a.Secret, "sk-ant-") {
 		return bearerProbe(ctx, cmp.Or(a.BaseURL, openAIBase), a.Secret)

@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Outfit shows places that use programs of this machine those of the agents.
+// Outfit mounts the agents' programs into sandboxes that use programs of this server.
 func (r *Registry) Outfit(_ context.Context, c executors.Capabilities, s *executors.Spec) error {
 	if !c.Host || s.MountSpec == nil {
 		return nil
@@ -16,7 +16,7 @@ func (r *Registry) Outfit(_ context.Context, c executors.Capabilities, s *execut
 	box := *s.MountSpec
 	box.Mounts = slices.Clone(box.Mounts)
 	for _, t := range r.Shown() {
-		if _, err := os.Lstat(t.Source); err == nil { // else it was removed just now
+		if _, err := os.Lstat(t.Source); err == nil { // otherwise it was just removed
 			box.Mounts = append(box.Mounts, executors.Mount{Source: t.Source, Target: t.Target, ReadOnly: true})
 		}
 	}

@@ -13,31 +13,31 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// ProbeResult is what trying an account came to.
+// ProbeResult is the result of testing an account.
 type ProbeResult string
 
-// The results of trying an account.
+// The values of ProbeResult.
 const (
-	ProbeOK          ProbeResult = "ok"          // the key was accepted, or a login is kept
-	ProbeRefused     ProbeResult = "refused"     // the key was not accepted, or there is no login
-	ProbeUnreachable ProbeResult = "unreachable" // nobody answers at the address, or it may not be asked
+	ProbeOK          ProbeResult = "ok"          // the key was accepted, or a login exists
+	ProbeRefused     ProbeResult = "refused"     // the key was rejected, or there is no login
+	ProbeUnreachable ProbeResult = "unreachable" // nobody answers at the address, or the server may not connect to it
 	ProbeUnclear     ProbeResult = "unclear"     // somebody answers, but not about the key
-	ProbeUntestable  ProbeResult = "untestable"  // it cannot be told without spending
+	ProbeUntestable  ProbeResult = "untestable"  // only a paid request would show
 )
 
-// Probe is what trying an account came to, with a sentence for people.
+// Probe is the result of testing an account, with a sentence for people.
 type Probe struct {
 	Result ProbeResult
 	Detail string
 }
 
-// A prober is an adapter that knows a request of its model's API which tells whether a key is good and costs nothing. Nil: there
-// is none for this key.
+// A prober is an adapter that knows a free request of its model's API that shows whether a key is valid. It returns nil when
+// there is none for this key.
 type prober interface {
 	probe(ctx context.Context, a Account) (*http.Request, error)
 }
 
-// Test tries an account without spending anything: a key by listing the models there are, a login by looking whether one is kept.
+// Test tests an account without spending anything: a key by listing the available models, a login by checking that one is stored.
 func (r *Registry) Test(ctx context.Context, name, userID string, a Account) (Probe, error) {
 	adapter, ok := r.adapters[name]
 	if !ok {
@@ -52,21 +52,21 @@ func (r *Registry) Test(ctx context.Context, name, userID string, a Account) (Pr
 	}
 	req, err := p.probe(ctx, a)
 	if err != nil {
-		return Probe{}, fault.Wrap(err, fault.Invalid, "invalid_base_url", "The address of this account cannot be asked: enter it again.")
+		return Probe{}, fault.Wrap(err, fault.Invalid, "invalid_base_url", "The address of this account cannot be used: enter it again.")
 	}
 	if req == nil {
-		return Probe{ProbeUntestable, "A key of this kind cannot be tried without spending. Start a session to see."}, nil
+		return Probe{ProbeUntestable, "A key of this kind cannot be tested without spending. Start a session to see."}, nil
 	}
 	return ask(r.cfg.Client, req), nil
 }
 
-// ask sends the request; nothing of the answer but its status is used or shown.
+// ask sends the request; it uses and shows nothing of the answer but its status.
 func ask(client *http.Client, req *http.Request) Probe {
 	host := req.URL.Host
 	resp, err := client.Do(req)
 	switch {
 	case errors.Is(err, egress.ErrRefused):
-		return Probe{ProbeUnreachable, "The server does not ask " + host + ": it lies in the server's own network. An operator can allow it with outgoing.allow in config.json. Sessions may reach it all the same."}
+		return Probe{ProbeUnreachable, "The server does not connect to " + host + ": it is in the server's own network. An operator can allow it with outgoing.allow in config.json. Sessions may reach it regardless."}
 	case errors.Is(err, context.DeadlineExceeded) || os.IsTimeout(err):
 		return Probe{ProbeUnreachable, host + " did not answer in time."}
 	case err != nil:
@@ -78,16 +78,16 @@ func ask(client *http.Client, req *http.Request) Probe {
 	case code >= 200 && code < 300:
 		return Probe{ProbeOK, host + " accepted the key."}
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return Probe{ProbeRefused, host + " refused the key. Enter it again, or make a new one there."}
+		return Probe{ProbeRefused, host + " rejected the key. Enter it again, or create a new one there."}
 	case code == http.StatusTooManyRequests || code == http.StatusPaymentRequired:
-		return Probe{ProbeRefused, host + " knows the key, but lets it do nothing now: its limit or its credit is used up."}
+		return Probe{ProbeRefused, host + " knows the key, but does not serve it now: its limit or its credit is used up."}
 	case code == http.StatusBadRequest && strings.Contains(host, "googleapis.com"):
-		return Probe{ProbeRefused, host + " refused the key. Enter it again, or make a new one there."}
+		return Probe{ProbeRefused, host + " rejected the key. Enter it again, or create a new one there."}
 	}
-	return Probe{ProbeUnclear, host + " answers (" + resp.Status[:min(len(resp.Status), 60)] + "), but does not say whether the key is good. Start a session to see."}
+	return Probe{ProbeUnclear, host + " answers (" + resp.Status[:min(len(resp.Status), 60)] + "), but does not say whether the key is valid. Start a session to see."}
 }
 
-// testLogin looks whether a login is kept, without reading it.
+// testLogin checks whether a login is stored, without reading it.
 func (r *Registry) testLogin(f facts, userID string, a Account) (Probe, error) {
 	if f.login == "" {
 		return Probe{ProbeUntestable, "Whether " + f.name + " is logged in is seen in a session only."}, nil
@@ -107,7 +107,7 @@ func (r *Registry) testLogin(f facts, userID string, a Account) (Probe, error) {
 	st, err := os.Stat(path)
 	switch {
 	case err == nil && st.Mode().IsRegular() && st.Size() > 0:
-		return Probe{ProbeOK, "A login is kept."}, nil
+		return Probe{ProbeOK, "A login is stored."}, nil
 	case a.Kind == ExistingLogin:
 		return Probe{ProbeRefused, "There is no login of " + f.name + " to copy: log in as the server's own user first."}, nil
 	}

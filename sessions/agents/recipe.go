@@ -6,18 +6,19 @@ import (
 	"github.com/parawork/parawork/executors/images/recipe"
 )
 
-// Recipe is what an agent is made of. All that depends on the agents Parawork knows is made from it: the images and templates that hold
-// them, what members' machines look for, the hosts that are let through, whose key an account holds, and the keys of config.json.
+// Recipe describes how an agent is installed and reached. Everything that depends on the built-in agents is derived from it: the
+// images and templates that contain them, what members' machines look for, the allowed hosts, whose key an account holds, and the
+// keys of config.json.
 type Recipe struct {
-	Program  string            // what is started, by its name in PATH; "" = none of its own
-	Package  string            // npm's, without a version; "" = it comes from elsewhere
-	Version  string            // of Package: the one Parawork was tried with
-	Hosts    []string          // what it must reach: its model, and where people sign in
-	Provider string            // whose API its accounts' keys are for: AnthropicAPI or OpenAIAPI; "" = the key and its address tell
-	Env      map[string]string // what it is told wherever it is installed and started: it neither updates itself nor asks to
+	Program  string            // the program to start, by its name in PATH; "" = none
+	Package  string            // npm package, without a version; "" = it is not from npm
+	Version  string            // of Package: the one Parawork was tested with
+	Hosts    []string          // hosts it must reach: its model, and where people sign in
+	Provider string            // the API its accounts' keys are for: AnthropicAPI or OpenAIAPI; "" = derive it from the key and its address
+	Env      map[string]string // its environment wherever it is installed and started: it neither updates itself nor asks to
 }
 
-// builtin are the agents Parawork knows by itself, in the order people see them. One more is a file of its own and a line here.
+// builtin are the built-in agents, in the order people see them. To add one, write its file and add a line here.
 var builtin = []adapter{
 	claudeCode{},
 	codex{},
@@ -27,14 +28,14 @@ var builtin = []adapter{
 	command{},
 }
 
-// Known is an agent Parawork knows by itself.
+// Known is a built-in agent.
 type Known struct {
 	Agent string // its name in config.json and the API
-	Name  string // for people
+	Name  string // display name
 	Recipe
 }
 
-// Builtin lists the agents Parawork knows by itself, in the order people see them.
+// Builtin lists the built-in agents, in the order people see them.
 func Builtin() []Known {
 	out := make([]Known, 0, len(builtin))
 	for _, a := range builtin {
@@ -44,7 +45,7 @@ func Builtin() []Known {
 	return out
 }
 
-// Programs are the programs of the agents Parawork knows by itself, by the agent's name; "" = none that is always the same.
+// Programs returns the programs of the built-in agents, by the agent's name; "" = not always the same.
 func Programs() map[string]string {
 	out := map[string]string{}
 	for _, k := range Builtin() {
@@ -53,7 +54,7 @@ func Programs() map[string]string {
 	return out
 }
 
-// Packages are what images and templates hold of the agents Parawork knows by itself.
+// Packages lists the packages of the built-in agents that images and templates contain.
 func Packages() []recipe.Package {
 	var out []recipe.Package
 	for _, k := range Builtin() {
@@ -64,7 +65,7 @@ func Packages() []recipe.Package {
 	return out
 }
 
-// Hosts are what the named agents must reach, as far as Parawork knows them.
+// Hosts returns what the named agents must reach, as far as Parawork knows them.
 func Hosts(names []string) []string {
 	var out []string
 	for _, k := range Builtin() {
@@ -75,7 +76,8 @@ func Hosts(names []string) []string {
 	return out
 }
 
-// Provider is whose API the keys of an agent's accounts are for: AnthropicAPI or OpenAIAPI; "" = the key and its address tell.
+// Provider is the API the keys of an agent's accounts are for: AnthropicAPI or OpenAIAPI; "" = derive it from the key and its
+// address.
 func Provider(name string) string {
 	for _, k := range Builtin() {
 		if k.Agent == name {

@@ -22,35 +22,35 @@ import (
 	"github.com/parawork/parawork/internal/locks"
 )
 
-// Setup is the name of a project's setup script, which Parawork alone starts.
+// Setup is the name of a project's setup script, which only Parawork starts.
 const Setup = "setup"
 
-// Settings are what config.json says of one agent.
+// Settings are the configuration of one agent in config.json.
 type Settings struct {
 	Enabled     bool
-	Name        string            // for people; "" = the adapter's
+	Name        string            // display name; "" = the adapter's
 	Command     string            // program to run; "" = the adapter's
 	DefaultArgs []string          // put before everything a session adds
 	Env         map[string]string // on top of the adapter's
-	Permissions string            // AllPermissions: so it is started where the place keeps it in and nobody says otherwise
-	Screen      []ScreenRule      // what its screen tells of its state, on top of what is known
+	Permissions string            // AllPermissions: the default where the sandbox isolates
+	Screen      []ScreenRule      // rules for reading its state from its screen, on top of the built-in ones
 
-	// Of agents Parawork does not know only.
+	// Only for agents that are not built in.
 	Prompt              Delivery // "" = PromptPaste
-	PromptFlag          string   // with PromptArgument: stands before the prompt, in one word with it when it ends with "="
+	PromptFlag          string   // with PromptArgument: precedes the prompt, in one word with it when it ends with "="
 	Install             string   // the command that installs it
-	ConversationArgs    []string // for a new conversation; {conversation} is an id of ours
-	ConversationPattern string   // a regular expression that finds the id in what is printed
-	ResumeArgs          []string // to go on with a conversation; may hold {conversation}
-	Interrupt           []string // keys that end what it is doing; none = Ctrl+C
-	InterruptName       string   // of Interrupt, for people
+	ConversationArgs    []string // for a new conversation; {conversation} is an ID chosen by Parawork
+	ConversationPattern string   // a regular expression that finds the ID in the output
+	ResumeArgs          []string // to continue a conversation; may hold {conversation}
+	Interrupt           []string // keys that stop its current work; none = Ctrl+C
+	InterruptName       string   // display name of Interrupt
 	AccountEnv          string   // the variable an account's key goes into; "" = it takes no account
 	BaseURLEnv          string   // and its address
-	AccountAPI          string   // what it speaks: AnthropicAPI or OpenAIAPI; "" = something the model gateway does not know
-	PermissionArgs      []string // start it with all permissions; none = it knows of none
+	AccountAPI          string   // the API it speaks: AnthropicAPI or OpenAIAPI; "" = one the model gateway does not support
+	PermissionArgs      []string // start it with all permissions; none = it does not have the mode
 }
 
-// Info is what is known of an agent on this machine.
+// Info describes an agent on this server.
 type Info struct {
 	Agent     string
 	Name      string
@@ -58,21 +58,21 @@ type Info struct {
 	Installed bool
 	Path      string // absolute, "" when not installed
 	Version   string
-	Install   string // the command that installs it, "" when there is none to give
+	Install   string // the command that installs it, "" when there is none
 	Accounts  bool   // the agent talks to a model and takes an account
 
-	Permissions bool // it can be started with all its permissions
+	Permissions bool // it can be started with all permissions
 }
 
-// Config is what a Registry is made of.
+// Config configures a Registry.
 type Config struct {
-	Agents       map[string]Settings // by name; an agent Parawork knows that is not named here is enabled with its defaults
-	HomesDir     string              // absolute: private homes, one folder a user
+	Agents       map[string]Settings // by name; a built-in agent that is not named here is enabled with its defaults
+	HomesDir     string              // absolute: private homes, one folder per user
 	WorktreesDir string              // absolute: root of all worktrees, trusted as a whole
-	SandboxesDir string              // absolute: what isolated workspaces own, with a folder "home" each; "" = none here
-	Paths        []string            // absolute: what places that use programs of this machine are shown beside them by config.json
+	SandboxesDir string              // absolute: what isolated workspaces own, with a folder "home" each; "" = none
+	Paths        []string            // absolute: what config.json mounts, in addition, into sandboxes that use programs of this server
 	UserHome     string              // home of the server's own user, read for existing logins; "" = none
-	Client       *http.Client        // asks addresses that people entered whether a key is good; nil = nobody is asked
+	Client       *http.Client        // asks an account's address whether a key is valid; nil = no requests are made
 	LookPath     func(string) (string, error)
 	Now          func() time.Time
 	Log          *slog.Logger
@@ -82,14 +82,14 @@ type Config struct {
 type Registry struct {
 	cfg      Config
 	adapters map[string]adapter
-	screens  map[string]*ScreenRules // those config adds to
+	screens  map[string]*ScreenRules // of agents with rules in config.json
 	order    []string
 	detect   *detector
-	// turns has edits of one home behind a guest wait for each other. Nobody but this server writes presets there, for a place has one owner.
+	// turns serializes edits of one home behind a guest. Only this server writes presets there, for a sandbox has one owner.
 	turns locks.Keyed
 }
 
-// New makes a Registry. It looks nothing up and writes nothing yet.
+// New returns a Registry. It looks up nothing and writes nothing yet.
 func New(cfg Config) (*Registry, error) {
 	if !filepath.IsAbs(cfg.HomesDir) || !filepath.IsAbs(cfg.WorktreesDir) {
 		return nil, errors.New("agents: HomesDir and WorktreesDir must be absolute")
@@ -147,8 +147,8 @@ func (r *Registry) settings(name string) Settings {
 	return s
 }
 
-// List returns every agent, in the order people should see them. It asks installed programs for their version, which takes
-// part of a second the first time and is remembered until the program changes.
+// List returns every agent, in the order people should see them. It runs installed programs to get their version, which takes
+// part of a second the first time and is cached until the program changes.
 func (r *Registry) List(ctx context.Context) []Info {
 	out := make([]Info, len(r.order))
 	done := make(chan struct{})
@@ -164,7 +164,7 @@ func (r *Registry) List(ctx context.Context) []Info {
 	return out
 }
 
-// Info returns what is known of one agent; of an unknown one, its name alone.
+// Info describes one agent; of an unknown one it returns the name alone.
 func (r *Registry) Info(ctx context.Context, name string) Info {
 	a, ok := r.adapters[name]
 	if !ok {
@@ -182,7 +182,7 @@ func (r *Registry) Info(ctx context.Context, name string) Info {
 	return info
 }
 
-// Name returns the agent's name for people.
+// Name returns the agent's display name.
 func (r *Registry) Name(name string) string {
 	if s := r.settings(name); s.Name != "" {
 		return s.Name
@@ -203,13 +203,13 @@ func (r *Registry) program(name string) string {
 	return r.adapters[name].facts().program()
 }
 
-// Check says whether the agent can be started: a fault with a stable code, and how to cure it, when not.
+// Check reports whether the agent can be started: otherwise it returns a fault with a stable code that says how to fix it.
 func (r *Registry) Check(name string, in *Inside) error {
 	_, err := r.check(name, in)
 	return err
 }
 
-// check returns the program to run. Of a place with programs of its own nothing can be told beforehand: see NotFound.
+// check returns the program to run. Nothing is known in advance about a sandbox with its own programs: see NotFound.
 func (r *Registry) check(name string, in *Inside) (program string, err error) {
 	a, ok := r.adapters[name]
 	if !ok || name == Setup {
@@ -224,7 +224,7 @@ func (r *Registry) check(name string, in *Inside) (program string, err error) {
 	want := r.program(name)
 	if in != nil && !in.Host {
 		if r.knows(name) {
-			want = filepath.Base(want) // a path of this machine says nothing there
+			want = filepath.Base(want) // a path of this server means nothing there
 		}
 		return want, nil
 	}
@@ -245,21 +245,22 @@ func (r *Registry) check(name string, in *Inside) (program string, err error) {
 		seen, _, ok := r.inside(name)
 		if !ok {
 			return "", fault.New(fault.Conflict, "agent_not_shown",
-				"%s lies in a folder of the server that places which isolate are not shown (%q). Install it for everybody, below /usr/local or /opt.", r.Name(name), path).With("agent", name)
+				"%s is in a folder of the server that isolated sandboxes do not see (%q). Install it for all users, below /usr/local or /opt.", r.Name(name), path).With("agent", name)
 		}
 		return seen, nil
 	}
 	return path, nil
 }
 
-// knows reports whether the agent is one Parawork knows by itself.
+// knows reports whether the agent is built in.
 func (r *Registry) knows(name string) bool {
 	_, custom := r.adapters[name].(interface{ described() })
 	return !custom
 }
 
-// Lacks says what is known of an agent's program in a place without asking it: why it is not there, in words, "" when it is; known says that
-// anybody knows. program is what is run there, of a place with programs of its own. In is the place; programs are what it said it has.
+// Lacks reports, without asking the sandbox, whether an agent's program is missing in it: why, as text, "" when it is not
+// missing; known reports whether this could be determined. program is what runs there, in a sandbox with its own programs. in is
+// the sandbox; programs are those it reported.
 func (r *Registry) Lacks(name string, in *Inside, programs map[string]bool) (program, why string, known bool) {
 	program, err := r.check(name, in)
 	switch code := fault.CodeOf(err); {
@@ -277,7 +278,7 @@ func (r *Registry) Lacks(name string, in *Inside, programs map[string]bool) (pro
 	return program, r.NotFound(name, in), true
 }
 
-// Install is how an agent's program is installed, "" when nobody knows.
+// Install returns how an agent's program is installed, "" when that is unknown.
 func (r *Registry) Install(name string) string {
 	if a, ok := r.adapters[name]; ok {
 		return a.facts().installing()
@@ -285,30 +286,30 @@ func (r *Registry) Install(name string) string {
 	return ""
 }
 
-// NotFound says that the agent's program is not in a place, and what to do about it.
+// NotFound explains that the agent's program is not in a sandbox, and what to do about it.
 func (r *Registry) NotFound(name string, in *Inside) string {
 	a, ok := r.adapters[name]
 	switch {
 	case !ok || name == Command || name == Setup:
-		return "the program was not found in this place"
+		return "the program was not found in this sandbox"
 	case in != nil && in.Host:
-		return r.Name(name) + " came to the server after this place was made. Destroy the sandbox: the next one has it."
+		return r.Name(name) + " was installed on the server after this sandbox was created. Destroy the sandbox: the next one has it."
 	}
 	if in != nil && in.Machine {
 		words := r.Name(name) + " is not on this machine, or sandboxes there do not see it."
 		if install := a.facts().installing(); install != "" {
 			words += " Install it there, for all users, with: " + install + "."
 		}
-		return words + " Programs in another folder are shown by \"paths\" in the machine's runner.json."
+		return words + " Programs in another folder can be mounted with \"paths\" in the machine's runner.json."
 	}
-	words := r.Name(name) + " is not in this place's image."
+	words := r.Name(name) + " is not in this sandbox's image."
 	if install := a.facts().installing(); install != "" {
-		return words + " Put it into the image with: " + install
+		return words + " Add it to the image with: " + install
 	}
 	return words + " Put the program " + strconv.Quote(filepath.Base(r.program(name))) + " into it."
 }
 
-// Plan checks the agent, prepares the user's private home for it, and says how to start it. Errors: agent_unknown,
+// Plan checks the agent, prepares the user's private home for it, and describes how to start it. Errors: agent_unknown,
 // agent_disabled, agent_not_installed, existing_login_missing, invalid_command.
 func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 	program, err := r.check(name, l.Inside)
@@ -344,7 +345,7 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 	return p, nil
 }
 
-// SetupPlan says how to run a project's setup script: with sh -e, or with the interpreter its first line names.
+// SetupPlan describes how to run a project's setup script: with sh -e, or with the interpreter its first line names.
 func (r *Registry) SetupPlan(script string, l Launch) (Plan, error) {
 	home, done, err := r.home(l)
 	if err != nil {
@@ -356,7 +357,7 @@ func (r *Registry) SetupPlan(script string, l Launch) (Plan, error) {
 	return Plan{Argv: setupArgv(script), Env: env, Prompt: PromptNone}, nil
 }
 
-// Read says what a signal of the agent's terminal means.
+// Read interprets a signal of the agent's terminal.
 func (r *Registry) Read(name string, s Signal) Hint {
 	a, ok := r.adapters[name]
 	if !ok {
@@ -367,19 +368,19 @@ func (r *Registry) Read(name string, s Signal) Hint {
 	return h
 }
 
-// Explicit reports whether the agent's signals tell when it works and when it is idle.
+// Explicit reports whether the agent's signals report when it works and when it is idle.
 func (r *Registry) Explicit(name string) bool {
 	a, ok := r.adapters[name]
 	return ok && a.facts().explicit
 }
 
-// Finds reports whether FindConversation can ever answer for the agent.
+// Finds reports whether FindConversation can ever return an ID for the agent.
 func (r *Registry) Finds(name string) bool {
 	_, ok := r.adapters[name].(finder)
 	return ok
 }
 
-// FindConversation returns the agent's own id of a conversation that has begun, "" when none is found yet.
+// FindConversation returns the agent's ID of a conversation that has begun, "" when none is found yet.
 func (r *Registry) FindConversation(name string, f Find) (string, error) {
 	a, ok := r.adapters[name].(finder)
 	if !ok {
@@ -393,20 +394,20 @@ func (r *Registry) FindConversation(name string, f Find) (string, error) {
 	return a.find(home, f)
 }
 
-// Forget removes the login an account left behind on this machine: in every box, and in the home of a user, "" = of everybody who used it. What all accounts
-// share, conversations above all, stays.
+// Forget removes the login an account left behind on this server: in every isolated workspace, and in the home of a user, "" = of
+// everybody who used it. What all accounts share, above all conversations, stays.
 func (r *Registry) Forget(name, userID string, a Account) error {
 	adapter, ok := r.adapters[name]
 	if !ok || !plainName(a.ID) {
 		return nil
 	}
 	if a.InHome && a.Kind == APIKey {
-		return nil // the login beside it was typed in a terminal, and is not the key's
+		return nil // the login there was typed in a terminal, and does not belong to the key
 	}
 	if err := r.forgetInBoxes(a); err != nil {
 		return err
 	}
-	root, err := homedir.Open(r.cfg.HomesDir) // agents write in homes: no link leads out of them
+	root, err := homedir.Open(r.cfg.HomesDir) // agents write in homes: no link may lead out of them
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -446,7 +447,7 @@ func (r *Registry) Forget(name, userID string, a Account) error {
 	return nil
 }
 
-// forgetInBoxes removes the folder of an account from the home of every isolated workspace on this machine.
+// forgetInBoxes removes the folder of an account from the home of every isolated workspace on this server.
 func (r *Registry) forgetInBoxes(a Account) error {
 	sandboxes, err := os.ReadDir(r.cfg.SandboxesDir)
 	if r.cfg.SandboxesDir == "" || errors.Is(err, fs.ErrNotExist) {
@@ -459,7 +460,7 @@ func (r *Registry) forgetInBoxes(a Account) error {
 	for _, b := range sandboxes {
 		home, err := homedir.Open(filepath.Join(r.cfg.SandboxesDir, b.Name(), "home"))
 		if err != nil {
-			continue // a workspace that has none yet
+			continue // a workspace that has no home yet
 		}
 		all = errors.Join(all, home.RemoveAll(path.Join(accountsDir, a.ID)), home.Close())
 	}
@@ -474,7 +475,7 @@ func plainName(s string) bool {
 	return s != "" && s != "." && s != ".." && !strings.ContainsAny(s, "/\\\x00")
 }
 
-// AccountCheck says why an agent takes no account of its own, or is none; nil: it does.
+// AccountCheck returns an error where an agent is unknown or takes no account; nil: it takes one.
 func (r *Registry) AccountCheck(name string) error {
 	if _, ok := r.adapters[name]; !ok || name == Setup {
 		return fault.New(fault.Invalid, "agent_unknown", "There is no agent %q. GET /api/v1/teams/{team}/agents lists them; config.json can add more.", name).With("field", "agent")

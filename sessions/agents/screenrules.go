@@ -9,17 +9,17 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// ScreenRule tells from what a screen shows what the agent does. It is looked at when nothing was printed for a moment.
+// ScreenRule derives an agent's state from its screen. It is applied after a moment without output.
 type ScreenRule struct {
-	Pattern string // a regular expression (RE2) over the last lines of the screen, blank lines left out
+	Pattern string // a regular expression (RE2) over the last lines of the screen, without blank lines
 	Says    string // working, waiting, idle or failed
-	Reason  string // in words; $1 is what the pattern's first group caught; "" = the usual ones
+	Reason  string // as text; $1 is the match of the pattern's first group; "" = the default
 	Lines   int    // how many of the last lines; 0 = 1
 
-	Options []ScreenOption // what a person may answer, for agents of config alone
+	Options []ScreenOption // possible answers, only for agents of config.json
 }
 
-// ScreenOption is one answer to what the screen asks, and what to type for it.
+// ScreenOption is one answer to a question on the screen, and the keys to type for it.
 type ScreenOption struct {
 	Label string
 	Keys  string
@@ -35,7 +35,7 @@ const (
 	maxLineBytes  = 1000
 )
 
-// ScreenRules are rules that were checked. nil has none.
+// ScreenRules are checked rules. nil has none.
 type ScreenRules struct {
 	rules []screenRule
 	most  int
@@ -50,7 +50,7 @@ type screenRule struct {
 	options []ScreenOption
 }
 
-// CompileScreenRules checks rules; an error names the one that is wrong. The first that matches counts.
+// CompileScreenRules checks rules; an error names the wrong one. The first that matches applies.
 func CompileScreenRules(rules []ScreenRule) (*ScreenRules, error) {
 	bad := func(i int, format string, args ...any) error {
 		return fault.New(fault.Invalid, "invalid_screen_rule", "Screen rule %d: %s", i+1, fmt.Sprintf(format, args...))
@@ -69,11 +69,11 @@ func CompileScreenRules(rules []ScreenRule) (*ScreenRules, error) {
 		case len(r.Reason) > maxRuleReason:
 			return nil, bad(i, "the reason has more than %d bytes.", maxRuleReason)
 		case r.Lines < 0 || r.Lines > MaxRuleLines:
-			return nil, bad(i, "lines is a number from 1 to %d.", MaxRuleLines)
+			return nil, bad(i, "lines must be a number from 1 to %d.", MaxRuleLines)
 		}
 		re, err := regexp.Compile(r.Pattern)
 		if err != nil {
-			return nil, bad(i, "the pattern is no regular expression: %v", err)
+			return nil, bad(i, "the pattern is not a regular expression: %v", err)
 		}
 		if re.MatchString("") {
 			return nil, bad(i, "the pattern matches an empty screen.")
@@ -85,7 +85,7 @@ func CompileScreenRules(rules []ScreenRule) (*ScreenRules, error) {
 	return out, nil
 }
 
-// Lines is how many of a screen's last lines the rules look at, 0 when there are none.
+// Lines is how many of a screen's last lines the rules look at, 0 when there are no rules.
 func (s *ScreenRules) Lines() int {
 	if s == nil {
 		return 0
@@ -93,8 +93,8 @@ func (s *ScreenRules) Lines() int {
 	return s.most
 }
 
-// Match tells what the lines of a screen say, the zero Hint when no rule matches. The work is bounded: the lines are cut, and
-// RE2 is linear.
+// Match interprets the lines of a screen, and returns the zero Hint when no rule matches. The work is bounded: the lines are cut,
+// and RE2 is linear.
 func (s *ScreenRules) Match(lines []string) Hint {
 	if r, text, at := s.first(lines); r != nil {
 		return Hint{Source: FromScreen, Mood: r.mood, Reason: r.words(text, at)}
@@ -102,7 +102,7 @@ func (s *ScreenRules) Match(lines []string) Hint {
 	return Hint{}
 }
 
-// words puts what the rule found into words.
+// words returns the rule's reason as text.
 func (r *screenRule) words(text string, at []int) string {
 	return strings.Join(strings.Fields(string(r.re.ExpandString(nil, r.reason, text, at))), " ")
 }
@@ -141,7 +141,7 @@ func mustRules(rules ...ScreenRule) *ScreenRules {
 
 const loginCure = "log in in the terminal, or choose another account and start it again"
 
-// claudeScreen: dialogs end with a line of keys; what went wrong stands right above the prompt's box.
+// claudeScreen: dialogs end with a line of keys; errors are shown right above the input field.
 var claudeScreen = mustRules(
 	ScreenRule{Says: "waiting", Lines: 40, Reason: "asks you to log in",
 		Pattern: `(?i)select login method|paste code here if prompted|browser didn.t open\?`},
@@ -149,7 +149,7 @@ var claudeScreen = mustRules(
 		Pattern: `(?s)\n\s*((?:Do you want|Would you like) [^\n]+\?)[^\n]*\n.*\b[123]\. .*\bEsc to cancel[^\n]*$`},
 	ScreenRule{Says: "waiting", Lines: 40, Reason: "$1",
 		Pattern: `(?s)\n[ │]*((?:Is this|Do you trust) [^\n]+\?)[^\n]*\n.*\b(?:Enter to confirm|Esc to (?:cancel|exit))[^\n]*$`},
-	ScreenRule{Says: "waiting", Lines: 40, Reason: "asks a question", // of AskUserQuestion, or a menu somebody opened
+	ScreenRule{Says: "waiting", Lines: 40, Reason: "asks a question", // from AskUserQuestion, or a menu somebody opened
 		Pattern: `(?s)\n\s*❯ .*\n[^\n]*(?:Enter to (?:select|confirm)|Esc to (?:cancel|exit))[^\n]*$`},
 	ScreenRule{Says: "waiting", Lines: 5, Reason: "is not logged in: " + loginCure, Pattern: `Not logged in · `},
 	ScreenRule{Says: "waiting", Lines: 12, Reason: "its login is not accepted: " + loginCure,
@@ -158,10 +158,10 @@ var claudeScreen = mustRules(
 	ScreenRule{Says: "failed", Lines: 12, Reason: "$1", Pattern: `(?:^|\n)● ((?:You've (?:hit|reached)|Claude usage)[^\n]* limit[^\n]*)` + aboveBox},
 )
 
-// aboveBox is the rest of a message, how long the turn took, and the box for the next prompt.
+// aboveBox matches the rest of a message, how long the turn took, and the input field for the next prompt.
 const aboveBox = `[^\n]*(?:\n {2}[^\n]*)*(?:\n✻[^\n]*)?\n─+[^\n]*\n❯`
 
-// codexScreen: Codex reports its state itself; these are for what it does not report.
+// codexScreen: Codex reports its state itself; these rules cover what it does not report.
 var codexScreen = mustRules(
 	ScreenRule{Says: "waiting", Lines: 40, Reason: "asks you to log in: " + loginCure, Pattern: `(?i)sign in with chatgpt`},
 	ScreenRule{Says: "waiting", Lines: 40, Reason: "$1",
@@ -172,10 +172,10 @@ var codexScreen = mustRules(
 	ScreenRule{Says: "failed", Lines: 14, Reason: "$1", Pattern: `(?:^|\n)■ ([^\n]+)` + aboveCodexBox},
 )
 
-// aboveCodexBox is the rest of a message and the box for the next prompt.
+// aboveCodexBox matches the rest of a message and the input field for the next prompt.
 const aboveCodexBox = `[^\n]*(?:\n[^\n›•■]*)*\n› `
 
-// plainScreen: what programs in a terminal ask a person, on the last line.
+// plainScreen covers questions that terminal programs ask on the last line.
 var plainScreen = mustRules(
 	ScreenRule{Says: "waiting", Reason: "asks for a password", Pattern: `(?i)(?:password|passphrase|passcode|pin)\b[^\n]{0,120}: ?$`},
 	ScreenRule{Says: "waiting", Reason: "asks for a user name", Pattern: `(?i)^(?:username|user name|login)\b[^\n]{0,120}: ?$`},
@@ -184,7 +184,7 @@ var plainScreen = mustRules(
 	ScreenRule{Says: "waiting", Reason: "$1", Pattern: `(?i)^\s*([^\n]{0,120}(?:are you sure|do you want to (?:continue|proceed))[^\n]{0,60}\?)[^\n]{0,20}$`},
 )
 
-// A screened adapter reads its agent's screen with rules of its own.
+// A screened adapter has its own rules for its agent's screen.
 type screened interface {
 	screen() *ScreenRules
 }
@@ -192,7 +192,7 @@ type screened interface {
 func (claudeCode) screen() *ScreenRules { return claudeScreen }
 func (codex) screen() *ScreenRules      { return codexScreen }
 
-// Screen returns the rules by which an agent's screen is read: those of config, then its adapter's or those for any program.
+// Screen returns the rules for an agent's screen: those of config.json, then its adapter's or those for any program.
 func (r *Registry) Screen(name string) *ScreenRules {
 	if own := r.screens[name]; own != nil {
 		return own
@@ -207,7 +207,7 @@ func (r *Registry) builtinScreen(name string) *ScreenRules {
 	return plainScreen
 }
 
-// setScreen puts the rules of config before the built-in ones of the agent.
+// setScreen puts the rules of config.json before the built-in ones of the agent.
 func (r *Registry) setScreen(name string, rules []ScreenRule) error {
 	if len(rules) == 0 {
 		return nil

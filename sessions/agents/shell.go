@@ -9,7 +9,7 @@ import (
 // Shell is the name of a person's shell.
 const Shell = "shell"
 
-// shell is a person's shell beside the agent.
+// shell is a person's shell next to the agent.
 type shell struct{}
 
 func (shell) facts() facts {
@@ -26,7 +26,7 @@ func (shell) facts() facts {
 // A prompt for a shell is a command to type.
 func (shell) plan(l Launch) (Plan, error) {
 	p := Plan{Argv: append(append([]string{l.program}, l.args...), l.Args...), Prompt: PromptNone}
-	if l.Inside != nil && !l.Inside.Host && l.program == filepath.Base(shell{}.facts().command) { // not every image has one
+	if l.Inside != nil && !l.Inside.Host && l.program == filepath.Base(shell{}.facts().command) { // not every image has bash
 		p.Argv = append([]string{"/bin/sh", "-c", `command -v bash >/dev/null && exec bash "$@"; exec sh "$@"`, "sh"}, p.Argv[1:]...)
 	}
 	if l.Prompt != "" {
@@ -42,8 +42,8 @@ func (shell) read(s Signal) Hint {
 	return Hint{}
 }
 
-// setupArgv runs a script in the worktree without leaving a file in it. One that names its interpreter needs to be a file for
-// a moment: it lies in the private temp folder.
+// setupArgv runs a script in the worktree without leaving a file in it. A script that names its interpreter must briefly be a
+// file: it is put into the private temp folder.
 func setupArgv(script string) []string {
 	if strings.HasPrefix(script, "#!") {
 		return []string{"/bin/sh", "-c",

@@ -1,18 +1,18 @@
 package agents
 
-// Source says where a hint comes from.
+// Source is where a hint comes from.
 type Source int
 
-// The sources of what is known of an agent's state. The zero Source is none.
+// The sources of an agent's state. The zero Source is none.
 const (
 	FromHook       Source = iota + 1 // the agent's own hooks
 	FromTranscript                   // the agent's own record of the conversation
 	FromNotice                       // a notification of the terminal
 	FromTitle                        // the title of the terminal
 	FromReport                       // a report of state or progress to the terminal
-	FromBytes                        // how much is printed
-	FromScreen                       // what the screen shows
-	FromProcess                      // what the processes of the session do
+	FromBytes                        // the amount of output
+	FromScreen                       // the screen's contents
+	FromProcess                      // the session's processes
 	FromPerson                       // somebody corrected the state by hand
 	Sources        = int(FromPerson) + 1
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// toolInput are the fields of the tools that both agents know.
+// toolInput holds the fields of the tools that both agents have.
 type toolInput struct {
 	Command     string `json:"command"`
 	Description string `json:"description"`
@@ -26,11 +26,11 @@ type toolInput struct {
 	Plan  string `json:"plan"`
 }
 
-// toolAsk puts the wish to use a tool into a question of permission, without its options. cwd is where the agent works.
+// toolAsk turns a request to use a tool into a permission question, without its options. cwd is where the agent works.
 func toolAsk(tool string, raw json.RawMessage, cwd string) Ask {
 	a := Ask{Kind: Permission, FreeText: true}
 	var in toolInput
-	_ = json.Unmarshal(raw, &in) // what is not there is empty
+	_ = json.Unmarshal(raw, &in) // missing fields stay empty
 	file := in.FilePath
 	if rel, err := filepath.Rel(cwd, file); err == nil && filepath.IsAbs(file) && filepath.IsLocal(rel) {
 		file = rel
@@ -71,7 +71,7 @@ func toolAsk(tool string, raw json.RawMessage, cwd string) Ask {
 	return a
 }
 
-// patchTitle names the files a patch of Codex changes.
+// patchTitle names the files a Codex patch changes.
 func patchTitle(patch string) string {
 	var files []string
 	for line := range strings.Lines(patch) {
@@ -106,7 +106,7 @@ func pretty(raw json.RawMessage) string {
 	return b.String()
 }
 
-// toolName is a tool's name for people: those of MCP servers are mcp__server__tool.
+// toolName returns a tool's display name: those of MCP servers are mcp__server__tool.
 func toolName(name string) string {
 	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
 		server, tool, ok := strings.Cut(rest, "__")

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// InsideBin is a folder in places that use programs of this machine: it holds those that stand alone, by their usual names.
+// InsideBin is a folder in sandboxes that use programs of this server: it holds standalone programs, by their usual names.
 const InsideBin = "/opt/parawork/bin"
 
-// insidePath is where programs are looked for in such a place, after those of the agents.
+// insidePath is the rest of PATH in such a sandbox, after the agents' folders.
 const insidePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Shown is a file or folder of this machine that a place must be shown, read-only, so that programs of agents run in it.
+// Shown is a file or folder of this server that must be mounted read-only into a sandbox so that agents' programs run in it.
 type Shown struct{ Source, Target string }
 
-// shownAlways are shown by every place that uses programs of this machine.
+// shownAlways are mounted into every sandbox that uses programs of this server.
 var shownAlways = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// Shown returns what a place that uses programs of this machine must be shown beside the system's own folders: the packages and
-// files of every agent that is turned on and installed, and the interpreters they name. Never a whole home, nor anything the data
-// folder lies in.
+// Shown returns what must be mounted, on top of the system's own folders, into a sandbox that uses programs of this server: the
+// packages and files of every agent that is enabled and installed, and the interpreters they name. It never returns a whole home,
+// nor anything that contains the data folder.
 func (r *Registry) Shown() []Shown {
 	var out []Shown
 	for _, name := range r.order {
@@ -33,7 +33,7 @@ func (r *Registry) Shown() []Shown {
 	}
 	slices.SortFunc(out, func(a, b Shown) int { return strings.Compare(a.Target, b.Target) })
 	out = slices.Compact(out)
-	// What lies in a folder that is shown is shown with it.
+	// What is in a mounted folder is mounted with it.
 	return slices.DeleteFunc(slices.Clone(out), func(s Shown) bool {
 		return slices.ContainsFunc(out, func(o Shown) bool {
 			return o != s && o.Source == o.Target && s.Source == s.Target && within(s.Source, o.Source)
@@ -41,7 +41,7 @@ func (r *Registry) Shown() []Shown {
 	})
 }
 
-// pathInside sets where programs are looked for in a place that uses programs of this machine; one with its own knows better.
+// pathInside sets PATH in a sandbox that uses programs of this server; one with its own programs has its own.
 func (r *Registry) pathInside(env map[string]string, in *Inside) {
 	if in != nil && in.Host {
 		env["PATH"] = strings.Join(append(r.binsInside(), in.Home+"/.local/bin", insidePath), ":")
@@ -61,7 +61,7 @@ func (r *Registry) binsInside() []string {
 	return bins
 }
 
-// inside says where the agent's program lies in a place that uses programs of this machine, and what must be shown for it.
+// inside returns where the agent's program is in a sandbox that uses programs of this server, and what must be mounted for it.
 func (r *Registry) inside(name string) (program string, shown []Shown, ok bool) {
 	if name == Command || name == Setup || !r.settings(name).Enabled {
 		return "", nil, false
@@ -76,7 +76,7 @@ func (r *Registry) inside(name string) (program string, shown []Shown, ok bool) 
 	return r.insideOf(path, 0)
 }
 
-// maxInterpreters bounds programs that are run by programs.
+// maxInterpreters bounds the chain of interpreters of a program.
 const maxInterpreters = 3
 
 func (r *Registry) insideOf(path string, depth int) (program string, shown []Shown, ok bool) {
@@ -96,13 +96,13 @@ func (r *Registry) insideOf(path string, depth int) (program string, shown []Sho
 	}
 	for _, p := range r.cfg.Paths {
 		if within(path, p) {
-			return path, shown, true // its links are shown with it, or not: whoever named the folder knows
+			return path, shown, true // its links are mounted with it, or not: the operator who named the folder is responsible
 		}
 		if within(real, p) {
 			return real, shown, true
 		}
 	}
-	if within(real, "/nix/store") { // the store of a system whose programs all lie in it
+	if within(real, "/nix/store") { // on such systems all programs are in this store
 		return real, append(shown, Shown{"/nix/store", "/nix/store"}), true
 	}
 	if packages := packagesOf(real); packages != "" && r.harmless(packages) {
@@ -111,11 +111,11 @@ func (r *Registry) insideOf(path string, depth int) (program string, shown []Sho
 	if !r.harmless(real) {
 		return "", nil, false
 	}
-	// A program that stands alone is shown under its own path, and by its name where programs are looked for.
+	// A standalone program is mounted under its own path, and by its name where programs are looked up.
 	return real, append(shown, Shown{real, real}, Shown{real, filepath.Join(InsideBin, filepath.Base(path))}), true
 }
 
-// packagesOf is the folder of npm packages a file lies in, "" when it lies in none: packages find each other there.
+// packagesOf is the folder of npm packages that contains a file, "" for none: packages find each other there.
 func packagesOf(file string) string {
 	const mark = "/node_modules/"
 	if i := strings.Index(file, mark); i > 0 {
@@ -124,7 +124,7 @@ func packagesOf(file string) string {
 	return ""
 }
 
-// shebang is the program a script names on its first line, "" for what is no script.
+// shebang is the program a script names on its first line, "" when the file is not a script.
 func shebang(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -148,16 +148,16 @@ func shebang(file string) string {
 	return ""
 }
 
-// within reports whether path is dir or lies in it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// notShown are the system's own folders that are never shown whole.
+// notShown are the system's own folders that are never mounted whole.
 var notShown = []string{"/", "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var", "/var/lib"}
 
-// harmless reports whether a file or folder may be shown to agents: it is none of the system's large folders, no home, and nothing
-// of this server's lies in it or around it.
+// harmless reports whether a file or folder may be shown to agents: it is not one of the system's large folders or a home, and
+// neither contains nor is part of this server's data.
 func (r *Registry) harmless(path string) bool {
 	if slices.Contains(notShown, path) || filepath.Dir(path) == "/home" || within(path, filepath.Dir(r.cfg.HomesDir)) {
 		return false

@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// claude reads Claude Code's transcripts, tried with 2.1.197: a JSON object a line; the lines of one answer of the model share
-// its message.id and its usage.
+// claude reads Claude Code's transcripts, tested with 2.1.197: one JSON object per line; the lines of one answer of the model
+// share its message.id and its usage.
 type claude struct {
 	side  bool // the record of a sub-agent
 	turn  string
-	usage string // names what the turn spent
+	usage string // identifies the usage entry of the turn
 	early bool   // the turn began with an answer: its prompt may still be written
 	spent Usage
-	model map[string]Usage // usage by message of this turn, which comes again with each of its lines
+	model map[string]Usage // usage by message of this turn, which each of its lines repeats
 	begun int64
 
-	asked    Reply  // told of in lines that may change yet
-	reported string // ID of the newest answer that was told
+	asked    Reply  // reported in lines that may still change
+	reported string // ID of the newest reported answer
 
-	compacted string // what the last compaction was told with
+	compacted string // parameters of the last compaction
 
 	ahead map[string]ahead // results written before their calls, by call
 }
 
-// ahead is a result whose call is not there yet.
+// ahead is a result whose call has not been read yet.
 type ahead struct {
 	line  *claudeLine
 	block claudeBlock
 }
 
-// maxAhead bounds how many results wait for their calls: those of calls that stand in no record of ours wait for ever.
+// maxAhead bounds how many results wait for their calls: calls that are in no known record never arrive.
 const maxAhead = 16
 
 type claudeLine struct {
@@ -160,7 +160,7 @@ func (c *claude) system(s *sink, l *claudeLine) {
 	}
 }
 
-// claudeFault puts the error of an attempt into words.
+// claudeFault returns the error of an attempt as text.
 func claudeFault(raw json.RawMessage) string {
 	var e struct {
 		Status  int    `json:"status"`
@@ -175,15 +175,15 @@ func claudeFault(raw json.RawMessage) string {
 			Code string `json:"code"`
 		} `json:"cause"`
 	}
-	_ = json.Unmarshal(raw, &e) // an error of another shape has no words
-	text := "The model's service did not answer as it should; it is asked again."
+	_ = json.Unmarshal(raw, &e) // an error of another shape has no text
+	text := "The model's service returned an error; the agent tries again."
 	if msg := cmp.Or(e.Error.Error.Message, e.Error.Message, e.Message, e.Cause.Code); msg != "" {
 		text += " " + msg
 	}
 	return text
 }
 
-// claudeTag finds what Claude Code itself wraps around text that no person typed.
+// claudeTag finds the tags Claude Code itself wraps around text that no person typed.
 var claudeTag = regexp.MustCompile(`(?s)^\s*<(system-reminder|local-command-caveat|task-notification|ide_[a-z_]+)>.*?</(system-reminder|local-command-caveat|task-notification|ide_[a-z_]+)>\s*`)
 
 func (c *claude) user(s *sink, l *claudeLine) {
@@ -199,7 +199,7 @@ func (c *claude) user(s *sink, l *claudeLine) {
 	switch {
 	case l.Meta || len(said) == 0:
 	case l.Summary:
-		// The summary stands in a line of its own below the one that says so.
+		// The summary has its own line below the one that announces it.
 		s.put(Item{ID: cmp.Or(l.Above, l.UUID), Kind: Note, Topic: Compaction, Text: cmp.Or(c.compacted, "The conversation was made shorter."), Output: joined(said)})
 	default:
 		c.prompt(s, l, said)
@@ -221,7 +221,7 @@ func joined(blocks []claudeBlock) string {
 	return strings.Join(parts, "\n")
 }
 
-// prompt takes what a person typed, or what Claude Code says in a person's place.
+// prompt takes what a person typed, or what Claude Code says on a person's behalf.
 func (c *claude) prompt(s *sink, l *claudeLine, blocks []claudeBlock) {
 	text := joined(blocks)
 	for {
@@ -249,7 +249,7 @@ func (c *claude) prompt(s *sink, l *claudeLine, blocks []claudeBlock) {
 
 var claudeElement = regexp.MustCompile(`(?s)<(command-name|command-args|local-command-stdout|local-command-stderr|bash-input|bash-stdout|bash-stderr)>(.*?)</(command-name|command-args|local-command-stdout|local-command-stderr|bash-input|bash-stdout|bash-stderr)>`)
 
-// command takes a command of Claude Code's own, or its output. False when text is something else.
+// command takes a command of Claude Code's own, or its output. It returns false when text is something else.
 func (c *claude) command(s *sink, id, text string) bool {
 	if !strings.HasPrefix(strings.TrimSpace(text), "<") {
 		return false
@@ -323,7 +323,7 @@ func (c *claude) assistant(s *sink, l *claudeLine) {
 func (c *claude) start(s *sink, id string) {
 	switch {
 	case id == c.turn:
-	case c.early && s.at <= c.begun: // its prompt was written behind its first answer
+	case c.early && s.at <= c.begun: // its prompt was written after its first answer
 		c.turn, c.begun = id, s.at
 	default:
 		c.turn, c.usage, c.spent, c.model, c.begun = id, id, Usage{}, map[string]Usage{}, s.at
@@ -331,10 +331,10 @@ func (c *claude) start(s *sink, id string) {
 	c.early = false
 }
 
-// maxMessages bounds the messages of one turn whose usage is remembered, for their lines that come again.
+// maxMessages bounds the messages of one turn whose usage is remembered, for lines that repeat it.
 const maxMessages = 20000
 
-// count adds the usage of a message once, whatever number of lines it has.
+// count adds the usage of a message once, no matter how many lines it has.
 func (c *claude) count(s *sink, l *claudeLine) {
 	u := Usage{Input: l.Message.Usage.Input, Output: l.Message.Usage.Output, CacheRead: l.Message.Usage.CacheRead,
 		CacheWrite: l.Message.Usage.CacheWrite, Model: l.Message.Model}
@@ -359,7 +359,7 @@ func (c *claude) count(s *sink, l *claudeLine) {
 	s.put(Item{ID: "usage-" + s.file + c.usage, Kind: Spent, Usage: &spent, Duration: max(s.at-c.begun, 0)})
 }
 
-// answer takes what a line says of its answer. Its count may still grow while nothing says how it ended.
+// answer takes a line's part of an answer. Its usage may still grow while no line says how it ended.
 func (c *claude) answer(s *sink, key string, l *claudeLine, u Usage) {
 	if c.asked.ID != key {
 		c.rest(s)
@@ -380,7 +380,7 @@ func (c *claude) rest(s *sink) {
 	}
 }
 
-// parentOf reads which tool call started the sub-agent whose record this is; "" when that is not said.
+// parentOf reads which tool call started the sub-agent whose record this is; "" when it is not recorded.
 func parentOf(src Source, name string) string {
 	f, err := src.Open(strings.TrimSuffix(name, ".jsonl") + ".meta.json")
 	if err != nil {

@@ -29,7 +29,7 @@ func (c *claude) call(s *sink, b claudeBlock) {
 	case "ExitPlanMode", "exit_plan_mode":
 		it.Kind, it.Tool = Question, ""
 		it.Text = in.str("plan")
-		it.Title = "Shall it go on with this plan?"
+		it.Title = "Go ahead with this plan?"
 	default:
 		it.Title = headline(s.cfg.Root, in)
 		it.Input = shown(b.Input)
@@ -46,7 +46,8 @@ func (c *claude) call(s *sink, b claudeBlock) {
 	}
 }
 
-// result takes the result of a tool call. Lines are not always written in the order in which things happened: one may stand before its call.
+// result takes the result of a tool call. Lines are not always in the order in which things happened: a result may precede its
+// call.
 func (c *claude) result(s *sink, l *claudeLine, b claudeBlock) {
 	if !s.calls[b.CallID] && s.open[b.CallID] == nil {
 		if c.ahead == nil {
@@ -131,7 +132,7 @@ func claudeDiff(tool string, raw json.RawMessage) string {
 	return replaced(in.Old, in.New)
 }
 
-// questions writes questions with their choices as text.
+// questions formats questions with their choices as text.
 func questions(raw json.RawMessage) string {
 	var in struct {
 		Questions []struct {
@@ -211,7 +212,7 @@ func (o object) str(key string) string {
 	return s
 }
 
-// headline says in a line what a tool does.
+// headline describes in a line what a tool does.
 func headline(root string, in object) string {
 	for _, key := range []string{"command", "cmd"} {
 		if s := in.str(key); s != "" {
@@ -235,7 +236,7 @@ func headline(root string, in object) string {
 		in.str("prompt"), in.str("message"), in.str("text"))
 }
 
-// shown returns the input of a tool as text: a command as it is, anything else as indented JSON.
+// shown returns the input of a tool as text: a command unchanged, anything else as indented JSON.
 func shown(raw json.RawMessage) string {
 	in := fields(raw)
 	if len(in) <= 2 && in.str("command") != "" && (len(in) == 1 || in.str("description") != "") {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// codex reads Codex' rollouts, tried with 0.169.0: a JSON object a line. What is said comes as events, once as items
-// (item_completed) and in older versions as events of their own; calls of tools come as items of the model's answer, and what
-// the tools did as events again, which know more: exit codes and diffs.
+// codex reads Codex' rollouts, tested with 0.169.0: one JSON object per line. Messages come as events: as items (item_completed),
+// in older versions as separate events. Tool calls come as items of the model's answer; the results of tools come as events too,
+// which hold more: exit codes and diffs.
 type codex struct {
 	items  bool   // the record has item_completed
 	last   string // text of the newest event of the older form
@@ -19,7 +19,7 @@ type codex struct {
 	model  string
 	spent  map[string]Usage    // by response
 	all    Usage               // their sum
-	script []string            // open calls of scripts, which run tools of their own; the newest last
+	script []string            // open calls of scripts, which run tools themselves; the newest last
 	patch  map[string][]string // edits of a call with several files
 }
 
@@ -57,7 +57,7 @@ func (c *codex) line(s *sink, _ int64, raw []byte) {
 		var t struct {
 			Message string `json:"message"`
 		}
-		_ = json.Unmarshal(l.Payload, &t) // one without words is a compaction all the same
+		_ = json.Unmarshal(l.Payload, &t) // one without text is still a compaction
 		s.put(Item{ID: s.fallback("compacted"), Kind: Note, Topic: Compaction, Text: "The conversation was made shorter.", Output: t.Message})
 		s.says(Compacted, "")
 	}
@@ -94,7 +94,7 @@ type codexTokens struct {
 	Reasoning  int64 `json:"reasoning_output_tokens"`
 }
 
-// usage counts cached input apart, which Codex counts twice.
+// usage counts cached input separately, which Codex counts twice.
 func (t codexTokens) usage() Usage {
 	return Usage{Input: max(t.Input-t.Cached-t.CacheWrite, 0), CacheRead: t.Cached, CacheWrite: t.CacheWrite, Output: t.Output, Reasoning: t.Reasoning}
 }
@@ -263,17 +263,17 @@ func (c *codex) usage(s *sink, raw json.RawMessage) {
 	c.spend(s, r.Response, r.Usage.usage())
 }
 
-// rest: an answer's usage is written once it is whole.
+// rest: an answer's usage is written once it is complete.
 func (c *codex) rest(*sink) {}
 
-// counted takes the count of versions that write no usage by answer.
+// counted takes the count of versions that do not write usage per answer.
 func (c *codex) counted(s *sink, e codexEvent) {
 	if e.Info == nil {
 		return
 	}
 	for id := range c.spent {
 		if !strings.HasPrefix(id, "count-") {
-			return // usage by answer is exact
+			return // usage per answer is exact
 		}
 	}
 	c.spend(s, "count-"+strconv.FormatInt(s.off, 10), e.Info.Last.usage())
@@ -289,7 +289,7 @@ func (c *codex) spend(s *sink, response string, u Usage) {
 	all := c.all
 	all.Model = c.model
 	id := response
-	if strings.HasPrefix(id, "count-") { // an offset names it in this record alone
+	if strings.HasPrefix(id, "count-") { // an offset identifies it within this record only
 		id = s.record + "-" + id
 	}
 	s.reply(Reply{ID: id, Model: c.model, Usage: u, At: s.at})

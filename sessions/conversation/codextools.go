@@ -20,7 +20,7 @@ type codexResponse struct {
 	Status    string          `json:"status"`
 }
 
-// response takes a part of the model's answer that is a call, or what the call gave. What is said comes as events.
+// response takes a part of the model's answer that is a call, or the result of one. Messages come as events.
 func (c *codex) response(s *sink, raw json.RawMessage) {
 	var r codexResponse
 	if json.Unmarshal(raw, &r) != nil {
@@ -69,7 +69,7 @@ func (c *codex) call(s *sink, id, name string, args json.RawMessage, text string
 	s.says(Using, name)
 }
 
-// begin adds the edits of a patch: the first under the call's ID, the others beside it.
+// begin adds the edits of a patch: the first under the call's ID, the others under IDs derived from it.
 func (c *codex) begin(s *sink, id string, changes []change) {
 	if len(changes) == 0 {
 		s.begin(Item{ID: id, Kind: Edit, Tool: "apply_patch"})
@@ -95,7 +95,7 @@ func edit(root, id string, ch change) Item {
 	return it
 }
 
-// parent returns the script a tool runs in, when it is no call of the model itself.
+// parent returns the script a tool runs in, when the call is not one of the model itself.
 func (c *codex) parent() string {
 	if len(c.script) == 0 {
 		return ""
@@ -112,19 +112,19 @@ func (c *codex) executed(s *sink, id string, it codexItem) {
 	if it.Status == "declined" {
 		status = Denied
 	}
-	if open := s.open[id]; open != nil { // the model's own call: its result follows, and this knows better how it went
+	if open := s.open[id]; open != nil { // the model's own call: its result follows, and this event knows better how it ended
 		open.Output, open.Status = it.Output, status
 		return
 	}
 	if parent := c.parent(); parent != "" {
 		var words []string
-		_ = json.Unmarshal(it.Command, &words) // without words the line stays empty
+		_ = json.Unmarshal(it.Command, &words) // without text the line stays empty
 		title := headline("", object{"command": it.Command})
 		s.put(Item{ID: id, Kind: Tool, Tool: "exec_command", Parent: parent, Title: title, Input: title, Output: it.Output, Status: status})
 	}
 }
 
-// edited takes a change of files that was made, or failed.
+// edited takes a change of files that succeeded or failed.
 func (c *codex) edited(s *sink, id string, it codexItem) {
 	status := OK
 	switch it.Status {
@@ -183,7 +183,7 @@ func (c *codex) find(s *sink, id, path string) *Item {
 	return nil
 }
 
-// asked takes a call of a tool of an MCP server that ended.
+// asked takes a finished call of an MCP server's tool.
 func (c *codex) asked(s *sink, id string, it codexItem) {
 	status := OK
 	if it.Status == "failed" || len(it.Error) > 0 && string(it.Error) != "null" {
@@ -202,7 +202,7 @@ var (
 	scripted  = regexp.MustCompile(`^Script (completed|failed|running[^\n]*)\n`)
 )
 
-// result takes what a call gave.
+// result takes the result of a call.
 func (c *codex) result(s *sink, r codexResponse) {
 	text := outputs(r.Output)
 	status := OK
@@ -232,7 +232,7 @@ func (c *codex) result(s *sink, r codexResponse) {
 	}
 	id := cmp.Or(r.CallID, r.ID)
 	c.script = slices.DeleteFunc(c.script, func(open string) bool { return open == id })
-	for _, one := range c.patch[id] { // those the event has not told about
+	for _, one := range c.patch[id] { // those the event did not report
 		s.finish(one, status, func(it *Item) {
 			if status != OK {
 				it.Output = plain
@@ -244,7 +244,7 @@ func (c *codex) result(s *sink, r codexResponse) {
 	if open == nil {
 		return
 	}
-	if open.Status != Running { // the event knew
+	if open.Status != Running { // the event reported it
 		status = open.Status
 	}
 	var answer string
@@ -287,7 +287,7 @@ func outputs(raw json.RawMessage) string {
 				all = append(all, "[image]")
 			}
 		}
-		// The first part of a script's output ends with a line end of its own.
+		// The first part of a script's output already ends with a line end.
 		return strings.Join(all, "")
 	}
 	var around struct {

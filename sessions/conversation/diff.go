@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// hunk is a hunk of a unified diff as Claude Code writes it: lines with their sign.
+// hunk is a hunk of a unified diff in Claude Code's format: lines with their sign.
 type hunk struct {
 	OldStart int      `json:"oldStart"`
 	OldLines int      `json:"oldLines"`
@@ -14,7 +14,7 @@ type hunk struct {
 	Lines    []string `json:"lines"`
 }
 
-// unified writes hunks as a unified diff without file names.
+// unified formats hunks as a unified diff without file names.
 func unified(hunks []hunk) string {
 	var b strings.Builder
 	for _, h := range hunks {
@@ -30,7 +30,7 @@ func unified(hunks []hunk) string {
 	return b.String()
 }
 
-// replaced writes the replacement of one text by another as a diff, for an edit that has no result yet.
+// replaced formats the replacement of one text by another as a diff, for an edit that has no result yet.
 func replaced(before, after string) string {
 	var b strings.Builder
 	signed(&b, '-', before)
@@ -66,13 +66,13 @@ func counted(diff string) (added, removed int) {
 	return added, removed
 }
 
-// change is what a patch does to one file.
+// change is a patch's change to one file.
 type change struct {
 	path string
 	diff string
 }
 
-// patched splits the patch format of Codex ("*** Begin Patch") into its files.
+// patched splits a patch in Codex' format ("*** Begin Patch") into its files.
 func patched(patch string) []change {
 	var out []change
 	var b strings.Builder

@@ -1,10 +1,10 @@
-// Package conversation reads what a coding agent did from the record the agent itself keeps (Claude Code's transcripts, Codex'
+// Package conversation reads what a coding agent did from the record the agent itself writes (Claude Code's transcripts, Codex'
 // rollouts) and turns it into a timeline of items: prompts, answers, thinking, tool calls with their results, edits, questions,
 // errors, tokens.
 //
-// The record is written by the agent and whoever it works for: hostile. It is opened as a regular file below one folder, read
-// a bounded piece at a time, every line and every field is capped, control characters are removed, and what is not understood
-// is skipped. A Reader remembers where it was, so that a pass over a record that did not grow costs one stat.
+// The record is written by the agent and whatever influences it, so it is untrusted. The package opens it as a regular file below
+// one folder, reads a bounded piece at a time, caps every line and every field, removes control characters, and skips what it
+// does not understand. A Reader remembers its position, so a pass over a record that did not grow costs one stat.
 package conversation
 
 // Kind is the kind of an item.
@@ -12,27 +12,27 @@ type Kind string
 
 // The kinds of item.
 const (
-	Prompt   Kind = "prompt"   // what a person asked
-	Text     Kind = "text"     // what the agent said
-	Thinking Kind = "thinking" // what it thought, as far as it is shown
+	Prompt   Kind = "prompt"   // a person's request
+	Text     Kind = "text"     // the agent's message
+	Thinking Kind = "thinking" // its thinking, as far as it is shown
 	Tool     Kind = "tool"     // a tool call with its result
 	Edit     Kind = "edit"     // a tool call that changed a file
-	Question Kind = "question" // the agent asked
-	Answer   Kind = "answer"   // a person answered
+	Question Kind = "question" // a question of the agent
+	Answer   Kind = "answer"   // a person's answer
 	Error    Kind = "error"    // the model's service, or the agent, failed
 	Spent    Kind = "usage"    // the tokens of a turn
-	Note     Kind = "note"     // an interrupt, a compaction, the output of a command of the agent's own
+	Note     Kind = "note"     // an interrupt, a compaction, the output of one of the agent's own commands
 )
 
-// Kinds are all kinds there are.
+// Kinds lists all kinds.
 var Kinds = []Kind{Prompt, Text, Thinking, Tool, Edit, Question, Answer, Error, Spent, Note}
 
-// Statuses of tools, edits and questions; and of an error that is tried again.
+// Statuses of tools, edits and questions, and of an error that is retried.
 const (
 	Running  = "running"
 	OK       = "ok"
 	Failed   = "failed"
-	Denied   = "denied"  // a person said no
+	Denied   = "denied"  // a person refused
 	Stopped  = "stopped" // it ended without a result
 	Retrying = "retrying"
 )
@@ -41,11 +41,11 @@ const (
 const (
 	Interrupt  = "interrupt"
 	Compaction = "compaction"
-	Output     = "output" // of a command of the agent's own
+	Output     = "output" // of one of the agent's own commands
 	Skipped    = "skipped"
 )
 
-// Limits of an item's fields in bytes. What is longer is cut, and Cut says so.
+// Limits of an item's fields in bytes. Longer values are cut, and Cut is set.
 const (
 	maxText   = 64 << 10
 	maxTitle  = 400
@@ -56,18 +56,18 @@ const (
 	maxName   = 120
 )
 
-// Item is one thing that happened. An item that changes, as a tool that ends, comes again under its ID.
+// Item is one event. An item that changes, such as a tool call that ends, comes again under its ID.
 type Item struct {
 	ID       string `json:"id"`
-	At       int64  `json:"at"` // ms UTC, by the clock of who wrote the record
+	At       int64  `json:"at"` // ms UTC, by the clock of the record's writer
 	Kind     Kind   `json:"kind"`
-	Parent   string `json:"parent,omitempty"` // ID of the tool call this happened inside of: a sub-agent's work, a command of a script
+	Parent   string `json:"parent,omitempty"` // ID of the tool call during which this happened: a sub-agent's work, a command of a script
 	Text     string `json:"text,omitempty"`
 	Tool     string `json:"tool,omitempty"`  // name of the tool
-	Title    string `json:"title,omitempty"` // what the tool does, in a line
+	Title    string `json:"title,omitempty"` // what the tool does, in one line
 	Input    string `json:"input,omitempty"`
 	Output   string `json:"output,omitempty"`
-	Path     string `json:"path,omitempty"` // of an edit; relative to the worktree where it lies in it
+	Path     string `json:"path,omitempty"` // of an edit; relative to the worktree where it is inside it
 	Diff     string `json:"diff,omitempty"` // unified, without file names
 	Added    int    `json:"added,omitempty"`
 	Removed  int    `json:"removed,omitempty"`
@@ -75,13 +75,13 @@ type Item struct {
 	Topic    string `json:"topic,omitempty"`    // of a note
 	Duration int64  `json:"duration,omitempty"` // ms
 	Usage    *Usage `json:"usage,omitempty"`
-	Cut      bool   `json:"cut,omitempty"` // a field was too long and is kept in part
+	Cut      bool   `json:"cut,omitempty"` // a field was too long and is stored in part
 }
 
-// Usage counts tokens. Input holds neither what was read from the cache nor what was written to it.
+// Usage counts tokens. Input includes neither cache reads nor cache writes.
 type Usage struct {
 	Input      int64  `json:"input"`
-	Output     int64  `json:"output"` // reasoning included
+	Output     int64  `json:"output"` // including reasoning
 	CacheRead  int64  `json:"cache_read"`
 	CacheWrite int64  `json:"cache_write"`
 	Reasoning  int64  `json:"reasoning"`
@@ -107,38 +107,38 @@ func (u *Usage) sub(o Usage) {
 	u.Reasoning -= o.Reasoning
 }
 
-// empty reports whether nothing was spent.
+// empty reports whether no tokens were used.
 func (u Usage) empty() bool {
 	return u.Input == 0 && u.Output == 0 && u.CacheRead == 0 && u.CacheWrite == 0 && u.Reasoning == 0
 }
 
-// Reply is one answer of the model, as the record tells what it used. ID tells it from every other.
+// Reply is one answer of the model and its usage, as recorded. ID is unique.
 type Reply struct {
 	ID    string
 	Model string
 	Usage Usage
-	Hour  int64 // of Usage.CacheWrite: kept in the cache for an hour
+	Hour  int64 // the part of Usage.CacheWrite cached for an hour
 	At    int64 // ms UTC
 }
 
-// Phase is where the turn stands by the record.
+// Phase is the state of the turn according to the record.
 type Phase int
 
 // The phases.
 const (
 	Unknown   Phase = iota
-	Began           // a prompt was taken
-	Using           // a tool runs, or waits for leave to
+	Began           // a prompt was accepted
+	Using           // a tool runs, or waits for permission
 	Asked           // a question to a person is open
 	Done            // the turn ended
 	Halted          // a person interrupted it
 	Broken          // an error ended it
-	Compacted       // the conversation was made shorter; says nothing of the turn
+	Compacted       // the conversation was compacted; says nothing about the turn
 )
 
-// Moment is the newest thing the record says of the turn.
+// Moment is the newest thing the record says about the turn.
 type Moment struct {
 	Phase Phase
-	Words string // of the error, the question, or the tool
+	Words string // text of the error, the question, or the tool
 	At    int64  // ms UTC
 }

@@ -19,23 +19,23 @@ const (
 	Codex  = "codex"
 )
 
-// Record says where an agent keeps what a conversation was.
+// Record describes where an agent stores the record of a conversation.
 type Record struct {
 	Format string // Claude or Codex
 	Name   string // pattern of path.Match below the Source: the record
 	Subs   string // the same for the records of sub-agents; "" = none
 }
 
-// Config is what a Reader is made of.
+// Config configures a Reader.
 type Config struct {
 	Record Record
 	Root   string              // the worktree as the agent sees it: paths in it become relative
-	Since  int64               // ms UTC: what is older belongs to an earlier session of the same conversation and makes no items
-	Until  int64               // ms UTC, 0 = no end: what is newer makes no items
+	Since  int64               // ms UTC: earlier entries belong to an earlier session of the same conversation and make no items
+	Until  int64               // ms UTC, 0 = no end: later entries make no items
 	Mask   func(string) string // masks secrets; nil = nothing to mask
 }
 
-// Reader makes items of the record of one conversation. Not safe for concurrent use.
+// Reader turns the record of one conversation into items. Not safe for concurrent use.
 type Reader struct {
 	cfg   Config
 	main  tail
@@ -51,7 +51,7 @@ type Reader struct {
 type sub struct {
 	tail   tail
 	parse  parser
-	parent string // ID of the tool call that started it, "" while not known
+	parent string // ID of the tool call that started it, "" while unknown
 	early  int    // passes in which that call had not been read yet
 }
 
@@ -61,14 +61,14 @@ const maxEarly = 5
 // parser turns the lines of one record into items.
 type parser interface {
 	line(s *sink, at int64, line []byte)
-	// rest tells what was held back until more would come.
+	// rest emits what was held back until more would come.
 	rest(s *sink)
 }
 
 // maxSubs bounds the records of sub-agents that are read for one conversation.
 const maxSubs = 200
 
-// NewReader makes a Reader; nil when the format is not known. Nothing is opened yet.
+// NewReader returns a Reader; nil when the format is unknown. It opens nothing yet.
 func NewReader(cfg Config) *Reader {
 	r := &Reader{cfg: cfg, subs: map[string]*sub{}}
 	switch cfg.Record.Format {
@@ -84,14 +84,14 @@ func NewReader(cfg Config) *Reader {
 	return r
 }
 
-// Read returns the items that are new or changed since the last call, in order of time. more says that there is more to read
-// at once. Nothing is lost by an error: the next call goes on. A record that is not there yet is no error.
+// Read returns the items that are new or changed since the last call, ordered by time. more reports that there is more to read at
+// once. An error loses nothing: the next call continues. A missing record is not an error.
 func (r *Reader) Read(ctx context.Context, src Source) (items []Item, more bool, err error) {
 	return r.pass(ctx, src, false)
 }
 
-// End reads what is left, with a last line that has no end, and closes what is open: nothing will come any more. at is now, in
-// ms UTC.
+// End reads the rest, including a last line without an end, and closes what is open: nothing more will come. at is now, in ms
+// UTC.
 func (r *Reader) End(ctx context.Context, src Source, at int64) ([]Item, error) {
 	var all []Item
 	for {
@@ -104,21 +104,21 @@ func (r *Reader) End(ctx context.Context, src Source, at int64) ([]Item, error) 
 	}
 }
 
-// Again reports, once, whether the record was read from its beginning again: items that are known come once more.
+// Again reports, once, whether the record was read from its beginning again: known items then come once more.
 func (r *Reader) Again() bool {
 	again := r.again
 	r.again = false
 	return again
 }
 
-// Replies returns the model's answers that the calls since the last one told of. One that is read again is told again.
+// Replies returns the model's answers that the calls since the last Replies read. An answer that is read again is returned again.
 func (r *Reader) Replies() []Reply {
 	all := r.sink.replies
 	r.sink.replies = nil
 	return all
 }
 
-// Moment returns the newest thing the record said of the turn.
+// Moment returns the newest thing the record said about the turn.
 func (r *Reader) Moment() Moment { return r.sink.moment }
 
 func (r *Reader) pass(ctx context.Context, src Source, last bool) ([]Item, bool, error) {
@@ -156,7 +156,7 @@ func (r *Reader) readMain(ctx context.Context, src Source, last bool) error {
 		r.again = true
 	}
 	r.more = r.more || more
-	if errors.Is(err, fs.ErrNotExist) { // taken away: what was read stays
+	if errors.Is(err, fs.ErrNotExist) { // removed: what was read stays
 		r.main = tail{}
 		return nil
 	}
@@ -177,8 +177,8 @@ func (r *Reader) line(p parser, at int64, line []byte) {
 	}
 }
 
-// readSubs reads the records of sub-agents. They come after the main one, so that the call that started them is known. An agent
-// may have written both since the main one was read, or be late with that: then a sub-agent's waits for a few passes.
+// readSubs reads the records of sub-agents. It runs after the main record is read, so that the call that started them is known.
+// An agent may have written both since then, or may write the call late: then a sub-agent's record waits for a few passes.
 func (r *Reader) readSubs(ctx context.Context, src Source, last bool) error {
 	names, err := src.Glob(r.cfg.Record.Subs)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *Reader) readSubs(ctx context.Context, src Source, last bool) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			continue // one that cannot be read takes no other with it
+			continue // one that cannot be read does not stop the others
 		}
 		r.again, r.more = r.again || again, r.more || more
 	}
@@ -217,24 +217,24 @@ func (r *Reader) readSubs(ctx context.Context, src Source, last bool) error {
 // sink gathers the items of a pass.
 type sink struct {
 	cfg    *Config
-	parent string // of what is read now
-	file   string // name of the record that is read, "" for the main one
-	record string // tells this conversation from another one of the same session
-	off    int64  // of the line that is read
-	at     int64  // time of the record that is read
+	parent string // of the entry being read
+	file   string // name of the record being read, "" for the main one
+	record string // distinguishes this conversation from another one of the same session
+	off    int64  // of the line being read
+	at     int64  // time of the entry being read
 	open   map[string]*Item
 	calls  map[string]bool // IDs of the tool calls so far
 	out    []Item
-	index  map[string]int // place in out
+	index  map[string]int // index in out
 	moment Moment
 
 	replies []Reply
 }
 
-// maxReplies bounds what is held of answers nobody asks for.
+// maxReplies bounds the answers held until somebody calls Replies.
 const maxReplies = 50_000
 
-// reply tells of an answer of the model.
+// reply adds an answer of the model.
 func (s *sink) reply(a Reply) {
 	if a.At < s.cfg.Since || s.cfg.Until != 0 && a.At > s.cfg.Until || len(s.replies) >= maxReplies {
 		return
@@ -247,7 +247,7 @@ func (s *sink) reply(a Reply) {
 // maxOpen bounds how many tools may be open at a time.
 const maxOpen = 1000
 
-// maxCalls bounds the tool calls that are remembered.
+// maxCalls bounds the remembered tool calls.
 const maxCalls = 50_000
 
 func (s *sink) batch() {
@@ -261,7 +261,7 @@ func (s *sink) take() []Item {
 	for _, it := range out {
 		began[it.ID] = it.At
 	}
-	at := func(it Item) int64 { return max(it.At, began[it.Parent]) } // nothing of a call stands before it
+	at := func(it Item) int64 { return max(it.At, began[it.Parent]) } // nothing of a call sorts before it
 	slices.SortStableFunc(out, func(a, b Item) int { return cmp.Compare(at(a), at(b)) })
 	return out
 }
@@ -271,14 +271,14 @@ func (s *sink) fallback(what string) string {
 	return ident(fmt.Sprintf("%s-%s%s-%d", what, s.record, s.file, s.off))
 }
 
-// now sets the time of what follows; 0 leaves it as it was.
+// now sets the time of what follows; 0 leaves it unchanged.
 func (s *sink) now(ms int64) {
 	if ms > 0 {
 		s.at = ms
 	}
 }
 
-// hidden reports whether what happens now belongs to another session.
+// hidden reports whether the current entry belongs to another session.
 func (s *sink) hidden() bool {
 	return s.at < s.cfg.Since || s.cfg.Until != 0 && s.at > s.cfg.Until
 }
@@ -304,7 +304,7 @@ func (s *sink) put(it Item) {
 			s.out[i] = it
 			return
 		}
-		s.out[i].ID = "" // what a turn spent stands at its end: it moves
+		s.out[i].ID = "" // a turn's usage belongs at its end: move it
 	}
 	s.index[it.ID] = len(s.out)
 	s.out = append(s.out, it)
@@ -317,7 +317,7 @@ func (s *sink) tidy(it *Item) {
 			return
 		}
 		var was bool
-		*v, was = cut(*v, 2*n) // so that cleaning costs no more than it must
+		*v, was = cut(*v, 2*n) // so that cleaning costs no more than necessary
 		*v = clean(*v)
 		if s.cfg.Mask != nil {
 			*v = s.cfg.Mask(*v)
@@ -367,7 +367,7 @@ func (s *sink) begin(it Item) {
 	s.put(it)
 }
 
-// finish gives a tool call its result; fill changes the item. False when it is not open.
+// finish gives a tool call its result; fill changes the item. It returns false when the call is not open.
 func (s *sink) finish(id, status string, fill func(*Item)) bool {
 	it := s.open[id]
 	if it == nil {
@@ -385,7 +385,7 @@ func (s *sink) finish(id, status string, fill func(*Item)) bool {
 	return true
 }
 
-// close ends every open call that belongs to what is read now: the main record ends those of sub-agents, too.
+// close ends every open call of the current record: the main record also ends those of sub-agents.
 func (s *sink) close(status string) {
 	ids := make([]string, 0, len(s.open))
 	for id, it := range s.open {
@@ -399,7 +399,7 @@ func (s *sink) close(status string) {
 	}
 }
 
-// says notes where the turn stands. Sub-agents have no say.
+// says records the state of the turn. Sub-agents do not affect it.
 func (s *sink) says(p Phase, words string) {
 	if s.file != "" || s.hidden() {
 		return

@@ -16,14 +16,14 @@ const (
 // tail follows a file that grows by lines.
 type tail struct {
 	name string
-	off  int64  // of the first byte not taken yet
+	off  int64  // of the first byte not consumed yet
 	id   string // of the file off belongs to
 	skip bool   // inside a line that is too long
 }
 
-// read calls take with each whole line that was added, without its end, valid until take returns. last: also with a last line
-// that has no end. again is true when another file has taken the name, or it was cut: then it is read from its beginning. more
-// is true when there is more to read now.
+// read calls take with each complete added line, without its end, valid until take returns; with last also with a last line
+// without an end. again is true when another file has replaced this one, or it was truncated: then it is read from its beginning.
+// more is true when there is more to read now.
 func (t *tail) read(ctx context.Context, src Source, last bool, take func(at int64, line []byte)) (again, more bool, err error) {
 	f, err := src.Open(t.name)
 	if err != nil {
@@ -38,7 +38,7 @@ func (t *tail) read(ctx context.Context, src Source, last bool, take func(at int
 		again = t.id != ""
 		t.off, t.id, t.skip = 0, id, false
 	}
-	var line []byte // the beginning of a line whose end was not read yet
+	var line []byte // the beginning of a line whose end has not been read yet
 	began := t.off
 	for at := t.off; at < size; {
 		if err := ctx.Err(); err != nil {
@@ -62,7 +62,7 @@ func (t *tail) read(ctx context.Context, src Source, last bool, take func(at int
 				if !t.skip {
 					line = append(line, buf...)
 				}
-				if t.skip || len(line) > maxLine { // remember no more of it
+				if t.skip || len(line) > maxLine { // do not buffer it any further
 					t.skip, line, t.off = true, nil, at
 				}
 				break

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes text fit to be shown: valid UTF-8 without escape sequences and control characters other than line ends and tabs.
+// clean makes text safe to show: valid UTF-8 without escape sequences and control characters other than line ends and tabs.
 func clean(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
@@ -85,13 +85,13 @@ func cut(s string, n int) (string, bool) {
 	return s[:n], true
 }
 
-// line makes one line of text.
+// line joins text into one line.
 func line(s string) string {
 	s, _ = cut(s, 8*maxTitle)
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// ident makes an ID of what a record says: itself where it is short and plain, else a hash of it.
+// ident derives an ID from a value in the record: the value itself where it is short and plain, otherwise a hash of it.
 func ident(s string) string {
 	plain := s != "" && len(s) <= 80
 	for i := 0; plain && i < len(s); i++ {
@@ -105,7 +105,7 @@ func ident(s string) string {
 	return "h-" + hex.EncodeToString(sum[:12])
 }
 
-// relative returns a path as seen from the worktree, where it lies in it.
+// relative returns a path relative to the worktree, where it is inside it.
 func relative(root, p string) string {
 	p = strings.TrimPrefix(p, "file://")
 	if root == "" || !path.IsAbs(p) {

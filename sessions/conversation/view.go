@@ -14,13 +14,13 @@ import (
 	"unicode/utf8"
 )
 
-// View reads a kept timeline by pages. It remembers where each item lies, not the items. Safe for concurrent use, also beside
-// the file's Writer.
+// View reads a stored timeline by pages. It remembers the position of each item, not the items. Safe for concurrent use, also
+// with the file's Writer.
 type View struct {
 	path string
 
 	mu    sync.Mutex
-	id    os.FileInfo // of the file that was indexed
+	id    os.FileInfo // of the indexed file
 	size  int64       // bytes indexed
 	last  int64       // number of the last line
 	items []place     // in order
@@ -30,48 +30,48 @@ type View struct {
 	usage map[string]Usage
 }
 
-// place says where the last line of an item lies.
+// place is the position of the last line of an item.
 type place struct {
 	id       string
 	key, n   int64
-	off, len int64 // len 0: it stands elsewhere now
+	off, len int64 // len 0: the item has moved to another position
 	kind     Kind
 }
 
-// NewView makes a View. Nothing is opened yet.
+// NewView returns a View. It opens nothing yet.
 func NewView(path string) *View { return &View{path: path} }
 
-// Query asks for a page.
+// Query requests a page.
 type Query struct {
-	Before int64  // items before this place; 0 = the newest
-	Since  int64  // items that came or changed after this line, in that order; excludes Before
+	Before int64  // items before this key; 0 = the newest
+	Since  int64  // items added or changed after this line, in that order; excludes Before
 	Limit  int    // at least 1
-	Search string // words that must be in the item, as they are, without regard to case
+	Search string // text that must be in the item, ignoring case
 	Kinds  []Kind // nil = all
 	Oldest bool   // from the beginning instead of from the end
 }
 
-// Placed is an item with its place among the others and the line it was last changed in.
+// Placed is an item with its key and the line that changed it last.
 type Placed struct {
 	Item
 	Place, Version int64
-	Offset         int64 // of the terminal's output when it happened; -1 = not known
+	Offset         int64 // of the terminal's output when it happened; -1 = unknown
 }
 
 // Page is a piece of a timeline, oldest first.
 type Page struct {
 	Items   []Placed
-	Before  int64 // ask for more before this place; 0 = there is none
+	Before  int64 // request more before this key; 0 = there is none
 	More    bool  // with Since: there are more changes after Version
 	Version int64 // the last line these items reflect
-	Total   int   // items kept, whatever was asked for
-	Spent   Usage // by the whole conversation, as kept
+	Total   int   // number of stored items, regardless of the query
+	Spent   Usage // of the whole stored conversation
 }
 
-// maxPage is about how many bytes of items a page has at most.
+// maxPage is roughly the most bytes of items in a page.
 const maxPage = 4 << 20
 
-// Page answers a query. A timeline that is not there is empty.
+// Page answers a query. A missing timeline is empty.
 func (v *View) Page(q Query) (Page, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -162,7 +162,7 @@ func (v *View) Page(q Query) (Page, error) {
 	return p, nil
 }
 
-// refresh brings the index up to date.
+// refresh updates the index.
 func (v *View) refresh(f *os.File) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -203,7 +203,7 @@ func (v *View) refresh(f *os.File) error {
 			v.items[i].len = 0
 			v.holes++
 		}
-		if n := len(v.items); n > 0 && v.items[n-1].key > next.key { // dropped lines left its old place behind
+		if n := len(v.items); n > 0 && v.items[n-1].key > next.key { // a line dropped since left its old position behind
 			next.key = v.items[n-1].key
 		}
 		v.at[l.ID] = len(v.items)
@@ -220,10 +220,10 @@ func (v *View) refresh(f *os.File) error {
 	return err
 }
 
-// matcher finds items that hold some words.
+// matcher finds items that contain a text.
 type matcher struct {
-	words string // in lower case; "" matches all
-	raw   []byte // the same, when it looks the same in JSON
+	words string // in lower case; "" matches everything
+	raw   []byte // the same, when its JSON form is identical
 }
 
 func newMatcher(words string) matcher {
@@ -240,7 +240,7 @@ func newMatcher(words string) matcher {
 	return m
 }
 
-// maybe tells cheaply that a line cannot match.
+// maybe cheaply excludes lines that cannot match.
 func (m matcher) maybe(line []byte) bool {
 	return len(m.raw) == 0 || bytes.Contains(bytes.ToLower(line), m.raw)
 }
@@ -257,12 +257,12 @@ func (m matcher) item(it *Item) bool {
 	return false
 }
 
-// searched are the fields people search in, those that say most first.
+// searched returns the fields that are searched, the most telling first.
 func (it *Item) searched() [7]string {
 	return [7]string{it.Text, it.Diff, it.Title, it.Path, it.Tool, it.Input, it.Output}
 }
 
-// Snippet returns the part of an item around the words, in one line.
+// Snippet returns the part of an item around the text, in one line.
 func Snippet(it *Item, words string) string {
 	words = strings.ToLower(strings.TrimSpace(words))
 	const around = 80

@@ -16,23 +16,23 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// FileName is the name of a kept timeline in its session's folder.
+// FileName is the name of a stored timeline in its session's folder.
 const FileName = "conversation.jsonl"
 
-// kept is a line of a kept timeline: an item as it was at one time. The last line of an item counts; its first one says where
-// it stands, but for what a turn spent, which stands where its last line does.
+// kept is a line of a stored timeline: an item in its state at one time. The last line of an item applies; its first one sets its
+// position, except for usage, whose position is that of its last line.
 type kept struct {
-	N   int64 `json:"n"`           // number of the line, growing, never used again
-	Key int64 `json:"k,omitempty"` // place of the item, where it is not N
-	Off int64 `json:"off"`         // how far the terminal's output had come; -1 = not known
+	N   int64 `json:"n"`           // number of the line, increasing, never reused
+	Key int64 `json:"k,omitempty"` // key of the item, where it is not N
+	Off int64 `json:"off"`         // offset of the terminal's output; -1 = unknown
 	Item
 }
 
-// maxKept bounds one line of a kept timeline: every field of an item has a limit of its own.
+// maxKept bounds one line of a stored timeline: every field of an item has its own limit.
 const maxKept = 2 << 20
 
-// Writer keeps the timeline of one session in a file, which only grows, until it reaches its limit: then the older half is
-// dropped. Not safe for concurrent use; there is one Writer for a file.
+// Writer stores the timeline of one session in a file. The file only grows until it reaches its limit: then the older half is
+// dropped. Not safe for concurrent use; a file has one Writer.
 type Writer struct {
 	path string
 	max  int64
@@ -45,14 +45,13 @@ type Writer struct {
 	known  map[string]uint64 // hash of the last line by ID; nil when not needed
 }
 
-// NewWriter makes a Writer. Nothing is opened before the first Append.
+// NewWriter returns a Writer. It opens nothing before the first Append.
 func NewWriter(path string, max int64) *Writer {
 	return &Writer{path: path, max: max, seed: maphash.MakeSeed()}
 }
 
-// Append adds items. offset tells how far the terminal's output had come at a time, nil when that is not known. With again,
-// items that are kept already in this state are left out. It returns the number of lines so far and whether there were any new
-// ones.
+// Append adds items. offset returns the offset of the terminal's output at a time; nil when unknown. With again, items already
+// stored in this state are left out. It returns the number of lines so far and whether any were new.
 func (w *Writer) Append(items []Item, offset func(at int64) int64, again bool) (n int64, grew bool, err error) {
 	if len(items) == 0 {
 		return w.next - 1, false, nil
@@ -97,7 +96,7 @@ func (w *Writer) Append(items []Item, offset func(at int64) int64, again bool) (
 		return w.next - 1, false, nil
 	}
 	if err := w.write(out.Bytes()); err != nil {
-		w.opened, w.known = false, nil // what is there is looked at again
+		w.opened, w.known = false, nil // read the file again
 		return 0, false, err
 	}
 	w.next, w.size = next, w.size+int64(out.Len())
@@ -110,7 +109,7 @@ func (w *Writer) Append(items []Item, offset func(at int64) int64, again bool) (
 	return w.next - 1, true, nil
 }
 
-// Settle forgets what is only needed while a record is read again.
+// Settle frees what is only needed while a record is read again.
 func (w *Writer) Settle() { w.known = nil }
 
 // encode writes v as one line.
@@ -133,7 +132,7 @@ func (w *Writer) write(p []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// open reads what is kept already; a last line that was cut by the server's death is dropped.
+// open reads what is already stored; it drops a last line that a crash of the server cut off.
 func (w *Writer) open() error {
 	w.opened, w.size, w.next, w.places, w.known = false, 0, 1, map[string]int64{}, map[string]uint64{}
 	f, err := os.OpenFile(w.path, os.O_RDWR, 0)
@@ -176,7 +175,7 @@ func (l *kept) key() int64 {
 	return l.N
 }
 
-// shrink keeps the newest items in their last state, up to half the limit.
+// shrink retains the newest items in their last state, up to half the limit.
 func (w *Writer) shrink() error {
 	f, err := os.Open(w.path)
 	if err != nil {
@@ -221,8 +220,8 @@ func (w *Writer) shrink() error {
 	return err
 }
 
-// eachLine calls fn with each whole line from an offset on, until it returns false. It returns the offset after the last whole
-// line.
+// eachLine calls fn with each complete line from an offset on, until it returns false. It returns the offset after the last
+// complete line.
 func eachLine(f io.ReaderAt, from int64, fn func(off int64, raw []byte) bool) (int64, error) {
 	r := bufio.NewReaderSize(io.NewSectionReader(f, from, 1<<62), 256<<10)
 	off := from
@@ -230,7 +229,7 @@ func eachLine(f io.ReaderAt, from int64, fn func(off int64, raw []byte) bool) (i
 	for {
 		raw, err := r.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			if len(long) < maxKept { // no line is that long, unless somebody damaged the file
+			if len(long) < maxKept { // only a damaged file has a line that long
 				long = append(long, raw...)
 			} else {
 				off += int64(len(raw))

@@ -1,5 +1,5 @@
-// Package damage tells trouble with the files of a session that passes by itself from trouble that stays until somebody repairs a file, and
-// sets files aside that cannot be used, so that nothing of them is lost.
+// Package damage distinguishes temporary problems with a session's files from those that last until somebody repairs a file. It
+// renames unusable files, so that nothing of them is lost.
 package damage
 
 import (
@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// passing are the errors of files that end by themselves, or once somebody makes room on the machine.
+// passing lists the file errors that end on their own, or once somebody frees space on the disk.
 var passing = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.EINTR,
 	syscall.EBUSY, syscall.ETIMEDOUT, syscall.ESTALE, os.ErrDeadlineExceeded, context.Canceled, context.DeadlineExceeded}
 
-// Lasting reports whether err says that a file cannot be used until somebody repairs it: it is missing, is something else than a file, or is
-// forbidden. All other errors, such as those of a full disk or of a database, are worth another try.
+// Lasting reports whether err means that a file cannot be used until somebody repairs it: it is missing, is not a regular file,
+// or is forbidden. All other errors, such as those of a full disk or of a database, are worth another try.
 func Lasting(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok && !slices.ContainsFunc(passing, func(p error) bool { return errors.Is(err, p) })
 }
 
-// Words says which file below dataDir is damaged, and how.
+// Words describes which file below dataDir is damaged, and how.
 func Words(dataDir string, err error) string {
 	e, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
@@ -39,10 +39,10 @@ func Words(dataDir string, err error) string {
 	return fmt.Sprintf("%s: %v", path, e.Err)
 }
 
-// mark stands in the name of what was set aside, after its old name.
+// mark follows the old name in the name of a renamed file.
 const mark = ".aside-"
 
-// SetAside gives another name to what err says is damaged in dir, or to dir itself, and returns that name.
+// SetAside renames what err says is damaged in dir, or dir itself, and returns the new name.
 func SetAside(dir string, err error) (kept string, _ error) {
 	path := dir
 	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.HasPrefix(e.Path, dir+string(filepath.Separator)) {
@@ -54,8 +54,8 @@ func SetAside(dir string, err error) (kept string, _ error) {
 	return kept, os.Rename(path, kept)
 }
 
-// Aside returns what was set aside of a file or folder.
+// Aside returns the renamed copies of a file or folder.
 func Aside(path string) []string {
-	kept, _ := filepath.Glob(path + mark + "*") // ids have no special characters
+	kept, _ := filepath.Glob(path + mark + "*") // IDs have no special characters
 	return kept
 }

@@ -8,19 +8,19 @@ const (
 	maxFilter = 17
 )
 
-// fullest is the part of a filter's bits, in percent, that may be set after it was made smaller: each three letters of a search
-// then let so many blocks pass that do not have them.
+// fullest is the percentage of a filter's bits that may be set after it was made smaller: at that level each trigram of a search
+// wrongly passes that share of the blocks.
 const fullest = 30
 
-// Filter knows which three-letter pieces (trigrams, A to Z in lower case) a text may have: bit hash(trigram) is set for each it
-// has. It has 2^k bits.
+// Filter records which trigrams (three letters, A to Z in lower case) a text may have: bit hash(trigram) is set for each. It has
+// 2^k bits.
 type Filter []byte
 
 func hash(a, b, c byte) uint32 { return spread(uint32(a)<<16 | uint32(b)<<8 | uint32(c)) }
 
 func spread(trigram uint32) uint32 { return trigram * 0x9E3779B1 >> (32 - maxFilter) }
 
-// NewFilter makes the filter of a text.
+// NewFilter returns the filter of a text.
 func NewFilter(t *Text) Filter {
 	var set [1 << (maxFilter - 6)]uint64
 	buf := t.Buf
@@ -57,14 +57,14 @@ func NewFilter(t *Text) Filter {
 	return f
 }
 
-// has reports whether the text may have the trigram of that hash. A filter was folded upon itself by halves, so the low bits of
-// the hash are what counts.
+// has reports whether the text may have the trigram with that hash. A filter was folded upon itself by halves, so the low bits of
+// the hash decide.
 func (f Filter) has(h uint32) bool {
 	h &= uint32(len(f)*8 - 1)
 	return f[h>>3]&(1<<(h&7)) != 0
 }
 
-// valid reports whether f has a size filters have.
+// valid reports whether f has a size that filters can have.
 func (f Filter) valid() bool {
 	n := len(f) * 8
 	return n >= 1<<minFilter && n <= 1<<maxFilter && bits.OnesCount(uint(n)) == 1

@@ -9,11 +9,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Query is what is looked for.
+// Query describes what to look for.
 type Query struct {
 	Text  string
 	Regex bool // Text is a regular expression
-	Case  bool // capital letters count
+	Case  bool // case-sensitive
 }
 
 // maxQuery bounds a query.
@@ -21,18 +21,18 @@ const maxQuery = 1000
 
 // Matcher finds a query in texts. Safe for concurrent use.
 type Matcher struct {
-	literal []byte         // looked for as it is, or in lower case; nil: re
+	literal []byte         // searched as it is, or in lower case; nil: use re
 	fold    bool           // literal is in lower case
-	re      *regexp.Regexp // on single lines
+	re      *regexp.Regexp // matched against single lines
 	needs   []uint32       // hashes of the trigrams a text must have
-	anchor  []byte         // in lower case: a line that matches re has it; nil: not known
+	anchor  []byte         // in lower case: every line that matches re contains it; nil: unknown
 }
 
-// Compile makes a Matcher. Errors: invalid_query.
+// Compile returns a Matcher. Errors: invalid_query.
 func Compile(q Query) (*Matcher, error) {
 	switch {
 	case q.Text == "":
-		return nil, fault.New(fault.Invalid, "invalid_query", "Say what to search for.").With("field", "q")
+		return nil, fault.New(fault.Invalid, "invalid_query", "The search is empty. Enter what to search for.").With("field", "q")
 	case len(q.Text) > maxQuery:
 		return nil, fault.New(fault.Invalid, "invalid_query", "A search has at most %d characters.", maxQuery).With("field", "q")
 	case !utf8.ValidString(q.Text):
@@ -59,10 +59,10 @@ func Compile(q Query) (*Matcher, error) {
 	}
 	tree, err := syntax.Parse(pattern, flags)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "invalid_query", "The regular expression cannot be read: %s.", err).With("field", "q")
+		return nil, fault.New(fault.Invalid, "invalid_query", "The regular expression is invalid: %s.", err).With("field", "q")
 	}
 	if m.re, err = regexp.Compile(pattern); err != nil {
-		return nil, fault.New(fault.Invalid, "invalid_query", "The regular expression cannot be read: %s.", err).With("field", "q")
+		return nil, fault.New(fault.Invalid, "invalid_query", "The regular expression is invalid: %s.", err).With("field", "q")
 	}
 	m.require(tree.Simplify())
 	return m, nil
@@ -77,7 +77,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// require notes the trigrams that every match of the expression has.
+// require records the trigrams that every match of the expression contains.
 func (m *Matcher) require(re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -102,11 +102,12 @@ func (m *Matcher) require(re *syntax.Regexp) {
 	}
 }
 
-// need notes the trigrams of s that are ASCII: of others the capitals are not known.
+// need records the trigrams of s that are ASCII: for others the upper case is unknown.
 func (m *Matcher) need(s string) {
 	for i := 0; i+3 <= len(s); i++ {
 		if isASCII(s[i : i+3]) {
-			// K and S have capitals outside ASCII (the Kelvin sign, the long s) that a regular expression without case takes for them.
+			// K and S have upper-case variants outside ASCII (the Kelvin sign, the long s) that a case-insensitive regular
+			// expression matches.
 			if m.re != nil && bytes.ContainsAny([]byte(s[i:i+3]), "kKsS") {
 				continue
 			}
@@ -125,8 +126,8 @@ func (m *Matcher) May(f Filter) bool {
 	return true
 }
 
-// Each calls fn with each line that matches, in order, without its '\n': where it begins in t.Buf, and where in it the first
-// match is.
+// Each calls fn with each matching line, in order, without its '
+// ': where it begins in t.Buf, and where in it the first match is.
 func (m *Matcher) Each(t *Text, fn func(at int, line []byte, from, to int)) {
 	if m.re != nil {
 		m.eachRegexp(t, fn)
@@ -145,7 +146,7 @@ func (m *Matcher) Each(t *Text, fn func(at int, line []byte, from, to int)) {
 		begin := bytes.LastIndexByte(t.Buf[:i], '\n') + 1
 		end := i + len(m.literal)
 		if k := bytes.IndexByte(t.Buf[i:], '\n'); k >= 0 {
-			if i+k < end { // over a line's end: a literal has none, but for one typed with it
+			if i+k < end { // across a line's end: a literal matches only if it contains a line end
 				at = i + k + 1
 				continue
 			}
@@ -157,7 +158,7 @@ func (m *Matcher) Each(t *Text, fn func(at int, line []byte, from, to int)) {
 }
 
 func (m *Matcher) eachRegexp(t *Text, fn func(at int, line []byte, from, to int)) {
-	// Only lines with the anchor are tried, unless the text has one of the two letters outside ASCII that fold to k and s.
+	// Try only lines with the anchor, unless the text has one of the two letters outside ASCII that fold to k and s.
 	quick := len(m.anchor) > 1 && !bytes.Contains(t.Buf, []byte("\u212a")) && !bytes.Contains(t.Buf, []byte("\u017f"))
 	for at := 0; at < len(t.Buf); {
 		if quick {

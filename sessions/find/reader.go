@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/sessions/journal"
 )
 
-// Suffix ends the names of search files; before it stands the offset of their first byte.
+// Suffix ends the names of search files; the offset of their first byte precedes it.
 const Suffix = ".find"
 
 // Shards returns the offsets at which a session's search files begin, in order.
@@ -46,7 +46,7 @@ func ShardPath(dir string, start int64) string {
 // maxShard bounds a search file: its blocks with the largest filters.
 const maxShard = 4 << 20
 
-// ReadShard returns the blocks of a search file; none when it is damaged, which a search makes good by reading the bytes.
+// ReadShard returns the blocks of a search file; none when it is damaged, in which case a search reads the bytes instead.
 func ReadShard(dir string, start int64) []Block {
 	f, err := os.Open(ShardPath(dir, start))
 	if err != nil {
@@ -69,13 +69,13 @@ type Reader struct {
 	log  *bytelog.Log
 	buf  []byte
 	off  int64 // of the first byte in buf
-	n    int   // bytes in buf: a block seldom takes all that was read for it
+	n    int   // bytes in buf: a block seldom uses everything that was read for it
 	Text Text
 }
 
 func NewReader(log *bytelog.Log) *Reader { return &Reader{log: log} }
 
-// At reads bytes from off on, up to most and to the next gap. from is the offset of the first: larger than off behind a gap.
+// At reads bytes from off on, up to most and to the next gap. from is the offset of the first: larger than off after a gap.
 func (r *Reader) At(off, most int64) (p []byte, from int64, err error) {
 	if r.buf == nil {
 		r.buf = make([]byte, MaxBlock)
@@ -107,8 +107,8 @@ func (r *Reader) At(off, most int64) (p []byte, from int64, err error) {
 	return r.buf[:min(r.n, limit)], r.off, nil
 }
 
-// Shard reads the blocks of one search file from off on. A block that goes on with what is printed next is left out, unless
-// the session has ended.
+// Shard reads the blocks of one search file from off on. It leaves out a block that later output continues, unless the session
+// has ended.
 func (r *Reader) Shard(ctx context.Context, off int64, ended bool) (blocks []Block, next int64, err error) {
 	_, end := r.log.Bounds()
 	for next = off; next < end && next-off < ShardBytes && ctx.Err() == nil; {
@@ -126,15 +126,15 @@ func (r *Reader) Shard(ctx context.Context, off int64, ended bool) (blocks []Blo
 	return blocks, next, ctx.Err()
 }
 
-// Dater tells when bytes came.
+// Dater returns when bytes came.
 type Dater struct{ offs, at []int64 }
 
-// maxDates bounds what a dater keeps: of more time marks, every second one is left out.
+// maxDates bounds the marks of a Dater: when there are more, it leaves out every second one.
 const maxDates = 1 << 20
 
 func NewDater(j *journal.Journal) *Dater {
 	d := &Dater{}
-	_ = j.Scan(0, func(e journal.Entry) bool { // without dates a hit has that of its session
+	_ = j.Scan(0, func(e journal.Entry) bool { // without dates a hit has the date of its session
 		if e.Kind != journal.Time {
 			return true
 		}
@@ -150,7 +150,7 @@ func NewDater(j *journal.Journal) *Dater {
 	return d
 }
 
-// Date returns when the byte at off came; or if that is not known.
+// Date returns when the byte at off came; or when that is unknown.
 func (d *Dater) Date(off, or int64) int64 {
 	i, _ := slices.BinarySearch(d.offs, off+1)
 	if i == len(d.offs) {

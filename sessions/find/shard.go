@@ -9,21 +9,21 @@ import (
 // Block is a piece of a stream and its filter.
 type Block struct {
 	Start, End int64 // offsets in the stream
-	From, To   int64 // when its first and its last byte came, ms UTC; 0: not known
+	From, To   int64 // when its first and its last byte came, ms UTC; 0: unknown
 	Filter     Filter
 }
 
-// shardBlocks is how many blocks a shard has.
+// shardBlocks is the number of blocks in a shard.
 const shardBlocks = 16
 
-// ShardBytes is how much of a stream a shard tells of, about.
+// ShardBytes is roughly how much of a stream a shard covers.
 const ShardBytes = shardBlocks * BlockBytes
 
 const shardMagic = "PWFIND1\n"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Encode writes blocks as a shard: a file by itself.
+// Encode encodes blocks as a shard, which is stored as one file.
 func Encode(blocks []Block) []byte {
 	out := []byte(shardMagic)
 	out = binary.AppendUvarint(out, uint64(len(blocks)))
@@ -40,7 +40,7 @@ func Encode(blocks []Block) []byte {
 
 var errShard = errors.New("damaged search file")
 
-// Decode reads a shard. The filters are parts of raw.
+// Decode decodes a shard. The filters are parts of raw.
 func Decode(raw []byte) ([]Block, error) {
 	if len(raw) < len(shardMagic)+4 || string(raw[:len(shardMagic)]) != shardMagic {
 		return nil, errShard

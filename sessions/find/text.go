@@ -1,8 +1,8 @@
-// Package find searches what terminals printed: it takes the text out of a stream of bytes and escape sequences, keeps a small
-// filter of each block of it, and looks for words and regular expressions in the blocks that may hold them.
+// Package find searches the output of terminals: it extracts the text from a stream of bytes and escape sequences, stores a small
+// filter for each block of it, and looks for words and regular expressions in the blocks that may contain them.
 //
-// A stream is cut into blocks at line ends, the same way each time, so a block can be read by itself. A filter says of a block
-// which three-letter pieces it cannot hold: a search reads the few blocks that remain.
+// A stream is always cut into the same blocks, at line ends, so a block can be read independently. A filter records which
+// trigrams a block cannot contain: a search reads only the few blocks that remain.
 package find
 
 import (
@@ -10,25 +10,25 @@ import (
 	"unicode/utf8"
 )
 
-// BlockBytes is how many bytes of a stream a block has, about: it ends with the first line that ends there or behind. A line
-// that does not end for as long again is cut.
+// BlockBytes is roughly the size of a block: it ends with the first line that ends at or after this size. A line that does not
+// end within as much again is cut.
 const BlockBytes = 256 << 10
 
-// MaxBlock is the most bytes a block has.
+// MaxBlock is the largest size of a block.
 const MaxBlock = 2 * BlockBytes
 
-// Text is the text of one block: lines, with what only paints and moves left out. A move of the cursor to another place ends a
-// line, and so does a return to its beginning, so what was drawn over is a line of its own.
+// Text is the text of one block: lines, without sequences that only colour text or move the cursor. Moving the cursor to another
+// position ends a line, and so does returning to its beginning, so text that was overdrawn is a line of its own.
 type Text struct {
-	Buf   []byte // lines, each ended by '\n'
+	Buf   []byte // lines, each ended by ' '
 	marks []mark
-	low   []byte // Buf in lower case, once somebody asked
+	low   []byte // Buf in lower case, computed on demand
 }
 
-// mark says that from position text of Buf on, bytes stand at raw of the block, one for one.
+// mark records that from position text of Buf on, bytes correspond one to one to those at raw of the block.
 type mark struct{ text, raw int }
 
-// plain tells bytes that are text.
+// plain marks bytes that are text.
 var plain = func() (t [256]bool) {
 	for i := range t {
 		t[i] = i >= 0x20 && i != 0x7f
@@ -36,8 +36,8 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// Take makes t the text of the block that begins with p, of which it reads up to the block's end or to the end of p. It returns
-// the block's length, and whether that is its end in the stream however much follows.
+// Take makes t the text of the block that begins with p. It reads up to the block's end or to the end of p. It returns the
+// block's length, and whether that is its end in the stream no matter how much follows.
 func (t *Text) Take(p []byte) (n int, whole bool) {
 	t.Buf, t.marks, t.low = t.Buf[:0], t.marks[:0], nil
 	p = p[:min(len(p), MaxBlock)]
@@ -77,7 +77,7 @@ func (t *Text) Take(p []byte) (n int, whole bool) {
 	return len(p), len(p) == MaxBlock
 }
 
-// add appends text that stands at raw.
+// add appends text that is at raw.
 func (t *Text) add(p []byte, raw int) {
 	if n := len(t.marks); n == 0 || raw-t.marks[n-1].raw != len(t.Buf)-t.marks[n-1].text {
 		t.marks = append(t.marks, mark{len(t.Buf), raw})
@@ -92,7 +92,7 @@ func (t *Text) newline() {
 	}
 }
 
-// back takes the last letter of the line away.
+// back removes the last letter of the line.
 func (t *Text) back() {
 	n := len(t.Buf)
 	if n == 0 || t.Buf[n-1] == '\n' {
@@ -128,10 +128,10 @@ func (t *Text) escape(p []byte, i int) (next int, ended bool) {
 	return i + 1, false
 }
 
-// maxString is how long a string of an escape sequence may be before it is taken for text that lost its end.
+// maxString is the longest string of an escape sequence; a longer one is treated as text that lost its end.
 const maxString = 64 << 10
 
-// stringEnd returns where a string that began before i ends: behind BEL or ST, or before another ESC.
+// stringEnd returns where a string that began before i ends: after BEL or ST, or before another ESC.
 func stringEnd(p []byte, i int) int {
 	for end := min(len(p), i+maxString); i < end; i++ {
 		switch p[i] {
@@ -166,7 +166,7 @@ func (t *Text) csi(p []byte, i int) (next int, ended bool) {
 	if i >= len(p) {
 		return i, false
 	}
-	if p[i] < 0x20 || p[i] >= 0x7f { // no sequence: what broke it counts by itself
+	if p[i] < 0x20 || p[i] >= 0x7f { // not a sequence: the byte that broke it is read again
 		return i, false
 	}
 	if private {
@@ -200,7 +200,7 @@ func (t *Text) space(n, raw int) {
 	}
 }
 
-// repeat prints the last letter n times more.
+// repeat prints the last letter n more times.
 func (t *Text) repeat(n, raw int) {
 	k := len(t.Buf)
 	if k == 0 || t.Buf[k-1] == '\n' || t.Buf[k-1] >= 0x80 {
@@ -212,7 +212,7 @@ func (t *Text) repeat(n, raw int) {
 	}
 }
 
-// Raw returns where in the block the byte at pos of Buf stands.
+// Raw returns where in the block the byte at pos of Buf is.
 func (t *Text) Raw(pos int) int {
 	i := sort.Search(len(t.marks), func(i int) bool { return t.marks[i].text > pos })
 	if i == 0 {
@@ -237,7 +237,7 @@ func (t *Text) lower() []byte {
 	return t.low
 }
 
-// folded is each byte in lower case, of ASCII only.
+// folded maps each ASCII byte to lower case.
 var folded = func() (t [256]byte) {
 	for i := range t {
 		t[i] = byte(i)

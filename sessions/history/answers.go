@@ -11,28 +11,28 @@ import (
 	"github.com/parawork/parawork/sessions/screen"
 )
 
-// Programs ask their terminal what it is, where its cursor stands and which colours it has, and wait for an answer. The server
-// is the only one who gives it, from its own screen at the byte that asks: a session nobody watches gets its answer, one that
-// ten people watch gets one, and output that is shown again is not answered again. Also a restart of the server neither answers
-// twice nor forgets to: beside the log stands the offset up to which questions have been answered.
+// Programs ask their terminal what it is, where its cursor is and which colours it has, and wait for an answer. Only the server
+// answers, from its own screen at the byte that asks: a session without viewers gets its answer, one with ten viewers gets one,
+// and replayed output is not answered again. A restart of the server neither repeats nor loses an answer: a file next to the log
+// stores the offset up to which questions have been answered.
 const (
 	answeredFile = "answered"
-	lateAnswer   = 64 << 10         // bytes of output after a question that an earlier server left open: then nobody waits any more
-	maxAnswers   = 64 << 10         // bytes of answers that wait for a program that does not read them; beyond, there are no more
-	answerWait   = 10 * time.Second // for a program that does not read
+	lateAnswer   = 64 << 10         // bytes of output after a question that an earlier server left open: then no program waits any more
+	maxAnswers   = 64 << 10         // bytes of answers that wait for a program that does not read them; further answers are dropped
+	answerWait   = 10 * time.Second // how long to wait for a program that does not read
 )
 
-// DarkTheme are the colours programs are told until somebody who sizes the terminal has others: those of the terminal in the dark
-// theme of the UI.
+// DarkTheme are the colours reported to programs until the viewer who determines the size has others: those of the terminal in
+// the dark theme of the UI.
 var DarkTheme = screen.Colors{Foreground: 0xe6e9ee, Background: 0x0b0d10, Cursor: 0xe6e9ee, Palette: [16]screen.RGB{
 	0x21262d, 0xff6b6b, 0x4cc38a, 0xf5b73d, 0x4ea1ff, 0xb18cff, 0x4fc1cc, 0xc9d1d9,
 	0x8b95a1, 0xff8e8e, 0x7ee2a8, 0xffd27a, 0x6ea8fe, 0xcdb4ff, 0x86dbe3, 0xffffff,
 }}
 
-// nobody answers what an ended session asked.
+// nobody marks an ended session, whose questions get no answer.
 const nobody = math.MaxInt64
 
-// openAnswered returns the offset from which on questions are to be answered in a log that ends at end.
+// openAnswered returns the offset from which questions are to be answered in a log that ends at end.
 func (r *Recording) openAnswered(end int64) int64 {
 	from := int64(0)
 	if raw, err := readRegular(r.answeredPath(), 8); err == nil && len(raw) == 8 {
@@ -46,27 +46,27 @@ func (r *Recording) openAnswered(end int64) int64 {
 
 func (r *Recording) answeredPath() string { return filepath.Join(r.all.dir(r.id), answeredFile) }
 
-// noteAnswered remembers that questions before off are answered.
+// noteAnswered stores that questions before off are answered.
 func (m *model) noteAnswered(off int64) {
 	if off == nobody {
 		return
 	}
 	f, err := os.OpenFile(m.r.answeredPath(), os.O_WRONLY|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
-		return // a server that starts now might answer again, which is no reason to answer nothing
+		return // a server that starts now might answer again, which is no reason not to answer
 	}
 	defer f.Close()
 	_, _ = f.WriteAt(binary.BigEndian.AppendUint64(nil, uint64(off)), 0)
 }
 
-// answer takes what the screen answers to the program. It is called under mu.
+// answer takes the screen's answer to the program. The caller holds mu.
 func (m *model) answer(p []byte) {
 	if len(m.queue)+len(p) <= maxAnswers {
 		m.queue = append(m.queue, p...)
 	}
 }
 
-// deliver has the answers typed that wait. It is called under mu.
+// deliver has the waiting answers typed. The caller holds mu.
 func (m *model) deliver() {
 	if len(m.queue) > 0 && !m.typing {
 		m.typing = m.r.all.cfg.Tasks.Go(m.typeAnswers)
@@ -86,7 +86,7 @@ func (m *model) typeAnswers() {
 		m.noteAnswered(upTo)
 		ctx, cancel := context.WithTimeout(m.r.all.cfg.Context, answerWait)
 		if err := m.r.host.Answer(ctx, p); err != nil {
-			m.r.all.cfg.Log.Debug("a program's question was not answered", "session_id", m.r.id, "error", err)
+			m.r.all.cfg.Log.Debug("a program's terminal query was not answered", "session_id", m.r.id, "error", err)
 		}
 		cancel()
 	}

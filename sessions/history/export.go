@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/sessions/screen"
 )
 
-// exportsAtOnce is how many exports the whole server makes at a time: each keeps a core busy while its reader is quick.
+// exportsAtOnce is how many exports the server makes at a time: each uses a core while its reader is fast.
 const exportsAtOnce = 4
 
 // Format of an export.
@@ -24,18 +24,18 @@ type Format string
 
 // The formats of an export.
 const (
-	Asciicast Format = "asciicast" // asciicast v2: a line of JSON for the head and one for each piece of output
-	PlainText Format = "text"      // the lines a terminal would show, wrapped ones made whole
+	Asciicast Format = "asciicast" // asciicast v2: a line of JSON for the header and one for each piece of output
+	PlainText Format = "text"      // the lines a terminal would show, with wrapped lines joined
 	RawBytes  Format = "raw"
 )
 
-// Export is a session's output in some format, to be read and closed.
+// Export is a session's output in some format. The caller reads and closes it.
 type Export struct {
 	io.ReadCloser
-	Size int64 // -1: not known before it is read
+	Size int64 // -1: unknown before it is read
 }
 
-// Export returns everything a session has printed so far. Reading it slows nobody. Errors: not_found.
+// Export returns everything a session has printed so far. Reading it slows no session. Errors: not_found.
 func (s *Recordings) Export(ctx context.Context, id string, f Format) (Export, error) {
 	rec, err := s.open(ctx, id)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Recordings) Export(ctx context.Context, id string, f Format) (Export, e
 	case s.exports <- struct{}{}:
 	default:
 		rec.Close()
-		return Export{}, fault.New(fault.Unavailable, "exports_busy", "%d exports are being made already. Try again in a moment.", exportsAtOnce)
+		return Export{}, fault.New(fault.Unavailable, "exports_busy", "%d exports are already being made. Try again in a moment.", exportsAtOnce)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r, w := io.Pipe()
@@ -96,7 +96,7 @@ type castHead struct {
 	Env       map[string]string `json:"env"`
 }
 
-// asciicast writes the output with the times at which it came and the sizes the terminal had.
+// asciicast writes the output with the times at which it came and the terminal's sizes.
 func (x *exporter) asciicast(ctx context.Context, w io.Writer) error {
 	size := dimsAt(x.rec, x.first)
 	c := &cast{enc: json.NewEncoder(w), began: x.row.StartedAt}
@@ -128,7 +128,7 @@ func (x *exporter) asciicast(ctx context.Context, w io.Writer) error {
 				return true
 			}
 			size = d
-			// What came before is marked with its own time, behind it or later: it must not come after the size.
+			// Earlier output may have a time mark later than this one: it must not come after the size.
 			if e.Offset > off && !upTo(e.Offset, max(last, e.At)) {
 				return false
 			}
@@ -140,7 +140,7 @@ func (x *exporter) asciicast(ctx context.Context, w io.Writer) error {
 	if err := errors.Join(fail, err); err != nil {
 		return err
 	}
-	if off < x.end && !upTo(x.end, max(last, x.row.EndedAt)) { // nobody noted when
+	if off < x.end && !upTo(x.end, max(last, x.row.EndedAt)) { // without a time mark
 		return fail
 	}
 	return c.flush()
@@ -154,7 +154,7 @@ type cast struct {
 	rest  []byte // the beginning of a character whose end has not come
 }
 
-// output writes bytes as text: a character that was cut is held until its end comes.
+// output writes bytes as text: it holds back an incomplete character until its end comes.
 func (c *cast) output(at int64, p []byte) error {
 	if len(c.rest) > 0 {
 		p = append(bytes.Clone(c.rest), p...)
@@ -191,7 +191,7 @@ func (c *cast) event(at int64, kind, data string) error {
 // textPiece is how much output is shown at a time: its lines fit the screen's scrollback, however short they are.
 const textPiece = 16 << 10
 
-// text writes the lines that scrolled off a terminal as they go, then what it shows at the end.
+// text writes the lines that scroll off a terminal as they do, then the final screen.
 func (x *exporter) text(ctx context.Context, w io.Writer) error {
 	size := dimsAt(x.rec, x.first)
 	shown := screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: textPiece + screen.MaxRows})
@@ -212,7 +212,7 @@ func (x *exporter) text(ctx context.Context, w io.Writer) error {
 	}, func(p []byte) (int, error) {
 		for n := len(p); len(p) > 0 && fail == nil; n = len(p) {
 			n = min(n, textPiece)
-			_, _ = shown.Write(p[:n]) // a screen takes everything
+			_, _ = shown.Write(p[:n]) // a screen never returns an error
 			shown.TakeLines(say)
 			p = p[n:]
 		}

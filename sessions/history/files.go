@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// SizeAt returns the terminal's size at an offset of its output, and the offset from which on it is another one: whoever shows
-// old output, the server's own screen among them, shows it as wide as it was.
+// SizeAt returns the terminal's size at an offset of its output, and the offset up to which it applies: old output is shown in
+// the width it was printed for, also on the server's own screen.
 func (r *Recording) SizeAt(off int64) (s guest.Size, until int64) {
 	d, until, ok := r.notes.SizeUntil(off)
 	if !ok {
@@ -20,7 +20,7 @@ func (r *Recording) SizeAt(off int64) (s guest.Size, until int64) {
 	return guest.Size{Cols: d.Cols, Rows: d.Rows}, until
 }
 
-// noFollow are the flags for opening a file beside a log: the folder may lie where a hostile program can put links and FIFOs.
+// noFollow are the flags for opening a file next to a log: a hostile program may be able to put links and FIFOs into the folder.
 const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
 
 // readRegular reads a regular file of at most most bytes.
@@ -35,7 +35,7 @@ func readRegular(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, errors.New(filepath.Base(path) + " is not what was written there")
+		return nil, errors.New(filepath.Base(path) + " does not contain what the server wrote there")
 	}
 	return io.ReadAll(io.LimitReader(f, most))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/sessions/damage"
 )
 
-// Forget removes the history of a workspace's sessions for good: what they printed, and what their agents wrote down. That they ran stays
-// known. Sessions that run are refused.
+// Forget permanently removes the history of a workspace's sessions: their output, and their agents' records. The sessions stay
+// listed. It fails for running sessions.
 func (s *Recordings) Forget(ctx context.Context, workspaceID string) error {
 	all, err := s.cfg.Sessions.Rows(ctx, workspaceID)
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Recordings) Forget(ctx context.Context, workspaceID string) error {
 	var errs []error
 	for _, row := range all {
 		if s.cfg.Sessions.InMemory(row.ID) != nil {
-			errs = append(errs, fault.New(fault.Conflict, "session_running", "A session of this workspace still runs."))
+			errs = append(errs, fault.New(fault.Conflict, "session_running", "A session of this workspace is still running."))
 			continue
 		}
 		for _, dir := range append(damage.Aside(s.dir(row.ID)), s.dir(row.ID)) {
@@ -30,7 +30,7 @@ func (s *Recordings) Forget(ctx context.Context, workspaceID string) error {
 	return errors.Join(errs...)
 }
 
-// HistoryBytes is what the history of a workspace's sessions takes on disk.
+// HistoryBytes is the disk usage of the history of a workspace's sessions.
 func (s *Recordings) HistoryBytes(ctx context.Context, workspaceID string) (n int64, err error) {
 	all, err := s.cfg.Sessions.Rows(ctx, workspaceID)
 	if err != nil {

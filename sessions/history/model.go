@@ -15,18 +15,18 @@ import (
 
 const (
 	readSize    = 64 << 10             // bytes read at a time
-	modelLines  = 3000                 // of scrollback the model keeps
-	modelPace   = 4 * time.Millisecond // while output flows, it is read in larger pieces, so often
-	modelFlow   = 4 << 10              // bytes at once that mean output flows
-	modelBack   = 32 << 20             // bytes of output, at most, a screen is made of anew: older ones have long scrolled away
+	modelLines  = 3000                 // lines of scrollback the model keeps
+	modelPace   = 4 * time.Millisecond // while output flows, it is read in larger pieces at this interval
+	modelFlow   = 4 << 10              // bytes at once that count as flowing output
+	modelBack   = 32 << 20             // bytes of output, at most, from which a screen is rebuilt: older ones have long scrolled away
 	storeEvery  = 4 << 20              // bytes of output after which the screen is stored again,
-	storeRemote = 16 << 20             // or these while it is so far behind that it will soon be another
-	quickBuild  = 4 << 20              // bytes a screen may be behind without waiting for a place to be brought up to date
+	storeRemote = 16 << 20             // or these while it is so far behind that it will soon change anyway
+	quickBuild  = 4 << 20              // bytes a screen may be behind to be updated without waiting for a slot
 )
 
-// model is the session's screen on the server. It reads the log like a viewer, at its own pace and never in the stream's way.
-// While a session runs, a goroutine keeps it up to date; whoever looks at it brings it there first. After a while
-// of silence only a snapshot beside the log is left of it, from which it goes on: also after a restart of the server.
+// model is the session's screen on the server. It reads the log like a viewer, at its own pace, without slowing the stream. While
+// a session runs, a goroutine updates it; readers update it first. After a period of silence only a snapshot next to the log
+// remains, from which it continues, also after a restart of the server.
 type model struct {
 	r *Recording
 
@@ -36,21 +36,21 @@ type model struct {
 	size     guest.Size     // of scr
 	packed   []byte         // the stored screen, where it could not be written to disk
 	page     int64          // where the newest page begins, while awake
-	stored   int64          // offset of the stored screen; 0: none that is known of
+	stored   int64          // offset of the stored screen; 0: none is known
 	usedAt   time.Time
-	colors   atomic.Pointer[screen.Colors] // of whoever sizes the terminal; nil: nobody has said
+	colors   atomic.Pointer[screen.Colors] // of the viewer who determines the size; nil: unknown
 	reported *screen.Colors                // those scr has
 
-	// Questions of the program, see answers.go.
-	from   int64  // the first byte whose questions nobody has answered
+	// Queries of the program, see answers.go.
+	from   int64  // the first byte whose queries have not been answered
 	queue  []byte // answers to be typed
-	typing bool   // somebody is typing them
+	typing bool   // typing is in progress
 }
 
 var pieces = sync.Pool{New: func() any { return new([readSize]byte) }}
 
-// Follow keeps the screen up to date in a goroutine until the session has ended or the server stops. The caller has taken a reference to the
-// session for it.
+// Follow updates the screen in a goroutine until the session has ended or the server stops. The caller has taken a reference to
+// the session for it.
 func (r *Recording) Follow() {
 	if !r.all.cfg.Tasks.Go(func() { r.model.follow(r.all.cfg.Context) }) {
 		r.host.Release()
@@ -107,7 +107,7 @@ func (m *model) lag() int64 {
 	return end - m.off
 }
 
-// behind reports whether the model is awake and has yet to read more than what is packed at once.
+// behind reports whether the model is awake and has more left to read than is packed at once.
 func (m *model) behind() bool {
 	_, end := m.r.log.Bounds()
 	m.mu.Lock()
@@ -115,7 +115,7 @@ func (m *model) behind() bool {
 	return m.scr != nil && end-m.off > keepEach
 }
 
-// advance reads up to offset end of the log, -1 being all there is now, and returns how many bytes that were. The error is
+// advance reads up to offset end of the log, -1 for everything there is now, and returns how many bytes that were. The error is
 // io.EOF at the end of a finished log.
 func (m *model) advance(ctx context.Context, end int64) (sum int64, err error) {
 	buf := pieces.Get().(*[readSize]byte)
@@ -130,12 +130,12 @@ func (m *model) advance(ctx context.Context, end int64) (sum int64, err error) {
 	return sum, ctx.Err()
 }
 
-// step reads one piece. Between two of them others may look at the screen.
+// step reads one piece. Others may look at the screen between two pieces.
 func (m *model) step(buf []byte, end int64) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.scr == nil {
-		if _, now := m.r.log.Bounds(); end < 0 && m.off == now { // nothing new: it may sleep on
+		if _, now := m.r.log.Bounds(); end < 0 && m.off == now { // nothing new: it may stay asleep
 			_, _, err := m.r.log.ReadAt(nil, now)
 			return 0, err
 		}
@@ -152,14 +152,14 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case at > m.off: // bytes between are kept no longer: what they began is broken off
+	case at > m.off: // the bytes between are dropped: discard what they began
 		m.write([]byte{0x18})
 		m.off = at
 		return 1, nil
 	case n == 0:
 		return 0, nil
 	}
-	n = int(min(int64(n), m.fit()-m.off)) // a size may have been told, and bytes after it have come, since the screen was fitted
+	n = int(min(int64(n), m.fit()-m.off)) // a new size, and bytes after it, may have come since the screen was fitted
 	if c := m.colors.Load(); c != m.reported {
 		m.reported = c
 		m.scr.SetColors(*c)
@@ -179,7 +179,7 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 	return int64(n), nil
 }
 
-// dueToStore reports whether enough was read since the screen was stored. It is called under mu.
+// dueToStore reports whether enough was read since the screen was stored. The caller holds mu.
 func (m *model) dueToStore() bool {
 	_, end := m.r.log.Bounds()
 	return m.off-m.stored >= storeRemote || m.off-m.stored >= storeEvery && end-m.off < storeEvery
@@ -187,8 +187,7 @@ func (m *model) dueToStore() bool {
 
 func (m *model) write(p []byte) { _, _ = m.scr.Write(p) } // never fails
 
-// fit gives the screen the size it has at the offset reached, and returns the offset up to which it has that. It is called
-// under mu.
+// fit gives the screen its size at the current offset, and returns the offset up to which that applies. The caller holds mu.
 func (m *model) fit() (until int64) {
 	size, until := m.r.SizeAt(m.off)
 	if size != m.size {
@@ -198,7 +197,7 @@ func (m *model) fit() (until int64) {
 	return until
 }
 
-// nap puts the model to sleep when nobody has used it for a while; else it returns how long to wait for that.
+// nap puts the model to sleep when it has not been used for a while; otherwise it returns how long to wait for that.
 func (m *model) nap() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,7 +220,7 @@ func (m *model) rest() {
 	}
 }
 
-// catchUp brings the model to where the log ends now, or as near as it gets before ctx ends.
+// catchUp updates the model to the end of the log, or as far as it gets before ctx ends.
 func (m *model) catchUp(ctx context.Context) error {
 	_, end := m.r.log.Bounds()
 	m.mu.Lock()
@@ -246,7 +245,7 @@ func (m *model) catchUp(ctx context.Context) error {
 	return err
 }
 
-// look calls fn with the screen as it is after everything that was read so far. fn must not keep it.
+// look calls fn with the screen after everything read so far. fn must not retain it.
 func (m *model) look(fn func(s *screen.Screen, off int64)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -261,8 +260,8 @@ func (m *model) look(fn func(s *screen.Screen, off int64)) {
 // lookPatience is how long a look waits for a screen that is far behind.
 const lookPatience = time.Second
 
-// View calls fn with the session's screen, brought up to date. False, without a call, when the session has printed nothing
-// yet. fn must be quick, must not keep the screen nor write to it; View must not be called under a lock of the session.
+// View calls fn with the session's updated screen. It returns false, without a call, when the session has printed nothing yet. fn
+// must be quick and must neither retain the screen nor write to it. View must not be called under a lock of the session.
 func (r *Recording) View(fn func(*screen.Screen)) bool {
 	if _, end := r.log.Bounds(); end == 0 {
 		return false
@@ -276,20 +275,20 @@ func (r *Recording) View(fn func(*screen.Screen)) bool {
 	return true
 }
 
-// Tail returns the last n lines of the session's screen and what is above it, as text: lines that were wrapped are whole.
+// Tail returns the last lines of the session's screen and of what is above it, as text, with wrapped lines joined.
 func (r *Recording) Tail(n int) (lines []string) {
 	r.View(func(s *screen.Screen) { lines = s.LastLines(n) })
 	return lines
 }
 
-// CatchUp brings the screen to where the log ends now, or as near as it gets before ctx ends.
+// CatchUp updates the screen to the end of the log, or as far as it gets before ctx ends.
 func (r *Recording) CatchUp(ctx context.Context) error { return r.model.catchUp(ctx) }
 
-// Look calls fn with the screen as it is after everything that was read so far, and the offset of what follows. fn must not keep it.
+// Look calls fn with the screen after everything read so far, and the offset of what follows. fn must not retain it.
 func (r *Recording) Look(fn func(s *screen.Screen, off int64)) { r.model.look(fn) }
 
-// SetColors says which colours programs that ask are told from now on.
+// SetColors sets the colours reported to programs that ask from now on.
 func (r *Recording) SetColors(c *screen.Colors) { r.model.colors.Store(c) }
 
-// Poured notes that n bytes of output have come. It is for the one who appends.
+// Poured records that n bytes of output have come. Only the appender calls it.
 func (r *Recording) Poured(now time.Time, n int) { r.throttle.add(now, n) }

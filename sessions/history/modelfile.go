@@ -11,18 +11,19 @@ import (
 	"github.com/parawork/parawork/sessions/screen"
 )
 
-// A stored screen is one file beside the log:
+// A stored screen is one file next to the log:
 //
-//	"PWS1", u64 offset in the log, u16 columns, u16 rows, u32 checksum of the log's bytes before the offset,
-//	u32 checksum of everything else, the snapshot
+// \t"PWS1", u64 offset in the log, u16 columns, u16 rows, u32 checksum of the log's bytes before the offset,
+// \tu32 checksum of everything else, the snapshot
 //
-// All numbers are big-endian, checksums CRC-32C. What does not fit the log is not used: the screen is made of the log then.
+// All numbers are big-endian, checksums CRC-32C. A file that does not match the log is ignored: the screen is then rebuilt from
+// the log.
 const (
 	screenFile  = "screen"
 	screenMagic = "PWS1"
 	screenHead  = 4 + 8 + 2 + 2 + 4 + 4
 	maxStored   = 32 << 20 // bytes; a larger file is not one of ours
-	proofBytes  = 256      // of the log before the offset, that must be what they were
+	proofBytes  = 256      // bytes of the log before the offset that must match
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -57,7 +58,7 @@ func unsealScreen(raw []byte) (off int64, size guest.Size, proof uint32, snapsho
 	return off, size, binary.BigEndian.Uint32(raw[16:]), snapshot, nil
 }
 
-// proof is the checksum of the log's bytes before off, as far as they are kept.
+// proof is the checksum of the log's bytes before off, as far as they are retained.
 func (r *Recording) proof(off int64) uint32 {
 	var buf [proofBytes]byte
 	sum := uint32(0)
@@ -73,7 +74,8 @@ func (r *Recording) proof(off int64) uint32 {
 	return sum
 }
 
-// store keeps a snapshot of the screen beside the log, or in memory while the disk takes none. It is called under mu, awake.
+// store stores a snapshot of the screen next to the log, or in memory while the disk fails. The caller holds mu; the model is
+// awake.
 func (m *model) store() {
 	off := m.off - int64(m.scr.Held())
 	if off == m.stored {
@@ -88,19 +90,20 @@ func (m *model) store() {
 	}
 }
 
-// sleep stores the screen and gives its memory back. It is called under mu, awake.
+// sleep stores the screen and frees its memory. The caller holds mu; the model is awake.
 func (m *model) sleep() {
 	m.store()
 	m.scr = nil
 	m.noteAnswered(m.from)
 }
 
-// wake makes the screen from what was stored, else anew: the log follows from there. It is called under mu, asleep.
+// wake restores the screen from the snapshot, or creates a new one; the log is read from there. The caller holds mu; the model is
+// asleep.
 func (m *model) wake() {
 	first, end := m.r.log.Bounds()
 	raw := m.packed
 	if raw == nil {
-		raw, _ = readRegular(filepath.Join(m.r.all.dir(m.r.id), screenFile), maxStored) // none: the log has it all
+		raw, _ = readRegular(filepath.Join(m.r.all.dir(m.r.id), screenFile), maxStored) // none: the log has everything
 	}
 	off, size, proof, snapshot, err := unsealScreen(raw)
 	if err != nil || off > end || off < first-modelBack || m.r.proof(off) != proof {
@@ -110,7 +113,7 @@ func (m *model) wake() {
 		snapshot = nil
 	} else {
 		m.stored = off
-		m.from = max(m.from, off) // who stored it had answered what came before
+		m.from = max(m.from, off) // the server that stored it had answered what came before
 	}
 	m.off, m.size = off, size
 	m.page = max(m.r.lastPage(), first)

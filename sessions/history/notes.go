@@ -19,10 +19,10 @@ const journalName = "journal"
 
 const (
 	noteEvery = 500 * time.Millisecond // how long entries of a journal wait to be written together
-	keysEvery = 5000                   // ms of typing that one entry tells of
+	keysEvery = 5000                   // ms of typing that one entry covers
 )
 
-// openJournal opens the journal of the session whose log is given.
+// openJournal opens the journal of the session with the given log.
 func (s *Recordings) openJournal(id string, log *bytelog.Log) (*journal.Journal, error) {
 	_, end := log.Bounds()
 	j, err := journal.Open(journal.Config{Path: filepath.Join(s.dir(id), journalName), End: end})
@@ -32,7 +32,7 @@ func (s *Recordings) openJournal(id string, log *bytelog.Log) (*journal.Journal,
 	return j, nil
 }
 
-// noting is the sessions whose journals wait to be written.
+// noting lists the sessions whose journals wait to be written.
 type noting struct {
 	mu   sync.Mutex
 	all  map[*Recording]struct{}
@@ -59,7 +59,7 @@ func (n *noting) take() []*Recording {
 	return out
 }
 
-// noteLoop writes journals a moment after something was noted. It sleeps while nothing is.
+// noteLoop writes journals a moment after something was noted. It sleeps otherwise.
 func (s *Recordings) noteLoop(ctx context.Context) {
 	for {
 		select {
@@ -78,14 +78,14 @@ func (s *Recordings) noteLoop(ctx context.Context) {
 	}
 }
 
-// Flush writes what waits in the journal, and reports whether something waits on. all: also typing that goes on.
+// Flush writes what waits in the journal, and reports whether something still waits. all: including typing that continues.
 func (r *Recording) Flush(all bool) (more bool) {
 	more = r.keys.notify(r, all)
 	more = r.touched.notify(r, all) || more
 	err := r.notes.Flush()
 	if failed := err != nil; r.keys.fails(failed) {
 		if failed {
-			r.all.cfg.Log.Warn("journal of a session not written", "session_id", r.id, "error", err)
+			r.all.cfg.Log.Warn("journal of a session could not be written", "session_id", r.id, "error", err)
 		} else {
 			r.all.cfg.Log.Info("journal of a session is written again", "session_id", r.id, "lost", r.notes.Lost())
 		}
@@ -93,8 +93,8 @@ func (r *Recording) Flush(all bool) (more bool) {
 	return more || r.notes.Pending()
 }
 
-// Note puts into the journal what happened just now. It never blocks and may be called under any lock of the session. An ended session's
-// journal takes nothing more.
+// Note adds a current event to the journal. It never blocks and may be called under any lock of the session. The journal of an
+// ended session accepts nothing more.
 func (r *Recording) Note(kind journal.Kind, data any) {
 	if r.over() {
 		return
@@ -104,7 +104,8 @@ func (r *Recording) Note(kind journal.Kind, data any) {
 	r.all.noting.add(r)
 }
 
-// Mark puts into the journal that output has reached end, and has it packed when there is enough of it. It is for the one who appends.
+// Mark records in the journal that output has reached end, and has it packed when there is enough of it. Only the appender calls
+// it.
 func (r *Recording) Mark(end int64) {
 	if r.notes.Mark(r.all.now(), end) {
 		r.all.noting.add(r)
@@ -115,7 +116,7 @@ func (r *Recording) Mark(end int64) {
 	}
 }
 
-// NoteSize notes the terminal's size unless the journal has it.
+// NoteSize records the terminal's size unless the journal has it.
 func (r *Recording) NoteSize(now guest.Size) {
 	_, end := r.log.Bounds()
 	d := journal.Dims{Cols: now.Cols, Rows: now.Rows}
@@ -124,14 +125,14 @@ func (r *Recording) NoteSize(now guest.Size) {
 	}
 }
 
-// keys gathers what one person types into one entry: who and how much, never what.
+// keys gathers one person's typing into one entry: who and how much, never what.
 type keys struct {
 	mu     sync.Mutex
 	k      journal.Keys
 	failed bool // the journal could not be written
 }
 
-// NoteKeys notes that somebody typed n bytes.
+// NoteKeys records that a person typed n bytes.
 func (r *Recording) NoteKeys(userID, name string, n int) {
 	k := &r.keys
 	k.mu.Lock()
@@ -151,7 +152,7 @@ func (r *Recording) NoteKeys(userID, name string, n int) {
 	r.all.noting.add(r)
 }
 
-// tell notes the typing that was gathered long enough, and reports whether some is not yet.
+// notify writes typing that was gathered long enough, and reports whether some still waits.
 func (k *keys) notify(r *Recording, all bool) (more bool) {
 	k.mu.Lock()
 	typed := k.k
@@ -165,7 +166,7 @@ func (k *keys) notify(r *Recording, all bool) (more bool) {
 	return false
 }
 
-// fails keeps whether writing failed, and reports whether that is new.
+// fails records whether writing failed, and reports whether that is new.
 func (k *keys) fails(now bool) (changed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,14 +175,14 @@ func (k *keys) fails(now bool) (changed bool) {
 	return changed
 }
 
-// JournalQuery asks for entries of a journal.
+// JournalQuery requests entries of a journal.
 type JournalQuery struct {
 	From  int64 // number of the first entry
 	Limit int
 	Kinds []journal.Kind // nil: all but time marks
 }
 
-// Journal returns entries of a session's journal in order, and the number to go on from; -1 after the last. Errors: not_found.
+// Journal returns entries of a session's journal in order, and the number to continue from; -1 after the last. Errors: not_found.
 func (s *Recordings) Journal(ctx context.Context, id string, q JournalQuery) (items []journal.Entry, next int64, err error) {
 	r, err := s.open(ctx, id)
 	if err != nil {
@@ -197,7 +198,7 @@ func (s *Recordings) Journal(ctx context.Context, id string, q JournalQuery) (it
 	}
 	next = -1
 	err = r.notes.Scan(q.From, func(e journal.Entry) bool {
-		if !want[e.Kind] || e.Kind.String() == "" { // or of a newer server
+		if !want[e.Kind] || e.Kind.String() == "" { // or from a newer server
 			return true
 		}
 		if len(items) == q.Limit {

@@ -8,9 +8,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Output returns up to limit bytes of a session's output from offset from on, live or ended. offset is that of b[0]: larger
-// than from when the bytes between are kept no longer. end is the offset of the next byte to come. Errors: not_found,
-// offset_beyond_end.
+// Output returns up to limit bytes of a session's output from offset from on, live or ended. offset is that of b[0]: larger than
+// from when the bytes between were dropped. end is the offset of the next byte to come. Errors: not_found, offset_beyond_end.
 func (s *Recordings) Output(ctx context.Context, id string, from int64, limit int) (b []byte, offset, end int64, err error) {
 	r, err := s.open(ctx, id)
 	if err != nil {
@@ -26,7 +25,7 @@ func (s *Recordings) Output(ctx context.Context, id string, from int64, limit in
 	for len(b) < cap(b) {
 		n, at, err := r.log.ReadAt(b[len(b):cap(b)], offset+int64(len(b)))
 		if at > offset+int64(len(b)) && n > 0 {
-			if len(b) > 0 { // a gap inside: the next call begins behind it
+			if len(b) > 0 { // a gap inside: the next call begins after it
 				break
 			}
 			offset = at

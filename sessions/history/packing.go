@@ -13,10 +13,10 @@ import (
 	"github.com/parawork/parawork/sessions/find"
 )
 
-// keepEach is after how many bytes of output a session's history is packed and made ready for searches.
+// keepEach is the amount of output after which a session's history is packed and indexed for searches.
 const keepEach = bytelog.DefaultSegmentBytes
 
-// keeping is the sessions whose history is to be packed, by id.
+// keeping lists the sessions whose history is to be packed, by ID.
 type keeping struct {
 	mu   sync.Mutex
 	ids  map[string]struct{}
@@ -42,7 +42,7 @@ func (k *keeping) take() (id string, ok bool) {
 	return "", false
 }
 
-// keepLoop packs what sessions have printed, one session at a time: first what an earlier server left, then as it comes.
+// keepLoop packs the output of sessions, one session at a time: first what an earlier server left, then new output.
 func (s *Recordings) keepLoop(ctx context.Context) {
 	s.keepLeft(ctx)
 	for {
@@ -57,7 +57,7 @@ func (s *Recordings) keepLoop(ctx context.Context) {
 	}
 }
 
-// keepLeft packs what ended before it was packed.
+// keepLeft packs the sessions that ended before they were packed.
 func (s *Recordings) keepLeft(ctx context.Context) {
 	entries, err := os.ReadDir(filepath.Join(s.cfg.DataDir, "sessions"))
 	if err != nil {
@@ -73,37 +73,37 @@ func (s *Recordings) keepLeft(ctx context.Context) {
 	}
 }
 
-// keep packs a session's output and makes it ready for searches.
+// keep packs a session's output and indexes it for searches.
 func (s *Recordings) keep(ctx context.Context, id string) {
 	r, err := s.open(ctx, id)
 	if err != nil {
 		if !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Unavailable) && ctx.Err() == nil {
-			s.cfg.Log.Warn("history of a session not packed", "session_id", id, "error", err)
+			s.cfg.Log.Warn("history of a session could not be packed", "session_id", id, "error", err)
 		}
 		return
 	}
 	defer r.Close()
 	if r.log.Degraded() != nil {
-		return // it is asked for again once all output is on disk
+		return // it is requested again once all output is on disk
 	}
-	// The screen reads first: from a packed segment it would have to unpack each byte.
+	// The screen reads first: from a packed segment it would have to decompress each byte.
 	if _, end := r.log.Bounds(); (r.throttle.now() || r.model.behind()) && end-r.indexed < keepLag && !r.over() {
 		s.cfg.Tasks.After(throttleLook, func() { s.keeping.add(id) })
 		return
 	}
 	if err := r.index(ctx); err != nil && ctx.Err() == nil {
-		s.cfg.Log.Warn("history of a session not made ready for searches", "session_id", id, "error", err)
+		s.cfg.Log.Warn("history of a session could not be indexed for searches", "session_id", id, "error", err)
 	}
 	if _, err := r.log.Pack(ctx); err != nil && ctx.Err() == nil {
-		s.cfg.Log.Warn("history of a session not packed", "session_id", id, "error", err)
+		s.cfg.Log.Warn("history of a session could not be packed", "session_id", id, "error", err)
 	}
 	tasks.Wake(s.packed)
 }
 
-// Pack has the history packed and made ready for searches. It never blocks.
+// Pack has the history packed and indexed for searches. It never blocks.
 func (r *Recording) Pack() { r.all.keeping.add(r.id) }
 
-// index writes search files for what was printed since the last, as far as it fills files; to the end of an ended session.
+// index writes search files for the output since the last one, as far as it fills files; to the end for an ended session.
 func (r *Recording) index(ctx context.Context) error {
 	dir := r.all.dir(r.id)
 	starts, err := find.Shards(dir)
@@ -114,17 +114,17 @@ func (r *Recording) index(ctx context.Context) error {
 	off := max(first, r.indexed)
 	for i, start := range starts {
 		if r.indexed > 0 && (i == len(starts)-1 || starts[i+1] > first) {
-			break // was read before
+			break // read before
 		}
 		blocks := find.ReadShard(dir, start)
-		if len(blocks) == 0 { // damaged: it is written anew, and those after it
+		if len(blocks) == 0 { // damaged: rewrite it, and those after it
 			for _, s := range starts[i:] {
 				_ = os.Remove(find.ShardPath(dir, s))
 			}
 			off = max(off, start)
 			break
 		}
-		if blocks[len(blocks)-1].End <= first { // of bytes that were dropped
+		if blocks[len(blocks)-1].End <= first { // its bytes were dropped
 			_ = os.Remove(find.ShardPath(dir, start))
 			continue
 		}

@@ -10,21 +10,21 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// Everything that ever scrolled off a screen can be read again, page by page, without reading the log from its beginning: beside
-// it stands, for about each megabyte of output, the screen as it was there. Records of
+// Everything that ever scrolled off a screen can be read again, page by page, without reading the log from its beginning: a file
+// next to it stores, for about each megabyte of output, the screen at that point. Records of
 //
-//	u64 offset in the log, u16 columns, u16 rows, u32 length and u32 checksum of the snapshot, the snapshot
+// \tu64 offset in the log, u16 columns, u16 rows, u32 length and u32 checksum of the snapshot, the snapshot
 //
-// follow each other by offset. A record that was cut by a crash is overwritten.
+// follow each other by offset. A record that a crash cut off is overwritten.
 const (
 	pagesFile  = "pages"
 	pageHead   = 8 + 2 + 2 + 4 + 4
 	pageEvery  = 1 << 20  // bytes of output
-	maxPages   = 64 << 20 // bytes of the file; what is printed later is read back from its end only
+	maxPages   = 64 << 20 // bytes of the file; later output is read back from its end only
 	maxPageLen = 8 << 20
 )
 
-// leaf is a place from which a screen can be made.
+// leaf is a point from which a screen can be restored.
 type leaf struct {
 	off  int64
 	size guest.Size
@@ -33,7 +33,7 @@ type leaf struct {
 	sum  uint32
 }
 
-// openPages opens the file, to write or only to read, and returns what is in it and where that ends. A missing one is empty.
+// openPages opens the file, to write or only to read, and returns its pages and where they end. A missing file is empty.
 func (r *Recording) openPages(write bool) (f *os.File, pages []leaf, end int64, err error) {
 	flags := os.O_RDONLY
 	if write {
@@ -64,7 +64,7 @@ func (r *Recording) openPages(write bool) (f *os.File, pages []leaf, end int64, 
 	return f, pages, end, nil
 }
 
-// read returns a page's snapshot; false when it is not what was written.
+// read returns a page's snapshot; false when it is damaged.
 func (p leaf) read(f *os.File) ([]byte, bool) {
 	b := make([]byte, p.len)
 	if _, err := io.ReadFull(io.NewSectionReader(f, p.at, int64(p.len)), b); err != nil {
@@ -73,7 +73,7 @@ func (p leaf) read(f *os.File) ([]byte, bool) {
 	return b, crc32.Checksum(b, castagnoli) == p.sum
 }
 
-// lastPage returns the offset of the newest page, 0 without any.
+// lastPage returns the offset of the newest page, 0 when there is none.
 func (r *Recording) lastPage() int64 {
 	f, pages, _, err := r.openPages(false)
 	if err != nil || len(pages) == 0 {
@@ -83,13 +83,13 @@ func (r *Recording) lastPage() int64 {
 	return pages[len(pages)-1].off
 }
 
-// turn keeps the screen as it is as the beginning of a new page. It is called under mu, awake.
+// turn stores the current screen as the beginning of a new page. The caller holds mu; the model is awake.
 func (m *model) turn() {
 	off := m.off - int64(m.scr.Held())
 	m.page = off
 	f, pages, end, err := m.r.openPages(true)
 	if err != nil {
-		return // the log is there: pages are longer then
+		return // the log has everything: pages are longer then
 	}
 	defer f.Close()
 	if end > maxPages || len(pages) > 0 && pages[len(pages)-1].off >= off {
@@ -103,6 +103,6 @@ func (m *model) turn() {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(snap)))
 	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(snap, castagnoli))
 	if _, err := f.WriteAt(append(b, snap...), end); err != nil {
-		_ = f.Truncate(end) // a disk that is full: half a record is overwritten in any case
+		_ = f.Truncate(end) // the disk is full: the partial record is overwritten in any case
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/sessions/journal"
 )
 
-// Row is what the package knows of a session.
+// Row is what the package needs of a session.
 type Row struct {
 	ID, WorkspaceID    string
 	Agent, AgentName   string
@@ -19,20 +19,20 @@ type Row struct {
 	Ended              bool
 }
 
-// Host is the session that is recorded.
+// Host is the recorded session.
 type Host interface {
 	// Row returns the session as it is now.
 	Row() Row
-	// Hide returns what masks whatever a text may show of secrets; it keeps the text's length in bytes.
+	// Hide returns a function that masks any secrets in a text; it preserves the text's length in bytes.
 	Hide(ctx context.Context) (func(text string) string, error)
-	// Answer types what the terminal answers to the program: between two things a person types, not in the middle of a paste.
+	// Answer types the terminal's answer to the program: between two inputs of a person, not in the middle of a paste.
 	Answer(ctx context.Context, p []byte) error
 	// Release gives back a reference to the session.
 	Release()
 }
 
-// Recording is what one session printed and what was noted beside it, and the screen that makes. It is the session's own, and of an ended
-// one somebody reads. Safe for concurrent use.
+// Recording holds the output of one session, its journal, and the resulting screen. It belongs to the session, or to the reader
+// of an ended one. Safe for concurrent use.
 type Recording struct {
 	all  *Recordings
 	id   string
@@ -41,16 +41,16 @@ type Recording struct {
 
 	log      *bytelog.Log
 	notes    *journal.Journal
-	size0    guest.Size // where the journal has none
+	size0    guest.Size // the size where the journal has none
 	keys     keys
 	touched  touched
 	model    model
 	throttle throttle
-	indexed  int64 // offset up to which search files are written; the packing loop's own
-	keptAt   int64 // end of the log when it was last given to be packed; for who appends
+	indexed  int64 // offset up to which search files are written; only the packing loop uses it
+	keptAt   int64 // end of the log when it was last queued for packing; only the appender uses it
 }
 
-// Record opens the recording of a session; done is closed when that has ended. The caller closes it.
+// Record opens the recording of a session; done is closed when the session has ended. The caller closes the recording.
 func (s *Recordings) Record(row Row, host Host, done <-chan struct{}) (*Recording, error) {
 	log, err := bytelog.Open(bytelog.Config{Dir: s.dir(row.ID), MaxBytes: s.cfg.MaxLogBytes, RingBytes: s.cfg.RingBytes, Codec: packer, Filled: !row.Ended})
 	if err != nil {
@@ -75,10 +75,10 @@ func (s *Recordings) Record(row Row, host Host, done <-chan struct{}) (*Recordin
 // Log is the output, with secrets masked.
 func (r *Recording) Log() *bytelog.Log { return r.log }
 
-// Journal is when output came, and the sizes, states and people at the terminal.
+// Journal records when output came, and the sizes, states and people at the terminal.
 func (r *Recording) Journal() *journal.Journal { return r.notes }
 
-// Close writes what waits and lets go of the recording.
+// Close writes what waits and closes the recording.
 func (r *Recording) Close() error {
 	r.Flush(true)
 	return r.log.Close()
@@ -94,13 +94,13 @@ func (r *Recording) over() bool {
 	}
 }
 
-// reader is a recording held open for somebody who reads it, while the session runs and after it. It is to be closed.
+// reader is a recording held open for a reader, during the session and after it. The reader closes it.
 type reader struct {
 	*Recording
 	close func()
 }
 
-// Close lets go of the recording.
+// Close releases the recording.
 func (r *reader) Close() { r.close() }
 
 // open opens the recording of a session. Errors: not_found, and why it cannot be read now.

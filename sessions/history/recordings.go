@@ -1,13 +1,13 @@
-// Package history keeps what sessions have printed: the log beside its journal, the screen both make, packed files and search files, within
-// the caps of the instance. It searches all sessions of a workspace, exports one in several formats, and shows its terminal as it was at
-// some moment. Reading slows no session.
+// Package history stores the output of sessions: the log with its journal, the screen that results, packed files and search
+// files, within the caps of the instance. It searches all sessions of a workspace, exports one in several formats, and shows its
+// terminal as it was at some moment. Reading slows no session.
 //
-// Run has three goroutines: one writes journals, one packs, one drops what is over the caps. A running session has one more, that follows its
-// output (Follow); exports and answers to programs have one while they last. All are in the group the package is given. How many screens,
-// searches and exports are made at a time is bounded.
+// Run has three goroutines: one writes journals, one packs, one drops what exceeds the caps. A running session has one more,
+// which follows its output (Follow); exports and answers to programs have one while they last. All are in the group the package
+// is given. The number of concurrent screens, searches and exports is bounded.
 //
-// Locks: model.mu (a screen) is held while the log and the journal are read; keys.mu, touched.mu, noting.mu and keeping.mu are leaves. Note and
-// Mark may be called under whatever lock a session holds.
+// Locks: model.mu (a screen) is held while the log and the journal are read; keys.mu, touched.mu, noting.mu and keeping.mu are
+// leaves. Note and Mark may be called under any lock of a session.
 package history
 
 import (
@@ -19,51 +19,51 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// Sessions are the sessions that are recorded.
+// Sessions gives access to the recorded sessions.
 type Sessions interface {
-	// Open holds the recording of a session open, also of one that has ended; release gives it back. Errors: not_found, and why it cannot be
-	// read now.
+	// Open holds the recording of a session open, even of one that has ended; release closes it. Errors: not_found, and why it
+	// cannot be read now.
 	Open(ctx context.Context, id string) (r *Recording, release func(), err error)
-	// InMemory returns the recording of a session that is open now, nil when it is not.
+	// InMemory returns the recording of a currently open session, nil when it is not open.
 	InMemory(id string) *Recording
 	// WhileUnused calls fn while nobody can open the session, unless it is open or the server is stopping.
 	WhileUnused(id string, fn func())
 	// Rows returns the sessions of a workspace, newest first.
 	Rows(ctx context.Context, workspaceID string) ([]Row, error)
-	// Kept returns every session of a team, or of all with "", as far as Kept goes without Disk.
+	// Kept returns every session of a team, or of all with "", with all fields of Kept but Disk.
 	Kept(ctx context.Context, teamID string) ([]Kept, error)
 }
 
-// Config is what Recordings are made of. All but TeamHistory is needed; a SearchTime of 0 takes its default.
+// Config configures Recordings. All but TeamHistory is required; a SearchTime of 0 takes its default.
 type Config struct {
 	Sessions Sessions
 	DataDir  string // absolute; a session's folder is DataDir/sessions/<id>
 	Limits   Limits
-	// TeamHistory takes the place of Limits.Team where that depends on the instance; bytes, 0 = no cap.
+	// TeamHistory replaces Limits.Team where that depends on the instance; bytes, 0 = no cap.
 	TeamHistory func(ctx context.Context) (int64, error)
 	MaxLogBytes int64         // of one session's log on disk
 	RingBytes   int64         // of one session's log in memory
-	ScreenSleep time.Duration // after so much silence a session's screen is kept on disk only
-	// SearchTime is how long one search reads before it answers with what it found and a cursor to go on from; default 4 s.
+	ScreenSleep time.Duration // after this much silence a session's screen is stored on disk only
+	// SearchTime is how long one search reads before it answers with what it found and a cursor to continue from; default 4 s.
 	SearchTime time.Duration
 	Tasks      *tasks.Group
-	Context    context.Context // ends what the tasks do
+	Context    context.Context // ends the tasks' work
 	Now        func() time.Time
 	Log        *slog.Logger
 }
 
-// Recordings is what all sessions of a server printed. Safe for concurrent use.
+// Recordings holds the output of all sessions of a server. Safe for concurrent use.
 type Recordings struct {
 	cfg      Config
 	noting   noting        // recordings whose journals wait to be written
 	keeping  keeping       // sessions whose history waits to be packed
 	packed   chan struct{} // a session's history was packed
-	screens  chan struct{} // one place for each screen being built
-	searches chan struct{} // one place for each search under way
-	exports  chan struct{} // one place for each export under way
+	screens  chan struct{} // one slot for each screen being built
+	searches chan struct{} // one slot for each running search
+	exports  chan struct{} // one slot for each running export
 }
 
-// New makes Recordings. It starts nothing.
+// New returns Recordings. It starts nothing.
 func New(cfg Config) *Recordings {
 	if cfg.SearchTime <= 0 {
 		cfg.SearchTime = 4 * time.Second
@@ -79,10 +79,10 @@ func (s *Recordings) StartLoops() {
 	}
 }
 
-// dir is the folder in which a session's files lie.
+// dir is the folder of a session's files.
 func (s *Recordings) dir(id string) string { return filepath.Join(s.cfg.DataDir, "sessions", id) }
 
-// screenSlot waits for one of the places in which screens are built, of which there are few: each keeps a core busy. The place is to be given back.
+// screenSlot waits for one of the few slots in which screens are built: each uses a core. The caller calls giveBack.
 func (s *Recordings) screenSlot(ctx context.Context) (giveBack func(), err error) {
 	select {
 	case s.screens <- struct{}{}:

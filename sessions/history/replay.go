@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	replayBytes = 8 << 20  // of output, at most, are read for a moment's screen: older bytes have nearly always scrolled away
+	replayBytes = 8 << 20  // bytes of output, at most, read for a moment's screen: older ones have nearly always scrolled away
 	replayAbove = 1000     // lines above it
-	pieceSize   = 64 << 10 // of output is read at a time
+	pieceSize   = 64 << 10 // bytes of output read at a time
 )
 
 // Moment is a session's terminal at one offset of its output.
@@ -23,7 +23,7 @@ type Moment struct {
 	Snapshot   []byte // brings a terminal of that size, whatever it showed, to this moment
 }
 
-// Moment returns what the terminal showed when output had reached offset at, in the size it had then. Errors: not_found,
+// Moment returns what the terminal showed when output had reached offset at, in its size at that time. Errors: not_found,
 // offset_beyond_end; ctx's.
 func (s *Recordings) Moment(ctx context.Context, id string, at int64) (Moment, error) {
 	rec, err := s.open(ctx, id)
@@ -50,7 +50,7 @@ func (s *Recordings) Moment(ctx context.Context, id string, at int64) (Moment, e
 	return Moment{Offset: max(at, first) - int64(shown.Held()), Cols: uint16(cols), Rows: uint16(rows), Snapshot: shown.Snapshot(replayAbove)}, nil
 }
 
-// dimsAt returns the size the terminal had at off, as far as that is known.
+// dimsAt returns the terminal's size at off, as far as that is known.
 func dimsAt(rec *reader, off int64) journal.Dims {
 	if d, ok := rec.notes.SizeAt(off); ok {
 		return d
@@ -62,7 +62,7 @@ func dimsAt(rec *reader, off int64) journal.Dims {
 	return journal.Dims{Cols: row.Cols, Rows: row.Rows}
 }
 
-// show gives the output from one offset to another to write, and to resize the sizes where they changed.
+// show passes the output from one offset to another to write, and its sizes, where they changed, to resize.
 func show(ctx context.Context, rec *reader, from, to int64, resize func(cols, rows int), write func([]byte) (int, error)) error {
 	var sizes []journal.SizeMark
 	for _, m := range rec.notes.Sizes() {
@@ -98,9 +98,9 @@ func show(ctx context.Context, rec *reader, from, to int64, resize func(cols, ro
 	return nil
 }
 
-// Timing tells when output came: at At[i], Offset[i] bytes of it were there.
+// Timing records when output came: at At[i], Offset[i] bytes of it had come.
 type Timing struct {
-	First, End int64 // offsets of what is kept
+	First, End int64 // offsets of what is retained
 	At, Offset []int64
 	Exact      bool // no marks were left out
 	Sizes      []journal.SizeMark
@@ -116,7 +116,7 @@ func (s *Recordings) Timing(ctx context.Context, id string, from, to int64, most
 	defer rec.Close()
 	t := Timing{Exact: true, Sizes: rec.notes.Sizes()}
 	t.First, t.End = rec.log.Bounds()
-	every, skipped := 1, 0 // one of so many marks is kept
+	every, skipped := 1, 0 // one of this many marks is returned
 	err = rec.notes.Scan(0, func(e journal.Entry) bool {
 		if e.Kind != journal.Time || e.At < from || e.Offset <= t.First {
 			return ctx.Err() == nil
@@ -128,7 +128,7 @@ func (s *Recordings) Timing(ctx context.Context, id string, from, to int64, most
 			return true
 		}
 		skipped = 0
-		if len(t.At) >= 2*most { // twice as many as wanted: leave every second one out
+		if len(t.At) >= 2*most { // twice as many as wanted: leave out every second one
 			t.At, t.Offset = thin(t.At), thin(t.Offset)
 			every, t.Exact = every*2, false
 		}

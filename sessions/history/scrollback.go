@@ -13,15 +13,15 @@ import (
 	"github.com/parawork/parawork/sessions/screen"
 )
 
-// Scrollback is a piece of what scrolled off a session's screen.
+// Scrollback is a page of what scrolled off a session's screen.
 type Scrollback struct {
 	Lines []string // oldest first
-	Next  string   // for the piece before; "" at the beginning
+	Next  string   // for the page before; "" at the beginning
 }
 
-// ScrollbackQuery asks for lines that scrolled off.
+// ScrollbackQuery requests lines that scrolled off.
 type ScrollbackQuery struct {
-	Before string // Next of the piece that follows; "": the newest
+	Before string // Next of the page that follows; "": the newest
 	Limit  int    // lines; 0: 500, at most 2000
 	Plain  bool   // without colours
 }
@@ -29,12 +29,12 @@ type ScrollbackQuery struct {
 const (
 	usualScrollback = 500
 	mostScrollback  = 2000
-	scrollbackBytes = 4 << 20 // of text in one answer
-	pageMost        = 8 << 20 // bytes read for one page where no screen was kept
+	scrollbackBytes = 4 << 20 // bytes of text in one answer
+	pageMost        = 8 << 20 // bytes read for one page where no screen was stored
 )
 
-// Scrollback returns what scrolled off a session's screen: every line, also what the program erased from its own scrollback,
-// wrapped lines made whole. Errors: not_found, invalid_cursor; ctx's.
+// Scrollback returns what scrolled off a session's screen: every line, including what the program erased from its own scrollback,
+// with wrapped lines joined. Errors: not_found, invalid_cursor; ctx's.
 func (s *Recordings) Scrollback(ctx context.Context, id string, q ScrollbackQuery) (out Scrollback, err error) {
 	if q.Limit <= 0 {
 		q.Limit = usualScrollback
@@ -49,7 +49,7 @@ func (s *Recordings) Scrollback(ctx context.Context, id string, q ScrollbackQuer
 		return out, err
 	}
 	first, end := r.log.Bounds()
-	until, take := end, -1 // the page ends at until; of its lines the first take are wanted, -1: all
+	until, take := end, -1 // the page ends at until; return the first take of its lines, -1: all
 	if q.Before != "" {
 		if until, take, err = parseCursor(q.Before, end); err != nil {
 			return out, err
@@ -92,12 +92,12 @@ func parseCursor(c string, end int64) (until int64, take int, err error) {
 	until, err1 := strconv.ParseInt(a, 10, 64)
 	take, err2 := strconv.Atoi(b)
 	if !ok || err1 != nil || err2 != nil || until < 0 || until > end || take < -1 {
-		return 0, 0, fault.New(fault.Invalid, "invalid_cursor", "before is the next_cursor of the page that follows.").With("field", "before")
+		return 0, 0, fault.New(fault.Invalid, "invalid_cursor", "before must be the next_cursor of the page that follows.").With("field", "before")
 	}
 	return until, take, nil
 }
 
-// readPage returns what scrolled off between the newest kept screen before until and until, and where that screen stands.
+// readPage returns what scrolled off between the newest stored screen before until and until, and the offset of that screen.
 func (r *Recording) readPage(ctx context.Context, first, until int64, plain bool) (lines []string, from int64, err error) {
 	size, _ := r.SizeAt(max(first, until-pageMost))
 	from = max(first, until-pageMost)

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	searchesAtOnce = 2    // in the whole server: each keeps a core busy
-	hitsOfBlock    = 2000 // different lines kept of one block
+	searchesAtOnce = 2    // in the whole server: each uses a core
+	hitsOfBlock    = 2000 // different lines returned from one block
 	hitBefore      = 120  // bytes of a line shown before a match
-	hitAfter       = 280  // and from it on
+	hitAfter       = 280  // and from the match on
 )
 
-// SearchQuery asks for lines in everything a workspace's sessions have printed.
+// SearchQuery requests lines from the output of all sessions of a workspace.
 type SearchQuery struct {
 	find.Query
 	Agent  string // "" = all
@@ -31,7 +31,7 @@ type SearchQuery struct {
 	Cursor string // of an earlier answer
 }
 
-// Hit is a line that was found.
+// Hit is a matching line.
 type Hit struct {
 	SessionID, Agent, AgentName string
 	Offset, At                  int64  // of the match; ms UTC
@@ -44,9 +44,9 @@ type Hit struct {
 type Found struct {
 	Hits    []Hit
 	Next    string // cursor; "" when there is nothing more
-	Bytes   int64  // of output that the search was over
-	Skipped int64  // of these, not read: their filters said no
-	Late    bool   // the time was up: Next goes on
+	Bytes   int64  // of output in the search's range
+	Skipped int64  // of these, skipped because of their filters
+	Late    bool   // the time limit was reached: Next continues
 }
 
 // place is a position in the order of hits: newest first.
@@ -74,56 +74,56 @@ func parsePlace(s string) (p place, err error) {
 			return p, nil
 		}
 	}
-	return p, fault.New(fault.Invalid, "invalid_cursor", "The cursor is none that a search gave.").With("field", "cursor")
+	return p, fault.New(fault.Invalid, "invalid_cursor", "The cursor does not come from a search.").With("field", "cursor")
 }
 
 // source is one session that is searched.
 type source struct {
 	row   Row
-	rec   *reader // once it is needed
+	rec   *reader // opened when needed
 	dates *find.Dater
 }
 
-// stretch is a part of a session's output that may hold hits.
-type stretch struct {
+// span is a range of a session's output that may contain hits.
+type span struct {
 	src      *source
 	from, to int64 // offsets
 	at       int64 // when its last byte came, at the latest
-	since    int64 // when its first byte came; 0: not known
+	since    int64 // when its first byte came; 0: unknown
 }
 
-// stretches is a heap, newest first.
-type stretches []stretch
+// spans is a heap, newest first.
+type spans []span
 
-// top is a place before which no hit of the stretch can be.
-func (st stretch) top() place { return place{st.at, st.src.row.ID, st.to} }
+// top is a position before which the span cannot have a hit.
+func (st span) top() place { return place{st.at, st.src.row.ID, st.to} }
 
-func (h stretches) Len() int           { return len(h) }
-func (h stretches) Less(i, j int) bool { return h[i].top().compare(h[j].top()) < 0 }
-func (h stretches) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *stretches) Push(x any)        { *h = append(*h, x.(stretch)) }
-func (h *stretches) Pop() any {
+func (h spans) Len() int           { return len(h) }
+func (h spans) Less(i, j int) bool { return h[i].top().compare(h[j].top()) < 0 }
+func (h spans) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *spans) Push(x any)        { *h = append(*h, x.(span)) }
+func (h *spans) Pop() any {
 	old := *h
 	x := old[len(old)-1]
 	*h = old[:len(old)-1]
 	return x
 }
 
-// search is one search under way.
+// search is one running search.
 type search struct {
 	svc     *Recordings
 	m       *find.Matcher
-	before  place // only hits behind it count
+	before  place // only hits after it count
 	limit   int
-	todo    stretches
+	todo    spans
 	hits    []Hit
 	readers map[*source]*find.Reader
 	out     Found
 }
 
-// Search looks for lines in everything the sessions of a workspace have printed, running ones too. Text is searched as it
-// reads: colours and moves of the cursor are left out, and each time a line was drawn over counts as a line. Errors:
-// invalid_query, invalid_cursor; ctx's.
+// Search looks for lines in the output of all sessions of a workspace, including running ones. It searches the plain text,
+// without colours and cursor movements, and each time a line was overdrawn counts as a line. Errors: invalid_query,
+// invalid_cursor; ctx's.
 func (s *Recordings) Search(ctx context.Context, workspaceID string, q SearchQuery) (Found, error) {
 	m, err := find.Compile(q.Query)
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *search) close() {
 	}
 }
 
-// add puts what may hold hits of one session on the list.
+// add queues the spans of one session that may contain hits.
 func (r *search) add(ctx context.Context, row Row) error {
 	if row.Bytes == 0 {
 		return ctx.Err()
@@ -180,9 +180,9 @@ func (r *search) add(ctx context.Context, row Row) error {
 	}
 	put := func(from, to, since, at int64) {
 		at = cmp.Or(at, latest)
-		// Else all of it is in earlier answers.
+		// Otherwise earlier answers contain all of it.
 		if since <= r.before.at && (row.ID != r.before.session || at != r.before.at || from < r.before.off) {
-			r.todo = append(r.todo, stretch{src: src, from: from, to: to, since: since, at: at})
+			r.todo = append(r.todo, span{src: src, from: from, to: to, since: since, at: at})
 		}
 	}
 	r.out.Bytes += row.Bytes
@@ -196,16 +196,16 @@ func (r *search) add(ctx context.Context, row Row) error {
 			continue
 		}
 		if i == 0 {
-			done = blocks[0].Start // what was before has been dropped, or is found to be when it is read
+			done = blocks[0].Start // earlier output has been dropped, or proves to be when it is read
 			if start == 0 {
 				done = 0
 			}
 		}
 		for _, b := range blocks {
 			if b.Start > done {
-				put(done, b.Start, doneAt, b.From) // of a damaged search file
+				put(done, b.Start, doneAt, b.From) // not covered because a search file is damaged
 			}
-			from := max(b.Start, done) // search files that tell of the same bytes twice are damaged, too: no line is found twice
+			from := max(b.Start, done) // search files that cover the same bytes twice are damaged, too: find no line twice
 			if from >= b.End {
 				continue
 			}
@@ -223,7 +223,7 @@ func (r *search) add(ctx context.Context, row Row) error {
 	return nil
 }
 
-// run reads stretch by stretch, newest first, until enough was found that nothing unread can be newer than.
+// run reads span by span, newest first, until there are enough hits that are newer than everything unread.
 func (r *search) run(ctx context.Context) (Found, error) {
 	began := time.Now()
 	for r.todo.Len() > 0 {
@@ -234,7 +234,7 @@ func (r *search) run(ctx context.Context) (Found, error) {
 			r.out.Late = true
 			break
 		}
-		if err := r.read(ctx, heap.Pop(&r.todo).(stretch)); err != nil {
+		if err := r.read(ctx, heap.Pop(&r.todo).(span)); err != nil {
 			return Found{}, err
 		}
 	}
@@ -255,11 +255,11 @@ func (r *search) enough(p place) bool {
 	return n >= r.limit
 }
 
-// read looks through one stretch.
-func (r *search) read(ctx context.Context, st stretch) error {
+// read searches one span.
+func (r *search) read(ctx context.Context, st span) error {
 	if err := r.open(ctx, st.src); err != nil {
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Unavailable) {
-			return nil // gone meanwhile, or being taken up: the next search has it
+			return nil // gone meanwhile, or being reconnected: the next search covers it
 		}
 		return err
 	}
@@ -285,7 +285,7 @@ func (r *search) read(ctx context.Context, st stretch) error {
 	return nil
 }
 
-// open brings a session's log at hand.
+// open opens a session's log.
 func (r *search) open(ctx context.Context, src *source) error {
 	if src.rec != nil {
 		return nil
@@ -299,7 +299,7 @@ func (r *search) open(ctx context.Context, src *source) error {
 	return nil
 }
 
-// match takes the hits of one block that begins at off. Of equal lines the last stays, and counts the others.
+// match adds the hits of one block that begins at off. Of equal lines the last stays, and counts the others.
 func (r *search) match(src *source, t *find.Text, off int64) {
 	seen := map[string]int{}
 	first := len(r.hits)
@@ -328,12 +328,12 @@ func (r *search) match(src *source, t *find.Text, off int64) {
 	}
 }
 
-// trim lets go of hits that are too old to be in the answer.
+// trim drops hits that are too old to be in the answer.
 func (r *search) trim() {
 	slices.SortFunc(r.hits, func(a, b Hit) int {
 		return a.place().compare(b.place())
 	})
-	// Equal lines of neighbouring blocks are one: a program that draws its screen anew prints them hundreds of times.
+	// Merge equal lines of neighbouring blocks: a program that redraws its screen prints them hundreds of times.
 	newest := map[[2]string]int{}
 	kept := r.hits[:0]
 	for _, h := range r.hits {
@@ -348,19 +348,19 @@ func (r *search) trim() {
 	r.hits = kept
 }
 
-// next is the place before which everything was looked at: that of the newest unread stretch. A hit may stand at its very end no more than
-// at the next one's beginning.
+// next is the position before which everything was searched: that of the newest unread span. A hit at its very end must not be
+// lost at the next one's beginning.
 func (r *search) next() place {
 	p := r.todo[0].top()
 	p.off++
 	return p
 }
 
-// answer makes the answer of what was found.
+// answer builds the answer from the hits.
 func (r *search) answer() {
 	r.trim()
 	next := place{at: -1}
-	if r.todo.Len() > 0 { // everything newer than the newest unread stretch is final
+	if r.todo.Len() > 0 { // everything newer than the newest unread span is final
 		next = r.next()
 		if n := slices.IndexFunc(r.hits, func(h Hit) bool { return h.place().compare(next) >= 0 }); n >= 0 {
 			r.hits = r.hits[:n]
@@ -377,7 +377,7 @@ func (r *search) answer() {
 	r.out.Hits = r.hits
 }
 
-// cut takes what is shown of a line.
+// cut selects the part of a line to show.
 func (h *Hit) cut(line []byte, from, to int) {
 	begin, end := max(0, from-hitBefore), min(len(line), max(to, from+hitAfter), from+2*hitAfter)
 	for begin > 0 && begin < from && !utf8.RuneStart(line[begin]) {
@@ -394,7 +394,7 @@ func (h *Hit) cut(line []byte, from, to int) {
 	h.End = h.Start + utf8.RuneCountInString(hit)
 }
 
-// shown is text as it may be shown: no controls, nothing that turns the direction of what follows.
+// shown makes text safe to show: no control characters, nothing that changes the direction of what follows.
 func shown(p []byte) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {

@@ -8,13 +8,13 @@ import (
 	"github.com/parawork/parawork/sessions/screen"
 )
 
-const screensBuilt = 2 // at a time: each keeps a core busy
+const screensBuilt = 2 // at a time: each uses a core
 
-// MaxTail is how many lines of text Screen gives at most.
+// MaxTail is the most lines of text that Screen returns.
 const MaxTail = 1000
 
 // Screen returns what the session's terminal shows after all its output, as text, and for tail > 0 the last lines of text it
-// showed; also of an ended session. It slows nobody. Errors: not_found; ctx's.
+// showed; also for an ended session. It slows no session. Errors: not_found; ctx's.
 func (s *Recordings) Screen(ctx context.Context, id string, tail int) (text screen.Text, last []string, err error) {
 	r, err := s.open(ctx, id)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Recordings) Screen(ctx context.Context, id string, tail int) (text scre
 	return r.Text(ctx, tail)
 }
 
-// Text returns what Recordings.Screen does of one session.
+// Text returns what Recordings.Screen does, for one session.
 func (r *Recording) Text(ctx context.Context, tail int) (text screen.Text, last []string, err error) {
 	if err := r.model.catchUp(ctx); err != nil {
 		return text, nil, err
@@ -46,13 +46,13 @@ func (r *Recording) Text(ctx context.Context, tail int) (text screen.Text, last 
 	return text, last, nil
 }
 
-// maskRows masks values in the rows of a screen: what the log does not have in one piece, because a program moved the cursor between its
-// bytes, may stand in one there, also over the ends of rows. hide keeps a text's length in bytes.
+// maskRows masks values in the rows of a screen: a value that is split in the log, because a program moved the cursor between its
+// bytes, may be contiguous on the screen, even across rows. hide preserves a text's length in bytes.
 func maskRows(rows []string, cols int, hide func(string) string) []string {
 	var all strings.Builder
 	for _, r := range rows {
 		all.WriteString(r)
-		if utf8.RuneCountInString(r) < cols { // else it may go on in the next
+		if utf8.RuneCountInString(r) < cols { // otherwise it may continue in the next row
 			all.WriteByte('\n')
 		}
 	}

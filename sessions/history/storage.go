@@ -15,15 +15,15 @@ import (
 	"github.com/parawork/parawork/sessions/find"
 )
 
-// capEvery is how often the caps of the history are looked after; also after a session was packed.
+// capEvery is how often the caps of the history are enforced; they also are after a session was packed.
 const capEvery = time.Hour
 
-// Kept is a session as far as its history's size goes.
+// Kept is the stored history of a session and its size.
 type Kept struct {
 	SessionID, TeamID, WorkspaceID, Agent string
-	StartedAt, EndedAt                    int64 // EndedAt 0: it runs
+	StartedAt, EndedAt                    int64 // EndedAt 0: it is running
 	Printed                               int64 // bytes it printed
-	Disk                                  int64 // bytes its history takes on disk; not stored
+	Disk                                  int64 // disk usage of its history; not stored
 }
 
 // Limits are the caps of the history; 0 = none.
@@ -32,13 +32,13 @@ type Limits struct {
 	Keep          time.Duration
 }
 
-// Storage is what a team's history takes on disk.
+// Storage is the disk usage of a team's history.
 type Storage struct {
 	Limits
 	Sessions []Kept // the newest first
 }
 
-// Storage returns what the history of a team's sessions takes on disk, of one workspace when workspaceID is not "".
+// Storage returns the disk usage of the history of a team's sessions, of one workspace when workspaceID is not "".
 func (s *Recordings) Storage(ctx context.Context, teamID, workspaceID string) (Storage, error) {
 	all, err := s.cfg.Sessions.Kept(ctx, teamID)
 	if err != nil {
@@ -74,7 +74,7 @@ type historyFile struct {
 	size int64
 }
 
-// historyFiles returns what lies in a session's folder and holds its history, in the order of offsets, the journal last.
+// historyFiles returns the files of a session's folder that hold its history, ordered by offset, the journal last.
 func (s *Recordings) historyFiles(id string) ([]historyFile, error) {
 	entries, err := os.ReadDir(s.dir(id))
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Recordings) historyFiles(id string) ([]historyFile, error) {
 	var out []historyFile
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() { // packed or dropped just now
+		if err != nil || !info.Mode().IsRegular() { // it was just packed or dropped
 			continue
 		}
 		switch ext := filepath.Ext(e.Name()); {
@@ -97,7 +97,7 @@ func (s *Recordings) historyFiles(id string) ([]historyFile, error) {
 	return out, nil // names begin with offsets in digits, which sort before the journal's
 }
 
-// capLoop keeps the history within its caps.
+// capLoop enforces the caps of the history.
 func (s *Recordings) capLoop(ctx context.Context) {
 	if s.cfg.Limits.Team <= 0 && s.cfg.Limits.Keep <= 0 && s.cfg.TeamHistory == nil {
 		return
@@ -106,7 +106,7 @@ func (s *Recordings) capLoop(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.enforce(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Log.Error("caps of the history not kept", "error", err)
+			s.cfg.Log.Error("caps of the history could not be enforced", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -117,8 +117,8 @@ func (s *Recordings) capLoop(ctx context.Context) {
 	}
 }
 
-// enforce drops the history of sessions that ended too long ago, then, of teams that have more than they may, that of the
-// sessions that ended first. What runs is never touched: its own cap bounds it.
+// enforce drops the history of sessions that ended too long ago, then, of teams over their cap, that of the sessions that ended
+// first. It never touches running sessions: their own cap bounds them.
 func (s *Recordings) enforce(ctx context.Context) error {
 	all, err := s.cfg.Sessions.Kept(ctx, "")
 	if err != nil {
@@ -173,14 +173,14 @@ func (s *Recordings) enforce(ctx context.Context) error {
 		}
 		if n := s.dropHistory(k, files, over); n > 0 {
 			used[k.TeamID] -= n
-			s.cfg.Log.Info("history of a session dropped: its team has more than it may", "session_id", k.SessionID, "team_id", k.TeamID, "bytes", n)
+			s.cfg.Log.Info("history of a session dropped: its team exceeds its cap", "session_id", k.SessionID, "team_id", k.TeamID, "bytes", n)
 		}
 	}
 	return nil
 }
 
-// dropHistory removes whole files from the beginning of an ended session's history until at least so many bytes are free. It
-// leaves alone what somebody looks at now.
+// dropHistory removes whole files from the beginning of an ended session's history until at least bytes are free. It skips a
+// session that is open.
 func (s *Recordings) dropHistory(k Kept, files []historyFile, bytes int64) (freed int64) {
 	s.cfg.Sessions.WhileUnused(k.SessionID, func() { freed = s.dropUnused(k, files, bytes) })
 	return freed
@@ -190,7 +190,7 @@ func (s *Recordings) dropUnused(k Kept, files []historyFile, bytes int64) (freed
 	left := slices.DeleteFunc(slices.Clone(files), func(f historyFile) bool { return !f.segment() || f.size == 0 })
 	drop := func(f historyFile) bool {
 		if err := os.Remove(filepath.Join(s.dir(k.SessionID), f.name)); err != nil {
-			s.cfg.Log.Warn("history of a session not dropped", "session_id", k.SessionID, "error", err)
+			s.cfg.Log.Warn("history of a session could not be dropped", "session_id", k.SessionID, "error", err)
 			return false
 		}
 		freed += f.size
@@ -203,16 +203,16 @@ func (s *Recordings) dropUnused(k Kept, files []historyFile, bytes int64) (freed
 		left = left[1:]
 	}
 	if len(left) > 0 {
-		return freed // a search file that tells of dropped bytes alone goes with the next packing, and harms nobody
+		return freed // a search file that covers only dropped bytes does no harm and goes with the next packing
 	}
 	for _, f := range files {
 		if !f.segment() && !drop(f) {
 			return freed
 		}
 	}
-	// An empty segment keeps the log's end: offsets hold.
+	// An empty segment preserves the log's end, so that offsets stay valid.
 	if err := os.WriteFile(bytelog.EmptySegment(s.dir(k.SessionID), k.Printed), nil, 0o600); err != nil {
-		s.cfg.Log.Warn("end of a dropped history not marked", "session_id", k.SessionID, "error", err)
+		s.cfg.Log.Warn("end of a dropped history could not be marked", "session_id", k.SessionID, "error", err)
 	}
 	return freed
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// While output pours in, what only looks at it (the screen, packing, the index for searches) waits: processor time belongs to
-// the stream then. An agent's redraws are far below this rate.
+// While output flows fast, its secondary readers (the screen, packing, the search index) wait: processor time belongs to the
+// stream then. An agent's redraws are far below this rate.
 const (
 	throttleWindow = 50 * time.Millisecond
-	throttleAbove  = 256 << 10              // bytes within a window that mean output pours in
-	throttleRest   = 100 * time.Millisecond // after the last such window it does no more
-	throttleLook   = 50 * time.Millisecond  // how often those who wait look again
-	screenLag      = 32 << 20               // bytes a screen may fall behind for it: still read within a moment by whoever comes
+	throttleAbove  = 256 << 10              // bytes within a window that count as fast output
+	throttleRest   = 100 * time.Millisecond // how long after the last such window it ends
+	throttleLook   = 50 * time.Millisecond  // how often waiting readers check again
+	screenLag      = 32 << 20               // bytes a screen may fall behind meanwhile: a reader still catches up within a moment
 	keepLag        = 256 << 20              // bytes of history that may wait to be packed
 )
 
-// throttle knows whether output pours in. add is for the one who appends; now is safe for everybody.
+// throttle records whether output flows fast. Only the appender calls add; now is safe for everybody.
 type throttle struct {
 	since time.Time
 	bytes int

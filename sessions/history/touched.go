@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	touchedEvery = 1000 // ms of changed files that one entry tells of
+	touchedEvery = 1000 // ms of changed files that one entry covers
 	touchedNamed = 8    // files one entry names
 	touchedName  = 300  // characters of a name
 )
 
-// touched gathers the files that change while a session runs, so that an agent which writes file after file makes an entry a second.
+// touched gathers the files that change while a session runs, so that an agent which writes file after file causes one entry a
+// second.
 type touched struct {
 	mu    sync.Mutex
 	t     journal.Touched
 	since int64 // 0: nothing waits
 }
 
-// NoteFiles notes that files have changed just now: paths, and so many more. It never blocks.
+// NoteFiles records that files have just changed: paths, and how many more. It never blocks.
 func (r *Recording) NoteFiles(paths []string, more int) {
 	r.touched.add(r.all.now(), paths, more)
 	r.all.noting.add(r)
@@ -45,7 +46,7 @@ func (t *touched) add(now int64, paths []string, more int) {
 	}
 }
 
-// tell notes what was gathered long enough, and reports whether some is not yet.
+// notify writes what was gathered long enough, and reports whether some still waits.
 func (t *touched) notify(r *Recording, all bool) (more bool) {
 	t.mu.Lock()
 	if t.since == 0 || !all && r.all.now()-t.since < touchedEvery {

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// Kind of an entry. The numbers are in files: they never change.
+// Kind of an entry. The numbers are stored in files: they never change.
 type Kind uint8
 
-// Kinds of entries. Their data is in the types named beside them, or an object of whoever notes it.
+// Kinds of entries. The type of their data is noted for each, or is an object of the writer's.
 const (
 	Time      Kind = 1  // output had reached the offset; no data
 	Size      Kind = 2  // the terminal's size changed: Dims
@@ -22,7 +22,7 @@ const (
 	Answer    Kind = 7  // somebody answered
 	Prompt    Kind = 8  // a prompt was delivered
 	Interrupt Kind = 9  // somebody interrupted the agent
-	Control   Kind = 10 // control was asked for, handed over or taken
+	Control   Kind = 10 // control was requested, handed over or taken
 	Files     Kind = 11 // files of the workspace changed: Touched
 )
 
@@ -75,10 +75,10 @@ type Change struct {
 // Touched is the data of a Files entry.
 type Touched struct {
 	Paths []string `json:"paths"`
-	More  int      `json:"more"` // others than those named
+	More  int      `json:"more"` // number of files that are not named
 }
 
-// Entry is one thing that happened.
+// Entry is one event.
 type Entry struct {
 	Seq    int64 // its number in the journal, from 0
 	At     int64 // ms UTC
@@ -89,11 +89,11 @@ type Entry struct {
 
 // Layout of the file: blocks of
 //
-//	u32 length of the body, u32 CRC-32C of the body, body
+// \tu32 length of the body, u32 CRC-32C of the body, body
 //
-// all little-endian. A body is the time and offset its first entry counts from (varint, uvarint), then entries:
+// all little-endian. A body is the base time and offset of its first entry (varint, uvarint), then entries:
 //
-//	kind u8, time since the entry before (varint), offset likewise (varint), and but for Time: length (uvarint) and JSON
+// \tkind u8, time since the previous entry (varint), offset likewise (varint), and except for Time: length (uvarint) and JSON
 const (
 	blockHead = 8
 	maxBlock  = 1 << 20 // of a body
@@ -104,13 +104,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errTorn = errors.New("torn block")
 
-// seal puts the head before body, which begins with blockHead bytes of room.
+// seal writes the header before body; block begins with blockHead bytes for it.
 func seal(block []byte) {
 	binary.LittleEndian.PutUint32(block, uint32(len(block)-blockHead))
 	binary.LittleEndian.PutUint32(block[4:], crc32.Checksum(block[blockHead:], castagnoli))
 }
 
-// cursor remembers what the next entry of a block counts from.
+// cursor holds the base of the next entry of a block.
 type cursor struct{ at, off int64 }
 
 func begin(buf []byte, c cursor) []byte {
@@ -131,7 +131,7 @@ func (c *cursor) put(buf []byte, k Kind, at, off int64, data []byte) []byte {
 	return buf
 }
 
-// walk calls fn with each entry of a body; false from fn ends it. Data is part of body. It returns the number of entries seen.
+// walk calls fn with each entry of a body, until fn returns false. Data is part of body. It returns the number of entries seen.
 func walk(body []byte, seq int64, fn func(Entry) bool) (n int64, more bool, err error) {
 	at, k := binary.Varint(body)
 	if k <= 0 {

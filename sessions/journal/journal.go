@@ -16,20 +16,20 @@ const MarkEvery = 50
 // DefaultMaxBytes is the cap of a journal.
 const DefaultMaxBytes = 32 << 20
 
-// keepUnwritten is how much waits in memory for a disk that cannot be written.
+// keepUnwritten is how much waits in memory while the disk cannot be written.
 const keepUnwritten = 256 << 10
 
-// noFollow are the flags for opening the file: nothing but a regular file will do.
+// noFollow are the flags for opening the file: it must be a regular file.
 const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
 
-// Config says where a journal is.
+// Config configures a journal.
 type Config struct {
 	Path     string
-	End      int64 // end of the byte log: blocks that tell of later bytes are dropped
+	End      int64 // end of the byte log: blocks about later bytes are dropped
 	MaxBytes int64 // 0 = DefaultMaxBytes
 }
 
-// SizeMark is a size the terminal had from an offset on.
+// SizeMark is the terminal's size from an offset on.
 type SizeMark struct {
 	At, Offset int64
 	Dims
@@ -49,7 +49,7 @@ type Journal struct {
 	inBuf   int64      // entries in buf
 	group   group
 	sizes   []SizeMark
-	lost    int64 // entries a failing disk or the cap cost
+	lost    int64 // entries lost to a failing disk or the cap
 
 	fileMu sync.Mutex // one Flush at a time
 }
@@ -63,7 +63,7 @@ type group struct {
 // maxSizes bounds the sizes remembered in memory: later changes replace the last.
 const maxSizes = 20_000
 
-// Open opens the journal at cfg.Path, or an empty one; the file is made with the first Flush. A torn end is cut off.
+// Open opens the journal at cfg.Path, or an empty one; the first Flush creates the file. It cuts off a torn end.
 func Open(cfg Config) (*Journal, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = DefaultMaxBytes
@@ -105,8 +105,8 @@ func Open(cfg Config) (*Journal, error) {
 	return j, nil
 }
 
-// readBlocks calls fn with the body of each whole block in the first size bytes of f. It returns the bytes and entries of the
-// blocks fn took, and errTorn when something that is no block follows.
+// readBlocks calls fn with the body of each complete block in the first size bytes of f. It returns the bytes and entries of the
+// blocks fn took, and errTorn when something follows that is not a block.
 func readBlocks(f io.ReaderAt, size int64, fn func(body []byte, seq int64) (n int64, more bool, err error)) (at, seq int64, err error) {
 	r := io.NewSectionReader(f, 0, size)
 	in := newReader(r)
@@ -139,7 +139,7 @@ func openRegular(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// Mark says that at time at (ms UTC) output had reached off. It reports whether a Flush is due that was not before.
+// Mark records that at time at (ms UTC) output had reached off. It reports whether a Flush has just become due.
 func (j *Journal) Mark(at, off int64) (first bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -154,7 +154,7 @@ func (j *Journal) Mark(at, off int64) (first bool) {
 	return first
 }
 
-// every is the time within which output shares a mark. It is called under mu.
+// every is the time within which output shares a mark. The caller holds mu.
 func (j *Journal) every() int64 {
 	switch part := j.max / 8; {
 	case j.written < part:
@@ -168,7 +168,7 @@ func (j *Journal) every() int64 {
 	}
 }
 
-// closeGroup writes the mark of output that came together. It is called under mu.
+// closeGroup writes the mark of output that came together. The caller holds mu.
 func (j *Journal) closeGroup() {
 	if g := &j.group; g.open {
 		g.open = false
@@ -189,7 +189,7 @@ func (j *Journal) Note(k Kind, at, off int64, data any) {
 	j.remember(Entry{At: at, Offset: off, Kind: k, Data: raw})
 }
 
-// put adds to the block being filled. It is called under mu.
+// put adds to the block being filled. The caller holds mu.
 func (j *Journal) put(k Kind, at, off int64, data []byte) {
 	if waiting := int64(len(j.buf) + len(j.flying)); waiting > keepUnwritten || j.written+waiting > j.max {
 		j.lost++
