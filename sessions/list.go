@@ -14,7 +14,7 @@ const (
 	setupAgent   = agents.Setup
 )
 
-// dress fills in what is not stored.
+// hydrate fills in what is not stored.
 func (s *Service) hydrate(row Session) Session {
 	row.AgentName = s.cfg.Agents.Name(row.Agent)
 	row.CanResume = row.State.Ended() && row.Agent != agents.Setup
@@ -30,7 +30,7 @@ func (s *Service) hydrate(row Session) Session {
 	return row
 }
 
-// fresh returns row as it is now: what runs in memory knows better than the database.
+// fresh returns row as it is now: memory is more recent than the database.
 func (s *Service) fresh(row Session) Session {
 	if l := s.running(row.ID); l != nil && !row.State.Ended() {
 		row = l.snapshot()
@@ -59,16 +59,16 @@ func (s *Service) List(ctx context.Context, workspaceID string) ([]Session, erro
 	return rows, nil
 }
 
-// rank orders states, and urgency reasons to look, by how much they matter in a workspace's line.
+// rank orders states, and urgency reasons to look, by how much they matter in a workspace's summary.
 var (
 	rank    = [...]state.State{state.Waiting, state.Working, state.Starting, state.Idle}
 	urgency = [...]string{"waiting", "failed", "stuck", "finished", ""}
 )
 
-// group is the sessions of one workspace that matter for its line.
+// group holds the sessions of one workspace that matter for its summary.
 type group struct {
 	open     []Session
-	ended    *Session // the last one, shells and setup scripts apart
+	ended    *Session // the last one, not counting shells and setup scripts
 	total    int
 	watchers []Watcher
 }
@@ -78,7 +78,7 @@ func (g *group) resumed() bool {
 	return slices.ContainsFunc(g.open, func(o Session) bool { return o.Agent != agents.Shell && o.StartedAt >= g.ended.EndedAt })
 }
 
-// groups returns the sessions that matter of each workspace of the team that has any, or of those that are named.
+// groups returns the relevant sessions of each workspace of the team that has any, or of the named ones.
 func (s *Service) groups(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]*group, error) {
 	counted, err := s.cfg.Store.TeamSessions(ctx, teamID, workspaceIDs...)
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Service) groups(ctx context.Context, teamID string, workspaceIDs ...str
 	return groups, nil
 }
 
-// grouped puts sessions together by workspace.
+// grouped groups sessions by workspace.
 func (s *Service) grouped(rows []Session) map[string]*group {
 	groups := map[string]*group{}
 	for _, row := range rows {
@@ -117,7 +117,7 @@ func (s *Service) grouped(rows []Session) map[string]*group {
 	return groups
 }
 
-// Summaries returns a line about the sessions of each workspace of the team that has any, or of those that are named.
+// Summaries returns a summary of the sessions of each workspace of the team that has any, or of the named ones.
 func (s *Service) Summaries(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]Summary, error) {
 	groups, err := s.groups(ctx, teamID, workspaceIDs...)
 	if err != nil {
@@ -156,13 +156,13 @@ func urgent(row Session) int {
 	return slices.Index(urgency[:], why)
 }
 
-// Attention says why a person should look at the session: waiting, failed, stuck or finished, with the reason in words and since
+// Attention says why a person should look at the session: waiting, failed, stuck or finished, with the reason as text and since
 // when (ms UTC); "" when nobody needs to.
 func Attention(row Session) (why, reason string, at int64) {
 	switch {
 	case row.State == state.Waiting:
 		return "waiting", row.StateReason, row.StateAt
-	case row.Agent == agents.Shell || row.Agent == agents.Setup: // who closes a shell knows
+	case row.Agent == agents.Shell || row.Agent == agents.Setup: // a person who closes a shell knows
 	case row.State == state.Failed, row.State == state.Lost, row.State == state.Exited && (row.ExitCode == nil || *row.ExitCode != 0) && !wasStopped(row):
 		return "failed", row.StateReason, row.EndedAt
 	case row.State == state.Exited && !wasStopped(row):

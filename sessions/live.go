@@ -21,16 +21,16 @@ import (
 	"github.com/parawork/parawork/sessions/transcript"
 )
 
-// live is a session in memory: one that runs, or an ended one somebody looks at. Its log is the host's own copy of every byte.
+// live is a session in memory: a running one, or an ended one that is being read. Its log is the server's own copy of every byte.
 type live struct {
 	svc *Service
 	id  string
 
 	workspaceID string
 	explicit    bool
-	byKey       bool          // its agent was given an account's key itself
-	token       string        // what its agent shows to the model gateway; "" = it does not go through it
-	done        chan struct{} // closed when the session has ended and that is stored
+	byKey       bool          // its agent was given an account's key directly
+	token       string        // the token its agent presents to the model gateway; "" = it does not use it
+	done        chan struct{} // closed when the session has ended and its end is stored
 
 	// Its parts.
 	rec        *history.Recording
@@ -40,61 +40,61 @@ type live struct {
 	questions  *question.Questions
 	transcript *transcript.Session
 
-	refs int // under svc.mu: the pump's, viewers' and readers'
+	refs int // guarded by svc.mu: references of the pump, viewers and readers
 
-	mu       sync.Mutex // guards what follows up to out, and what the session's questions and its queue know of it
+	mu       sync.Mutex // guards the fields below up to out, and what the session's questions and its queue record about it
 	row      Session
 	prompt   string  // the last prompt that was sent, until the agent's turn ends
-	worktree string  // the agent's working directory, "" when not known
-	inside   *inside // nil: the home lies on this machine
+	worktree string  // the agent's working directory, "" when unknown
+	inside   *inside // nil: the home is on this server
 	guest    *client.Client
 	machine  state.Machine
-	recheck  recheck // asks the machine again
-	looks    looks   // at what says nothing by itself
+	recheck  recheck // evaluates the state machine again
+	looks    looks   // of sources that report nothing themselves
 	seats    seats
 	size     sizing
 	held     keyboard
 	pastTo   int64         // offset up to which output was printed while no server ran
-	gen      uint64        // counts what a state frame shows
+	gen      uint64        // counts changes of what a state frame shows
 	changed  chan struct{} // closed and replaced when gen grew or there is a new size
-	stopper  string        // "stopped by Ana", once somebody asked
-	notice   string        // what viewers should know beside the state
+	stopper  string        // who requested the stop, such as "stopped by Ana"
+	notice   string        // what viewers should know in addition to the state
 	search   search        // for the agent's conversation
-	stirring bool          // its workspace is being woken for what is queued
+	stirring bool          // its workspace is being woken for a queued prompt
 
 	out stream
 }
 
-// seats are the viewers of a terminal. Guarded by the session's mu.
+// seats are the viewers of a terminal. The session's mu guards them.
 type seats struct {
 	viewers  map[*Viewer]struct{}
 	typist   *Viewer // who typed last
 	arrivals uint64  // viewers so far
 }
 
-// recheck is the timer that asks the state machine again. Guarded by the session's mu.
+// recheck is the timer that evaluates the state machine again. The session's mu guards it.
 type recheck struct {
 	timer *time.Timer
 	at    time.Time
-	still bool // its workspace stood still when it was last judged
+	still bool // its workspace was suspended at the last evaluation
 }
 
-// stream is what stands between the guest's output and the log.
+// stream is the path from the guest's output to the log.
 type stream struct {
-	mu           sync.Mutex // guards what follows; taken before the session's mu
+	mu           sync.Mutex // guards the fields below; taken before the session's mu
 	masker       *redact.Masker
-	blind        bool // what its secrets are is not known any more: nothing it prints is shown
+	blind        bool // its secrets are no longer known: show nothing it prints
 	scan         signals.Scanner
-	skip         int64       // bytes still to drop: they are in the log already
-	hold         *time.Timer // gives held bytes free
+	skip         int64       // bytes still to drop: the log already has them
+	hold         *time.Timer // releases held bytes
 	acking       bool        // a goroutine is about to acknowledge
 	degraded     bool        // the log cannot be written to disk
-	storing      bool        // a goroutine writes the rest once the disk takes it
+	storing      bool        // a goroutine writes the rest once the disk accepts it
 	reportedFull bool        // the guest knows that the disk is full
-	endLate      bool        // the end is stored once the rest of the output is
+	endLate      bool        // store the end once the rest of the output is stored
 }
 
-// newLive makes a live session around its row and opens its log.
+// newLive creates a live session from its row and opens its log.
 func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	l := &live{svc: s, id: row.ID, workspaceID: row.WorkspaceID, row: row, done: make(chan struct{}), changed: make(chan struct{}),
 		seats: seats{viewers: map[*Viewer]struct{}{}}, out: stream{masker: redact.New(hidden...)}}
@@ -121,7 +121,7 @@ func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	return l, nil
 }
 
-// add puts a live session into the room with one reference. False when the room is closed.
+// add registers a live session with one reference. It returns false when the service is closed.
 func (s *Service) add(l *live) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *Service) ref(id string) *live {
 	return l
 }
 
-// hold takes another reference to a session somebody has one to.
+// hold takes another reference to a session to which the caller has one.
 func (s *Service) hold(l *live) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *Service) release(l *live) {
 	if last {
 		delete(s.lives, l.id)
 		l.masks.Leave()
-		if !s.closed { // else the last save still stores what changed
+		if !s.closed { // otherwise the last save still stores what changed
 			delete(s.dirty, l)
 		}
 		delete(s.seats, l)
@@ -214,7 +214,7 @@ func (s *Service) release(l *live) {
 	}
 }
 
-// shut lets go of everything the session holds in this process.
+// shut releases everything the session holds in this process.
 func (l *live) shut() {
 	l.mu.Lock()
 	if l.recheck.timer != nil {
@@ -226,7 +226,7 @@ func (l *live) shut() {
 	l.mu.Unlock()
 	l.prompts.Close()
 	if err := l.rec.Close(); err != nil {
-		l.svc.cfg.Log.Warn("session log not closed", "session_id", l.id, "error", err)
+		l.svc.cfg.Log.Warn("session log could not be closed", "session_id", l.id, "error", err)
 	}
 }
 
@@ -245,7 +245,7 @@ func (l *live) snapshot() Session {
 	return row
 }
 
-// heard takes a signal of the terminal. It runs under out.mu.
+// heard takes a signal of the terminal. The caller holds out.mu.
 func (l *live) heard(sig agents.Signal) {
 	h := l.svc.cfg.Agents.Read(l.row.Agent, sig) // Agent never changes
 	l.mu.Lock()
@@ -266,14 +266,14 @@ func (l *live) heard(sig agents.Signal) {
 	}
 }
 
-// judge asks the machine and publishes a change. It is called under mu.
+// judge evaluates the state machine and publishes a change. The caller holds mu.
 func (l *live) judge() {
 	if l.row.State.Ended() || l.stopper != "" || l.standsStill() {
 		return
 	}
 	changed, next := l.machine.Evaluate(time.Now())
 	l.watchWork()
-	// A timer that rings too early only asks again: no new one for each piece of output.
+	// A timer that fires too early only evaluates again: do not set a new one for each piece of output.
 	if !next.IsZero() && (l.recheck.timer == nil || next.Before(l.recheck.at)) {
 		if l.recheck.timer != nil {
 			l.recheck.timer.Stop()
@@ -290,7 +290,7 @@ func (l *live) judge() {
 		return
 	}
 	l.search.vain = 0
-	if l.machine.Trouble { // nobody says it again: a server that dies now must know it
+	if l.machine.Trouble { // no source repeats it: store it, so that it survives a crash now
 		l.svc.hurry()
 	}
 	if l.row.State != l.machine.State {
@@ -311,7 +311,7 @@ func (l *live) judge() {
 	l.svc.touch(l)
 }
 
-// bump wakes whoever shows the state. It is called under mu.
+// bump wakes whoever shows the state. The caller holds mu.
 func (l *live) bump() {
 	l.gen++
 	l.wake()
@@ -322,7 +322,7 @@ func (l *live) wake() {
 	l.changed = make(chan struct{})
 }
 
-// over reports whether the session has ended and that is stored.
+// over reports whether the session has ended and its end is stored.
 func (l *live) over() bool {
 	select {
 	case <-l.done:
@@ -332,7 +332,7 @@ func (l *live) over() bool {
 	}
 }
 
-// notePrompt notes that a prompt went to the agent.
+// notePrompt records that a prompt went to the agent.
 func (l *live) notePrompt(text string) {
 	l.rec.Note(journal.Prompt, map[string]any{"text": safetext.Cut(strings.ToValidUTF8(text, ""), prompt.NotedBytes), "user_id": l.row.CreatedBy})
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// looks are the timers of what has to be looked at: it says nothing by itself. Guarded by the session's mu.
+// looks are the timers for sources that must be polled. The session's mu guards them.
 type looks struct {
 	process   *time.Timer
 	processAt time.Time
 	screen    *time.Timer
-	blind     bool // the guest cannot tell of processes
+	blind     bool // the guest cannot report processes
 }
 
 func (k *looks) stop() {
@@ -26,7 +26,7 @@ func (k *looks) stop() {
 	}
 }
 
-// watchScreen plans to read the screen once it is quiet. It is called under mu, after output or a key.
+// watchScreen schedules reading the screen once it is quiet. The caller holds mu; it is called after output or a key.
 func (l *live) watchScreen() {
 	if l.looks.screen != nil || l.svc.cfg.Agents.Screen(l.row.Agent).Lines() == 0 {
 		return
@@ -34,7 +34,7 @@ func (l *live) watchScreen() {
 	l.looks.screen = l.svc.after(state.ScreenQuiet, l.readScreen)
 }
 
-// readScreen reads the screen by the agent's rules, or waits on while output flows.
+// readScreen reads the screen by the agent's rules, or keeps waiting while output flows.
 func (l *live) readScreen() {
 	l.mu.Lock()
 	quiet := time.Since(l.machine.LastMoved())
@@ -54,19 +54,19 @@ func (l *live) readScreen() {
 	h.Source = agents.FromScreen
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.machine.LastOut.Equal(at) { // else it is read again
+	if l.machine.LastOut.Equal(at) { // otherwise it is read again
 		h.Reason = safetext.Line(h.Reason)
 		l.machine.Observe(time.Now(), h)
 		l.judge()
 	}
 }
 
-// The processes of a session are looked at only while its state depends on it: when something that should move is silent.
+// The processes of a session are polled only while its state depends on it: when something that should move is silent.
 const (
 	lookWait = 5 * time.Second // for an answer
 )
 
-// watchWork plans the next look at the processes. It is called under mu.
+// watchWork schedules the next look at the processes. The caller holds mu.
 func (l *live) watchWork() {
 	at := l.machine.NextLook(time.Now())
 	if at.IsZero() || l.looks.blind || l.guest == nil || l.looks.process != nil && !at.Before(l.looks.processAt.Add(-50*time.Millisecond)) {
@@ -81,7 +81,7 @@ func (l *live) watchWork() {
 		l.lookAtWork(l.svc.hard)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.looks.process == mine { // else an earlier look was planned meanwhile
+		if l.looks.process == mine { // otherwise an earlier look was scheduled meanwhile
 			l.looks.process = nil
 		}
 		l.judge()
@@ -96,7 +96,7 @@ func (l *live) lookAtWork(ctx context.Context) {
 	over := l.row.State.Ended()
 	l.mu.Unlock()
 	if over || at.IsZero() || time.Until(at) > 0 {
-		return // something happened meanwhile: judge plans anew
+		return // something happened meanwhile: judge schedules again
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()

@@ -18,12 +18,13 @@ import (
 	"github.com/parawork/parawork/workspaces/reclaim"
 )
 
-// mover is an optional ability of Workspaces: it says why nothing may start in a workspace that is on its way to another place.
+// mover is an optional ability of Workspaces: it says why nothing may start in a workspace that is being moved.
 type mover interface {
 	Moving(ctx context.Context, workspaceID string) error
 }
 
-// homeOf names the home that agents have in a place: of two places with the same one, nothing needs to be carried.
+// homeOf identifies the home that agents have with an executor: between two executors with the same home, nothing needs to be
+// copied.
 func homeOf(c executors.Capabilities) string {
 	switch {
 	case c.SharedHome:
@@ -34,7 +35,7 @@ func homeOf(c executors.Capabilities) string {
 	return "here"
 }
 
-// MovePlan says of each session that runs in a workspace what becomes of it when the workspace goes from one place to another.
+// MovePlan says for each running session of a workspace what happens to it when the workspace moves from one executor to another.
 func (s *Service) MovePlan(ctx context.Context, workspaceID string, from, to executors.Capabilities) ([]workspaces.MovedSession, error) {
 	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *Service) MovePlan(ctx context.Context, workspaceID string, from, to exe
 	return out, nil
 }
 
-// movesTo says of a session whether its agent can go on in a place: it may lack the agent's program.
+// movesTo reports whether a session's agent can continue with an executor: it may lack the agent's program.
 func (s *Service) movesTo(m *workspaces.MovedSession, to executors.Capabilities) {
 	if m.How == workspaces.MoveEnds {
 		return
@@ -81,23 +82,23 @@ func (s *Service) movesTo(m *workspaces.MovedSession, to executors.Capabilities)
 	} else {
 		m.How, m.Busy = workspaces.MoveWaits, false
 	}
-	m.Lacking = fmt.Sprintf("%s lacks the agent. %s Its conversation comes along, and can be resumed there once it is.", where, why)
+	m.Lacking = fmt.Sprintf("%s lacks the agent. %s The conversation is copied, and can be resumed there once the agent is installed.", where, why)
 	switch {
 	case m.How == workspaces.MoveWaits:
 		m.Reason = m.Lacking
 	case !known:
-		m.Reason = fmt.Sprintf("Whether %s has %s is seen when the place is tried, before anything is stopped.", where, name)
+		m.Reason = fmt.Sprintf("Whether %s has %s is checked when the new sandbox is tried, before anything is stopped.", where, name)
 	}
 }
 
-// Halt ends a session so that it can go on in another place, and waits until it has ended.
+// Halt ends a session so that it can continue elsewhere, and waits until it has ended.
 func (s *Service) Halt(ctx context.Context, id, reason string) error {
 	_, err := s.stop(ctx, id, reason, 0)
 	return err
 }
 
-// GoOn resumes a session that was halted, as the person who started it, and tells an agent that was at work to go on. It returns the new
-// session's id, also when an earlier try that was cut made it; a session that has not ended is its own.
+// GoOn resumes a halted session, as the person who started it, and tells an agent that was working to continue. It returns the
+// new session's ID, also when an earlier, interrupted try created it; for a session that has not ended it returns its own.
 func (s *Service) GoOn(ctx context.Context, m workspaces.MovedSession, words string) (string, error) {
 	old, err := s.Get(ctx, m.ID)
 	if err != nil {
@@ -125,13 +126,13 @@ func (s *Service) GoOn(ctx context.Context, m workspaces.MovedSession, words str
 	if m.Busy && words != "" {
 		_, err := s.Queue.AddPrompt(ctx, actor, next.ID, prompt.Request{ID: "prm_" + old.ID, Text: words})
 		if err != nil && !fault.Is(err, fault.Conflict) {
-			s.cfg.Log.Warn("an agent was not told to go on", "session_id", next.ID, "error", err)
+			s.cfg.Log.Warn("an agent could not be asked to continue", "session_id", next.ID, "error", err)
 		}
 	}
 	return next.ID, nil
 }
 
-// follower finds a running session that goes on from an ended one.
+// follower finds a running session that continues an ended one.
 func (s *Service) follower(ctx context.Context, old Session) (Session, bool, error) {
 	rows, err := s.cfg.Store.Sessions(ctx, old.WorkspaceID)
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *Service) follower(ctx context.Context, old Session) (Session, bool, err
 	return rows[i], true, nil
 }
 
-// Halted waits until a session has ended that a server died over stopping; one that nobody stops is left alone.
+// Halted waits until a session has ended that the server was stopping when it died; it leaves alone one that nobody stops.
 func (s *Service) Halted(ctx context.Context, id string) error {
 	row, err := s.cfg.Store.Session(ctx, id)
 	if err != nil || row.State.Ended() {
@@ -167,7 +168,7 @@ func (s *Service) Halted(ctx context.Context, id string) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// ForWorkspaces is a Service as workspaces know it. Some of what they ask of sessions is optional there and found by its methods.
+// ForWorkspaces is a Service in the form workspaces use it. They discover some optional abilities of sessions by its methods.
 type ForWorkspaces struct {
 	*Service
 	*masks.Masks
@@ -183,5 +184,5 @@ var (
 	} = ForWorkspaces{}
 )
 
-// ForWorkspaces returns what workspaces are connected to.
+// ForWorkspaces returns the form in which workspaces use s.
 func (s *Service) ForWorkspaces() ForWorkspaces { return ForWorkspaces{s, s.Masks, s.Recordings} }

@@ -8,18 +8,18 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// pausedLook is how often a session whose workspace stands still asks whether it goes on.
+// pausedLook is how often a session whose workspace is suspended checks whether it is resumed.
 const pausedLook = 2 * time.Second
 
-// paused says why the session's workspace stands still, and whether it does.
+// paused reports why the session's workspace is suspended, and whether it is.
 func (l *live) paused() (string, bool) {
 	return l.svc.cfg.Places.Paused(l.workspaceID)
 }
 
-// asleep reports whether the session's workspace stands still until somebody needs it.
+// asleep reports whether the session's workspace is suspended until somebody needs it.
 func (l *live) asleep() bool { return l.svc.cfg.Places.WakesItself(l.workspaceID) }
 
-// awake refuses what needs a program that runs. One that sleeps is woken.
+// awake returns an error where a running program is needed and its workspace is suspended. It wakes a workspace that sleeps.
 func (l *live) awake(ctx context.Context) error {
 	why, paused := l.paused()
 	if !paused {
@@ -31,10 +31,10 @@ func (l *live) awake(ctx context.Context) error {
 	if err := l.svc.cfg.Places.Away(ctx, l.workspaceID); err != nil {
 		return err
 	}
-	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", cmp.Or(why, "It is paused.")).With("reason", why)
+	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to continue.", cmp.Or(why, "It is paused.")).With("reason", why)
 }
 
-// rouse wakes the workspace, for what must happen inside although it stands still.
+// wakeWorkspace wakes the workspace, for work that must be done in it although it is suspended.
 func (s *Service) wakeWorkspace(ctx context.Context, workspaceID string) error {
 	if _, paused := s.cfg.Places.Paused(workspaceID); !paused {
 		return nil
@@ -42,14 +42,14 @@ func (s *Service) wakeWorkspace(ctx context.Context, workspaceID string) error {
 	return s.cfg.Places.Wake(ctx, workspaceID)
 }
 
-// stir has a workspace that sleeps woken for what is queued, once at a time. It is called under mu.
+// stir wakes a sleeping workspace for queued prompts, one attempt at a time. The caller holds mu.
 func (l *live) stir() {
 	if l.stirring {
 		return
 	}
 	l.stirring = l.svc.run(func() {
 		if err := l.svc.cfg.Places.Wake(l.svc.hard, l.workspaceID); err != nil && l.svc.hard.Err() == nil {
-			l.svc.cfg.Log.Warn("workspace not woken for a queued prompt", "session_id", l.id, "error", err)
+			l.svc.cfg.Log.Warn("workspace could not be woken for a queued prompt", "session_id", l.id, "error", err)
 		}
 		l.mu.Lock()
 		l.stirring = false
@@ -57,8 +57,8 @@ func (l *live) stir() {
 	})
 }
 
-// sleepsOn waits while the session's workspace stands still, and tells viewers of its beginning and its end. slept is false where it did
-// not, or ctx ended first.
+// sleepsOn waits while the session's workspace is suspended, and notifies viewers when that begins and ends. slept is false where
+// it was not suspended, or ctx ended first.
 func (l *live) sleepsOn(ctx context.Context) (slept bool) {
 	p, ok := l.svc.cfg.Places.Live(l.workspaceID)
 	if !ok || !p.Asleep() {
@@ -73,14 +73,14 @@ func (l *live) sleepsOn(ctx context.Context) (slept bool) {
 	}
 	l.mu.Lock()
 	if z := &l.size; z.want.Cols > 0 && (z.want.Cols != l.row.Cols || z.want.Rows != l.row.Rows) {
-		l.resize(z.want) // somebody asked for it meanwhile
+		l.resize(z.want) // somebody resized it meanwhile
 	}
 	l.mu.Unlock()
 	l.turned()
 	return true
 }
 
-// turned tells viewers that the workspace fell asleep or woke.
+// turned notifies viewers that the workspace fell asleep or woke.
 func (l *live) turned() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +88,8 @@ func (l *live) turned() {
 	l.bump()
 }
 
-// standsStill reports whether the session is not to be judged now: silence says nothing of a program that stands still. It is called
-// under mu.
+// standsStill reports whether the session's state must not be evaluated now: silence says nothing about a suspended program. The
+// caller holds mu.
 func (l *live) standsStill() bool {
 	_, still := l.paused()
 	if still {
@@ -110,10 +110,10 @@ func (l *live) standsStill() bool {
 	return still
 }
 
-// killed signals: how a process looks that the kernel, or nobody one knows, has ended.
+// killedCode is the exit code of a process killed by SIGKILL, by the kernel or an unknown process.
 const killedCode = 128 + 9
 
-// autopsy says better than the guest why a process ended that nobody asked to end: the host knows what the kernel did.
+// autopsy explains, better than the guest can, why a process ended that nobody stopped: the host knows what the kernel did.
 func (l *live) autopsy(e ending) ending {
 	l.mu.Lock()
 	sandboxID := l.row.SandboxID
@@ -131,7 +131,7 @@ func (l *live) autopsy(e ending) ending {
 	return e
 }
 
-// graceOf says how long the work of a workspace still goes on; false when nothing ends it.
+// graceOf returns how long the work of a workspace may still continue; false when nothing ends it.
 func (s *Service) graceOf(workspaceID string) (Grace, bool) {
 	if s.cfg.Grace == nil {
 		return Grace{}, false
@@ -139,7 +139,7 @@ func (s *Service) graceOf(workspaceID string) (Grace, bool) {
 	return s.cfg.Grace(workspaceID)
 }
 
-// Turned tells who looks at a workspace's terminals that its grace began, changed or is over.
+// Turned notifies the viewers of a workspace's terminals that its grace began, changed or is over.
 func (s *Service) Turned(workspaceID string) {
 	s.mu.Lock()
 	var all []*live

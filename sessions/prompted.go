@@ -13,10 +13,10 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// promptedSessions are the sessions as those who queue prompts know them.
+// promptedSessions adapts the sessions for package prompt.
 type promptedSessions struct{ s *Service }
 
-// Open returns the session a prompt for this one goes to.
+// Open returns the session that a prompt for this one goes to.
 func (p promptedSessions) Open(ctx context.Context, actor accounts.Actor, id string, resume bool) (prompt.About, error) {
 	row, err := p.s.Get(ctx, id)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p promptedSessions) Open(ctx context.Context, actor accounts.Actor, id str
 	return promptedAbout(row), nil
 }
 
-// Hold returns what types into a session and keeps the session in memory.
+// Hold returns the typing part of a session and keeps the session in memory.
 func (p promptedSessions) Hold(id string) (*prompt.Session, func()) {
 	l := p.s.ref(id)
 	if l == nil {
@@ -47,7 +47,7 @@ func (p promptedSessions) Hold(id string) (*prompt.Session, func()) {
 	return l.prompts, func() { p.s.release(l) }
 }
 
-// InMemory returns what types into a session.
+// InMemory returns the typing part of a session.
 func (p promptedSessions) InMemory(id string) *prompt.Session {
 	if l := p.s.running(id); l != nil {
 		return l.prompts
@@ -59,7 +59,7 @@ func promptedAbout(row Session) prompt.About {
 	return prompt.About{ID: row.ID, TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, Agent: row.Agent, CreatedBy: row.CreatedBy}
 }
 
-// prompted is a session as what types into it knows it.
+// prompted adapts a session for package prompt.
 type prompted struct{ l *live }
 
 // Row is called under mu.
@@ -82,9 +82,9 @@ func (p prompted) Paused(wake bool) (why string, wait time.Duration) {
 	}
 	switch {
 	case l.svc.cfg.Places.Away(l.svc.hard, l.workspaceID) != nil:
-		return "its machine is offline: it is sent once that is back", pausedLook
+		return "its machine is offline: it is sent once the machine is back", pausedLook
 	case !l.asleep():
-		return "the workspace is paused: wake it to go on", pausedLook
+		return "the workspace is paused: wake it to continue", pausedLook
 	case wake:
 		l.stir()
 		return "the workspace is being woken", pausedLook / 4
@@ -92,7 +92,7 @@ func (p prompted) Paused(wake bool) (why string, wait time.Duration) {
 	return "", 0
 }
 
-// Awake refuses what needs a program that runs.
+// Awake returns an error while the session's workspace is suspended.
 func (p prompted) Awake(ctx context.Context) error { return p.l.awake(ctx) }
 
 // Guest returns the guest the session runs in.
@@ -113,14 +113,14 @@ func (p prompted) Hold() (release func(), ok bool) {
 	return func() { p.l.svc.release(p.l) }, true
 }
 
-// Sent notes that a prompt was sent.
+// Sent records that a prompt was sent.
 func (p prompted) Sent(sent prompt.Prompt) { p.l.sent(sent) }
 
-// Record puts a prompt that was sent into the workspace's timeline.
+// Record adds a sent prompt to the workspace's timeline.
 func (p prompted) Record(sent prompt.Prompt) {
 	l := p.l
 	r, ok := l.svc.cfg.Workspaces.(recorder)
-	if !ok || sent.Text == l.snapshot().Prompt { // the start told of it
+	if !ok || sent.Text == l.snapshot().Prompt { // the start of the session already recorded it
 		return
 	}
 	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
@@ -132,7 +132,7 @@ func (p prompted) Record(sent prompt.Prompt) {
 	}
 }
 
-// sent notes that a prompt was sent, and when the one the session was started with was.
+// sent records that a prompt was sent, and when the initial one was.
 func (l *live) sent(p prompt.Prompt) {
 	l.mu.Lock()
 	l.prompt = p.Text
@@ -146,13 +146,13 @@ func (l *live) sent(p prompt.Prompt) {
 	}
 }
 
-// lines is what the session's screen shows, as text.
+// lines returns the session's screen as text.
 func (l *live) lines(ctx context.Context) ([]string, error) {
 	text, _, err := l.rec.Text(ctx, 0)
 	return text.Lines, err
 }
 
-// brackets reports whether the program knows pastes by their brackets. The screen remembers it over a restart.
+// brackets reports whether the program enabled bracketed paste. The screen remembers it across a restart.
 func (l *live) brackets() (on bool) {
 	l.out.mu.Lock()
 	on = l.out.scan.Paste()

@@ -18,13 +18,13 @@ const (
 	readSize = 64 << 10
 	holdFor  = 50 * time.Millisecond // how long the beginning of a secret waits for its rest
 	ackAfter = 250 * time.Millisecond
-	maxGap   = 1 << 30 // bytes a guest may say were dropped before it is not believed
+	maxGap   = 1 << 30 // the most bytes a guest may report as dropped; a larger number is not believed
 )
 
-// errNonsense says that a guest told something that cannot be.
-var errNonsense = errors.New("the guest's offsets make no sense")
+// errNonsense reports that a guest sent impossible data.
+var errNonsense = errors.New("the guest's offsets are inconsistent")
 
-// pump carries the session's bytes from the guest into the log until the process has ended, dialling again after each cut. It
+// pump copies the session's output from the guest into the log until the process has ended, and reconnects after each cut. It
 // holds one reference to l.
 func (l *live) pump(ctx context.Context) {
 	defer l.svc.release(l)
@@ -67,22 +67,22 @@ func (l *live) pump(ctx context.Context) {
 	}
 }
 
-// gone tells from an error, and from what the executors know, that the session cannot go on; "" when it is worth another try.
+// gone returns, from an error and what the executors know, why the session cannot continue; "" when it is worth another try.
 func (l *live) gone(err error) string {
 	l.mu.Lock()
 	workspaceID, sandboxID := l.row.WorkspaceID, l.row.SandboxID
 	l.mu.Unlock()
 	switch {
 	case errors.Is(err, errNonsense):
-		return "the place it ran in answered nonsense"
+		return "the sandbox it ran in sent invalid data"
 	case fault.Is(err, fault.NotFound):
-		return "the place it ran in does not know it any more"
+		return "the sandbox it ran in does not know it any more"
 	case errors.Is(err, executors.ErrGone):
-		return "the place it ran in is gone"
+		return "the sandbox it ran in is gone"
 	}
 	p, ok := l.svc.cfg.Places.Live(workspaceID)
 	if !ok || p.SandboxID != sandboxID {
-		return "the place it ran in is gone"
+		return "the sandbox it ran in is gone"
 	}
 	l.mu.Lock()
 	l.guest = p.Guest
@@ -90,7 +90,7 @@ func (l *live) gone(err error) string {
 	return ""
 }
 
-// lost is the end of a session whose place is gone: told as what it was, where the host itself has ended the place.
+// lost returns the end of a session whose sandbox is gone, with the actual cause where the host itself ended the sandbox.
 func (l *live) lost(reason string) ending {
 	l.mu.Lock()
 	sandboxID := l.row.SandboxID
@@ -109,7 +109,7 @@ func (l *live) follow(ctx context.Context, again bool) error {
 	next := l.position()
 	out, err := g.Output(ctx, l.id, guest.Terminal, next)
 	if fault.CodeOf(err) == "offset_beyond_end" {
-		// A machine that lost power has less than is here. Its processes ended with it: the exit record says how.
+		// A machine that lost power has less output than this server. Its processes ended with it: the exit record says how.
 		return nil
 	}
 	if err != nil {
@@ -138,8 +138,8 @@ func (l *live) follow(ctx context.Context, again bool) error {
 	}
 }
 
-// position returns the offset in the guest's stream from which to read: after what is in the log or held back, less what
-// rewind asked to see again.
+// position returns the offset in the guest's stream from which to read: after what is in the log or held back, minus what rewind
+// wants to see again.
 func (l *live) position() int64 {
 	_, end := l.log.Bounds()
 	l.out.mu.Lock()
@@ -147,8 +147,8 @@ func (l *live) position() int64 {
 	return end - l.out.skip + int64(l.out.masker.Held())
 }
 
-// rewind prepares the first read after a restart: it begins a little before the log's end, so that a secret whose beginning
-// is in the log already is masked to its end.
+// rewind prepares the first read after a restart: it begins a little before the log's end, so that a secret whose beginning is
+// already in the log is masked to its end.
 func (l *live) rewind() {
 	_, end := l.log.Bounds()
 	l.out.mu.Lock()
@@ -156,15 +156,15 @@ func (l *live) rewind() {
 	l.out.skip = min(end, int64(max(l.out.masker.Longest()-1, 0)))
 }
 
-// gap notes honestly in the log that the guest dropped bytes: a line that says so, padded with NUL, which terminals ignore, so
-// that later offsets hold.
+// gap records in the log that the guest dropped bytes: a line that says so, padded with NUL, which terminals ignore, so that
+// later offsets stay valid.
 func (l *live) gap(want, from int64) error {
 	lost := from - want
 	switch {
 	case lost == 0:
 		return nil
 	case lost < 0 || lost > maxGap:
-		return fmt.Errorf("%w: asked for %d, got %d", errNonsense, want, from)
+		return fmt.Errorf("%w: requested offset %d, got %d", errNonsense, want, from)
 	}
 	l.svc.cfg.Log.Warn("session output was dropped by its guest", "session_id", l.id, "offset", want, "bytes", lost)
 	l.out.mu.Lock()
@@ -190,12 +190,12 @@ func (l *live) gap(want, from int64) error {
 	return nil
 }
 
-// take masks what came and puts it into the log.
+// take masks incoming output and appends it to the log.
 func (l *live) take(p []byte) {
 	l.out.mu.Lock()
 	defer l.out.mu.Unlock()
 	if l.out.blind {
-		clear(p) // terminals ignore zeros, and offsets hold
+		clear(p) // terminals ignore zeros, and offsets stay valid
 	}
 	l.put(l.out.masker.Write(p))
 	switch {
@@ -213,7 +213,7 @@ func (l *live) letGo() {
 	l.put(l.out.masker.Flush())
 }
 
-// put appends masked bytes. It is called under out.mu.
+// put appends masked bytes. The caller holds out.mu.
 func (l *live) put(p []byte) {
 	if n := min(l.out.skip, int64(len(p))); n > 0 {
 		l.out.skip -= n
@@ -224,7 +224,7 @@ func (l *live) put(p []byte) {
 	}
 	end, err := l.log.Append(p)
 	if err != nil {
-		l.svc.cfg.Log.Warn("session output not kept", "session_id", l.id, "error", err)
+		l.svc.cfg.Log.Warn("session output could not be stored", "session_id", l.id, "error", err)
 	}
 	l.rec.Mark(end)
 	l.watchDisk()
@@ -240,8 +240,8 @@ func (l *live) put(p []byte) {
 	l.wantAck()
 }
 
-// watchDisk says so, in the log and to viewers, when the host cannot keep output on disk, and when it can again. It is called
-// under out.mu.
+// watchDisk reports, in the log and to viewers, when the server cannot store output on disk, and when it can again. The caller
+// holds out.mu.
 func (l *live) watchDisk() {
 	err := l.log.Degraded()
 	if (err != nil) == l.out.degraded {
@@ -250,13 +250,13 @@ func (l *live) watchDisk() {
 	l.out.degraded = err != nil
 	notice := ""
 	if l.out.degraded {
-		notice = "The server cannot write to its disk: only the newest output of this session is kept."
+		notice = "The server cannot write to its disk: it retains only the newest output of this session."
 		if l.log.DiskFull() {
-			notice = "The server's disk is full. What this session prints is kept in its sandbox until there is room."
+			notice = "The server's disk is full. The output of this session stays in its sandbox until there is space."
 		}
-		l.svc.cfg.Log.Error("session output is kept in memory only", "session_id", l.id, "error", err)
+		l.svc.cfg.Log.Error("session output is stored in memory only", "session_id", l.id, "error", err)
 	} else {
-		l.svc.cfg.Log.Info("session output is kept on disk again", "session_id", l.id)
+		l.svc.cfg.Log.Info("session output is stored on disk again", "session_id", l.id)
 	}
 	l.mu.Lock()
 	l.notice = notice
@@ -267,7 +267,7 @@ func (l *live) watchDisk() {
 	}
 }
 
-// wantAck lets the guest drop, a moment later, what is safe here. It is called under out.mu.
+// wantAck lets the guest drop, a moment later, what is safely stored on this server. The caller holds out.mu.
 func (l *live) wantAck() {
 	if !l.out.acking {
 		l.out.acking = l.svc.run(l.acknowledge)

@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// questionedSessions are the sessions in memory as those who ask questions know them.
+// questionedSessions adapts the sessions in memory for package question.
 type questionedSessions struct{ s *Service }
 
 // Hold returns a session's questions and keeps the session in memory.
@@ -41,7 +41,7 @@ func (a questionedSessions) All() []*question.Questions {
 	return out
 }
 
-// questioned is a session as its questions know it.
+// questioned adapts a session for package question.
 type questioned struct{ l *live }
 
 // State is called under mu.
@@ -56,10 +56,10 @@ func (a questioned) Changed() {
 	a.l.svc.touch(a.l)
 }
 
-// Observe takes what a hook knows of the session's state.
+// Observe takes a hook's report of the session's state.
 func (a questioned) Observe(h agents.Hint) { a.l.evidence(h) }
 
-// Claim makes a conversation the session's.
+// Claim assigns a conversation to the session.
 func (a questioned) Claim(ctx context.Context, conversation string) error {
 	return a.l.claimConversation(ctx, conversation, true)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/sessions/history"
 )
 
-// openRecordings are the sessions as those who read what they printed know them.
+// openRecordings adapts the sessions for package history.
 type openRecordings struct{ s *Service }
 
 // Open holds the recording of a session open.
@@ -19,7 +19,7 @@ func (o openRecordings) Open(ctx context.Context, id string) (*history.Recording
 	return l.rec, func() { o.s.release(l) }, nil
 }
 
-// InMemory returns the recording of a session that is open now.
+// InMemory returns the recording of a currently open session.
 func (o openRecordings) InMemory(id string) *history.Recording {
 	if l := o.s.running(id); l != nil {
 		return l.rec
@@ -56,13 +56,13 @@ func recordedRow(row Session) history.Row {
 		StartedAt: row.StartedAt, EndedAt: row.EndedAt, Ended: row.State.Ended()}
 }
 
-// recorded is a session as its recording knows it.
+// recorded adapts a session for package history.
 type recorded struct{ l *live }
 
 // Row returns the session as it is now.
 func (r recorded) Row() history.Row { return recordedRow(r.l.svc.hydrate(r.l.snapshot())) }
 
-// Hide returns what masks whatever a text may show of secrets.
+// Hide returns a function that masks any secrets in a text.
 func (r recorded) Hide(ctx context.Context) (func(string) string, error) {
 	known, err := r.l.svc.Masks.SecretFiles(ctx, r.l.workspaceID)
 	if err != nil {
@@ -71,8 +71,8 @@ func (r recorded) Hide(ctx context.Context) (func(string) string, error) {
 	return func(t string) string { return secretfiles.Masked(known, r.l.masks.Text(t)) }, nil
 }
 
-// Answer types what the terminal answers to the program.
+// Answer types the terminal's answer to the program.
 func (r recorded) Answer(ctx context.Context, p []byte) error { return r.l.prompts.Answer(ctx, p) }
 
-// Release gives back a reference to the session.
+// Release drops a reference to the session.
 func (r recorded) Release() { r.l.svc.release(r.l) }

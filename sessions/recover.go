@@ -19,15 +19,16 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// Recover takes up every session that had not ended when the server did: it is attached again from the last byte the host
-// has, or its end is told and stored. One that cannot be taken up now, since the server's disk or database does not answer, keeps nobody
-// from starting and does not end: it is tried until it goes. Call it once, after the sandboxes were recovered and before anybody may attach.
+// Recover reconnects every session that had not ended when the server did: it reads on from the last byte the host has, or stores
+// its end. A session that cannot be reconnected now, because the server's disk or database does not answer, neither prevents the
+// start nor ends: the server retries until it works. Call it once, after the sandboxes were recovered and before anybody may
+// attach.
 func (s *Service) Recover(ctx context.Context) error {
 	rows, err := s.cfg.Store.OpenSessions(ctx)
 	if err != nil {
 		return err
 	}
-	for _, row := range rows { // before any of them ends: what the others use stays
+	for _, row := range rows { // before any of them ends: files the others use stay
 		s.gateway.Admit(s.Masks.Recount(ctx, maskedRow(row)), row.SandboxID)
 	}
 	done := make(chan struct{}, len(rows))
@@ -55,11 +56,11 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	}
 	kept, err := s.launches.Recall(row.ID)
 	var unread *fs.PathError
-	if errors.As(err, &unread) { // it is there: without it, what the session prints would not be masked
+	if errors.As(err, &unread) { // the file exists: without it, the session's output would not be masked
 		return fmt.Errorf("reading the secrets of session %s: %w", row.ID, err)
 	}
 	if err != nil {
-		s.cfg.Log.Warn("secrets of a session not read", "session_id", row.ID, "error", err)
+		s.cfg.Log.Warn("secrets of a session could not be read", "session_id", row.ID, "error", err)
 	}
 	l, liveErr := s.newLive(row, kept.Secrets)
 	if liveErr != nil {
@@ -69,7 +70,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	l.token, l.byKey = kept.Token, kept.ByKey
 	l.out.blind = len(damage.Aside(s.dir(row.ID)))+len(damage.Aside(s.launches.Path(row.ID))) > 0
 	if err != nil || len(s.cfg.Key) == 0 {
-		l.transcript.Since(s.now()) // what the record told before could not be masked any more
+		l.transcript.Since(s.now()) // earlier parts of the record could no longer be masked
 	}
 	if row.ExitSignal == stopping {
 		l.stopper = row.StateReason
@@ -87,7 +88,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		}
 	}
 	if l.inside == nil && kept.Inside {
-		l.inside = &inside{} // its home is not on this machine, and cannot be reached now
+		l.inside = &inside{} // its home is not on this server, and cannot be reached now
 	}
 	l.search.home = claimHome(place, l.inside, row)
 	if !s.add(l) {
@@ -97,7 +98,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.followRecord(ctx, l)
 	}
 	if !ok || place.SandboxID != row.SandboxID {
-		l.finish(ctx, ending{state: state.Lost, reason: "the place it ran in is gone"})
+		l.finish(ctx, ending{state: state.Lost, reason: "the sandbox it ran in is gone"})
 		s.release(l)
 		return nil
 	}
@@ -116,19 +117,19 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	return nil
 }
 
-// takeUp asks the guest about a session of before a restart, and goes on with what the server died over. It reports whether the session
-// turned out to have ended; then it is released.
+// takeUp asks the guest about a session from before a restart, and continues what the server died over. It reports whether the
+// session turned out to have ended; then it is released.
 func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) {
 	ask, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	p, err := l.guest.Process(ask, row.ID)
 	switch {
 	case fault.Is(err, fault.NotFound) && row.State == state.Starting && l.empty():
-		l.finish(ctx, ending{state: state.Failed, reason: "the server was stopped before it had started; start it again"})
+		l.finish(ctx, ending{state: state.Failed, reason: "the server stopped before it had started; start it again"})
 		s.release(l)
 		return true
 	case fault.Is(err, fault.NotFound):
-		l.finish(ctx, ending{state: state.Lost, reason: "the place it ran in does not know it any more"})
+		l.finish(ctx, ending{state: state.Lost, reason: "the sandbox it ran in does not know it any more"})
 		s.release(l)
 		return true
 	case err == nil && p.State == guest.Running && p.Size.Cols > 0:
@@ -142,7 +143,7 @@ func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) 
 		l.pastTo = p.Ends[guest.Terminal]
 		l.mu.Unlock()
 	}
-	// Any other error is a cut: the pump tries again, and knows when to give up.
+	// Any other error is a cut: the pump retries, and knows when to give up.
 	switch running := err == nil && p.State == guest.Running; {
 	case running && l.stopper != "":
 		s.run(func() { s.stopLate(l) })
@@ -153,11 +154,11 @@ func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) 
 	return false
 }
 
-// takeUpAwake does it once a place that was found asleep is woken.
+// takeUpAwake does it once a sandbox that was found asleep is woken.
 func (s *Service) takeUpAwake(l *live, row Session, place *executors.Place) {
 	switch p, err := s.cfg.Store.NextPrompt(s.hard, l.id); {
 	case err != nil:
-	case p.State == prompt.Sending: // whether it was typed only the guest knows
+	case p.State == prompt.Sending: // only the guest knows whether it was typed
 		l.mu.Lock()
 		l.stir()
 		l.mu.Unlock()
@@ -194,12 +195,12 @@ func (s *Service) takeUpAwake(l *live, row Session, place *executors.Place) {
 	l.prompts.TakeUp(s.hard)
 }
 
-// awaitEvery is how often a session asks whether its place was found.
+// awaitEvery is how often a session checks whether its sandbox was found.
 const awaitEvery = 500 * time.Millisecond
 
-// await takes a session up once its place, which could not be reached, is found or known to be gone.
+// await reconnects a session once its sandbox, which could not be reached, is found or known to be gone.
 func (s *Service) await(row Session) {
-	s.cfg.Log.Warn("session waits for its place", "session_id", row.ID, "sandbox_id", row.SandboxID)
+	s.cfg.Log.Warn("session waits for its sandbox", "session_id", row.ID, "sandbox_id", row.SandboxID)
 	for tasks.Sleep(s.hard, awaitEvery) {
 		if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.UnreachableSandbox(row.WorkspaceID) == row.SandboxID {
 			continue
@@ -211,20 +212,20 @@ func (s *Service) await(row Session) {
 	}
 }
 
-// retakeAtMost is the longest time between two attempts to take a session up that people are not asked about, repairedEvery between two
-// attempts afterwards.
+// retakeAtMost is the longest time between two attempts to reconnect a session before people are asked, repairedEvery the time
+// between two attempts afterwards.
 const (
 	retakeAtMost  = 5 * time.Second
 	repairedEvery = time.Minute
 )
 
-// mostAside bounds how many damaged files of a session are set aside at once.
+// mostAside bounds how many damaged files of a session are renamed at once.
 const mostAside = 8
 
-// retake takes a session up that could not be for a reason of the server's own, once that is gone. Its program goes on meanwhile, and its
-// guest keeps what it prints. When the reason does not pass by itself, people are asked after some tries.
+// retake reconnects a session once the server's own problem that prevented it is gone. Its program continues meanwhile, and its
+// guest retains its output. When the problem lasts, retake asks people after some tries.
 func (s *Service) retake(row Session, err error) {
-	s.cfg.Log.Error("session not taken up; it is tried again", "session_id", row.ID, "error", err)
+	s.cfg.Log.Error("session could not be reconnected; the server tries again", "session_id", row.ID, "error", err)
 	st, tries := &stranding{svc: s, row: row}, 1
 	for wait := awaitEvery; ; wait = min(2*wait, retakeAtMost) {
 		if !damage.Lasting(err) {
@@ -232,7 +233,7 @@ func (s *Service) retake(row Session, err error) {
 		}
 		if tries >= s.cfg.TakeUpTries {
 			s.stranded.add(st, err)
-			if row.ExitSignal == stopping && st.end(row.StateReason) == nil { // the server died over its stop
+			if row.ExitSignal == stopping && st.end(row.StateReason) == nil { // the server died while it stopped the session
 				return
 			}
 			wait = repairedEvery
@@ -244,25 +245,25 @@ func (s *Service) retake(row Session, err error) {
 			return
 		}
 		tries++
-		s.cfg.Log.Debug("session still not taken up", "session_id", row.ID, "error", err)
+		s.cfg.Log.Debug("session still could not be reconnected", "session_id", row.ID, "error", err)
 	}
 }
 
-// strandings is the sessions that run and cannot be taken up, since files of theirs are damaged, by id.
+// strandings lists the running sessions that cannot be reconnected because files of theirs are damaged, by ID.
 type strandings struct {
 	mu  sync.Mutex
 	all map[string]*stranding
 }
 
-// stranding is a session that could not be taken up.
+// stranding is a session that could not be reconnected.
 type stranding struct {
 	svc   *Service
 	row   Session
 	words string // what is wrong and what to do, once people are asked
 	since int64  // ms UTC; likewise
 
-	turn sync.Mutex // held while it is taken up
-	over bool       // under turn: it was
+	turn sync.Mutex // held during an attempt
+	over bool       // guarded by turn: the attempt succeeded
 }
 
 func (a *strandings) of(id string) *stranding {
@@ -277,19 +278,19 @@ func (a *strandings) add(st *stranding, err error) {
 	a.mu.Lock()
 	_, known := a.all[row.ID]
 	if !known {
-		st.words = "The server cannot read what it keeps of this session (" + damage.Words(s.cfg.DataDir, err) + "), so it does not follow it. " +
-			"An operator can repair that; the server looks again each minute. Stopping the session sets it aside."
+		st.words = "The server cannot read its own files of this session (" + damage.Words(s.cfg.DataDir, err) + "), so it does not follow it. " +
+			"An operator can repair them; the server tries again every minute. Stopping the session renames the damaged files."
 		st.since = s.now()
 		a.all[row.ID] = st
 	}
 	a.mu.Unlock()
 	if !known {
-		s.cfg.Log.Error("session not taken up: its files must be repaired, or it must be stopped", "session_id", row.ID, "error", err)
+		s.cfg.Log.Error("session could not be reconnected: its files must be repaired, or it must be stopped", "session_id", row.ID, "error", err)
 		s.publish(s.hard, row)
 	}
 }
 
-// refusal says why a session that runs is not in memory.
+// refusal returns why a running session is not in memory.
 func (a *strandings) refusal(row Session) error {
 	if st := a.of(row.ID); st != nil {
 		return fault.New(fault.Unavailable, "session_unreadable", "%s", st.words)
@@ -297,7 +298,7 @@ func (a *strandings) refusal(row Session) error {
 	return notRunning(row)
 }
 
-// again tries to take the session up; nil when that is done.
+// again tries to reconnect the session; nil on success.
 func (st *stranding) again() error {
 	st.turn.Lock()
 	defer st.turn.Unlock()
@@ -316,12 +317,12 @@ func (st *stranding) takeUp() error {
 	s.stranded.mu.Lock()
 	delete(s.stranded.all, st.row.ID)
 	s.stranded.mu.Unlock()
-	s.cfg.Log.Info("session taken up late", "session_id", st.row.ID)
+	s.cfg.Log.Info("session reconnected late", "session_id", st.row.ID)
 	s.publish(s.hard, st.row)
 	return nil
 }
 
-// end takes the session up to be stopped for reason. What cannot be read of it is set aside.
+// end reconnects the session in order to stop it for reason. It renames files that cannot be read.
 func (st *stranding) end(reason string) error {
 	st.turn.Lock()
 	defer st.turn.Unlock()
@@ -334,7 +335,7 @@ func (st *stranding) end(reason string) error {
 			err = fault.Wrap(errors.Join(err, aerr), fault.Unavailable, "session_unreadable", "%s", st.words)
 			break
 		}
-		st.svc.cfg.Log.Warn("damaged file of a session set aside", "session_id", st.row.ID, "kept", kept, "error", err)
+		st.svc.cfg.Log.Warn("damaged file of a session renamed", "session_id", st.row.ID, "kept", kept, "error", err)
 		err = st.takeUp()
 	}
 	if err != nil {
@@ -343,12 +344,12 @@ func (st *stranding) end(reason string) error {
 	return err
 }
 
-// stopLate goes on stopping a session the server died over.
+// stopLate continues to stop a session after the server died while stopping it.
 func (s *Service) stopLate(l *live) {
 	ctx, cancel := context.WithTimeout(s.hard, DefaultGrace+endWait)
 	defer cancel()
 	if _, err := l.guest.Stop(ctx, l.id, DefaultGrace); err != nil {
-		s.cfg.Log.Warn("session not stopped after a restart", "session_id", l.id, "error", err)
+		s.cfg.Log.Warn("session could not be stopped after a restart", "session_id", l.id, "error", err)
 	}
 }
 
@@ -358,12 +359,12 @@ func (l *live) empty() bool {
 	return end == 0
 }
 
-// deliverLate delivers a prompt the server died over.
+// deliverLate delivers a prompt that the server had not delivered when it died.
 func (s *Service) deliverLate(l *live, row Session) {
 	if row.Prompt == "" || row.PromptSentAt != 0 {
 		return
 	}
-	if n := len(row.Argv); n > 0 && strings.HasSuffix(row.Argv[n-1], row.Prompt) { // it went with the command line
+	if n := len(row.Argv); n > 0 && strings.HasSuffix(row.Argv[n-1], row.Prompt) { // it was on the command line
 		l.mu.Lock()
 		l.row.PromptSentAt = row.StartedAt
 		l.mu.Unlock()
@@ -372,7 +373,7 @@ func (s *Service) deliverLate(l *live, row Session) {
 	}
 	queued, err := s.cfg.Store.Prompts(s.hard, l.id, prompt.Recent)
 	if err != nil {
-		s.cfg.Log.Warn("queue of prompts not read", "session_id", l.id, "error", err)
+		s.cfg.Log.Warn("queue of prompts could not be read", "session_id", l.id, "error", err)
 		return
 	}
 	for _, p := range queued {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	repairEvery  = time.Second          // how often a disk that takes no output is tried again
-	refillTime   = time.Minute          // of one attempt to fetch what is missing
-	recheckEvery = 2 * time.Millisecond // how often is looked whether the guest knows that the disk is full
-	recheckFor   = 10 * time.Second     // a guest that cannot be told holds up nobody for longer
-	lookAhead    = 64 << 10             // bytes read behind what is missing, for secrets that end there
+	repairEvery  = time.Second          // how often to retry a disk that accepts no output
+	refillTime   = time.Minute          // for one attempt to fetch what is missing
+	recheckEvery = 2 * time.Millisecond // how often to check whether the guest knows that the disk is full
+	recheckFor   = 10 * time.Second     // how long to wait for a guest that cannot be notified
+	lookAhead    = 64 << 10             // bytes read after what is missing, for secrets that end there
 )
 
-// wantRest has what the disk does not take written once it does. It is called under out.mu.
+// wantRest has the output that the disk did not accept written once it does. The caller holds out.mu.
 func (l *live) wantRest() {
 	if l.out.storing {
 		return
@@ -31,9 +31,10 @@ func (l *live) wantRest() {
 	}
 }
 
-// storeRest tries the disk until every byte is there: what is in memory, and from the guest what memory did not hold. Meanwhile it keeps
-// the guest told that nobody else has the output. It goes on when the session has ended, for then the guest alone has the rest: that end is
-// stored last, so that a server that dies before finds the session open and fetches the rest.
+// storeRest retries the disk until every byte is stored: what is in memory, and what memory could not hold, from the guest.
+// Meanwhile it keeps the guest informed that nobody else has the output. It continues when the session has ended, for then only
+// the guest has the rest: that end is stored last, so that if the server dies before, the next one finds the session open and
+// fetches the rest.
 func (l *live) storeRest() {
 	defer l.svc.release(l)
 	for first := true; first || tasks.Sleep(l.svc.hard, repairEvery); first = false {
@@ -53,12 +54,12 @@ func (l *live) storeRest() {
 	l.out.storing = false
 }
 
-// restStored ends it where nothing is left to do; err is that of the last attempt.
+// restStored ends storeRest where nothing is left to do; err is that of the last attempt.
 func (l *live) restStored(err error) bool {
 	l.out.mu.Lock()
 	over := l.over()
 	whole := l.log.Degraded() == nil
-	// Of a session that has ended, a disk that is broken and not full is not waited for.
+	// For an ended session, do not wait for a disk that is broken rather than full.
 	if !whole && (!over || l.log.DiskFull()) {
 		l.out.mu.Unlock()
 		return false
@@ -80,7 +81,7 @@ func (l *live) restStored(err error) bool {
 		return true
 	}
 	if !whole {
-		l.svc.cfg.Log.Error("output of an ended session is not kept on disk", "session_id", l.id, "error", err)
+		l.svc.cfg.Log.Error("output of an ended session could not be stored on disk", "session_id", l.id, "error", err)
 	}
 	l.log.ReleaseMemory()
 	l.rec.Pack()
@@ -106,7 +107,7 @@ func (o *stream) isStoring() bool {
 	return o.storing
 }
 
-// endsLate reports whether the session's end is to be stored once its output is, and notes that.
+// endsLate reports whether the session's end is to be stored after its output, and records that.
 func (o *stream) endsLate() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,7 +115,7 @@ func (o *stream) endsLate() bool {
 	return o.endLate
 }
 
-// takeEnd reports whether an end that was to be stored late is left to the caller: nobody stores output any more.
+// takeEnd reports whether the caller must store an end that was to be stored late: nothing stores output any more.
 func (o *stream) takeEnd() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -125,7 +126,7 @@ func (o *stream) takeEnd() bool {
 	return take
 }
 
-// forgetThere lets the guest forget the session. If this is not heard, the guest's own cap does it.
+// forgetThere lets the guest drop the session. If the guest does not get this, its own cap does it.
 func (l *live) forgetThere(ctx context.Context) {
 	l.mu.Lock()
 	g := l.guest
@@ -134,14 +135,14 @@ func (l *live) forgetThere(ctx context.Context) {
 		return
 	}
 	if err := g.Remove(ctx, l.id); err != nil {
-		l.svc.cfg.Log.Debug("guest did not forget a session", "session_id", l.id, "error", err)
+		l.svc.cfg.Log.Debug("guest could not drop a session", "session_id", l.id, "error", err)
 	}
 }
 
-// safe is the offset before which the guest may let go: a masker may have to look back on what lies behind it.
+// safe is the offset before which the guest may drop output: a masker may have to look back a little.
 func (o *stream) safe(upTo int64) int64 { return max(upTo-int64(max(o.masker.Longest()-1, 0)), 0) }
 
-// notifyFull tells the guest that this disk is full, and up to where it is not needed any more.
+// notifyFull informs the guest that the server's disk is full, and up to which offset output is stored.
 func (l *live) notifyFull() {
 	if !l.log.DiskFull() {
 		return
@@ -159,7 +160,7 @@ func (l *live) notifyFull() {
 	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
 	defer cancel()
 	if err := g.AckFull(ctx, l.id, guest.Terminal, upTo); err != nil {
-		l.svc.cfg.Log.Debug("guest was not told that the disk is full", "session_id", l.id, "error", err)
+		l.svc.cfg.Log.Debug("guest could not be informed that the disk is full", "session_id", l.id, "error", err)
 		return
 	}
 	l.out.mu.Lock()
@@ -167,8 +168,8 @@ func (l *live) notifyFull() {
 	l.out.reportedFull = true
 }
 
-// recheckDisk waits, once as much output is held in memory as may be, until the guest knows that this disk is full: from then on the
-// guest drops nothing of it.
+// recheckDisk waits, once memory holds as much output as it may, until the guest knows that the server's disk is full: from then
+// on the guest drops none of it.
 func (l *live) recheckDisk(ctx context.Context) {
 	for began := time.Now(); l.log.Full() && l.log.DiskFull() && time.Since(began) < recheckFor; {
 		l.out.mu.Lock()
@@ -237,7 +238,7 @@ func (l *live) refill() error {
 	return nil
 }
 
-// fillGap writes, for bytes that the guest has dropped, a line that says so.
+// fillGap writes a line that reports bytes dropped by the guest.
 func (l *live) fillGap(off, lost int64) error {
 	l.svc.cfg.Log.Warn("session output was dropped by its guest", "session_id", l.id, "offset", off, "bytes", lost)
 	for note := gapNote(lost); lost > 0; note = nil {
@@ -253,7 +254,7 @@ func (l *live) fillGap(off, lost int64) error {
 	return nil
 }
 
-// gapNote is the line that stands where output was lost.
+// gapNote is the line that is shown where output was lost.
 func gapNote(lost int64) []byte {
 	return fmt.Appendf(nil, "\x18\r\n\x1b[0m[%d bytes of output were lost here]\r\n", lost)
 }

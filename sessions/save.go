@@ -9,20 +9,21 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// saveEvery is the least time between two writes of what changes in running sessions, savePause the longest while none can be stored.
+// saveEvery is the least time between two writes of changes in running sessions, savePause the longest while nothing can be
+// stored.
 const (
 	saveEvery = 300 * time.Millisecond
 	savePause = 10 * time.Second
 )
 
-// Bounds of storing. Nothing here waits for a sandbox: the store is all there is to wait for.
+// Bounds of storing. A save waits only for the store, never for a sandbox.
 const (
-	saveAtOnce = 8                // sessions that are stored at the same time
+	saveAtOnce = 8                // sessions stored at the same time
 	saveWithin = 5 * time.Second  // for one of them
 	lastSave   = 20 * time.Second // for all of them when the server stops
 )
 
-// touch says that l has something to store.
+// touch marks l as having changes to store.
 func (s *Service) touch(l *live) {
 	s.mu.Lock()
 	s.dirty[l] = struct{}{}
@@ -30,7 +31,7 @@ func (s *Service) touch(l *live) {
 	tasks.Wake(s.wake)
 }
 
-// stirred says that who is at l's terminal changed.
+// stirred records that the people at l's terminal changed.
 func (s *Service) stirred(l *live) {
 	s.mu.Lock()
 	s.seats[l] = struct{}{}
@@ -38,7 +39,7 @@ func (s *Service) stirred(l *live) {
 	tasks.Wake(s.wake)
 }
 
-// hurry has the next save not wait for saveEvery.
+// hurry makes the next save skip the wait of saveEvery.
 func (s *Service) hurry() {
 	tasks.Wake(s.hurried)
 }
@@ -69,31 +70,31 @@ func (s *Service) saveLoop(ctx context.Context) {
 	}
 }
 
-// outage is the time during which sessions cannot be stored.
+// outage is a period during which sessions cannot be stored.
 type outage struct {
-	began time.Time // zero: they can
+	began time.Time // zero: no outage
 	wait  time.Duration
 }
 
-// attempt is what became of storing several sessions.
+// attempt is the result of storing several sessions.
 type attempt struct {
 	mu     sync.Mutex
 	stored int
 	failed int
-	err    error // of one that failed
+	err    error // of a failed one
 }
 
-// saved notes an attempt, says in the log where an outage begins and ends, and returns how long to wait for the next one.
+// saved records an attempt, logs where an outage begins and ends, and returns how long to wait for the next attempt.
 func (o *outage) saved(s *Service, a *attempt) (wait time.Duration) {
 	switch {
-	case a.failed == 0 && a.stored == 0: // nothing was tried
+	case a.failed == 0 && a.stored == 0: // nothing to store
 	case a.failed == 0:
 		if !o.began.IsZero() {
 			s.cfg.Log.Info("sessions are stored again", "away_for", time.Since(o.began).Round(time.Millisecond))
 		}
 		*o = outage{}
 	case o.began.IsZero():
-		s.cfg.Log.Warn("sessions are not stored; the server tries again until they are", "sessions", a.failed, "error", a.err)
+		s.cfg.Log.Warn("sessions could not be stored; the server keeps trying", "sessions", a.failed, "error", a.err)
 		o.began, o.wait = time.Now(), saveEvery
 	case a.stored > 0:
 		o.wait = saveEvery
@@ -137,7 +138,7 @@ func (s *Service) saveOne(ctx context.Context, l *live, a *attempt) {
 	s.seek(l)
 	row := l.snapshot()
 	if row.State.Ended() {
-		return // stored by finish, in full
+		return // finish stored it in full
 	}
 	ctx, cancel := context.WithTimeout(ctx, saveWithin)
 	defer cancel()
@@ -150,7 +151,7 @@ func (s *Service) saveOne(ctx context.Context, l *live, a *attempt) {
 	}
 	a.mu.Unlock()
 	if err != nil {
-		s.touch(l) // again: what changed must not be lost, least of all when the server stops
+		s.touch(l) // again: the change must not be lost, least of all when the server stops
 		return
 	}
 	s.publish(ctx, row)

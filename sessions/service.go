@@ -24,7 +24,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
+// Store is what the package needs of the storage. Errors: fault.NotFound for an unknown ID.
 type Store interface {
 	prompt.Store
 	question.Store
@@ -32,13 +32,13 @@ type Store interface {
 	ConversationStore
 }
 
-// SessionStore keeps sessions.
+// SessionStore stores sessions.
 type SessionStore interface {
-	// InsertSession stores a new session. One that begins with a conversation claims it in this home of its agent; fault.Conflict,
-	// conversation_in_use, when a running session holds it: nothing is stored then.
+	// InsertSession stores a new session. One that begins with a conversation claims it in this home of its agent;
+	// fault.Conflict, conversation_in_use, when a running session has it: then nothing is stored.
 	InsertSession(ctx context.Context, s Session, home string) error
-	// UpdateSession writes everything that changes in a session's life but its conversation. An ended session stays ended: the call is
-	// then a no-op.
+	// UpdateSession stores everything that changes in a session's life except its conversation. An ended session stays ended: the
+	// call is then a no-op.
 	UpdateSession(ctx context.Context, s Session) error
 	// UpdateSessions is UpdateSession for several, all or none.
 	UpdateSessions(ctx context.Context, all []Session) error
@@ -48,32 +48,32 @@ type SessionStore interface {
 	// OpenSessions returns every session that has not ended.
 	OpenSessions(ctx context.Context) ([]Session, error)
 	// TeamSessions returns, for the workspaces of a team that are not deleted, the open sessions and each workspace's last ended
-	// one that was no shell and no setup script.
+	// one, ignoring shells and setup scripts.
 	TeamSessions(ctx context.Context, teamID string, workspaceIDs ...string) ([]Counted, error)
-	// AttentionSessions returns what may ask for somebody in the workspaces of a team that are neither archived nor deleted: the sessions
-	// that are open, and of each workspace the last ended one that was no shell and no setup script, unless somebody has stopped it or
-	// userID has called it done. "" is nobody.
+	// AttentionSessions returns the sessions that may need attention in the workspaces of a team that are neither archived nor
+	// deleted: the open ones, and of each workspace the last ended one, ignoring shells and setup scripts, unless somebody has
+	// stopped it or userID has marked it as done. "" stands for no user.
 	AttentionSessions(ctx context.Context, teamID, userID string) ([]Session, error)
-	// KeptSessions returns every session of a team, or of all with "", as far as Kept goes without Disk.
+	// KeptSessions returns every session of a team, or of all with "", with all fields of Kept but Disk.
 	KeptSessions(ctx context.Context, teamID string) ([]history.Kept, error)
 }
 
-// ConversationStore keeps which conversation of an agent is whose.
+// ConversationStore stores which conversation of an agent belongs to which session.
 type ConversationStore interface {
-	// ClaimConversation makes a conversation a session's, and false when it is another's that runs or ended after c.Until. Of those who
-	// claim one at the same moment one gets it.
+	// ClaimConversation assigns a conversation to a session. It returns false when the conversation belongs to another session
+	// that runs or ended after c.Until. Of concurrent claims one succeeds.
 	ClaimConversation(ctx context.Context, c Claim) (bool, error)
-	// Conversations returns the conversation ids held by sessions of this agent that were running at some time after since (ms UTC).
+	// Conversations returns the conversation IDs of sessions of this agent that were running at some time after since (ms UTC).
 	Conversations(ctx context.Context, agent string, since int64) ([]string, error)
 }
 
-// Counted is a session beside the number of sessions its workspace has had in all.
+// Counted is a session with the total number of sessions of its workspace.
 type Counted struct {
 	Session
 	Total int
 }
 
-// Places is what the room needs of the executors: the live sandbox of a workspace.
+// Places is what the package needs of the executors: the live sandbox of a workspace.
 type Places interface {
 	Kinds
 	Pauses
@@ -81,56 +81,56 @@ type Places interface {
 
 	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
 	Live(workspaceID string) (*executors.Place, bool)
-	// Permit says why nothing new may start in the workspace's sandbox as it is.
+	// Permit returns an error when nothing new may start in the workspace's sandbox in its current state.
 	Permit(ctx context.Context, workspaceID string) error
-	// UnreachableSandbox names the workspace's sandbox while it exists but could not be reached; "" when there is none such.
+	// UnreachableSandbox returns the workspace's sandbox while it exists but could not be reached; "" when there is none such.
 	UnreachableSandbox(workspaceID string) (sandboxID string)
-	// Away says why the sandbox cannot be heard now although it may go on; nil = it can, or there is none.
+	// Away returns why the sandbox cannot be reached now although it may be running; nil = it can, or there is none.
 	Away(ctx context.Context, workspaceID string) error
 }
 
-// Kinds says what the kinds of places can do, as last heard.
+// Kinds reports the last known capabilities of the executors.
 type Kinds interface {
-	// Capabilities says of every kind of place what it can do, as last heard.
+	// Capabilities returns the last known capabilities of every kind of executor.
 	Capabilities(ctx context.Context) []executors.Capabilities
-	// Place says what one kind of place can do, as last heard; false when there is no such place.
+	// Place returns the last known capabilities of one kind of executor; false when there is no such kind.
 	Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool)
 }
 
-// Pauses says which sandboxes stand still, and wakes them.
+// Pauses reports which sandboxes are suspended, and wakes them.
 type Pauses interface {
-	// Paused says why the workspace's sandbox stands still, and whether it does; Wake lets it go on.
+	// Paused returns why the workspace's sandbox is suspended, and whether it is; Wake resumes it.
 	Paused(workspaceID string) (reason string, paused bool)
 	Wake(ctx context.Context, workspaceID string) error
-	// WakesItself reports whether it stands still and is to be woken, with Wake, by whoever needs what runs in it.
+	// WakesItself reports whether it is suspended and is to be woken, with Wake, by any caller that needs what runs in it.
 	WakesItself(workspaceID string) bool
 }
 
-// Ends says why a process or a sandbox ended.
+// Ends reports why a process or a sandbox ended.
 type Ends interface {
-	// KilledBy says why a process that was just killed died, EndOf why a sandbox was ended that no person ended; "" = not known.
+	// KilledBy returns why a process that was just killed died, EndOf why a sandbox ended that no person ended; "" = unknown.
 	KilledBy(workspaceID, sandboxID string) string
 	EndOf(sandboxID string) string
 }
 
-// Workspaces is what the room needs to know of workspaces.
+// Workspaces is what the package needs of workspaces.
 type Workspaces interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
-// Accounts is what the room needs of users: who they are and the account their agent uses.
+// Accounts is what the package needs of users: who they are and the account their agent uses.
 type Accounts interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
-	// AgentAccountFor returns the account with this id, "" = the default, and its secret; fault.NotFound when it is not there for
-	// the actor, or none was chosen.
+	// AgentAccountFor returns the account with this ID, "" = the default, and its secret; fault.NotFound when the actor has no
+	// such account, or none was chosen.
 	AgentAccountFor(ctx context.Context, actor accounts.Actor, teamID, agent, accountID string) (accounts.AgentAccount, string, error)
 	// ManagedAgentAccount returns an account the actor may change, and its secret.
 	ManagedAgentAccount(ctx context.Context, actor accounts.Actor, accountID string) (accounts.AgentAccount, string, error)
-	// UsableAgentAccounts returns what the actor may work with in a team, without secrets.
+	// UsableAgentAccounts returns the accounts the actor may use in a team, without secrets.
 	UsableAgentAccounts(ctx context.Context, actor accounts.Actor, teamID string) ([]accounts.AgentAccount, error)
 }
 
-// Config is what a Service is made of. Limits that are zero take their defaults.
+// Config configures a Service. Limits that are zero take their defaults.
 type Config struct {
 	Store      Store
 	Places     Places
@@ -138,51 +138,51 @@ type Config struct {
 	Accounts   Accounts
 	Agents     *agents.Registry
 	Events     events.Publisher
-	DataDir    string // absolute; logs live in DataDir/sessions/<id>
-	// Secrets gives sessions what they need and nobody may read. Nil: nothing.
+	DataDir    string // absolute; logs are in DataDir/sessions/<id>
+	// Secrets gives sessions their secrets. Nil: none.
 	Secrets masks.Secrets
-	// Gateway stands between agents and their models. Nil: they are given their accounts' keys.
+	// Gateway proxies agents' requests to their models. Nil: agents get their accounts' keys.
 	Gateway modelgateway.Gateway
-	// Grace says how long the work of a workspace still goes on that reached a limit; false when it did not. Nil: none ever does. It must not
-	// block.
+	// Grace returns how long the work of a workspace that reached a limit may still continue; false when it reached none. Nil:
+	// there are no limits. It must not block.
 	Grace func(workspaceID string) (Grace, bool)
-	// Meter counts what models are asked by agents that do not go through it. Nil: nobody does.
+	// Meter counts requests to models by agents that do not use the gateway. Nil: they are not counted.
 	Meter transcript.Meter
-	// TurnEnded is told that an agent that says so has finished a turn, with the prompt it was asked by, "" where nobody knows. It must not
-	// block, nor ask anything of sessions. Nil: nobody.
+	// TurnEnded is called when an agent that reports its turns has finished one, with the prompt of the turn, "" where that is
+	// unknown. It must not block, nor call sessions. May be nil.
 	TurnEnded func(s Session, prompt string)
-	// Exclude keeps files of a worktree out of what git sees in its repository. Nil: there is nothing to keep out.
+	// Exclude excludes files of a worktree from git in its repository. Nil: nothing to exclude.
 	Exclude func(ctx context.Context, workspaceID string, names []string) error
 	// Key seals the secrets of running sessions on disk, so that they are still masked after a restart: at least 16 bytes.
-	// Without it the secrets of sessions that outlive the server are not masked any more in what they print later.
+	// Without it, the later output of sessions that outlive the server is no longer masked.
 	Key []byte
 	Now func() time.Time
 	Log *slog.Logger
 
 	Limits history.Limits // of the history on disk; Session, when it is not 0, is MaxLogBytes
-	// TeamHistory takes the place of Limits.Team where that depends on the instance; bytes, 0 = no cap. Optional.
+	// TeamHistory replaces Limits.Team where that depends on the instance; bytes, 0 = no cap. Optional.
 	TeamHistory  func(ctx context.Context) (int64, error)
 	MaxLogBytes  int64         // of one session's log on disk; default 1 GiB
 	RingBytes    int64         // of one session's log in memory; default 512 KiB
 	SlowAfter    time.Duration // how long a viewer may be silent while over its window; default 30 s
 	SizeHold     time.Duration // how long a size owner who left keeps the size; default 30 s
-	AcceptWithin time.Duration // how long an agent may take to go to work on a queued prompt; default 20 s
-	ScreenSleep  time.Duration // after so much silence a session's screen is kept on disk only; default 1 min
+	AcceptWithin time.Duration // how long an agent may take to start work on a queued prompt; default 20 s
+	ScreenSleep  time.Duration // after this much silence a session's screen is stored on disk only; default 1 min
 	SearchTime   time.Duration // how long one search reads before it answers with what it found; default 4 s
-	EndPatience  time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
-	TakeUpTries  int           // how often after a start a session whose files are damaged is tried before people are asked; default 8
+	EndPatience  time.Duration // how long an end waits for a failing store before it is published without; default 15 s
+	TakeUpTries  int           // how often after a start the server tries to reconnect a session whose files are damaged before it asks people; default 8
 
-	// MaxConversationBytes bounds what is kept of one session's conversation; default 32 MiB.
+	// MaxConversationBytes bounds the stored conversation of one session; default 32 MiB.
 	MaxConversationBytes int64
 }
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
 	if c.Store == nil || c.Places == nil || c.Workspaces == nil || c.Accounts == nil || c.Agents == nil {
-		return errors.New("sessions: Store, Places, Workspaces, Accounts and Agents are needed")
+		return errors.New("sessions: Store, Places, Workspaces, Accounts and Agents are required")
 	}
 	if c.DataDir == "" {
-		return errors.New("sessions: DataDir is needed")
+		return errors.New("sessions: DataDir is required")
 	}
 	if n := len(c.Key); n != 0 && n < 16 {
 		return errors.New("sessions: Key must have at least 16 bytes")
@@ -224,44 +224,44 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Service is the room. Safe for concurrent use.
+// Service manages sessions. Safe for concurrent use.
 type Service struct {
 	cfg Config
 
-	// What callers reach the parts by.
-	Recordings *history.Recordings // what sessions printed
-	Queue      *prompt.Queue       // what is typed, and waits to be
-	Board      *question.Board     // what agents ask
-	Masks      *masks.Masks        // what sessions are given of secrets
+	// Callers reach the parts through these fields.
+	Recordings *history.Recordings // output of sessions
+	Queue      *prompt.Queue       // typed input and queued prompts
+	Board      *question.Board     // questions of agents
+	Masks      *masks.Masks        // secrets given to sessions
 
-	*roster // what can be started
+	*roster // the agents that can be started
 
-	hard context.Context // the life of pumps and inputs: ends when Run returns
+	hard context.Context // bounds the life of pumps and inputs: ends when Run returns
 	end  context.CancelCauseFunc
 
-	tasks *tasks.Group // what Run waits for; the parts of the room run in it, too
+	tasks *tasks.Group // what Run waits for; the parts of the service run in it, too
 
 	mu      sync.Mutex
 	lives   map[string]*live
-	dirty   map[*live]struct{} // has something to store
-	seats   map[*live]struct{} // who is at its terminal changed: told, not stored
+	dirty   map[*live]struct{} // changed since it was stored
+	seats   map[*live]struct{} // the people at its terminal changed: published, not stored
 	closed  bool
-	wake    chan struct{} // something is dirty
+	wake    chan struct{} // signals that something is dirty
 	hurried chan struct{} // and is to be stored at once
 
 	gateway *modelgateway.Listeners
 
 	stranded    strandings
 	transcripts *transcript.Transcripts
-	launches    masks.Launches // what sessions have to remember over a restart
+	launches    masks.Launches // what the server must remember about sessions across a restart
 }
 
-// New makes a Service. It starts nothing; it panics on a Config that Validate refuses.
+// New returns a Service. It starts nothing; it panics on a Config that Validate rejects.
 func New(cfg Config) *Service {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
+	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the service"))
 	s := &Service{cfg: cfg, tasks: new(tasks.Group), hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), hurried: make(chan struct{}, 1),
 		stranded: strandings{all: map[string]*stranding{}}}
@@ -281,8 +281,8 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the
-// room have ended. The sessions themselves go on in their sandboxes.
+// Run stores changes in sessions until ctx ends, then releases every session and returns when all goroutines of the service have
+// ended. The sessions themselves continue in their sandboxes.
 func (s *Service) Run(ctx context.Context) error {
 	s.Recordings.StartLoops()
 	s.saveLoop(ctx)
@@ -298,7 +298,7 @@ func (s *Service) Run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
 	if a := s.save(last); a.failed > 0 {
-		s.cfg.Log.Error("sessions not stored before the server stopped", "sessions", a.failed, "error", a.err)
+		s.cfg.Log.Error("sessions could not be stored before the server stopped", "sessions", a.failed, "error", a.err)
 	}
 	for _, l := range lives {
 		l.shut()
@@ -306,16 +306,16 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// run starts fn in a goroutine that Run waits for. False when the room is closed: fn will not run.
+// run starts fn in a goroutine for which Run waits. It returns false when the service is closed: fn will not run.
 func (s *Service) run(fn func()) bool { return s.tasks.Go(fn) }
 
-// after calls fn once d has passed, unless the room is closed by then.
+// after calls fn once d has passed, unless the service is closed by then.
 func (s *Service) after(d time.Duration, fn func()) *time.Timer { return s.tasks.After(d, fn) }
 
-// dir is the folder in which a session's files lie.
+// dir is the folder of a session's files.
 func (s *Service) dir(id string) string { return filepath.Join(s.cfg.DataDir, "sessions", id) }
 
-// anyWorkspace returns a workspace of any team, for what goes on after its session.
+// anyWorkspace returns a workspace of any team, for work that outlives its session.
 func (s *Service) anyWorkspace(ctx context.Context, id string) (workspaces.Workspace, error) {
 	return s.cfg.Workspaces.Workspace(tenant.All(ctx, "the files of an ended session"), id)
 }

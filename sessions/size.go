@@ -16,16 +16,16 @@ const (
 	sizeEvery        = 150 * time.Millisecond
 )
 
-// sizing knows who owns the size of a terminal. There is one owner: the first writer, then whoever takes the size, or the
-// next writer once the owner has been gone for Config.SizeHold. All of it is under live.mu.
+// sizing records who owns the size of a terminal. There is one owner: the first writer, then the last one to take the size, or
+// the next writer once the owner has been gone for Config.SizeHold. live.mu guards all of it.
 type sizing struct {
 	owner    *Viewer     // nil: nobody
-	leftUser string      // the user of an owner who left and may come back to it
-	free     *time.Timer // frees the size of an owner who left
-	want     guest.Size  // the newest wish of the owner
+	leftUser string      // the user of an owner who left and may regain the size
+	free     *time.Timer // releases the size of an owner who left
+	want     guest.Size  // the owner's newest wish
 	timer    *time.Timer // applies want
 	busy     bool        // want is being applied
-	lastAt   time.Time   // of the last change
+	lastAt   time.Time   // time of the last change
 }
 
 func (z *sizing) stop() {
@@ -40,7 +40,7 @@ func fits(s guest.Size) bool {
 	return s.Cols >= minCols && s.Rows >= minRows && s.Cols <= maxCols && s.Rows <= maxRows
 }
 
-// wish takes a viewer's wish. It counts when the viewer owns the size or may come to own it now.
+// wish takes a viewer's wish. It applies when the viewer owns the size or may become its owner now.
 func (l *live) wish(v *Viewer, s guest.Size) {
 	if !v.writer || !fits(s) {
 		return
@@ -65,10 +65,10 @@ func (l *live) wish(v *Viewer, s guest.Size) {
 	l.resize(s)
 }
 
-// takeSize makes v the owner and gives the terminal the size v wished for last. Whoever holds the keyboard holds the size too.
+// takeSize makes v the owner and gives the terminal v's last wished size. The holder of the keyboard also holds the size.
 func (l *live) takeSize(v *Viewer) error {
 	if !v.writer {
-		return fault.New(fault.Forbidden, "read_only", "You watch this session as a viewer: its size is not yours to choose.")
+		return fault.New(fault.Forbidden, "read_only", "You watch this session as a viewer and cannot change its size.")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +87,7 @@ func (l *live) takeSize(v *Viewer) error {
 	return nil
 }
 
-// own makes v the owner. It is called under mu.
+// own makes v the owner. The caller holds mu.
 func (l *live) own(v *Viewer) {
 	z := &l.size
 	if z.free != nil {
@@ -101,7 +101,7 @@ func (l *live) own(v *Viewer) {
 	l.bump()
 }
 
-// left frees the size, after a while, when its owner has gone. It is called under mu.
+// left releases the size, after a while, when its owner has gone. The caller holds mu.
 func (l *live) left(v *Viewer) {
 	z := &l.size
 	if z.owner != v {
@@ -128,11 +128,12 @@ func (l *live) left(v *Viewer) {
 	})
 }
 
-// resize brings the size to the terminal: at once when it has been at rest, else after sizeEvery. It is called under mu.
+// resize applies the size to the terminal: at once when it has not changed lately, otherwise after sizeEvery. The caller holds
+// mu.
 func (l *live) resize(s guest.Size) {
 	z := &l.size
 	z.want = s
-	if z.timer != nil || z.busy { // then want is looked at anyway
+	if z.timer != nil || z.busy { // then want is applied anyway
 		return
 	}
 	wait := max(0, sizeEvery-time.Since(z.lastAt))
@@ -145,13 +146,13 @@ func (l *live) applySize() {
 	z.timer, z.lastAt = nil, time.Now()
 	s, g := z.want, l.guest
 	same := l.row.Cols == s.Cols && l.row.Rows == s.Rows
-	_, still := l.paused() // then it is sized when it goes on
+	_, still := l.paused() // then it is resized when it resumes
 	if same || still || l.row.State.Ended() || g == nil {
 		l.mu.Unlock()
 		return
 	}
 	z.busy = true
-	// The mark stands before whatever the program prints because of its new size, which may be here before the guest's answer is.
+	// The mark precedes the program's output for its new size, which may arrive before the guest's answer.
 	was := guest.Size{Cols: l.row.Cols, Rows: l.row.Rows}
 	l.sized(s)
 	l.mu.Unlock()
@@ -170,11 +171,11 @@ func (l *live) applySize() {
 		l.resize(z.want)
 	}
 	l.mu.Unlock()
-	l.rec.Flush(false) // what follows is shown in this size, also after a crash
+	l.rec.Flush(false) // later output is shown in this size, also after a crash
 	l.svc.touch(l)
 }
 
-// sized notes that the terminal has a size from here on. It is called under mu.
+// sized records that the terminal has a size from now on. The caller holds mu.
 func (l *live) sized(s guest.Size) {
 	l.row.Cols, l.row.Rows = s.Cols, s.Rows
 	l.rec.NoteSize(guest.Size{Cols: l.row.Cols, Rows: l.row.Rows})

@@ -34,10 +34,10 @@ import (
 )
 
 const (
-	startTimeout = time.Minute // of the guest, once the place stands
+	startTimeout = time.Minute // for the guest, once the sandbox exists
 )
 
-// Start starts an agent in a workspace. A program that cannot be started is a session in state failed that says why, not an
+// Start starts an agent in a workspace. A program that cannot be started yields a session in state failed with the reason, not an
 // error. Errors: not_found, workspace_not_ready, agent_unknown, agent_disabled, agent_not_installed, invalid_* for the request,
 // existing_login_*, and those of the executors.
 func (s *Service) Start(ctx context.Context, actor accounts.Actor, workspaceID string, req StartRequest) (Session, error) {
@@ -53,7 +53,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		return Session{}, err
 	}
 	if w.DeletedAt != 0 || w.State != workspaces.Ready {
-		return Session{}, fault.New(fault.Conflict, "workspace_not_ready", "The workspace is %s: a session can be started when it is ready.", w.State)
+		return Session{}, fault.New(fault.Conflict, "workspace_not_ready", "The workspace is %s. A session can be started once it is ready.", w.State)
 	}
 	if err := s.checkAgent(ctx, req.Agent, executors.Kind(w.Executor)); err != nil {
 		return Session{}, err
@@ -100,7 +100,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
 		l.Conversation, l.Known = resumed.Conversation, true
 		if err := s.transcripts.Carry(ctx, transcriptRow(*resumed), transcript.Home{Place: place, Inside: in != nil, Own: in != nil && in.own, UserID: actor.User.ID, Worktree: l.Worktree}); err != nil {
-			s.cfg.Log.Warn("the record of a conversation could not be brought along", "session_id", resumed.ID, "workspace_id", w.ID, "error", err)
+			s.cfg.Log.Warn("the record of a conversation could not be copied to the new sandbox", "session_id", resumed.ID, "workspace_id", w.ID, "error", err)
 		}
 	}
 	plan, err := s.cfg.Agents.Plan(req.Agent, l)
@@ -110,10 +110,10 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	row.Conversation = plan.Conversation
 	if resumed != nil && !plan.Resumed {
-		row.StateReason = "started again: the agent has no conversation to go on with"
+		row.StateReason = "started again: the agent has no conversation to continue"
 	}
 	if dropped {
-		row.StateReason = "asks for permissions again: nothing keeps it in here"
+		row.StateReason = "asks for permissions again: nothing isolates it here"
 	}
 	g, err := s.Masks.Given(ctx, w, actor.User.ID, req.Agent)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	return out, err
 }
 
-// diskFull gives an error a kind of its own when there was no space left.
+// diskFull gives an error its kind when the disk was full.
 func diskFull(err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full: the session was not started. Free some space in the data folder and try again.")
@@ -135,7 +135,7 @@ func diskFull(err error) error {
 	return err
 }
 
-// worktree is where the agent works: as the place sees it.
+// worktree is where the agent works, as the sandbox sees it.
 func worktree(p *executors.Place, w workspaces.Workspace) string { return cmp.Or(p.Hello.Root, w.Path) }
 
 func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, userID string) Session {
@@ -144,7 +144,7 @@ func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, user
 		Cols: defCols, Rows: defRows, CreatedBy: userID, StartedAt: now}
 }
 
-// launch stores the row, then starts the process: whatever happens in between is found at the next start.
+// launch stores the row, then starts the process: the next start finds whatever happens in between.
 func (s *Service) launch(ctx context.Context, row Session, place *executors.Place, in *inside, dir string, plan agents.Plan, req StartRequest, g secrets.Given) (Session, error) {
 	row.Argv = plan.Argv
 	env := masks.GivenEnv(g) // the session's own come before it
@@ -176,7 +176,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		l.notice = "Your own secrets were not given to this session: others who work in this workspace could read them. Agree in the workspace's menu and start it again, or make the workspace private."
 	}
 	if skipped {
-		l.notice = "Files of secrets that belong below the home were not written: the home here is the machine owner's own."
+		l.notice = "Files of secrets that belong below the home were not written: this home is the machine owner's own."
 	}
 	l.guest, l.worktree, l.inside, l.search.home = place.Guest, dir, in, claimHome(place, in, row)
 	l.rec.NoteSize(guest.Size{Cols: l.row.Cols, Rows: l.row.Rows})
@@ -184,13 +184,13 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		return Session{}, ErrRestarting
 	}
 	s.followRecord(ctx, l)
-	// From here on the session must come to something, whoever hangs up.
+	// From here on the session must reach a result, even if the caller disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
 	if err := s.cfg.Store.InsertSession(ctx, row, l.search.home); err != nil {
 		s.release(l)
 		if err := os.RemoveAll(s.dir(row.ID)); err != nil {
-			s.cfg.Log.Warn("folder of a session that never was not removed", "session_id", row.ID, "error", err)
+			s.cfg.Log.Warn("folder of a session that never started could not be removed", "session_id", row.ID, "error", err)
 		}
 		if fault.Is(err, fault.Conflict) {
 			return Session{}, err
@@ -199,23 +199,23 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	}
 	failpoint.Reach(failpoint.SessionStored)
 	if err := s.Masks.Place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
-		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "the place it should run in did not answer")})
+		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "its sandbox did not answer")})
 		row = l.snapshot()
 		s.release(l)
 		if _, reported := errors.AsType[*fault.Error](err); reported {
 			return s.hydrate(row), nil
 		}
-		return s.hydrate(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
+		return s.hydrate(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: its sandbox did not answer.")
 	}
 	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})
 	if err != nil {
-		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "the place it should run in did not answer")})
+		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "its sandbox did not answer")})
 		row = l.snapshot()
 		s.release(l)
 		if _, reported := errors.AsType[*fault.Error](err); reported {
 			return s.hydrate(row), nil
 		}
-		return s.hydrate(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
+		return s.hydrate(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: its sandbox did not answer.")
 	}
 	failpoint.Reach(failpoint.SessionStarted)
 	if plan.Prompt == agents.PromptArgument && row.Prompt != "" {
@@ -249,7 +249,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	return s.hydrate(l.snapshot()), nil
 }
 
-// startProcess starts the process; the guest starts the same id only once, so a lost answer is asked for again.
+// startProcess starts the process. The guest starts the same ID only once, so a lost answer is requested again.
 func startProcess(ctx context.Context, l *live, spec guest.ProcessSpec) (p guest.Process, err error) {
 	for try := range 3 {
 		if try > 0 && !tasks.Sleep(ctx, 200*time.Millisecond<<try) {
@@ -265,8 +265,8 @@ func startProcess(ctx context.Context, l *live, spec guest.ProcessSpec) (p guest
 	return p, err
 }
 
-// StartSetup starts a project's setup script in a workspace that is being made, as a session people can watch. Env values are
-// masked in its output where their names sound secret.
+// StartSetup starts a project's setup script in a workspace that is being created, as a session people can watch. Env values
+// whose names sound secret are masked in its output.
 func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script string, env map[string]string) (string, error) {
 	req := StartRequest{Agent: agents.Setup, Env: env}
 	if err := req.check(); err != nil {
@@ -310,7 +310,7 @@ func (r StartRequest) check() error {
 		return fault.New(fault.Invalid, "invalid_session", format, args...)
 	}
 	if r.Agent == "" {
-		return bad("Say which agent to start.")
+		return bad("The request names no agent. Choose which agent to start.")
 	}
 	if len(r.Prompt) > prompt.MaxBytes {
 		return bad("The prompt is longer than 1 MiB.")
@@ -328,12 +328,12 @@ func (r StartRequest) check() error {
 		}
 	}
 	if size > guest.MaxArgv/2 {
-		return bad("The arguments are too long together.")
+		return bad("The arguments are too long in total.")
 	}
 	size = 0
 	for k, v := range r.Env {
 		if !envName.MatchString(k) {
-			return bad("%q is no name for an environment variable.", safetext.Cut(safetext.Line(k), 60))
+			return bad("%q is not a valid name for an environment variable.", safetext.Cut(safetext.Line(k), 60))
 		}
 		if size += len(k) + len(v) + 2; strings.ContainsRune(v, 0) {
 			return bad("The environment variable %s holds a NUL character.", k)

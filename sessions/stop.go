@@ -18,19 +18,19 @@ import (
 // DefaultGrace is how long a session's processes have between TERM and KILL.
 const DefaultGrace = 5 * time.Second
 
-// stopping stands in a running session's ExitSignal once somebody asked for its end; it is never shown.
+// stopping is a running session's ExitSignal once somebody requested its end; it is never shown.
 const stopping = "stopping"
 
-// endWait is how long to wait, after the processes have ended, until the last bytes are here.
+// endWait is how long to wait, after the processes have ended, for their last output.
 const endWait = 15 * time.Second
 
-// Stop ends a session: TERM to every descendant, grace (0 = DefaultGrace), KILL. It returns the session as it ended; one that
-// has ended already is returned as it is. Errors: not_found, session_unreachable.
+// Stop ends a session: TERM to every descendant, grace (0 = DefaultGrace), KILL. It returns the ended session; one that had
+// already ended is returned unchanged. Errors: not_found, session_unreachable.
 func (s *Service) Stop(ctx context.Context, actor accounts.Actor, id string, grace time.Duration) (Session, error) {
 	return s.stop(ctx, id, "stopped by "+cmp.Or(safetext.Cut(safetext.Line(actor.User.Name), 80), "a member"), grace)
 }
 
-// End is Stop for a reason of the server's own, in words such as "stopped: the team is suspended".
+// End is Stop for a reason of the server's own, such as "stopped: the team is suspended".
 func (s *Service) End(ctx context.Context, id, reason string) (Session, error) {
 	return s.stop(ctx, id, reason, 0)
 }
@@ -56,7 +56,7 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	err = nil
 	if g == nil {
 		err = notRunning(row)
-	} else if err = s.wakeWorkspace(ctx, row.WorkspaceID); err == nil { // what stands still cannot end by itself
+	} else if err = s.wakeWorkspace(ctx, row.WorkspaceID); err == nil { // suspended processes cannot end
 		err = s.cfg.Store.UpdateSession(ctx, row)
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	failpoint.Reach(failpoint.SessionStopping)
 	if _, err := g.Stop(wait, l.id, grace); err != nil && !fault.Is(err, fault.NotFound) && !errors.Is(err, executors.ErrGone) {
 		if reason := l.gone(err); reason == "" {
-			return Session{}, fault.Wrap(err, fault.Unavailable, "session_unreachable", "The session could not be stopped: the place it runs in does not answer. Try again.")
+			return Session{}, fault.Wrap(err, fault.Unavailable, "session_unreachable", "The session could not be stopped: its sandbox does not answer. Try again.")
 		}
 	}
 	select {
@@ -79,8 +79,9 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	return s.hydrate(l.snapshot()), nil
 }
 
-// intendStop notes in memory that a session is to end, and returns the row that says so, to be stored, should the server die before the end. undo
-// takes it back where that cannot be stored, as on a full disk: a session that goes on does not say that it was stopped.
+// intendStop records in memory that a session is to end, and returns the row that says so, to be stored in case the server dies
+// before the end. undo reverts it where the row cannot be stored, as on a full disk: a session that continues must not be marked
+// as stopped.
 func (l *live) intendStop(reason string) (row Session, g *client.Client, undo func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,8 +102,8 @@ func (l *live) intendStop(reason string) (row Session, g *client.Client, undo fu
 	}
 }
 
-// StopAll stops every session of the workspace and waits until all have ended. That they are to end is stored for all at once before the first
-// one is told: when it cannot be, none has ended.
+// StopAll stops every session of the workspace and waits until all have ended. It first stores for all at once that they are to
+// end: when that fails, it stops none.
 func (s *Service) StopAll(ctx context.Context, workspaceID string) error {
 	const reason = "stopped with its workspace"
 	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
@@ -116,7 +117,7 @@ func (s *Service) StopAll(ctx context.Context, workspaceID string) error {
 			continue
 		}
 		l, err := s.acquire(ctx, row.ID)
-		if err != nil && s.stranded.of(row.ID) != nil { // it is taken up to be stopped, below
+		if err != nil && s.stranded.of(row.ID) != nil { // it is reconnected below in order to stop it
 			row.StateReason, row.ExitSignal = reason, stopping
 			ending = append(ending, row)
 			continue
@@ -166,8 +167,8 @@ func (s *Service) Running(ctx context.Context, workspaceID string) (int, error) 
 	return n, nil
 }
 
-// WaitEnd waits until the session has ended and says how: its exit code (-1 when it has none, such as after a signal) and the
-// reason in words.
+// WaitEnd waits until the session has ended and returns its exit code (-1 when it has none, such as after a signal) and the
+// reason as text.
 func (s *Service) WaitEnd(ctx context.Context, id string) (exitCode int, reason string, err error) {
 	l, err := s.acquire(ctx, id)
 	if err != nil {
@@ -188,8 +189,8 @@ func (s *Service) WaitEnd(ctx context.Context, id string) (exitCode int, reason 
 	return *row.ExitCode, row.StateReason, nil
 }
 
-// Resume goes on with an ended session in a new one: with the agent's own conversation where it is known and still there,
-// else the agent starts again. Errors: not_found, session_running, and those of Start.
+// Resume continues an ended session in a new one: with the agent's own conversation where it is known and still exists, otherwise
+// the agent starts anew. Errors: not_found, session_running, and those of Start.
 func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (Session, error) {
 	old, err := s.Get(ctx, id)
 	if err != nil {
@@ -199,11 +200,11 @@ func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (
 		return Session{}, fault.New(fault.Conflict, "session_running", "The session is still running: type into it, or stop it first.")
 	}
 	if !old.CanResume {
-		return Session{}, fault.New(fault.Conflict, "session_not_resumable", "A setup script is run again by making the workspace again, not by resuming it.")
+		return Session{}, fault.New(fault.Conflict, "session_not_resumable", "A setup script cannot be resumed. Create the workspace again to run it again.")
 	}
 	kept, err := s.launches.Recall(id)
 	if err != nil {
-		s.cfg.Log.Warn("launch of a session not read", "session_id", id, "error", err)
+		s.cfg.Log.Warn("launch of a session could not be read", "session_id", id, "error", err)
 	}
 	next, err := s.start(ctx, actor, old.WorkspaceID, StartRequest{Agent: old.Agent, Argv: argsOf(kept, old), Cols: old.Cols, Rows: old.Rows, Env: kept.Env, AccountID: old.AccountID,
 		Permissions: old.Permissions, ConfirmNoBoundary: kept.NoWall}, &old)
@@ -213,7 +214,7 @@ func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (
 	return next, err
 }
 
-// argsOf returns the arguments of the old session's request. Those of a plain command are its whole command line.
+// argsOf returns the arguments of the old session's request. For a plain command they are its whole command line.
 func argsOf(k masks.Launch, old Session) []string {
 	if len(k.Args) == 0 && old.Agent == commandAgent {
 		return old.Argv

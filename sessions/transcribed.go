@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/sessions/transcript"
 )
 
-// followRecord starts following the record of a live session, until the session ends or the room closes.
+// followRecord starts following the record of a live session, until the session ends or the service closes.
 func (s *Service) followRecord(ctx context.Context, l *live) {
 	if !s.cfg.Agents.Records(l.row.Agent) { // Agent never changes
 		return
@@ -18,7 +18,7 @@ func (s *Service) followRecord(ctx context.Context, l *live) {
 	if l.worktree == "" {
 		w, err := s.cfg.Workspaces.Workspace(ctx, l.row.WorkspaceID)
 		if err != nil {
-			s.cfg.Log.Warn("an agent's record is not followed", "session_id", l.id, "error", err)
+			s.cfg.Log.Warn("an agent's record cannot be followed", "session_id", l.id, "error", err)
 			return
 		}
 		l.mu.Lock()
@@ -29,13 +29,13 @@ func (s *Service) followRecord(ctx context.Context, l *live) {
 	l.transcript.Follow(func() { s.release(l) })
 }
 
-// ranInside says whether the home of a session's agent was its place's own. Without a key nobody knows.
+// ranInside reports whether a session's agent used its sandbox's own home. Without a key this is unknown.
 func (s *Service) ranInside(id string) (inside, known bool, err error) {
 	kept, err := s.launches.Recall(id)
 	return kept.Inside, s.launches.Sealed(), err
 }
 
-// transcribed is a session as what follows its agent's record knows it.
+// transcribed adapts a session for package transcript.
 type transcribed struct{ l *live }
 
 // Row returns the session as it is now.
@@ -52,11 +52,11 @@ func transcriptRow(row Session) transcript.Row {
 		Conversation: row.Conversation, StartedAt: row.StartedAt}
 }
 
-// Observe takes what the record says of the session's state.
+// Observe takes the record's report of the session's state.
 func (t transcribed) Observe(h agents.Hint) { t.l.evidence(h) }
 
-// Source opens the home in which the session's agent keeps its record; nil when it cannot be reached now. What it returns beside it
-// gives it back.
+// Source opens the home in which the session's agent stores its record; nil when it cannot be reached now. The returned function
+// closes it.
 func (t transcribed) Source(ctx context.Context) (conversation.Source, func(), error) {
 	l := t.l
 	l.mu.Lock()

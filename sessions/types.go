@@ -1,29 +1,31 @@
-// Package sessions knows the life of a session: one run of an agent or a shell in a workspace under a PTY; its viewers, seats, size and state,
-// how it starts, ends and is taken up after a restart. Bytes come from the guest by absolute offset and are the host's own once appended.
+// Package sessions manages the life of a session: one run of an agent or a shell in a workspace under a PTY; its viewers, seats,
+// size and state, and how it starts, ends and is reconnected after a restart. Bytes come from the guest by absolute offset and
+// belong to the server once appended.
 //
-// What can stand alone is a part with a package of its own: masks (secrets), history (what was printed), transcript (what the agent writes
-// down), question and prompt. Callers reach them by the fields of a Service. Each part has an object a session, which
-// the type live owns, and knows its session through one small interface; none knows another.
+// Each independent part has its own package: masks (secrets), history (output), transcript (the agent's record), question and
+// prompt. Callers reach them through the fields of a Service. Each part has an object per session, which the type live owns, and
+// sees its session through one small interface; no part depends on another.
 //
-// A live session and its viewers stay one type. A state frame shows the row, the verdict on the state, who is at the terminal, who types,
-// who holds the keyboard and who sizes it, as they are at one moment, and a key changes several of them: a second lock would be on the path
-// of each key, and events between two halves would show what never was together. So one mutex guards them, in groups.
+// A live session and its viewers stay one type. A state frame shows the row, the evaluated state, who is at the terminal, who
+// types, who holds the keyboard and who sizes it, as they are at one moment, and a key changes several of them. A second lock
+// would be on the path of each key, and events between two halves would show combinations that never existed. So one mutex guards
+// them, in groups.
 //
-// Goroutines: the package runs one that stores what changed (Run), one a running session that carries its output (pump), and short ones, all
-// in one group that Run waits for.
+// Goroutines: the package runs one that stores changes (Run), one per running session that copies its output (pump), and
+// short-lived ones, all in one group for which Run waits.
 //
-// Locks, outermost first; whoever holds one takes only those further down:
+// Locks, outermost first; a holder of one takes only those further down:
 //
-//	stranding.turn        a session that cannot be taken up
-//	a question's turn     who may settle it (question)
-//	search.claiming       a conversation is claimed
-//	the turn to type      who writes to the program (prompt)
-//	live.out.mu           the stream between guest and log
-//	live.mu               the session: row, machine, seats, size, keyboard; its questions and its queue, too
-//	Service.mu            which sessions are in memory, and their references
-//	strandings.mu and the locks of the parts
+// \tstranding.turn a session that cannot be reconnected
+// \ta question's turn who may settle it (question)
+// \tsearch.claiming a conversation is claimed
+// \tthe turn to type who writes to the program (prompt)
+// \tlive.out.mu the stream between guest and log
+// \tlive.mu the session: row, machine, seats, size, keyboard; its questions and its queue, too
+// \tService.mu which sessions are in memory, and their references
+// \tstrandings.mu and the locks of the parts
 //
-// The guest and the storage are waited for under turns and claiming alone.
+// Only turns and claiming are held while waiting for the guest or the storage.
 package sessions
 
 import (
@@ -43,11 +45,11 @@ type Session struct {
 	PromptSentAt            int64
 	Conversation            string
 	AccountID               string // the agent's account, "" = none was chosen
-	Permissions             string // agents.AskPermissions or agents.AllPermissions; "" = before it was kept
+	Permissions             string // agents.AskPermissions or agents.AllPermissions; "" = of a session older than this field
 	State                   state.State
 	StateReason             string
 	StateAt                 int64
-	Basis                   state.Basis // what State rests on
+	Basis                   state.Basis // the evidence for State
 	Title                   string
 	Cols, Rows              uint16
 	ExitCode                *int
@@ -56,13 +58,13 @@ type Session struct {
 	CreatedBy               string
 	StartedAt, EndedAt      int64
 
-	AgentName string             // for people; not stored
-	Question  *question.Question // what it asks now, the oldest of several; not stored here
-	CanResume bool               // Resume would go on with it or start it again; not stored
-	Watchers  []Watcher          // who is at its terminal now; not stored
+	AgentName string             // display name; not stored
+	Question  *question.Question // its current question, the oldest of several; not stored here
+	CanResume bool               // Resume can continue it or start it again; not stored
+	Watchers  []Watcher          // the people at its terminal; not stored
 }
 
-// Watcher is a person at a terminal, with however many screens.
+// Watcher is a person at a terminal, on any number of screens.
 type Watcher struct {
 	UserID, Name string
 	Writer       bool // may type
@@ -71,29 +73,29 @@ type Watcher struct {
 	Holds        bool // holds the keyboard
 }
 
-// Summary is the sessions of one workspace in a line. State is that of the session that matters most, "" without any.
-// Attention is as that function says; At is since when.
+// Summary sums up the sessions of one workspace. State is that of the session that matters most, "" when there are none.
+// Attention is as returned by the function Attention; At is since when.
 type Summary struct {
 	Sessions, Running int
 	State             state.State
 	Attention         string
-	Reason            string // in words
-	SessionID         string // the session State and Attention speak of
+	Reason            string // as text
+	SessionID         string // the session that State and Attention refer to
 	At                int64  // ms UTC
 	Watchers          []Watcher
 }
 
-// AgentInfo tells one person about one agent: whether it can be started here and with which account.
+// AgentInfo describes an agent to a person: whether it can be started on this server and with which account.
 type AgentInfo struct {
 	agents.Info
 	Account      *accounts.AgentAccount  // the default; nil: none chosen yet
-	Usable       []accounts.AgentAccount // all it may be started with: the person's own, then the team's
-	InImages     bool                    // it is not on this machine, but a place with programs of its own may have it
-	Gateway      bool                    // accounts that are keys go through the model gateway
+	Usable       []accounts.AgentAccount // all accounts it may be started with: the person's own, then the team's
+	InImages     bool                    // it is not on this server, but a sandbox with its own programs may have it
+	Gateway      bool                    // key accounts go through the model gateway
 	NeedsAccount bool                    // the agent talks to a model and no account was chosen
 }
 
-// StartRequest asks for a session.
+// StartRequest requests a session.
 type StartRequest struct {
 	Agent      string
 	Prompt     string
@@ -102,8 +104,8 @@ type StartRequest struct {
 	Env        map[string]string
 	AccountID  string // "" = the default
 
-	// Permissions is agents.AskPermissions or agents.AllPermissions; "" = as config.json says. All of them where nothing keeps the agent in
-	// are refused unless somebody has confirmed that.
+	// Permissions is agents.AskPermissions or agents.AllPermissions; "" = the default of config.json. AllPermissions where
+	// nothing isolates the agent requires a confirmation.
 	Permissions       string
 	ConfirmNoBoundary bool
 }

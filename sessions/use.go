@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// Use says what goes on in a workspace's sessions.
+// Use reports the activity in a workspace's sessions.
 func (s *Service) Use(workspaceID string) executors.Use {
 	s.mu.Lock()
 	var here []*live
@@ -27,7 +27,7 @@ func (s *Service) Use(workspaceID string) executors.Use {
 			u.Sessions++
 			u.Working = u.Working || l.row.State == state.Working || l.row.State == state.Starting
 			for v := range l.seats.viewers {
-				if !v.guest { // a link must not keep a place running
+				if !v.guest { // a link must not keep a sandbox running
 					u.Viewers++
 				}
 			}
@@ -42,8 +42,8 @@ func (s *Service) Use(workspaceID string) executors.Use {
 	return u
 }
 
-// FilesChanged notes in the journals of a workspace's running sessions that files have changed just now: paths, and so many
-// more. It never blocks.
+// FilesChanged records in the journals of a workspace's running sessions that files have just changed: paths, and how many more.
+// It never blocks.
 func (s *Service) FilesChanged(workspaceID string, paths []string, more int) {
 	s.mu.Lock()
 	var lives []*live
@@ -61,7 +61,7 @@ func (s *Service) FilesChanged(workspaceID string, paths []string, more int) {
 	}
 }
 
-// Working reports whether an agent works in a workspace now.
+// Working reports whether an agent is working in a workspace now.
 func (s *Service) Working(_ context.Context, workspaceID string) (bool, error) {
 	s.mu.Lock()
 	lives := slices.Collect(maps.Values(s.lives))

@@ -15,17 +15,17 @@ import (
 	"github.com/parawork/parawork/sessions/screen"
 )
 
-// Flow of output to a viewer.
+// Flow control of output to a viewer.
 const (
 	window     = 256 << 10            // bytes a viewer may be behind with its acknowledgements
 	maxFrame   = 64 << 10             // bytes of output in one frame
-	goodFrame  = 32 << 10             // while output flows, a frame waits until it is so full
+	goodFrame  = 32 << 10             // while output flows, a frame waits until it is this full
 	frameWait  = 8 * time.Millisecond // but no longer than this,
-	frameLook  = time.Millisecond     // and is looked at so often
+	frameLook  = time.Millisecond     // and checks this often
 	flowAbove  = 4 << 10              // bytes within frameWait that mean output flows
 	frameHead  = 9
 	minBuf     = 32 << 10
-	aheadFor   = 5 * time.Second // a viewer may be ahead of a log that is still catching up after a restart for so long
+	aheadFor   = 5 * time.Second // how long a viewer may be ahead of a log that is still catching up after a restart
 	maxListed  = 50              // viewers named in a state frame
 	maxViewers = 1000
 	maxGuests  = 25 // of one link
@@ -33,23 +33,23 @@ const (
 
 // Errors of Viewer.Next, and the code with which to close the socket.
 var (
-	ErrSlow       = errors.New("viewer did not acknowledge in time")     // 4008: it may attach again with its offset
-	ErrGone       = errors.New("viewer is closed")                       // 4001
-	ErrOffset     = errors.New("viewer asked for bytes that never were") // 4001, an error frame went before
-	ErrRestarting = errors.New("the server is stopping")                 // 4012: it may attach again with its offset
+	ErrSlow       = errors.New("viewer did not acknowledge in time")       // 4008: it may attach again with its offset
+	ErrGone       = errors.New("viewer is closed")                         // 4001
+	ErrOffset     = errors.New("viewer requested bytes that do not exist") // 4001, an error frame went before
+	ErrRestarting = errors.New("the server is stopping")                   // 4012: it may attach again with its offset
 )
 
-// Attach asks for a view of a session's terminal.
+// Attach requests a view of a session's terminal.
 type Attach struct {
 	UserID, Name string
 	Writer       bool   // may type and size; the caller has checked the right
-	Takes        bool   // may take the keyboard from who holds it; the caller has checked the right
-	Guest        bool   // watches by a link, without a login: UserID is the link's. Is told the output and how the session is, and nothing of people
-	From         *int64 // offset of the first byte the viewer has not; nil: the screen as it is now, then what follows
+	Takes        bool   // may take the keyboard from its holder; the caller has checked the right
+	Guest        bool   // watches by a link, without a login: UserID is the link's. Gets the output and the session's state, but nothing about people
+	From         *int64 // offset of the first byte the viewer lacks; nil: the current screen, then what follows
 }
 
-// Viewer is one view of a session's terminal. It pulls at its own pace: nothing it does or leaves undone slows the terminal or
-// another viewer. Next is for one goroutine; the other methods are safe to call beside it.
+// Viewer is one view of a session's terminal. It pulls at its own pace: nothing it does slows the terminal or another viewer.
+// Only one goroutine may call Next; the other methods are safe to call concurrently.
 type Viewer struct {
 	l      *live
 	num    uint64 // order of arrival
@@ -60,36 +60,36 @@ type Viewer struct {
 	takes  bool
 	guest  bool
 
-	// Under l.mu.
+	// Guarded by l.mu.
 	typingAt time.Time // of the last key
 	wished   guest.Size
-	colors   *screen.Colors // nil: not told
+	colors   *screen.Colors // nil: unknown
 	closed   bool
 	quit     chan struct{} // closed by Close
 
 	acks chan struct{} // one token: the acknowledged offset grew
 
-	// Next's own, but acked, which is under l.mu.
+	// Used only by Next, except acked, which l.mu guards.
 	off     int64 // next byte to send
 	acked   int64
 	gen     uint64
 	size    guest.Size // sent last
-	fresh   bool       // is to be given the screen first
+	fresh   bool       // must get the screen first
 	snap    []byte     // the frame with the screen, until it is sent
 	exited  bool
 	aheadAt time.Time // since when it is ahead of the log
-	overAt  time.Time // since when it is over its window
-	restAt  time.Time // since when it waits for output that the disk did not take
-	restTo  int64     // how far that had come then
+	overAt  time.Time // since when it exceeds its window
+	restAt  time.Time // since when it waits for output that the disk did not accept
+	restTo  int64     // the offset of that output at that time
 	flow    int       // bytes sent since flowAt
 	flowAt  time.Time
-	bad     *fault.Error // told in an error frame first
+	bad     *fault.Error // sent in an error frame first
 	timer   *time.Timer
 }
 
-// Attach returns a viewer of a session, running or ended. Without From it is given the screen as it is, and what follows; with
-// From every byte from there on and never the screen, where bytes that are kept no longer are left out (the next frame's offset
-// tells); beyond the end, as after a machine lost power, the screen all the same. Errors: not_found, too_many_viewers.
+// Attach returns a viewer of a session, running or ended. Without From it gets the current screen, and what follows. With From it
+// gets every byte from there on and never the screen; dropped bytes are left out (the next frame's offset shows that); beyond the
+// end, as after a machine lost power, it gets the screen all the same. Errors: not_found, too_many_viewers.
 func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, error) {
 	l, err := s.acquire(ctx, id)
 	if err != nil {
@@ -114,12 +114,12 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 	if len(l.seats.viewers) >= maxViewers {
 		l.mu.Unlock()
 		s.release(l)
-		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people watch this session already.", maxViewers)
+		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people already watch this session.", maxViewers)
 	}
 	if a.Guest && l.seats.guests(a.UserID) >= maxGuests {
 		l.mu.Unlock()
 		s.release(l)
-		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people watch this session by the same link already.", maxGuests)
+		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people already watch this session by the same link.", maxGuests)
 	}
 	l.seats.arrivals++
 	v.num = l.seats.arrivals
@@ -133,7 +133,7 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 	return v, nil
 }
 
-// guests counts who watches by one link. It is called under mu.
+// guests counts the viewers of one link. The caller holds mu.
 func (s *seats) guests(link string) (n int) {
 	for v := range s.viewers {
 		if v.guest && v.user == link {
@@ -144,7 +144,7 @@ func (s *seats) guests(link string) (n int) {
 }
 
 // Next waits for something to send and returns exactly one frame of the terminal socket: in buf, which must hold 32 KiB at least
-// (64 KiB and 9 bytes are best), or, for a screen, in memory of its own. Errors: io.EOF after the exit frame; ErrSlow, ErrGone,
+// (64 KiB and 9 bytes are best), or, for a screen, in separate memory. Errors: io.EOF after the exit frame; ErrSlow, ErrGone,
 // ErrOffset, ErrRestarting; ctx's.
 func (v *Viewer) Next(ctx context.Context, buf []byte) ([]byte, error) {
 	if len(buf) < minBuf {
@@ -176,11 +176,11 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) ([]byte, error) {
 		ready := end - v.off
 		var wait time.Duration
 		switch {
-		case ready < 0: // the server was killed between showing bytes and keeping them: the guest has them still
+		case ready < 0: // the server was killed between showing bytes and storing them: the guest still has them
 			if v.aheadAt.IsZero() {
 				v.aheadAt = time.Now()
 			}
-			if wait = aheadFor - time.Since(v.aheadAt); wait <= 0 || v.over() { // a machine that lost power took the end with it
+			if wait = aheadFor - time.Since(v.aheadAt); wait <= 0 || v.over() { // a machine that lost power lost the end
 				if err := v.begin(ctx); err != nil {
 					return nil, err
 				}
@@ -200,7 +200,7 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) ([]byte, error) {
 			if wait = l.svc.cfg.SlowAfter - time.Since(v.overAt); wait <= 0 {
 				return nil, ErrSlow
 			}
-			more = nil // there is output enough: wait for an acknowledgement
+			more = nil // there is enough output: wait for an acknowledgement
 		default:
 			v.overAt = time.Time{}
 			if wait = v.pause(min(ready, room)); wait > 0 {
@@ -212,7 +212,7 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) ([]byte, error) {
 			if f != nil || err != nil {
 				return f, err
 			}
-			if v.off != off { // bytes are kept no longer: what follows may have another size
+			if v.off != off { // bytes were dropped: what follows may have another size
 				continue
 			}
 			if !v.restAt.IsZero() {
@@ -225,13 +225,13 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) ([]byte, error) {
 	}
 }
 
-// Bounds of what a fresh viewer is given.
+// Bounds of what a fresh viewer gets.
 const (
-	screenWait  = 2 * time.Second // for a screen that is far behind; after that the viewer is given the rest as output
-	screenFrame = 512 << 10       // bytes of a screen with what has scrolled off it
+	screenWait  = 2 * time.Second // for a screen that is far behind; after that the viewer gets the rest as output
+	screenFrame = 512 << 10       // bytes of a screen with its scrollback
 )
 
-// begin makes the frame with the screen. What was printed since is output that follows.
+// begin makes the frame with the screen. Output printed since follows it.
 func (v *Viewer) begin(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, screenWait)
 	stop := context.AfterFunc(v.l.svc.hard, cancel)
@@ -265,7 +265,7 @@ func (v *Viewer) begin(ctx context.Context) error {
 	return nil
 }
 
-// over reports whether the session has ended: then the log must be asked for its end.
+// over reports whether the session has ended: then ask the log for its end.
 func (v *Viewer) over() bool {
 	select {
 	case <-v.l.done:
@@ -275,7 +275,7 @@ func (v *Viewer) over() bool {
 	}
 }
 
-// pause says how long to wait before a frame of n bytes: not at all after silence or for a few bytes now and then, a moment
+// pause returns how long to wait before a frame of n bytes: not at all after silence or for a few bytes now and then, a moment
 // while output flows and the frame is small.
 func (v *Viewer) pause(n int64) time.Duration {
 	since := time.Since(v.flowAt)
@@ -290,7 +290,7 @@ func (v *Viewer) pause(n int64) time.Duration {
 }
 
 // output returns a frame of output in buf, or the exit when everything was sent; nil when there is nothing, or when bytes were
-// left out, which v.off tells.
+// left out, as v.off then shows.
 func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
 	_, until := v.l.rec.SizeAt(v.off)
 	most = min(most, int64(len(buf)-frameHead), until-v.off)
@@ -306,7 +306,7 @@ func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
 		v.flow += n
 		return buf[:frameHead+n], nil
 	case errors.Is(err, io.EOF):
-		if !v.over() { // the room is closing: the session goes on elsewhere
+		if !v.over() { // the service is closing: the session continues
 			return nil, ErrRestarting
 		}
 		v.exited = true
@@ -321,13 +321,13 @@ func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
 	return nil, nil
 }
 
-// Bounds of a wait for output that the full disk did not take and that is on its way here from the sandbox.
+// Bounds of a wait for output that the full disk did not accept and that is on its way from the sandbox.
 const (
-	restFor  = 5 * time.Second // in which nothing of it came; then the viewer goes on behind it
+	restFor  = 5 * time.Second // without progress for this long, the viewer skips it
 	restLook = 50 * time.Millisecond
 )
 
-// awaitsRest reports whether the viewer waits for what is next: it is not here yet, and will be once the disk has room.
+// awaitsRest reports whether the viewer waits for output that is not on this server yet, but will be once the disk has space.
 func (v *Viewer) awaitsRest() bool {
 	from, to := v.l.log.Missing()
 	if v.off < from || v.off >= to {
@@ -367,7 +367,7 @@ func (v *Viewer) await(ctx context.Context, more, changed <-chan struct{}, wait 
 	return nil
 }
 
-// Ack says that the viewer has taken every byte before off.
+// Ack records that the viewer has received every byte before off.
 func (v *Viewer) Ack(off int64) {
 	v.l.mu.Lock()
 	if off > v.acked {
@@ -389,7 +389,7 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 		return nil
 	}
 	if _, paused := v.l.paused(); paused && isMouseReport(p) {
-		return nil // to look at it is no reason to wake it
+		return nil // looking at it is no reason to wake it
 	}
 	if err := v.l.typed(ctx, v, v.user, p); err != nil {
 		return err
@@ -399,11 +399,11 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 	return v.l.prompts.Send(ctx, p)
 }
 
-// Wish says what size the viewer would like. It counts while the viewer owns the size or nobody does.
+// Wish sets the size the viewer would like. It applies while the viewer owns the size or nobody does.
 func (v *Viewer) Wish(size guest.Size) { v.l.wish(v, size) }
 
-// Colors says which colours of text, background and cursor, each red, green and blue, the viewer's terminal has. Programs that ask
-// are told those of whoever owns the size.
+// Colors sets the colours of text, background and cursor, each red, green and blue, of the viewer's terminal. Programs that ask
+// get those of the size's owner.
 func (v *Viewer) Colors(rgb [9]byte) {
 	if !v.writer {
 		return
@@ -446,7 +446,7 @@ func (v *Viewer) Close() {
 	l.svc.release(l)
 }
 
-// noteSeat notes that v came or left. It is called under mu.
+// noteSeat records that v came or left. The caller holds mu.
 func (l *live) noteSeat(v *Viewer, left bool) {
 	s := v.seat()
 	l.rec.Note(journal.Seat, journal.Visit{UserID: s.UserID, Name: s.Name, Role: s.Role, Left: left})

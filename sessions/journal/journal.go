@@ -204,7 +204,7 @@ func (j *Journal) put(k Kind, at, off int64, data []byte) {
 	j.inBuf++
 }
 
-// remember keeps sizes in memory. It is called under mu, or before the journal is anybody's.
+// remember keeps sizes in memory. The caller holds mu, or nobody else has the journal yet.
 func (j *Journal) remember(e Entry) {
 	if e.Kind != Size {
 		return
@@ -220,13 +220,13 @@ func (j *Journal) remember(e Entry) {
 	j.sizes = append(j.sizes, m)
 }
 
-// Flush writes what waits. When it cannot, the entries wait on, as many as fit; the error says why.
+// Flush writes what waits. When it cannot, as many entries as fit keep waiting; the error says why.
 func (j *Journal) Flush() error {
 	j.fileMu.Lock()
 	defer j.fileMu.Unlock()
 	j.mu.Lock()
 	j.closeGroup()
-	if j.flying == nil { // else: the block an earlier Flush could not write
+	if j.flying == nil { // otherwise: the block an earlier Flush could not write
 		j.flying, j.buf, j.inBuf = j.buf, nil, 0
 		if j.flying != nil {
 			seal(j.flying)
@@ -252,7 +252,7 @@ func (j *Journal) write(block []byte, at int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(block, at) // over what a failed write may have left
+	_, err = f.WriteAt(block, at) // overwrites what a failed write may have left
 	return errors.Join(err, f.Close())
 }
 

@@ -21,7 +21,7 @@ type reader struct {
 
 func newReader(r io.Reader) *reader { return &reader{in: bufio.NewReaderSize(r, 64<<10)} }
 
-// block returns the body of the next block, of which at most left bytes are there. It is valid until the next call.
+// block returns the body of the next block, of which at most left bytes remain. It is valid until the next call.
 func (r *reader) block(left int64) ([]byte, error) {
 	var head [blockHead]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
@@ -48,8 +48,8 @@ func torn(err error) error {
 	return err
 }
 
-// Scan calls fn with every entry from number from on, in order, until fn returns false. An entry's Data is valid during the
-// call only. It slows no writer.
+// Scan calls fn with every entry from number from on, in order, until fn returns false. An entry's Data is valid only during the
+// call. It slows no writer.
 func (j *Journal) Scan(from int64, fn func(Entry) bool) error {
 	j.mu.Lock()
 	written := j.written
@@ -93,14 +93,14 @@ func (j *Journal) Scan(from int64, fn func(Entry) bool) error {
 	return nil
 }
 
-// Sizes returns the sizes the terminal had, by offset.
+// Sizes returns the terminal's sizes, by offset.
 func (j *Journal) Sizes() []SizeMark {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.sizes)
 }
 
-// SizeAt returns the size the terminal had when the byte at off was printed; false when that is not known.
+// SizeAt returns the terminal's size when the byte at off was printed; false when that is unknown.
 func (j *Journal) SizeAt(off int64) (Dims, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -111,7 +111,8 @@ func (j *Journal) SizeAt(off int64) (Dims, bool) {
 	return j.sizes[i-1].Dims, true
 }
 
-// SizeUntil returns what SizeAt does, and the offset from which on the size was another one; math.MaxInt64 when it still is.
+// SizeUntil returns what SizeAt does, and the offset from which on the size differed; math.MaxInt64 when it has not changed
+// since.
 func (j *Journal) SizeUntil(off int64) (d Dims, until int64, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,12 +132,12 @@ func (j *Journal) SizeUntil(off int64) (d Dims, until int64, ok bool) {
 }
 
 // TimesAt returns, for each of the offsets, which must ascend, the time (ms UTC) at which the byte there came; 0 where that is
-// not known.
+// unknown.
 func (j *Journal) TimesAt(offs []int64) ([]int64, error) {
 	out := make([]int64, len(offs))
 	next := 0
 	err := j.Scan(0, func(e Entry) bool {
-		if e.Kind != Time { // other entries stand where output was, not when it came
+		if e.Kind != Time { // other entries record where output was, not when it came
 			return true
 		}
 		for next < len(offs) && offs[next] < e.Offset {
@@ -148,13 +149,13 @@ func (j *Journal) TimesAt(offs []int64) ([]int64, error) {
 	return out, err
 }
 
-// TimeAt returns the time at which the byte at off came; 0 when that is not known.
+// TimeAt returns the time at which the byte at off came; 0 when that is unknown.
 func (j *Journal) TimeAt(off int64) (int64, error) {
 	at, err := j.TimesAt([]int64{off})
 	return at[0], err
 }
 
-// OffsetAt returns how far output had come at time at: everything before the offset had been printed.
+// OffsetAt returns the offset of the output at time at: everything before it had been printed.
 func (j *Journal) OffsetAt(at int64) (int64, error) {
 	off := int64(0)
 	err := j.Scan(0, func(e Entry) bool {
@@ -169,7 +170,7 @@ func (j *Journal) OffsetAt(at int64) (int64, error) {
 	return off, err
 }
 
-// Span returns the times of the first and the last entry; 0, 0 without any.
+// Span returns the times of the first and the last entry; 0, 0 when there are none.
 func (j *Journal) Span() (from, to int64, err error) {
 	from = math.MaxInt64
 	err = j.Scan(0, func(e Entry) bool {

@@ -17,36 +17,36 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// Launch is what a running session must remember over a restart and what may not stand in the database in clear: it is kept
-// beside the session's log, sealed with the server's key.
+// Launch is what the server must remember about a running session across a restart and may not store in the database in plain
+// text: it is stored next to the session's log, sealed with the server's key.
 type Launch struct {
 	Args    []string          `json:"args,omitempty"`    // extra arguments, for resume
 	Env     map[string]string `json:"env,omitempty"`     // of the request, for resume
-	NoWall  bool              `json:"no_wall,omitempty"` // somebody confirmed all permissions where nothing keeps the agent in
-	ByKey   bool              `json:"by_key,omitempty"`  // its agent was given an account's key itself
-	Inside  bool              `json:"inside,omitempty"`  // its home is the place's own
+	NoWall  bool              `json:"no_wall,omitempty"` // somebody confirmed all permissions where nothing isolates the agent
+	ByKey   bool              `json:"by_key,omitempty"`  // its agent was given an account's key directly
+	Inside  bool              `json:"inside,omitempty"`  // its home is the sandbox's own
 	Secrets []string          `json:"secrets,omitempty"` // to mask; dropped when the session has ended
-	Uses    []secrets.Use     `json:"uses,omitempty"`    // which secrets it was given; likewise
-	Files   []Placed          `json:"files,omitempty"`   // of secrets, that were written for it; likewise
-	Own     bool              `json:"own,omitempty"`     // it was given secrets of who started it; likewise
-	Token   string            `json:"token,omitempty"`   // what its agent shows to the model gateway; likewise
+	Uses    []secrets.Use     `json:"uses,omitempty"`    // the secrets it was given; likewise
+	Files   []Placed          `json:"files,omitempty"`   // files of secrets written for it; likewise
+	Own     bool              `json:"own,omitempty"`     // it was given secrets of the person who started it; likewise
+	Token   string            `json:"token,omitempty"`   // the token its agent presents to the model gateway; likewise
 }
 
 const launchFile = "launch.sealed"
 
-// Launches keeps the launch of each session, sealed, beside its log.
+// Launches stores the launch of each session, sealed, next to its log.
 type Launches struct {
 	DataDir string // absolute; a session's folder is DataDir/sessions/<id>
-	Key     []byte // at least 16 bytes; without it nothing is kept
+	Key     []byte // at least 16 bytes; without it nothing is stored
 }
 
-// Sealed reports whether launches are kept.
+// Sealed reports whether launches are stored.
 func (k Launches) Sealed() bool { return len(k.Key) > 0 }
 
-// Path is the file in which the launch of a session is kept.
+// Path is the file that holds the launch of a session.
 func (k Launches) Path(id string) string { return filepath.Join(k.DataDir, "sessions", id, launchFile) }
 
-// Keep writes l; without a key nothing is kept.
+// Keep writes l; without a key it stores nothing.
 func (k Launches) Keep(id string, l Launch) error {
 	if !k.Sealed() {
 		return nil
@@ -65,7 +65,7 @@ func (k Launches) Keep(id string, l Launch) error {
 		return err
 	}
 	if err := atomicfile.Write(k.Path(id), aead.Seal(nonce, nonce, raw, []byte(id)), 0o600); err != nil {
-		return fmt.Errorf("keeping the launch of %s: %w", id, err)
+		return fmt.Errorf("storing the launch of %s: %w", id, err)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (k Launches) Recall(id string) (Launch, error) {
 		return l, err
 	}
 	if len(sealed) < aead.NonceSize() {
-		return l, fmt.Errorf("the launch of %s is cut short", id)
+		return l, fmt.Errorf("the launch of %s is truncated", id)
 	}
 	raw, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], []byte(id))
 	if err != nil {
@@ -116,7 +116,7 @@ func (k Launches) Forget(id string) error {
 }
 
 func (k Launches) aead() (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, k.Key, nil, "parawork/sessions/launch", 32) // a key of its own for this use
+	key, err := hkdf.Key(sha256.New, k.Key, nil, "parawork/sessions/launch", 32) // a key derived for this use only
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// clearHere removes files that nobody uses any more and whose place is gone: on this machine worktree and home outlive a place that dies,
-// and would show the values to everybody who reads files there. What was elsewhere went with its place.
+// clearHere removes files that no session uses any more and whose sandbox is gone: on this server worktree and home outlive a
+// sandbox that dies, and anybody who reads files there could see the values. Files on other machines disappear with their
+// sandbox.
 func (m *Masks) clearHere(ctx context.Context, p Placement, files []Placed) {
 	if len(files) == 0 {
 		return
@@ -20,7 +21,7 @@ func (m *Masks) clearHere(ctx context.Context, p Placement, files []Placed) {
 	defer m.placers.Lock(treeKey(id))()
 	w, err := m.cfg.Workspace(ctx, id)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		m.cfg.Log.Warn("files of secrets were not removed", "workspace_id", id, "error", err)
+		m.cfg.Log.Warn("files of secrets could not be removed", "workspace_id", id, "error", err)
 	}
 	for _, f := range files {
 		root := w.Path
@@ -31,7 +32,7 @@ func (m *Masks) clearHere(ctx context.Context, p Placement, files []Placed) {
 			continue
 		}
 		if err := removeHere(root, f); err != nil && !isNotThere(err) {
-			m.cfg.Log.Warn("a file of a secret was not removed", "workspace_id", id, "error", err)
+			m.cfg.Log.Warn("a file of a secret could not be removed", "workspace_id", id, "error", err)
 		}
 	}
 }
@@ -53,7 +54,8 @@ func removeHere(root string, f Placed) error {
 	return d.Remove(f.Path)
 }
 
-// SecretFiles is what a workspace was ever given of secrets: the files in its worktree, what is in them, whatever file has it, and values.
+// SecretFiles returns everything a workspace was ever given of secrets: the files in its worktree, their contents (in whatever
+// file), and values.
 func (m *Masks) SecretFiles(ctx context.Context, workspaceID string) (workspaces.SecretFiles, error) {
 	f := workspaces.SecretFiles{Paths: map[string]bool{}, Blobs: map[string]bool{}, Sums: map[string]bool{}}
 	if m.cfg.Secrets == nil {
@@ -68,14 +70,14 @@ func (m *Masks) SecretFiles(ctx context.Context, workspaceID string) (workspaces
 		if k.Path != "" {
 			f.Paths[k.Path] = true
 		}
-		if k.Blob != "" { // every empty file is as that one
+		if k.Blob != "" { // all empty files have the same hash
 			f.Blobs[k.Blob], f.Blobs[k.Blob256], f.Sums[k.Sum] = true, true, true
 		}
 	}
 	return f, nil
 }
 
-// SecretsPass has a workspace know what another was given.
+// SecretsPass records for a workspace what another was given.
 func (m *Masks) SecretsPass(ctx context.Context, from, to workspaces.Workspace) error {
 	if m.cfg.Secrets == nil {
 		return nil
@@ -83,7 +85,7 @@ func (m *Masks) SecretsPass(ctx context.Context, from, to workspaces.Workspace) 
 	return m.cfg.Secrets.Pass(ctx, to.TeamID, from.ID, to.ID)
 }
 
-// holds reports whether a session that runs in a workspace was given such a file.
+// holds reports whether a running session of a workspace was given such a file.
 func (m *Masks) holds(workspaceID string, fits func(Placed) bool) bool {
 	return slices.ContainsFunc(m.of(workspaceID), func(s *Session) bool { return !s.host.Ended() && slices.ContainsFunc(s.given.Files, fits) })
 }

@@ -1,9 +1,10 @@
-// Package masks knows what sessions are given of secrets and must not show: which values each masks, which files were written for it, and what
-// the server has to remember of both over a restart. What a session is given stands in its sealed launch file from before it starts until
-// it has ended. A value that comes to a workspace while sessions run there is masked by all of them from then on.
+// Package masks tracks what sessions are given of secrets and must not show: which values each masks, which files were written
+// for it, and what the server has to remember of both across a restart. The sealed launch file of a session holds what it is
+// given, from before it starts until it has ended. When a value reaches a workspace while sessions run there, all of them mask it
+// from then on.
 //
-// The files of an ended session are removed in a goroutine of the group the package is given. Locks, each a leaf but the first two, which
-// are held while files are written: placers (a place, then a workspace's tree) > a session's launch file > mu, a session's texts.
+// A goroutine of the given group removes the files of an ended session. Locks, each a leaf but the first two, which are held
+// while files are written: placers (a sandbox, then a workspace's tree) > a session's launch file > mu, a session's texts.
 package masks
 
 import (
@@ -24,53 +25,53 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Secrets is what the package needs to know of secrets.
+// Secrets is what the package needs of secrets.
 type Secrets interface {
 	// For returns what a session is given, and every value it must not show.
 	For(ctx context.Context, a secrets.Ask) (secrets.Given, error)
-	// Remember notes what a workspace is about to be given, for as long as there is the workspace.
+	// Remember records what a workspace is about to be given, for as long as the workspace exists.
 	Remember(ctx context.Context, teamID, workspaceID string, files []secrets.KnownFile, uses []secrets.Use) error
-	// Pass has a workspace know what another was given.
+	// Pass records for a workspace what another was given.
 	Pass(ctx context.Context, teamID, from, to string) error
 	// Known returns what a workspace was ever given.
 	Known(ctx context.Context, workspaceID string) (*secrets.Known, error)
 }
 
-// Homes knows where the homes of agents lie on this machine.
+// Homes knows where the homes of agents are on this server.
 type Homes interface {
 	// HomeHere returns the folder of a user's home; false when there is none.
 	HomeHere(userID string) (dir string, ok bool)
-	// HostHome returns the folder that is the home of a workspace's sandboxes, "" where they have none here.
+	// HostHome returns the folder that is the home of a workspace's sandboxes, "" where they have none on this server.
 	HostHome(workspaceID string) string
 }
 
-// Config is what Masks are made of. Launches, Homes, Live, Workspace, Tasks, Context and Log are needed.
+// Config configures Masks. Launches, Homes, Live, Workspace, Tasks, Context and Log are required.
 type Config struct {
-	Secrets  Secrets // nil: nobody is given anything
+	Secrets  Secrets // nil: no session is given anything
 	Launches Launches
 	Homes    Homes
 	// Live returns the live sandbox of a workspace.
 	Live func(workspaceID string) (*executors.Place, bool)
 	// Workspace returns a workspace of any team; fault.NotFound when there is none.
 	Workspace func(ctx context.Context, id string) (workspaces.Workspace, error)
-	// Exclude keeps files of a worktree out of what git sees in its repository. Nil: there is nothing to keep out.
+	// Exclude excludes files of a worktree from git in its repository. Nil: nothing to exclude.
 	Exclude func(ctx context.Context, workspaceID string, names []string) error
 	Tasks   *tasks.Group
-	Context context.Context // ends what the tasks do
+	Context context.Context // ends the tasks' work
 	Log     *slog.Logger
 }
 
-// Masks is what all sessions of a server are given of secrets. Safe for concurrent use.
+// Masks tracks what all sessions of a server are given of secrets. Safe for concurrent use.
 type Masks struct {
 	cfg Config
 
 	mu      sync.Mutex
 	all     map[*Session]struct{} // the sessions in memory
 	placed  map[string]int        // how many running sessions use a file of a secret
-	placers locks.Keyed           // who writes and removes files in a place
+	placers locks.Keyed           // serializes writing and removing files in a sandbox
 }
 
-// New makes Masks. It starts nothing.
+// New returns Masks. It starts nothing.
 func New(cfg Config) *Masks {
 	return &Masks{cfg: cfg, all: map[*Session]struct{}{}, placed: map[string]int{}}
 }
@@ -78,7 +79,7 @@ func New(cfg Config) *Masks {
 // maxGivenEnv bounds, in bytes, what secrets add to a session's environment.
 const maxGivenEnv = 256 << 10
 
-// SecretUse says which value of which secret a running session was given.
+// SecretUse names a value of a secret that a running session was given.
 type SecretUse struct {
 	SecretID, SessionID, WorkspaceID, Agent string
 	Version                                 int64
@@ -99,12 +100,13 @@ func (m *Masks) Given(ctx context.Context, w workspaces.Workspace, userID, agent
 		size += len(name) + len(value) + 2
 	}
 	if size > maxGivenEnv {
-		return g, fault.New(fault.TooLarge, "secrets_too_large", "The secrets given to this session as variables are longer than %d KiB together. Make the long ones files.", maxGivenEnv>>10)
+		return g, fault.New(fault.TooLarge, "secrets_too_large", "The secrets given to this session as variables exceed %d KiB in total. Make the long ones files.", maxGivenEnv>>10)
 	}
 	return g, nil
 }
 
-// GivenEnv is the environment secrets make: their variables, and git credentials the project lets in, each for its host alone.
+// GivenEnv returns the environment made from secrets: their variables, and the git credentials the project allows, each for its
+// host only.
 func GivenEnv(g secrets.Given) map[string]string {
 	env := maps.Clone(g.Env)
 	if env == nil {
@@ -123,7 +125,7 @@ func GivenEnv(g secrets.Given) map[string]string {
 	return env
 }
 
-// sessions returns the sessions in memory that fit.
+// sessions returns the sessions in memory that match.
 func (m *Masks) sessions(fits func(*Session) bool) []*Session {
 	m.mu.Lock()
 	all := slices.Collect(maps.Keys(m.all))
@@ -136,8 +138,8 @@ func (m *Masks) of(workspaceID string) []*Session {
 	return m.sessions(func(s *Session) bool { return s.row.WorkspaceID == workspaceID })
 }
 
-// Mask lets every running session a secret could reach mask what is new of it: those of its team, or those of its user and whatever runs
-// in the same workspaces.
+// Mask makes every running session that a secret could reach mask the secret's new values: those of its team, or those of its
+// user and all sessions in the same workspaces.
 func (m *Masks) Mask(k secrets.Secret, masks []string) {
 	all := m.sessions(func(*Session) bool { return true })
 	theirs := map[string]bool{}
@@ -153,7 +155,7 @@ func (m *Masks) Mask(k secrets.Secret, masks []string) {
 	}
 }
 
-// ShareMasks lets all sessions that run in one workspace mask what something else there was given, and returns what they mask already.
+// ShareMasks makes all sessions of one workspace mask what another session there was given, and returns what they mask already.
 func (m *Masks) ShareMasks(workspaceID string, masks []string) []string {
 	var theirs []string
 	for _, s := range m.of(workspaceID) {
@@ -177,7 +179,7 @@ func (m *Masks) SecretUses() []SecretUse {
 	return out
 }
 
-// Remember notes what a session is about to be given: its files and values are known for as long as there is the workspace.
+// Remember records what a session is about to be given: its files and values stay known for as long as the workspace exists.
 func (m *Masks) Remember(ctx context.Context, teamID, workspaceID string, files []Placed, uses []secrets.Use) error {
 	if m.cfg.Secrets == nil {
 		return nil
@@ -193,14 +195,14 @@ func (m *Masks) Remember(ctx context.Context, teamID, workspaceID string, files 
 	return m.cfg.Secrets.Remember(ctx, teamID, workspaceID, known, uses)
 }
 
-// Recount notes at the start which files a session that ran uses.
+// Recount records at the start of the server which files a running session uses.
 func (m *Masks) Recount(ctx context.Context, row Row) (token string) {
 	kept, err := m.cfg.Launches.Recall(row.ID)
-	if err != nil { // told where its secrets are recalled
+	if err != nil { // reported where its secrets are recalled
 		return kept.Token
 	}
-	if err := m.Remember(ctx, row.TeamID, row.WorkspaceID, kept.Files, kept.Uses); err != nil { // of an earlier version, which did not
-		m.cfg.Log.Error("what a running session was given of secrets could not be noted", "session_id", row.ID, "workspace_id", row.WorkspaceID, "error", err)
+	if err := m.Remember(ctx, row.TeamID, row.WorkspaceID, kept.Files, kept.Uses); err != nil { // of an earlier version, which did not record them
+		m.cfg.Log.Error("what a running session was given of secrets could not be recorded", "session_id", row.ID, "workspace_id", row.WorkspaceID, "error", err)
 	}
 	if len(kept.Files) > 0 {
 		p := m.Placement(&executors.Place{}, kept.Inside, row.CreatedBy)

@@ -6,7 +6,8 @@ import (
 	"github.com/parawork/parawork/internal/safetext"
 )
 
-// OwnSecretsHere returns whose own secrets running sessions of a workspace were given: everybody who works there could read them.
+// OwnSecretsHere returns the users whose own secrets running sessions of a workspace were given: everybody who works there could
+// read them.
 func (m *Masks) OwnSecretsHere(workspaceID string) (userIDs []string) {
 	for _, s := range m.of(workspaceID) {
 		if s.given.Own && !s.host.Ended() && !slices.Contains(userIDs, s.row.CreatedBy) {
@@ -17,8 +18,8 @@ func (m *Masks) OwnSecretsHere(workspaceID string) (userIDs []string) {
 	return userIDs
 }
 
-// WantedBeside tells who looks at the running sessions with a user's own secrets that somebody else was kept from working beside them; ""
-// takes that back.
+// WantedBeside shows viewers of running sessions that hold a user's own secrets that these prevented somebody else from working
+// there; "" clears the notice.
 func (m *Masks) WantedBeside(workspaceID, userID, name string) {
 	notice := ""
 	if name != "" {

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// ResealLaunches seals with the key next what sessions must remember, which was sealed with the key before. It may be run again after a
-// cut, and says how many could be opened with neither: those stay as they are. No server may run meanwhile.
+// ResealLaunches seals with the key next what was sealed with the key before. After an interruption it may be run again. It
+// returns how many launches neither key opens: those stay unchanged. No server may run meanwhile.
 func ResealLaunches(dataDir string, before, next []byte) (done, unreadable int, err error) {
 	files, err := filepath.Glob(filepath.Join(dataDir, "sessions", "*", launchFile))
 	if err != nil {

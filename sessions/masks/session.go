@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 )
 
-// Row is what the package knows of a session. Nothing of it ever changes.
+// Row is what the package needs of a session. It never changes.
 type Row struct {
 	ID, TeamID, WorkspaceID, SandboxID string
 	Agent                              string
@@ -20,57 +20,57 @@ type Row struct {
 // Host is the session that is masked.
 type Host interface {
 	Ended() bool
-	// Inside reports whether the home of its agent is the place's own.
+	// Inside reports whether its agent uses the sandbox's own home.
 	Inside() bool
-	// MaskOutput has further values masked in what it prints from now on.
+	// MaskOutput masks further values in its output from now on.
 	MaskOutput(values []string)
-	// Notify shows whoever looks at the session a notice, "" takes it back.
+	// Notify shows the session's viewers a notice, "" clears it.
 	Notify(notice string)
 }
 
 // Given is what a session was given. It does not change once the session is in memory.
 type Given struct {
 	Uses  []secrets.Use // which secrets
-	Files []Placed      // of secrets, that were written for it
-	Own   bool          // secrets that are its starter's own
+	Files []Placed      // files of secrets written for it
+	Own   bool          // it was given secrets of the person who started it
 }
 
-// Session is what one session was given and masks. Safe for concurrent use.
+// Session tracks what one session was given and masks. Safe for concurrent use.
 type Session struct {
 	masks  *Masks
 	host   Host
 	row    Row
 	given  Given
 	hiding *hiding
-	keptMu sync.Mutex // the launch file is written by one at a time
+	keptMu sync.Mutex // serializes writes of the launch file
 }
 
-// Session makes the part of a session that masks these values.
+// Session returns the part of a session that masks these values.
 func (m *Masks) Session(row Row, host Host, hidden []string) *Session {
 	return &Session{masks: m, row: row, host: host, hiding: newHiding(hidden)}
 }
 
-// Give says what the session was given. It is called before Join.
+// Give records what the session was given. Call it before Join.
 func (s *Session) Give(g Given) { s.given = g }
 
-// Join has what comes to the session's workspace reach it, until Leave.
+// Join makes the session mask values that reach its workspace, until Leave.
 func (s *Session) Join() {
 	s.masks.mu.Lock()
 	defer s.masks.mu.Unlock()
 	s.masks.all[s] = struct{}{}
 }
 
-// Leave ends what Join began.
+// Leave undoes Join.
 func (s *Session) Leave() {
 	s.masks.mu.Lock()
 	defer s.masks.mu.Unlock()
 	delete(s.masks.all, s)
 }
 
-// Text returns text with secrets masked, as long as it was.
+// Text returns text with secrets masked, without changing its length.
 func (s *Session) Text(text string) string { return s.hiding.text(text) }
 
-// hiding masks texts that are no part of the terminal's stream. Safe for concurrent use.
+// hiding masks texts that are not part of the terminal's stream. Safe for concurrent use.
 type hiding struct {
 	mu     sync.Mutex
 	masker *redact.Masker
@@ -107,7 +107,7 @@ func (h *hiding) text(s string) string {
 	return h.masker.Text(s)
 }
 
-// hide masks further values in what the session prints from now on, and remembers them over a restart.
+// hide masks further values in the session's output from now on, and remembers them across a restart.
 func (s *Session) hide(values []string) {
 	if s.host.Ended() {
 		return
@@ -128,16 +128,16 @@ func (s *Session) hide(values []string) {
 		err = s.masks.cfg.Launches.Keep(s.row.ID, kept)
 	}
 	if err != nil {
-		s.masks.cfg.Log.Warn("new secrets of a running session not kept", "session_id", s.row.ID, "error", err)
+		s.masks.cfg.Log.Warn("new secrets of a running session could not be stored", "session_id", s.row.ID, "error", err)
 	}
 }
 
-// Forget forgets the secrets the session was given, which nothing it printed is masked for any more.
+// Forget drops the secrets of the session, for which nothing is masked any more.
 func (s *Session) Forget() {
 	s.keptMu.Lock()
 	defer s.keptMu.Unlock()
 	if err := s.masks.cfg.Launches.Forget(s.row.ID); err != nil {
-		s.masks.cfg.Log.Warn("secrets of an ended session not dropped", "session_id", s.row.ID, "error", err)
+		s.masks.cfg.Log.Warn("secrets of an ended session could not be dropped", "session_id", s.row.ID, "error", err)
 	}
 }
 
@@ -152,7 +152,7 @@ func (s *Session) placement() (Placement, bool) {
 	return s.masks.Placement(p, inside, s.row.CreatedBy), ok
 }
 
-// ClearFiles removes what was written for a session that has ended.
+// ClearFiles removes the files written for a session that has ended.
 func (s *Session) ClearFiles() {
 	if len(s.given.Files) == 0 {
 		return

@@ -1,8 +1,10 @@
-// Package modelgateway lets the agents in a sandbox reach the model gateway: in place of an account's key an agent holds a token of its
-// session, and the guest passes its connections to a listener of the server, which lets a token in only from the sandbox its session runs in.
+// Package modelgateway lets the agents in a sandbox reach the model gateway: instead of an account's key an agent has a token of
+// its session, and the guest passes its connections to a listener of the server, which accepts a token only from the sandbox its
+// session runs in.
 //
-// Goroutines: each open listener has one that serves it and a few that ask the guest for connections; they run on the sessions' service and
-// end with the last session of the sandbox. Locks: Listeners.mu, for moments; none is held while anybody is asked.
+// Goroutines: each open listener has one that serves it and a few that ask the guest for connections; they run on the sessions'
+// service and end with the last session of the sandbox. Locks: Listeners.mu, briefly; none is held during a call to another
+// party.
 package modelgateway
 
 import (
@@ -24,51 +26,51 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// Config is what Listeners are made of. Without Gateway no session goes through one.
+// Config configures Listeners. Without Gateway no session uses one.
 type Config struct {
 	Gateway Gateway
 	Agents  *agents.Registry
-	// Live is the sandbox of a workspace, false when none runs.
+	// Live returns the sandbox of a workspace, false when none runs.
 	Live func(workspaceID string) (*executors.Place, bool)
-	// Run runs fn in a goroutine that its owner waits for; false when the owner has ended.
+	// Run runs fn in a goroutine for which its owner waits; false when the owner has ended.
 	Run func(fn func()) bool
-	// Context is the life of listeners.
+	// Context bounds the life of listeners.
 	Context     context.Context
 	EndPatience time.Duration // how long ending a token may take
 	Log         *slog.Logger
 }
 
-// Listeners are those of all sandboxes. They are safe for concurrent use.
+// Listeners are the listeners of all sandboxes. Safe for concurrent use.
 type Listeners struct {
 	cfg Config
 
 	mu        sync.Mutex
 	listeners map[string]*Listener // by sandbox
-	tokens    map[[32]byte]string  // by sha256 of the token: the sandbox in which it is good
+	tokens    map[[32]byte]string  // by sha256 of the token: the sandbox in which it is valid
 }
 
-// New makes Listeners. Nothing runs yet.
+// New returns Listeners. It starts nothing.
 func New(cfg Config) *Listeners {
 	return &Listeners{cfg: cfg, listeners: map[string]*Listener{}, tokens: map[[32]byte]string{}}
 }
 
-// Gateway is what listeners need of the model gateway: a token for each session whose agent goes through it, and who answers what comes
-// from there.
+// Gateway is what listeners need of the model gateway: a token for each session whose agent uses it, and a handler for the
+// requests.
 type Gateway interface {
-	// Mint returns what a session's agent shows in place of its account's key: always the same for a session.
+	// Mint returns the token that a session's agent presents instead of its account's key: always the same for a session.
 	Mint(ctx context.Context, sessionID, teamID string) (token string, err error)
-	// End makes a session's token worth nothing.
+	// End revokes a session's token.
 	End(ctx context.Context, sessionID string) error
 	Handler() http.Handler
 }
 
-// Bounds of what a sandbox may ask of the gateway.
+// Bounds of what a sandbox may request of the gateway.
 const (
-	askers     = 2                // connections asked for ahead of time
+	askers     = 2                // connections requested ahead of time
 	maxHead    = 64 << 10         // bytes of a request's head
 	headWithin = 30 * time.Second // for it to come
-	idleWithin = 10 * time.Minute // longer than agents keep a connection they do not use
-	maxToken   = 512              // bytes of what is looked at as a token
+	idleWithin = 10 * time.Minute // longer than agents keep an idle connection
+	maxToken   = 512              // bytes of what may be a token
 )
 
 // Route replaces the key in the account of a session that is about to start by a token, if its agent can use the model gateway.
@@ -82,7 +84,7 @@ func (s *Listeners) Route(ctx context.Context, place *executors.Place, sessionID
 	}
 	if place.Hello.Gateway == 0 {
 		return a, fault.New(fault.Conflict, "gateway_not_in_sandbox",
-			"The sandbox was made by an older version and has no way to the model gateway; an account's key does not go into sandboxes any more. Destroy the sandbox: the next one has it.").
+			"The sandbox was created by an older version and cannot reach the model gateway, and account keys are no longer given to sandboxes. Destroy the sandbox: the next one can reach it.").
 			With("sandbox_id", place.SandboxID)
 	}
 	token, err := s.cfg.Gateway.Mint(ctx, sessionID, teamID)
@@ -94,8 +96,8 @@ func (s *Listeners) Route(ctx context.Context, place *executors.Place, sessionID
 	return a, nil
 }
 
-// Admit notes in which sandbox a session's token is good. At a start it is noted for all sessions before any listener opens: what was asked
-// while the server was away must not be refused because its session is taken up a moment later.
+// Admit records in which sandbox a session's token is valid. At a start this is done for all sessions before any listener opens:
+// a request made while the server was down must not be rejected because its session is reconnected a moment later.
 func (s *Listeners) Admit(token, sandboxID string) {
 	if token == "" {
 		return
@@ -105,7 +107,7 @@ func (s *Listeners) Admit(token, sandboxID string) {
 	s.tokens[sha256.Sum256([]byte(token))] = sandboxID
 }
 
-// End makes the token of a session that has ended, or never was, worth nothing.
+// End revokes the token of a session that has ended or never started.
 func (s *Listeners) End(ctx context.Context, sessionID, token string) {
 	if token == "" || s.cfg.Gateway == nil {
 		return
@@ -116,24 +118,24 @@ func (s *Listeners) End(ctx context.Context, sessionID, token string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.EndPatience)
 	defer cancel()
 	if err := s.cfg.Gateway.End(ctx, sessionID); err != nil { // no listener admits it any more in any case
-		s.cfg.Log.Warn("token of an ended session not ended", "session_id", sessionID, "error", err)
+		s.cfg.Log.Warn("token of an ended session could not be revoked", "session_id", sessionID, "error", err)
 	}
 }
 
-// Listener answers what the programs of one sandbox ask of the model gateway, as long as a session runs there that goes through it.
+// Listener answers requests of the programs of one sandbox to the model gateway, as long as a session that uses it runs there.
 type Listener struct {
 	all                    *Listeners
 	workspaceID, sandboxID string
 	cancel                 context.CancelFunc
-	refs                   int // under all.mu
+	refs                   int // guarded by all.mu
 
 	conns chan net.Conn
 	ctx   context.Context
-	slots chan struct{} // a place for each connection: a guest may give more than it has
+	slots chan struct{} // a slot for each connection: a guest may pass more than it should
 }
 
-// Open lets the agents of a sandbox reach the gateway. The caller calls Release when its session has ended. It is nil, which may be released,
-// where the session does not go through the gateway.
+// Open lets the agents of a sandbox reach the gateway. The caller calls Release when its session has ended. It returns nil, on
+// which Release may be called, where the session does not use the gateway.
 func (s *Listeners) Open(workspaceID, sandboxID, token string) *Listener {
 	if s.cfg.Gateway == nil || token == "" {
 		return nil
@@ -154,7 +156,7 @@ func (s *Listeners) Open(workspaceID, sandboxID, token string) *Listener {
 	return d
 }
 
-// Release lets go of a listener. The last session of the sandbox closes it.
+// Release drops a reference. The last session of the sandbox closes the listener.
 func (d *Listener) Release() {
 	if d == nil {
 		return
@@ -190,7 +192,7 @@ func (d *Listener) run() {
 	all.Wait()
 }
 
-// Accept waits for a connection of the guest.
+// Accept waits for a connection from the guest.
 func (d *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-d.conns:
@@ -200,16 +202,16 @@ func (d *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close does nothing: the context ends it.
+// Close does nothing: the context ends the listener.
 func (d *Listener) Close() error { return nil }
 
-// Addr is no address: nobody dials it.
+// Addr is not a real address: nobody dials it.
 func (d *Listener) Addr() net.Addr { return &net.UnixAddr{Name: "gateway", Net: "sandbox"} }
 
 // thisServer names this run of the server to guests.
 var thisServer = rand.Text()
 
-// ask asks the guest for connections, again after each cut. A guest that has none to give ends it.
+// ask asks the guest for connections, again after each cut. It ends when the guest supports none.
 func (d *Listener) ask() {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		if p, ok := d.all.cfg.Live(d.workspaceID); ok && p.SandboxID == d.sandboxID {
@@ -227,7 +229,7 @@ func (d *Listener) ask() {
 				return
 			}
 			if kind := fault.KindOf(err); kind == fault.Unsupported || kind == fault.NotFound {
-				d.all.cfg.Log.Warn("sandbox offers no model gateway", "sandbox_id", d.sandboxID, "error", err)
+				d.all.cfg.Log.Warn("sandbox does not support the model gateway", "sandbox_id", d.sandboxID, "error", err)
 				return
 			}
 			if time.Since(began) > 5*time.Second {
@@ -242,7 +244,7 @@ func (d *Listener) ask() {
 	}
 }
 
-// take takes connections of the guest's until there is an error.
+// take takes connections from the guest until there is an error.
 func (d *Listener) take(g *client.Client) error {
 	for {
 		select {
@@ -265,7 +267,7 @@ func (d *Listener) take(g *client.Client) error {
 	}
 }
 
-// slotConn gives its place back when it is closed.
+// slotConn releases its slot when it is closed.
 type slotConn struct {
 	net.Conn
 	once sync.Once
@@ -278,8 +280,8 @@ func (c *slotConn) Close() error {
 	return err
 }
 
-// ServeHTTP admits who shows the token of a session that runs in this very sandbox. Of any other token the gateway hears nothing, and
-// refuses in the words of the API that was asked.
+// ServeHTTP admits the token of a session that runs in this very sandbox. It rejects any other token, without asking the gateway,
+// with an error in the format of the requested API.
 func (d *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !ok || len(r.Header["Authorization"]) > 1 || !d.knows(bearer) {
 		r.Header.Del("Authorization")

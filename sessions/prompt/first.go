@@ -10,11 +10,11 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// pasteQuiet says when the screen is quiet enough to paste a prompt, and how long to wait for that at most.
+// pasteQuiet is how long the screen must be quiet before a prompt is pasted, and pasteWait the longest wait for that.
 const (
 	pasteQuiet = 500 * time.Millisecond
 	pasteWait  = 30 * time.Second
-	pasteEnter = 100 * time.Millisecond // agents take an Enter glued to a paste for a part of it
+	pasteEnter = 100 * time.Millisecond // agents take an Enter that follows a paste directly for a part of it
 )
 
 // Deliver queues the initial prompt once the program has drawn its screen and fallen silent: from there it is typed like any
@@ -47,12 +47,11 @@ func (s *Session) Deliver(ctx context.Context, prompt string) {
 		if !tasks.Sleep(ctx, wait) {
 			return // the next server delivers it
 		}
-		s.queue.cfg.Log.Warn("first prompt not queued", "session_id", s.about.ID, "error", err)
+		s.queue.cfg.Log.Warn("first prompt could not be queued", "session_id", s.about.ID, "error", err)
 	}
 }
 
-// pasted turns a prompt into what a terminal sends for a paste. Control characters, which could end the paste or press keys,
-// are left out.
+// pasted encodes a prompt as a terminal sends a paste. It omits control characters, which could end the paste or press keys.
 func pasted(prompt string, bracketed bool) []byte {
 	prompt = strings.ReplaceAll(prompt, "\r\n", "\n")
 	text := strings.Map(func(r rune) rune {

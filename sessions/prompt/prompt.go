@@ -11,19 +11,19 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// State is what became of a prompt.
+// State is the state of a prompt.
 type State string
 
 // States of a prompt, as in the API.
 const (
 	Queued    State = "queued"
-	Sending   State = "sending" // it is being typed; nobody can change it any more
-	Sent      State = "sent"    // the agent took it up
+	Sending   State = "sending" // it is being typed; it can no longer be changed
+	Sent      State = "sent"    // the agent accepted it
 	Failed    State = "failed"
 	Cancelled State = "cancelled"
 )
 
-// Prompt is a text that waits for a session's agent, or waited.
+// Prompt is a text that waits, or waited, for a session's agent.
 type Prompt struct {
 	ID, TeamID, WorkspaceID, SessionID string
 	Position                           int64 // order within the session
@@ -43,53 +43,53 @@ type Prompt struct {
 	Waits string // why the first of the queue is not sent now; not stored
 }
 
-// Store is what the package needs of the storage. Errors: fault.NotFound for an id that is not there.
+// Store is what the package needs of the storage. Errors: fault.NotFound for an unknown ID.
 type Store interface {
-	// AddPrompt stores a prompt behind the others of its session; fault.Conflict when that has most open ones already.
+	// AddPrompt appends a prompt to those of its session; fault.Conflict when that already has most open ones.
 	AddPrompt(ctx context.Context, p Prompt, most int) (Prompt, error)
 	Prompt(ctx context.Context, id string) (Prompt, error)
 	// Prompts returns a session's prompts that are queued, sending or failed, and the newest of the others, in order.
 	Prompts(ctx context.Context, sessionID string, recent int) ([]Prompt, error)
-	// NextPrompt returns the prompt that is being sent, else the first queued one.
+	// NextPrompt returns the prompt that is being sent, otherwise the first queued one.
 	NextPrompt(ctx context.Context, sessionID string) (Prompt, error)
-	// EditPrompt lets fn change a prompt in one transaction; with at >= 0 it is then put at that place of the queue.
+	// EditPrompt lets fn change a prompt in one transaction; with at >= 0 it then moves to that position of the queue.
 	EditPrompt(ctx context.Context, id string, at int, fn func(*Prompt) error) (Prompt, error)
-	// HoldPrompts lets the queued prompts of a session wait for a person ("": no longer) and says how many changed.
+	// HoldPrompts makes the queued prompts of a session wait for a person ("": no longer) and returns how many changed.
 	HoldPrompts(ctx context.Context, sessionID, why string) (int64, error)
-	// MovePrompts gives the queued prompts of a session to another and says how many there were.
+	// MovePrompts moves the queued prompts of a session to another and returns how many there were.
 	MovePrompts(ctx context.Context, from, to string) (int64, error)
-	// EndPrompts settles what was being sent when its session ended: sent with a SentAt, else failed.
+	// EndPrompts settles a prompt that was being sent when its session ended: sent with a SentAt, otherwise failed.
 	EndPrompts(ctx context.Context, sessionID, why string) error
 }
 
 // Limits of a queue.
 const (
 	MaxBytes = 1 << 20 // of one prompt
-	Recent   = 50      // closed ones in a list
+	Recent   = 50      // finished ones in a list
 
 	maxQueue = 100 // open prompts of one session
 )
 
-// Request asks for a prompt to be sent.
+// Request requests that a prompt be sent.
 type Request struct {
-	ID     string // chosen by who must know later whether it was added; "" = a new one. It cannot be added twice
+	ID     string // chosen by a caller that must know later whether it was added; "" = a new one. It cannot be added twice
 	Text   string
-	Now    bool // before the others, and although somebody's text waits in the agent's box
-	Resume bool // a session that has ended is resumed first
+	Now    bool // before the others, and even if the agent's input field holds somebody's text
+	Resume bool // an ended session is resumed first
 }
 
-// Edit changes a prompt; nil and false leave as it is.
+// Edit changes a prompt; nil and false leave a field unchanged.
 type Edit struct {
 	Text     *string
-	Position *int // place in the queue, 0 = next
-	Release  bool // let it and those behind it go on
+	Position *int // position in the queue, 0 = next
+	Release  bool // release it and those after it
 	Now      bool // send it before the others; a failed one is sent again
 }
 
 func checkPrompt(text string) error {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return fault.New(fault.Invalid, "invalid_prompt", "The prompt is empty: write what the agent should do.").With("field", "text")
+		return fault.New(fault.Invalid, "invalid_prompt", "The prompt is empty. Write what the agent should do.").With("field", "text")
 	case len(text) > MaxBytes:
 		return fault.New(fault.Invalid, "invalid_prompt", "The prompt is longer than 1 MiB. Put long text into a file and name the file.").With("field", "text")
 	case strings.ContainsRune(text, 0) || !utf8.ValidString(text):
@@ -98,9 +98,9 @@ func checkPrompt(text string) error {
 	return nil
 }
 
-// AddPrompt puts a prompt behind the others of a session. It is sent once the agent is idle, at once when it is idle now. With
-// Resume an ended session is resumed and the prompt goes to the new one, which the answer names. Errors: not_found,
-// invalid_prompt, queue_full, session_not_running, and those of Resume.
+// AddPrompt appends a prompt to those of a session. It is sent once the agent is idle, at once when it is idle now. With Resume
+// an ended session is resumed and the prompt goes to the new one, which the answer names. Errors: not_found, invalid_prompt,
+// queue_full, session_not_running, and those of Resume.
 func (q *Queue) AddPrompt(ctx context.Context, actor accounts.Actor, sessionID string, n Request) (Prompt, error) {
 	if err := checkPrompt(n.Text); err != nil {
 		return Prompt{}, err
@@ -131,8 +131,8 @@ func (q *Queue) Prompt(ctx context.Context, id string) (Prompt, error) {
 	return q.cfg.Store.Prompt(ctx, id)
 }
 
-// ListPrompts returns what waits for a session, is being sent or failed, and the newest of what was sent or cancelled, in the
-// order of sending.
+// ListPrompts returns the prompts of a session that wait, are being sent or failed, and the newest of those sent or cancelled, in
+// the order of sending.
 func (q *Queue) ListPrompts(ctx context.Context, sessionID string) ([]Prompt, error) {
 	all, err := q.cfg.Store.Prompts(ctx, sessionID, Recent)
 	if err != nil {
@@ -147,7 +147,7 @@ func (q *Queue) ListPrompts(ctx context.Context, sessionID string) ([]Prompt, er
 		switch {
 		case all[i].Held != "":
 		case s == nil || s.ended():
-			all[i].Waits = "the session has ended: resume it to go on"
+			all[i].Waits = "the session has ended: resume it to continue"
 		default:
 			all[i].Waits = s.Waits()
 		}
@@ -156,7 +156,7 @@ func (q *Queue) ListPrompts(ctx context.Context, sessionID string) ([]Prompt, er
 	return all, nil
 }
 
-// EditPrompt changes a prompt that waits, or sends a failed one again. Errors: not_found, invalid_prompt, prompt_sent,
+// EditPrompt changes a waiting prompt, or sends a failed one again. Errors: not_found, invalid_prompt, prompt_sent,
 // prompt_closed.
 func (q *Queue) EditPrompt(ctx context.Context, actor accounts.Actor, id string, e Edit) (Prompt, error) {
 	if e.Text != nil {
@@ -200,7 +200,7 @@ func (q *Queue) EditPrompt(ctx context.Context, actor accounts.Actor, id string,
 	return p, nil
 }
 
-// CancelPrompt takes a prompt out of the queue, also one that failed. Errors: not_found, prompt_sent.
+// CancelPrompt removes a prompt from the queue, also a failed one. Errors: not_found, prompt_sent.
 func (q *Queue) CancelPrompt(ctx context.Context, id string) (Prompt, error) {
 	p, err := q.cfg.Store.EditPrompt(ctx, id, -1, func(p *Prompt) error {
 		switch p.State {
@@ -221,14 +221,14 @@ func (q *Queue) CancelPrompt(ctx context.Context, id string) (Prompt, error) {
 func notQueued(p Prompt) error {
 	switch p.State {
 	case Sending, Sent:
-		return fault.New(fault.Conflict, "prompt_sent", "The agent has this prompt already. Send another one, or interrupt the agent.")
+		return fault.New(fault.Conflict, "prompt_sent", "The agent already has this prompt. Send another one, or interrupt the agent.")
 	case Failed:
 		return fault.New(fault.Conflict, "prompt_closed", "This prompt failed. Send it again with now, or cancel it.")
 	}
 	return fault.New(fault.Conflict, "prompt_closed", "This prompt was cancelled. Write a new one.")
 }
 
-// Moved tells whoever sends and whoever looks that a queue changed.
+// Moved notifies the sender and the viewers that a queue changed.
 func (q *Queue) Moved(ctx context.Context, p Prompt) {
 	if s, release := q.cfg.Sessions.Hold(p.SessionID); s != nil {
 		s.Look()
@@ -237,7 +237,7 @@ func (q *Queue) Moved(ctx context.Context, p Prompt) {
 	q.publish(ctx, p)
 }
 
-// publish tells whoever looks at a session's prompts that they changed.
+// publish notifies the viewers of a session's prompts that they changed.
 func (q *Queue) publish(ctx context.Context, p Prompt) {
 	if q.cfg.Events == nil {
 		return
@@ -245,17 +245,17 @@ func (q *Queue) publish(ctx context.Context, p Prompt) {
 	q.cfg.Events.Publish(ctx, events.Event{Type: "prompt.updated", ID: p.SessionID, WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Version: q.now()})
 }
 
-// Inherit gives a resumed session what waited for the one before it.
+// Inherit moves the waiting prompts of a session to the one that resumes it.
 func (q *Queue) Inherit(ctx context.Context, from, to About) {
 	n, err := q.cfg.Store.MovePrompts(ctx, from.ID, to.ID)
 	if err != nil {
-		q.cfg.Log.Warn("queued prompts stay with the session that ended", "session_id", from.ID, "error", err)
+		q.cfg.Log.Warn("queued prompts could not be moved to the resumed session", "session_id", from.ID, "error", err)
 		return
 	}
 	if n > 0 {
-		// Who resumes wants it to go on.
+		// Resuming a session releases its queue.
 		if _, err := q.cfg.Store.HoldPrompts(ctx, to.ID, ""); err != nil {
-			q.cfg.Log.Warn("queued prompts stay held", "session_id", to.ID, "error", err)
+			q.cfg.Log.Warn("queued prompts could not be released", "session_id", to.ID, "error", err)
 		}
 		q.publish(ctx, Prompt{SessionID: from.ID, WorkspaceID: from.WorkspaceID, TeamID: from.TeamID})
 		q.Moved(ctx, Prompt{SessionID: to.ID, WorkspaceID: to.WorkspaceID, TeamID: to.TeamID})

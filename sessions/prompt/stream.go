@@ -16,18 +16,18 @@ const (
 	inputPiece = 64 << 10 // bytes of one numbered frame
 	inputTries = 5
 
-	// What may be under way to the guest when a pipe is cut, with room to spare.
+	// The most that may be in flight to the guest when a pipe is cut, with a margin.
 	keepBytes  = 512 << 10
 	keepFrames = 16 << 10
 	keepFor    = 30 * time.Second
 )
 
-// stream carries input to the process: one numbered stream a session, opened at the first key. A frame that was sent may still
-// be under way when the pipe is cut, so the newest ones are kept for a while; after a cut those are sent again that the guest
-// has not taken. It ignores a number it has seen: nothing is typed twice.
+// stream sends input to the process: one numbered stream per session, opened at the first key. A sent frame may still be in
+// flight when the pipe is cut, so the newest ones are retained for a while; after a cut those the guest has not received are sent
+// again. The guest ignores a number it has seen: nothing is typed twice.
 type stream struct {
-	turn   chan struct{} // holds one token: who has it may touch the rest
-	seq    uint64        // of the newest frame; 0: not known yet
+	turn   chan struct{} // holds one token: its owner may use the other fields
+	seq    uint64        // of the newest frame; 0: unknown
 	in     *client.Input
 	kept   []frame
 	bytes  int // in kept
@@ -96,7 +96,7 @@ func (s *Session) Send(ctx context.Context, p []byte) error {
 	return s.sendNow(ctx, p)
 }
 
-// sendNow types p for whoever has the turn.
+// sendNow types p; the caller has the turn.
 func (s *Session) sendNow(ctx context.Context, p []byte) error {
 	if t := &s.stream; t.forget == nil {
 		t.forget = s.queue.cfg.Tasks.After(keepFor, s.forgetTyped)
@@ -119,11 +119,11 @@ func (s *Session) sendPiece(ctx context.Context, p []byte) error {
 		if try > 0 && !tasks.Sleep(ctx, 50*time.Millisecond<<try) {
 			return ctx.Err()
 		}
-		sent := uint64(0) // the newest frame that is on its way again
+		sent := uint64(0) // the newest frame sent again
 		if t.in == nil {
 			var err error
 			if sent, err = s.open(ctx); err != nil {
-				if fault.CodeOf(err) == "workspace_paused" { // it fell asleep just now: whoever types wakes it
+				if fault.CodeOf(err) == "workspace_paused" { // it just fell asleep: typing wakes it
 					if err := s.host.Awake(ctx); err != nil {
 						return err
 					}
@@ -149,14 +149,14 @@ func (s *Session) sendPiece(ctx context.Context, p []byte) error {
 		t.drop()
 	}
 	if f.seq != 0 {
-		// It was on its way when the pipe was cut. Whether it arrived is known once the place is heard again: then it is sent again unless it
-		// did. To say now that it was not typed would have people type it twice.
+		// It was in flight when the pipe was cut. Whether it arrived is known once the sandbox is reached again: it is then sent
+		// again unless it did. Reporting a failure now would make people type it twice.
 		return nil
 	}
-	return fault.Wrap(last, fault.Unavailable, "session_unreachable", "What you typed did not reach the session: the place it runs in cannot be reached now.")
+	return fault.Wrap(last, fault.Unavailable, "session_unreachable", "What you typed did not reach the session: its sandbox cannot be reached now. Try again once it can.")
 }
 
-// open opens the stream and sends again what the guest has not taken. It returns the newest number it has or is given.
+// open opens the stream and sends again what the guest has not received. It returns the newest number the guest has or is sent.
 func (s *Session) open(ctx context.Context) (newest uint64, err error) {
 	t := &s.stream
 	g, err := s.host.Guest()
@@ -196,7 +196,7 @@ func (s *Session) write(ctx context.Context, f frame) error {
 	return err
 }
 
-// Mend sends again, after a cut, what may have been under way.
+// Repair sends again, after a cut, what may have been in flight.
 func (s *Session) Repair(ctx context.Context) {
 	t := &s.stream
 	if s.waitTurn(ctx) != nil {
@@ -208,7 +208,7 @@ func (s *Session) Repair(ctx context.Context) {
 	}
 	t.drop()
 	if _, err := s.open(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		s.queue.cfg.Log.Debug("input not taken up after a cut", "session_id", s.about.ID, "error", err)
+		s.queue.cfg.Log.Debug("input could not be continued after a cut", "session_id", s.about.ID, "error", err)
 	}
 }
 
@@ -222,7 +222,7 @@ func (s *Session) waitTurn(ctx context.Context) error {
 	}
 }
 
-// forgetTyped frees what is kept once it has certainly arrived: some time after it was written to a stream that lives.
+// forgetTyped drops frames that have certainly arrived: some time after they were written to a working stream.
 func (s *Session) forgetTyped() {
 	t := &s.stream
 	select {
@@ -236,7 +236,7 @@ func (s *Session) forgetTyped() {
 		t.forget.Reset(rest)
 		return
 	}
-	if t.in == nil && !s.ended() { // cut, and not heard again yet
+	if t.in == nil && !s.ended() { // cut, and not reconnected yet
 		t.forget.Reset(keepFor)
 		return
 	}
@@ -246,7 +246,7 @@ func (s *Session) forgetTyped() {
 // pasteHold is how long an answer of the terminal waits for the end of a paste.
 const pasteHold = time.Second
 
-// Answer types an answer of the terminal: between two things a person types, not in the middle of a paste.
+// Answer types an answer of the terminal: between two inputs of a person, not in the middle of a paste.
 func (s *Session) Answer(ctx context.Context, p []byte) error {
 	for began := time.Now(); ; {
 		if err := s.waitTurn(ctx); err != nil {
@@ -268,7 +268,7 @@ var (
 	pasteEnds   = []byte("\x1b[201~")
 )
 
-// watchPaste notes whether what was typed leaves a paste open: long ones come in several pieces.
+// watchPaste records whether the typed input leaves a paste open: long ones come in several pieces.
 func (t *stream) watchPaste(p []byte) {
 	if bytes.IndexByte(p, signals.Esc) < 0 {
 		return

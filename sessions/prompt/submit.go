@@ -15,10 +15,10 @@ var (
 	errMoved  = errors.New("the prompt was changed")
 )
 
-const uncertain = "the place it runs in could not be reached while it was typed: look at the terminal before you send it again"
+const uncertain = "its sandbox became unreachable while it was typed: look at the terminal before you send it again"
 
-// frames cuts a prompt into the frames of input in which it is typed. Enter is a frame of its own: agents take one that is
-// glued to a paste for a part of it.
+// frames splits a prompt into the frames of input in which it is typed. Enter is a separate frame: agents take one that follows a
+// paste directly for a part of it.
 func (s *Session) frames(p Prompt) [][]byte {
 	text := pasted(p.Text, p.Bracketed)
 	var out [][]byte
@@ -29,9 +29,9 @@ func (s *Session) frames(p Prompt) [][]byte {
 	return append(out, []byte(s.queue.cfg.Agents.Keys(s.about.Agent).Submit))
 }
 
-// submit types a prompt: paste, a pause, Enter. Nobody else types in between. The numbers of its frames are stored before the
-// first is sent: the guest counts what it takes, so that after a crash at any point the next server knows what is typed and
-// what is not, and each frame is typed once.
+// submit types a prompt: paste, a pause, Enter. Nobody else types in between. It stores the numbers of the frames before it sends
+// the first: the guest counts what it receives, so that after a crash at any point the next server knows what is typed and what
+// is not, and each frame is typed once.
 func (s *Session) submit(ctx context.Context, p Prompt) error {
 	bracketed := s.cfg.Brackets()
 	if err := s.waitTurn(ctx); err != nil {
@@ -80,7 +80,7 @@ func (s *Session) submit(ctx context.Context, p Prompt) error {
 	return nil
 }
 
-// claim takes the prompt out of everybody's hands, as it was read.
+// claim marks the prompt as being sent, unchanged since it was read.
 func (s *Session) claim(ctx context.Context, p Prompt) error {
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
@@ -98,9 +98,10 @@ func (s *Session) claim(ctx context.Context, p Prompt) error {
 	return err
 }
 
-// typeFrames sends the last frames of a prompt; the caller has the turn. False when it is not certain that all are on their way.
+// typeFrames sends the last frames of a prompt; the caller has the turn. It returns false when it is not certain that all are on
+// their way.
 func (s *Session) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
-	ctx, cancel := context.WithTimeout(ctx, quietWait) // a program that does not read must not keep the keyboard for ever
+	ctx, cancel := context.WithTimeout(ctx, quietWait) // a program that does not read must not block the keyboard forever
 	defer cancel()
 	for i, f := range frames {
 		if i == len(frames)-1 {
@@ -111,14 +112,14 @@ func (s *Session) typeFrames(ctx context.Context, p Prompt, frames [][]byte) boo
 			failpoint.Reach(failpoint.QueuePasted)
 		}
 		if err := s.sendPiece(ctx, f); err != nil {
-			s.queue.cfg.Log.Warn("prompt not typed to its end", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
+			s.queue.cfg.Log.Warn("prompt was typed only in part", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
 			return false
 		}
 	}
 	return true
 }
 
-// pasteShown waits the pause between paste and Enter: until the program has shown something of the paste, and a little more.
+// pasteShown waits between paste and Enter: until the program has shown some of the paste, and a little more.
 func (s *Session) pasteShown(ctx context.Context, pasted bool) bool {
 	began := time.Now()
 	for pasted && time.Since(began) < pasteSeen {
@@ -135,17 +136,17 @@ func (s *Session) pasteShown(ctx context.Context, pasted bool) bool {
 	return tasks.Sleep(ctx, pasteEnter)
 }
 
-// accept stores that the prompt was typed, and then whether the agent took it up.
+// accept stores that the prompt was typed, and then whether the agent accepted it.
 func (s *Session) accept(ctx context.Context, p Prompt, before stance) {
 	at := s.queue.now()
 	s.mu.Lock()
 	s.steering.sentAt = time.Now()
 	s.mu.Unlock()
 	if _, err := s.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error { q.SentAt = at; return nil }); err != nil && ctx.Err() == nil {
-		s.queue.cfg.Log.Warn("a typed prompt was not noted", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
+		s.queue.cfg.Log.Warn("a typed prompt could not be recorded", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
 	}
 	if !s.took(ctx, p, before) {
-		s.closePrompt(p, Failed, "the agent did not go to work on it: look at the terminal before you send it again")
+		s.closePrompt(p, Failed, "the agent did not start working on it: look at the terminal before you send it again")
 		return
 	}
 	if ctx.Err() == nil {
@@ -153,8 +154,8 @@ func (s *Session) accept(ctx context.Context, p Prompt, before stance) {
 	}
 }
 
-// resolve finds out what has arrived of a prompt that was being typed when the pipe or the server died, and types the rest. A
-// guest forgets its older stream when a new one opens, so what it has counted then is final.
+// resolve finds out how much has arrived of a prompt that was being typed when the pipe was cut or the server died, and types the
+// rest. A guest drops its older stream when a new one opens, so its count is then final.
 func (s *Session) resolve(ctx context.Context, p Prompt) {
 	if s.waitTurn(ctx) != nil {
 		return
@@ -162,7 +163,7 @@ func (s *Session) resolve(ctx context.Context, p Prompt) {
 	s.resolveHeld(ctx, p)
 }
 
-// resolveHeld is resolve for one who has the turn; it gives it back.
+// resolveHeld is resolve for a caller that has the turn; it releases the turn.
 func (s *Session) resolveHeld(ctx context.Context, p Prompt) {
 	t := &s.stream
 	free := func() { t.turn <- struct{}{} }
@@ -180,7 +181,7 @@ func (s *Session) resolveHeld(ctx context.Context, p Prompt) {
 	last := p.Frame + p.Frames - 1
 	frames := s.frames(p)
 	switch {
-	case err == nil && newest < p.Frame: // nothing, and nothing of it is kept to be sent again
+	case err == nil && newest < p.Frame: // nothing, and nothing of it is retained to be sent again
 		free()
 		s.closePrompt(p, Queued, "")
 	case err != nil, mine > newest, mine > last, uint64(len(frames)) != p.Frames:
@@ -204,7 +205,7 @@ func (s *Session) resolveHeld(ctx context.Context, p Prompt) {
 	}
 }
 
-// arrived opens the input anew and returns the number of the newest frame the guest has, or has been sent again.
+// arrived opens the input again and returns the number of the newest frame the guest has, or has been sent again.
 func (s *Session) arrived(ctx context.Context) (newest uint64, err error) {
 	t := &s.stream
 	t.drop()
@@ -224,15 +225,15 @@ func (s *Session) arrived(ctx context.Context) (newest uint64, err error) {
 	}
 }
 
-// TakeUp takes up the queue of a session the server died over. The keyboard is taken before anybody can type: what the guest has counted is
-// then ours.
+// TakeUp continues the queue of a session after the server died. It takes the keyboard before anybody can type, so that the
+// guest's count is of our frames.
 func (s *Session) TakeUp(ctx context.Context) {
 	p, err := s.queue.cfg.Store.NextPrompt(ctx, s.about.ID)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return
 	case err != nil:
-		s.queue.cfg.Log.Warn("queue of prompts not read", "session_id", s.about.ID, "error", err)
+		s.queue.cfg.Log.Warn("queue of prompts could not be read", "session_id", s.about.ID, "error", err)
 	case p.State == Sending:
 		s.mu.Lock()
 		s.steering.on = true // resolve first

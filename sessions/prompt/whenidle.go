@@ -14,41 +14,41 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// When a queued prompt is sent.
+// Conditions for sending a queued prompt, and their timing.
 const (
-	keysQuiet   = 3 * time.Second        // nobody typed for so long,
-	idleFor     = time.Second            // the agent has been idle for so long,
-	untoldIdle  = 3 * time.Second        // one that does not tell, since the last prompt and since it printed something,
-	quietWait   = 30 * time.Second       // and its screen is quiet, or it has been idle for so long
-	firstTurn   = 15 * time.Second       // how long a prompt given at the start may take to show
+	keysQuiet   = 3 * time.Second        // nobody typed for this long,
+	idleFor     = time.Second            // the agent has been idle for this long,
+	untoldIdle  = 3 * time.Second        // for an agent that does not report: since the last prompt and its last output,
+	quietWait   = 30 * time.Second       // and its screen is quiet, or it has been idle for this long
+	firstTurn   = 15 * time.Second       // how long an initial prompt may take to show an effect
 	askAgain    = 2 * time.Second        // between two looks at a question on the screen
-	enterAgain  = 4 * time.Second        // an agent that has not gone to work gets one more Enter, and then each time after twice as long
+	enterAgain  = 4 * time.Second        // an agent that has not started to work gets one more Enter, and then each time after twice as long
 	storeWithin = 2 * time.Second        // for a write while the keyboard is taken
-	pasteSeen   = 1 * time.Second        // how long to wait until a paste is seen on the screen
+	pasteSeen   = 1 * time.Second        // how long to wait until a paste shows on the screen
 	settleFor   = 15 * time.Second       // for finding out what has arrived
-	lookEvery   = 250 * time.Millisecond // while waiting for something that rings no bell
+	lookEvery   = 250 * time.Millisecond // while polling for something that sends no notification
 )
 
 // steering is what a session knows about its queue of prompts. Its goroutine lives while something is queued.
 type steering struct {
 	kick chan struct{} // one token: the queue changed
 
-	// Under the session's lock.
+	// Guarded by the session's lock.
 	on      bool        // the goroutine runs
-	more    bool        // something was queued since it looked last
-	first   bool        // the prompt it was started with is being pasted
+	more    bool        // something was queued since its last look
+	first   bool        // the initial prompt is being pasted
 	why     string      // why the first prompt waits
 	typedAt time.Time   // a person typed
 	draft   bool        // a person typed text and has not sent it
 	sentAt  time.Time   // the last prompt of the queue was typed
 	last    state.State // before the newest change
-	busy    uint64      // how often the agent said it works
-	worked  bool        // it was working at some time since it was started here
+	busy    uint64      // how often the agent reported that it works
+	worked  bool        // it was working at some time since it was started by this server
 }
 
 func newSteering() steering { return steering{kick: make(chan struct{}, 1)} }
 
-// Pressed notes what a person typed: text in the agent's box must not get a prompt pasted behind it. It costs a look at the
+// Pressed records what a person typed: a prompt must not be pasted after text in the agent's input field. It costs a look at the
 // first and the last byte.
 func (s *Session) Pressed(p []byte) {
 	if len(p) == 0 {
@@ -58,7 +58,7 @@ func (s *Session) Pressed(p []byte) {
 	defer s.mu.Unlock()
 	first, last := p[0], p[len(p)-1]
 	switch {
-	case first == signals.Esc && len(p) > 1 && !isPaste(p): // a cursor key, a mouse, a report
+	case first == signals.Esc && len(p) > 1 && !isPaste(p): // a cursor key, a mouse or other report
 		return
 	case last == '\r' || last == '\n' || last == 0x03 || last == 0x15 || last == signals.Esc: // sent, or cleared
 		s.steering.draft = false
@@ -70,19 +70,19 @@ func (s *Session) Pressed(p []byte) {
 
 func isPaste(p []byte) bool { return len(p) > 6 && string(p[:6]) == "\x1b[200~" }
 
-// Steered notes a change of state. It is called under the session's lock.
+// Steered records a change of state. The caller holds the session's lock.
 func (s *Session) Steered() {
 	began := s.host.Row().State == state.Working && s.steering.last != state.Working
 	s.steering.last = s.host.Row().State
 	if began {
 		s.steering.worked = true
 		if s.steering.draft && time.Since(s.steering.typedAt) < keysQuiet {
-			s.steering.draft = false // what was typed made it work
+			s.steering.draft = false // the typed input made it work
 		}
 	}
 }
 
-// delivers notes that the prompt the session was started with is being pasted, and when that is over.
+// delivers records that the initial prompt is being pasted, and when that is over.
 func (s *Session) delivers(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,21 +90,22 @@ func (s *Session) delivers(on bool) {
 	s.host.Bump()
 }
 
-// Hint notes that the agent said it works, also where it was done before anybody could see it work. It is called under the session's lock.
+// Hint records that the agent reported work, even if it was done before its state could show it. The caller holds the session's
+// lock.
 func (s *Session) Hint(h agents.Hint) {
 	if h.Mood == agents.Busy {
 		s.steering.busy++
 	}
 }
 
-// Waits says why the first prompt of the queue is not sent now.
+// Waits returns why the first prompt of the queue is not sent now.
 func (s *Session) Waits() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.steering.why
 }
 
-// Look lets the session look at its queue.
+// Look makes the session check its queue.
 func (s *Session) Look() {
 	s.mu.Lock()
 	start := !s.steering.on && !s.host.Row().State.Ended()
@@ -124,7 +125,7 @@ func (s *Session) Look() {
 	}
 }
 
-// steer sends what is queued, one prompt at a time, until nothing is left or the session ends.
+// steer sends queued prompts, one at a time, until none is left or the session ends.
 func (s *Session) steer(ctx context.Context) {
 	for unread := false; ; {
 		s.mu.Lock()
@@ -143,7 +144,7 @@ func (s *Session) steer(ctx context.Context) {
 			continue
 		case err != nil:
 			if ctx.Err() == nil && !unread {
-				s.queue.cfg.Log.Warn("queue of prompts not read; the server tries again until it is", "session_id", s.about.ID, "error", err)
+				s.queue.cfg.Log.Warn("queue of prompts could not be read; the server keeps trying", "session_id", s.about.ID, "error", err)
 			}
 			unread = true
 			if !tasks.Sleep(ctx, time.Second) {
@@ -158,10 +159,10 @@ func (s *Session) steer(ctx context.Context) {
 	}
 }
 
-// next waits until p may be sent and sends it. It returns true when the queue is to be looked at again: p was sent, or the
-// queue changed; false when the session has ended or the server stops.
+// next waits until p may be sent and sends it. It returns true when the queue is to be checked again: p was sent, or the queue
+// changed; false when the session has ended or the server stops.
 func (s *Session) next(ctx context.Context, p Prompt) bool {
-	if p.State == Sending { // its sender gave up, or could not store how it went
+	if p.State == Sending { // its sender gave up, or could not store the result
 		s.resolve(ctx, p)
 		return !s.finished(ctx)
 	}
@@ -182,7 +183,7 @@ func (s *Session) next(ctx context.Context, p Prompt) bool {
 				continue
 			}
 			if err != nil {
-				s.queue.cfg.Log.Warn("queued prompt not sent", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
+				s.queue.cfg.Log.Warn("queued prompt could not be sent", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
 				if !tasks.Sleep(ctx, time.Second) {
 					return false
 				}
@@ -201,7 +202,7 @@ func (s *Session) next(ctx context.Context, p Prompt) bool {
 	}
 }
 
-// rest waits for a change of the session, of its queue, or for d (0: without limit). False when it is over.
+// rest waits for a change of the session, of its queue, or for d (0: without limit). It returns false when the session is over.
 func (s *Session) rest(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 	var ring <-chan time.Time
 	if d > 0 {
@@ -228,7 +229,7 @@ func (s *Session) steerAgain() {
 
 func (s *Session) finished(ctx context.Context) bool { return s.over() || ctx.Err() != nil }
 
-// explain keeps why the first prompt waits, and tells who looks.
+// explain stores why the first prompt waits, and notifies viewers.
 func (s *Session) explain(p Prompt, why string) {
 	s.mu.Lock()
 	moved := s.steering.why != why
@@ -239,8 +240,8 @@ func (s *Session) explain(p Prompt, why string) {
 	}
 }
 
-// notYet says why p cannot be sent now, "" when it can, and when to look again at the latest; 0: when something changes. It is
-// called under the session's lock.
+// notYet returns why p cannot be sent now, "" when it can, and when to check again at the latest; 0: when something changes. The
+// caller holds the session's lock.
 func (s *Session) notYet(p Prompt, now time.Time) (why string, wait time.Duration) {
 	row := s.host.Row()
 	started := now.Sub(time.UnixMilli(row.StartedAt))
@@ -264,24 +265,24 @@ func (s *Session) notYet(p Prompt, now time.Time) (why string, wait time.Duratio
 	case does == state.Working:
 		return "the agent is working", 0
 	case s.steering.first, first && p.Text != row.Prompt && s.about.Explicit && !s.steering.worked && started < firstTurn:
-		return "the agent is about to take its first prompt", lookEvery
+		return "the agent is about to start on its first prompt", lookEvery
 	case s.cfg.Machine.Trouble && !p.Urgent:
-		return "the agent stopped with an error; send it now once that is mended", 0
+		return "the agent stopped with an error; send it now once that is fixed", 0
 	case s.steering.draft && !p.Urgent:
-		return "somebody typed text that the agent has not got yet: send or clear it in the terminal", lookEvery
+		return "the agent's input field holds unsent text: send or clear it in the terminal", lookEvery
 	case now.Sub(s.steering.typedAt) < keysQuiet && !p.Urgent:
 		return "somebody is typing", keysQuiet - now.Sub(s.steering.typedAt)
 	case idle < idleFor && s.steering.worked:
 		return "the agent has just become idle", idleFor - idle
 	case !s.about.Explicit && !s.steering.sentAt.IsZero() && min(quiet, now.Sub(s.steering.sentAt)) < untoldIdle && now.Sub(s.steering.sentAt) < quietWait:
-		return "the program may still be at work", max(untoldIdle-min(quiet, now.Sub(s.steering.sentAt)), lookEvery)
+		return "the program may still be working", max(untoldIdle-min(quiet, now.Sub(s.steering.sentAt)), lookEvery)
 	case quiet < pasteQuiet && idle < quietWait:
-		return "the screen is still moving", pasteQuiet - quiet
+		return "the screen is still changing", pasteQuiet - quiet
 	}
 	return "", 0
 }
 
-// asks looks at the screen for a question the agent has not told of yet.
+// asks looks at the screen for a question the agent has not reported yet.
 func (s *Session) asks(ctx context.Context) string {
 	if !s.queue.cfg.Agents.Converses(s.about.Agent) {
 		return ""
@@ -295,17 +296,17 @@ func (s *Session) asks(ctx context.Context) string {
 	return "the agent shows a question"
 }
 
-// stance is what tells whether an agent has gone to work since.
+// stance is a snapshot to compare with later, to see whether an agent has started to work.
 type stance struct {
 	stateAt int64
 	busy    uint64
 }
 
-// stand is called under the session's lock.
+// stand returns the current stance. The caller holds the session's lock.
 func (s *Session) stand() stance { return stance{s.host.Row().StateAt, s.steering.busy} }
 
-// took waits until the agent has gone to work on what was typed; before is its stance from before. An agent that does not
-// tell is believed, and so is a command of the agent's own.
+// took waits until the agent has started to work on the typed prompt; before is its earlier stance. An agent that does not report
+// its state is assumed to have started, and so is one that was given a command of its own.
 func (s *Session) took(ctx context.Context, p Prompt, before stance) bool {
 	keys := s.queue.cfg.Agents.Keys(s.about.Agent)
 	if !s.about.Explicit || keys.Commands != "" && len(p.Text) > 0 && containsByte(keys.Commands, p.Text[0]) {
@@ -323,8 +324,8 @@ func (s *Session) took(ctx context.Context, p Prompt, before stance) bool {
 		case gone >= s.queue.cfg.AcceptWithin:
 			return false
 		case gone >= again:
-			// A busy agent may take an Enter for a part of the paste before it, and read what was typed only now. On an empty box
-			// another does nothing.
+			// A busy agent may take an Enter for a part of the paste before it, and read the prompt only now. In an empty input
+			// field another Enter does nothing.
 			again = 2 * gone
 			if s.asks(ctx) == "" {
 				_ = s.Send(ctx, []byte(keys.Submit))
@@ -339,7 +340,7 @@ func (s *Session) took(ctx context.Context, p Prompt, before stance) bool {
 			return true
 		case <-ctx.Done():
 			t.Stop()
-			return true // who comes next knows from SentAt that it was typed
+			return true // SentAt tells the next server that it was typed
 		}
 		t.Stop()
 	}
@@ -354,7 +355,7 @@ func containsByte(s string, b byte) bool {
 	return false
 }
 
-// closePrompt stores how a prompt that was being sent went.
+// closePrompt stores the outcome of a prompt that was being sent.
 func (s *Session) closePrompt(p Prompt, state State, reason string) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		got, err := s.queue.cfg.Store.EditPrompt(s.queue.cfg.Context, p.ID, -1, func(q *Prompt) error {
@@ -381,6 +382,6 @@ func (s *Session) closePrompt(p Prompt, state State, reason string) {
 		if fault.Is(err, fault.NotFound) || !tasks.Sleep(s.queue.cfg.Context, wait) {
 			return
 		}
-		s.queue.cfg.Log.Warn("what became of a prompt was not stored", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
+		s.queue.cfg.Log.Warn("the outcome of a prompt could not be stored", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
 	}
 }

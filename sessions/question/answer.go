@@ -27,15 +27,15 @@ type AnswerRequest struct {
 
 const maxAnswerText = 16 << 10
 
-// takenUpIn is how long an answer waits for a question of an earlier server to be taken up.
+// takenUpIn is how long an answer waits for a question of an earlier server to be reconnected.
 const takenUpIn = 3 * time.Second
 
-// errGone says that an answer comes too late and nobody else gave one.
+// errGone reports that an answer comes too late and nobody else gave one.
 func errGone() error {
-	return fault.New(fault.Conflict, "question_gone", "The agent waits for no answer any more: it went on, was interrupted or has ended.")
+	return fault.New(fault.Conflict, "question_gone", "The agent no longer waits for an answer: it continued, was interrupted or has ended.")
 }
 
-// Questions returns a page of what a session has asked, newest first.
+// Questions returns a page of a session's questions, newest first.
 func (b *Board) Questions(ctx context.Context, sessionID string, pg page.Page) ([]Question, string, error) {
 	all, next, err := b.cfg.Store.Questions(ctx, sessionID, pg)
 	if err != nil {
@@ -54,8 +54,8 @@ func (b *Board) Questions(ctx context.Context, sessionID string, pg page.Page) (
 	return all, next, nil
 }
 
-// questionNow returns q, as it was stored, as people should see it: also as answered when its answer is kept until others are
-// given, and as it has ended meanwhile.
+// questionNow returns q, as it was stored, in the form people should see: as answered while its answer is held until others are
+// given, and with its end if it has ended meanwhile.
 func (l *Questions) questionNow(ctx context.Context, q Question) (Question, error) {
 	l.mu.Lock()
 	as := l.pendingOf(func(as *pending) bool { return as.q.ID == q.ID })
@@ -69,7 +69,7 @@ func (l *Questions) questionNow(ctx context.Context, q Question) (Question, erro
 	}
 	l.mu.Unlock()
 	switch {
-	case as == nil && q.State == Open: // it was let go of once its end was stored
+	case as == nil && q.State == Open: // it was released once its end was stored
 		return l.board.cfg.Store.Question(ctx, q.ID)
 	case as != nil && now.State != Open:
 		return now, nil
@@ -77,7 +77,7 @@ func (l *Questions) questionNow(ctx context.Context, q Question) (Question, erro
 	return q, nil
 }
 
-// nameOf returns a user's name, "" of nobody. seen remembers it within one answer.
+// nameOf returns a user's name, "" for no user. seen caches it within one request.
 func (b *Board) nameOf(ctx context.Context, userID string, seen map[string]string) string {
 	if userID == "" {
 		return ""
@@ -93,8 +93,8 @@ func (b *Board) nameOf(ctx context.Context, userID string, seen map[string]strin
 	return name
 }
 
-// Answer hands a person's answer to the agent: once, whoever else answers at the same time. An answer the agent did not get
-// leaves the question open. Errors: question_not_found, invalid_answer, already_answered, question_gone, session_not_ready,
+// Answer passes a person's answer to the agent: once, even when others answer at the same time. If it does not reach the agent,
+// the question stays open. Errors: question_not_found, invalid_answer, already_answered, question_gone, session_not_ready,
 // answer_not_delivered.
 func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID string, req AnswerRequest) (Question, error) {
 	q, err := b.cfg.Store.Question(ctx, req.QuestionID)
@@ -102,7 +102,7 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 		return Question{}, err
 	}
 	if q.SessionID != sessionID {
-		return Question{}, fault.New(fault.NotFound, "question_not_found", "The session has asked no such question.")
+		return Question{}, fault.New(fault.NotFound, "question_not_found", "The session has no such question.")
 	}
 	choice, err := choose(q, req)
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 	if as == nil {
 		return Question{}, b.late(ctx, q.ID)
 	}
-	if err := l.host.Wake(ctx); err != nil { // an answer is for a program that runs
+	if err := l.host.Wake(ctx); err != nil { // only a running program can take an answer
 		return Question{}, err
 	}
 	var by handOver
@@ -136,7 +136,7 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 		if by != nil || held != nil || q.State != Open || time.Now().After(deadline) {
 			break
 		}
-		as.turn <- struct{}{} // after a restart the agent's hook is heard of in a moment
+		as.turn <- struct{}{} // after a restart the agent's hook reports in a moment
 		if !tasks.Sleep(ctx, takenUpIn/50) {
 			return Question{}, ctx.Err()
 		}
@@ -148,7 +148,7 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 	case q.State != Open:
 		return Question{}, b.tooLate(ctx, q)
 	case by == nil:
-		return Question{}, fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
+		return Question{}, fault.New(fault.Unavailable, "session_not_ready", "The server is reconnecting to the session. Try again in a moment.")
 	}
 	open := q
 	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = Answered, actor.User.ID, b.now(), safetext.Cut(safetext.Lines(choice.Words()), maxAskDetail), cmp.Or(req.Via, "api")
@@ -178,14 +178,14 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 	return q, nil
 }
 
-// late says why a question that is not open in memory cannot be answered.
+// late returns why a question that is not open in memory cannot be answered.
 func (b *Board) late(ctx context.Context, id string) error {
 	q, err := b.cfg.Store.Question(ctx, id)
 	if err != nil {
 		return err
 	}
 	if q.State == Open {
-		return fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
+		return fault.New(fault.Unavailable, "session_not_ready", "The server is reconnecting to the session. Try again in a moment.")
 	}
 	return b.tooLate(ctx, q)
 }
@@ -203,7 +203,7 @@ func (b *Board) tooLate(ctx context.Context, q Question) error {
 		With("answered_by", q.AnsweredBy).With("answered_by_name", name).With("answer", q.Answer).With("via", q.Via).With("answered_at", q.AnsweredAt)
 }
 
-// choose reads what was answered to q.
+// choose reads the answer to q.
 func choose(q Question, req AnswerRequest) (agents.Answer, error) {
 	bad := func(format string, args ...any) (agents.Answer, error) {
 		return agents.Answer{}, fault.New(fault.Invalid, "invalid_answer", format, args...)
@@ -226,13 +226,13 @@ func choose(q Question, req AnswerRequest) (agents.Answer, error) {
 	case len(a.Options) == 0 && a.Text == "":
 		return bad("Name an option or give a text.")
 	case len(a.Options) > 1 && !q.Multi:
-		return bad("The question takes one option.")
+		return bad("The question takes only one option.")
 	case a.Text != "" && !q.FreeText:
-		return bad("The question takes no text: name one of its options.")
+		return bad("The question takes no text. Name one of its options.")
 	case q.Kind == agents.Permission && len(a.Options) == 0:
-		return bad("Say whether it is allowed: name an option. A text alone is no answer to a permission.")
+		return bad("Name an option: a text alone does not answer a request for permission.")
 	case q.Kind == agents.Permission && a.Text != "" && a.Options[0].Role != agents.Deny:
-		return bad("A text goes with a Deny only: it is the reason the agent is told.")
+		return bad("Only a Deny may have a text: it is the reason given to the agent.")
 	}
 	return a, nil
 }

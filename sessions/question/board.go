@@ -1,13 +1,13 @@
-// Package question knows what agents ask and brings them the answers: questions that hooks tell of, dialogs that only the screen shows, and the
-// inbox in which people find both. A question is stored before people see it and is settled once, whoever answers; an answer the agent did
-// not get leaves it open.
+// Package question tracks what agents ask and delivers the answers: questions reported by hooks, dialogs that only the screen
+// shows, and the inbox in which people find both. A question is stored before people see it and is settled once, whoever answers;
+// an answer that did not reach the agent leaves it open.
 //
-// While a session whose agent has hooks runs, one goroutine a sandbox listens to them; while an agent asks something, one goroutine a session
-// looks at its screen. Both are in the group the package is given.
+// While a session whose agent has hooks runs, one goroutine per sandbox listens to them; while an agent asks something, one
+// goroutine per session looks at its screen. Both are in the group the package is given.
 //
-// The questions of a session are guarded by the lock of the session itself, which it hands over: a question and the state of its session
-// change together. Order: a question's turn > the session's lock; a call's lock > a listener's; the board's lock is a leaf. No lock but a turn
-// is held while the storage, the guest or the screen is waited for.
+// The lock of the session itself, which is passed in, guards the questions of a session: a question and the state of its session
+// change together. Order: a question's turn > the session's lock; a call's lock > a listener's; the board's lock is a leaf. Only
+// a turn is held during waits for the storage, the guest or the screen.
 package question
 
 import (
@@ -26,12 +26,12 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// Accounts knows who answered.
+// Accounts looks up who answered.
 type Accounts interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
 }
 
-// Sessions are the sessions that are in memory.
+// Sessions gives access to the sessions that are in memory.
 type Sessions interface {
 	// Hold returns a session's questions and keeps the session in memory until release; nil when it is not there.
 	Hold(id string) (q *Questions, release func())
@@ -41,7 +41,7 @@ type Sessions interface {
 	All() []*Questions
 }
 
-// Config is what a Board is made of. All but Events is needed.
+// Config configures a Board. All but Events is required.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -51,12 +51,12 @@ type Config struct {
 	Live    func(workspaceID string) (*executors.Place, bool)
 	Events  events.Publisher
 	Tasks   *tasks.Group
-	Context context.Context // ends what the tasks do
+	Context context.Context // ends the tasks' work
 	Now     func() time.Time
 	Log     *slog.Logger
 }
 
-// Board is what all sessions of a server ask. Safe for concurrent use.
+// Board holds the questions of all sessions of a server. Safe for concurrent use.
 type Board struct {
 	cfg Config
 
@@ -64,12 +64,12 @@ type Board struct {
 	listeners map[string]*listener // by sandbox
 }
 
-// New makes a Board. It starts nothing.
+// New returns a Board. It starts nothing.
 func New(cfg Config) *Board { return &Board{cfg: cfg, listeners: map[string]*listener{}} }
 
 func (b *Board) now() int64 { return b.cfg.Now().UnixMilli() }
 
-// About is what there is to know of a session. Nothing of it ever changes.
+// About holds the constant facts about a session.
 type About struct {
 	ID, TeamID, WorkspaceID, SandboxID string
 	Agent                              string
@@ -78,13 +78,13 @@ type About struct {
 // Host is the session that asks. State, Judge and Changed are called under its lock, the others without it.
 type Host interface {
 	State() state.State
-	// Judge has the session's state follow what its machine has heard.
+	// Judge updates the session's state from its state machine.
 	Judge()
-	// Changed has the session shown anew, and stored.
+	// Changed refreshes viewers of the session and has it stored.
 	Changed()
-	// Observe takes what a hook knows of the session's state.
+	// Observe takes a hook's report of the session's state.
 	Observe(h agents.Hint)
-	// Claim makes the agent's conversation the session's, unless another session holds it.
+	// Claim assigns the agent's conversation to the session, unless another session has it.
 	Claim(ctx context.Context, conversation string) error
 	// Press types keys.
 	Press(ctx context.Context, keys []byte) error
@@ -94,36 +94,36 @@ type Host interface {
 	Wake(ctx context.Context) error
 }
 
-// SessionConfig is what Questions are made of.
+// SessionConfig configures Questions.
 type SessionConfig struct {
 	About   About
 	Host    Host
 	Lock    sync.Locker    // the session's
 	Machine *state.Machine // likewise; guarded by Lock
 	Mask    func(text string) string
-	Note    func(kind journal.Kind, data any)    // puts into the session's journal what happened
-	Screen  func(fn func(s *screen.Screen)) bool // calls fn with the session's screen, brought up to date
-	Printed func() int64                         // how many bytes the session has printed
+	Note    func(kind journal.Kind, data any)    // adds an event to the session's journal
+	Screen  func(fn func(s *screen.Screen)) bool // calls fn with the session's updated screen
+	Printed func() int64                         // returns how many bytes the session has printed
 }
 
-// Questions is what one session asks.
+// Questions holds the questions of one session.
 type Questions struct {
 	board *Board
 	cfg   SessionConfig
 	about About
 	host  Host
 
-	mu       sync.Locker // the session's; it guards what follows
+	mu       sync.Locker // the session's; it guards the fields below
 	asked    []*pending  // open questions, oldest first
-	coming   *agents.Ask // what the dialog that opens next asks
+	coming   *agents.Ask // the question of the dialog that opens next
 	comingAt time.Time
-	hookAt   time.Time // of the newest word of a hook
-	watching bool      // somebody looks at the screen for dialogs
-	busy     busyWords // the terminal's so far
-	busyThen busyWords // at the newest key
+	hookAt   time.Time // of the newest report of a hook
+	watching bool      // a goroutine watches the screen for dialogs
+	busy     busyWords // the terminal's reports so far
+	busyThen busyWords // the same at the newest key
 }
 
-// Session makes the questions of a session.
+// Session returns the questions of a session.
 func (b *Board) Session(cfg SessionConfig) *Questions {
 	return &Questions{board: b, cfg: cfg, about: cfg.About, host: cfg.Host, mu: cfg.Lock}
 }

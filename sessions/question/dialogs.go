@@ -17,16 +17,16 @@ import (
 const onScreen = "screen/"
 
 const (
-	dialogEvery = 250 * time.Millisecond  // how often the screen is looked at while a question is open
-	dialogGone  = 700 * time.Millisecond  // a dialog that was not seen for so long is closed, when the agent works
-	dialogShut  = 1500 * time.Millisecond // and when it does not say so, but nothing else than the dialog told of the question
-	dialogLost  = 5 * time.Second         // and else: something may lie over it
+	dialogEvery = 250 * time.Millisecond  // how often to look at the screen while a question is open
+	dialogGone  = 700 * time.Millisecond  // a dialog that was not seen for this long is closed, when the agent works
+	dialogShut  = 1500 * time.Millisecond // and when the agent does not report that, but only the dialog showed the question
+	dialogLost  = 5 * time.Second         // and otherwise: something may cover it
 	pressIn     = 5 * time.Second         // for a dialog to close after its key
-	comingFor   = 10 * time.Second        // a dialog that was announced opens within this
+	comingFor   = 10 * time.Second        // an announced dialog opens within this time
 )
 
-// Watch looks at the screen of an agent that asks something, until it asks nothing any more: for questions that only the
-// screen shows, and for dialogs that were answered in the terminal. It may be called any time.
+// Watch looks at the screen of an agent that asks something, until it asks nothing any more: for questions that only the screen
+// shows, and for dialogs that were answered in the terminal. It may be called at any time.
 func (l *Questions) Watch() {
 	if !l.board.cfg.Agents.ReadsDialogs(l.about.Agent) {
 		return
@@ -42,7 +42,7 @@ func (l *Questions) Watch() {
 	}
 }
 
-// asksNow reports whether the agent asks something, or is about to. It is called under the session's lock.
+// asksNow reports whether the agent asks something, or is about to. The caller holds the session's lock.
 func (l *Questions) asksNow(now time.Time) bool {
 	return !l.host.State().Ended() && (l.host.State() == state.Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor ||
 		l.pendingOf(func(as *pending) bool { return as.q.State == Open }) != nil)
@@ -52,7 +52,7 @@ func (l *Questions) lookForDialogs(ctx context.Context) {
 	var d, last *agents.Dialog
 	seen := int64(-1)
 	for {
-		if end := l.cfg.Printed(); end != seen { // else the screen is the same
+		if end := l.cfg.Printed(); end != seen { // otherwise the screen is unchanged
 			d, seen = l.dialog(), end
 		}
 		l.dialogSeen(ctx, d, last)
@@ -105,7 +105,7 @@ func (l *Questions) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 		}
 		return over
 	}, nil)
-	// A dialog is taken up once it stands still.
+	// Accept a dialog only once it has stopped changing.
 	if d == nil || known || !waits || last == nil || last.Key != d.Key || !answerable(d) {
 		return
 	}
@@ -114,7 +114,7 @@ func (l *Questions) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 		source = AskedByHook
 		ask.Title, ask.Detail = coming.Title, coming.Detail
 	}
-	l.pose(ctx, d.Key, source, ask, l.presser(d.Key))
+	l.open(ctx, d.Key, source, ask, l.presser(d.Key))
 	l.mu.Lock()
 	if l.coming == coming {
 		l.coming = nil
@@ -122,11 +122,11 @@ func (l *Questions) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 	l.mu.Unlock()
 }
 
-// inTerminal is the answer of somebody at the terminal when nothing tells what it was.
+// inTerminal is the answer of somebody at the terminal when it is unknown.
 const inTerminal = "in the terminal"
 
-// dialogOver reports whether the dialog of a question is closed, and whether that was because somebody answered it. It is called
-// under the session's lock.
+// dialogOver reports whether the dialog of a question is closed, and whether that was because somebody answered it. The caller
+// holds the session's lock.
 func (l *Questions) dialogOver(as *pending, now time.Time) (over, answered bool) {
 	patience := dialogLost
 	theirs := strings.HasPrefix(as.q.Key, onScreen)
@@ -138,7 +138,8 @@ func (l *Questions) dialogOver(as *pending, now time.Time) (over, answered bool)
 		worked := l.busy.began != as.busy.began || l.saysBusy() && (theirs || l.busy.said-as.busy.said >= goesOn)
 		return gone >= dialogGone && worked || gone >= patience, worked
 	}
-	// Nobody has seen it, and it was answered before: an agent that works on, some time after a key, has nothing open.
+	// Nobody has seen the dialog, and it was answered before that: an agent that continues to work, some time after a key, has no
+	// dialog open.
 	since, busy, patience := l.cfg.Machine.LastInput, l.busyThen, dialogShut
 	if since.UnixMilli() < as.q.AskedAt {
 		since, busy, patience = as.recall, as.busy, dialogLost
@@ -147,18 +148,19 @@ func (l *Questions) dialogOver(as *pending, now time.Time) (over, answered bool)
 	return !since.IsZero() && now.Sub(since) >= patience && worked, worked
 }
 
-// goesOn is how often an agent whose title showed no dialog has to say that it works on: one such word may have been under way.
+// goesOn is how often an agent whose title showed no dialog must report that it continues to work: one such report may have been
+// in flight.
 const goesOn = 2
 
-// busyWords counts what the terminal says of an agent's work. It alone is heard in the order of the screen: an agent's record
-// lags, and its hooks run beside it.
+// busyWords counts the terminal's reports of an agent's work. Only the terminal reports in the order of the screen: an agent's
+// record lags, and its hooks run in parallel.
 type busyWords struct {
-	began uint64 // how often it began to say that it works
-	said  uint64 // how often it said so
+	began uint64 // how often it began to report work
+	said  uint64 // how often it reported work
 }
 
-// hear takes a word of a source that has said before before it.
-func (b *busyWords) hear(h agents.Hint, before agents.Mood) {
+// observe takes a report of a source whose previous report was before.
+func (b *busyWords) observe(h agents.Hint, before agents.Mood) {
 	if h.Mood != agents.Busy {
 		return
 	}
@@ -168,18 +170,19 @@ func (b *busyWords) hear(h agents.Hint, before agents.Mood) {
 	}
 }
 
-// Observe counts what the terminal says of the agent's work. It is called under the session's lock, before the machine hears it.
-func (l *Questions) Observe(h agents.Hint) { l.busy.hear(h, l.cfg.Machine.Says(h.Source)) }
+// Observe counts the terminal's reports of the agent's work. The caller holds the session's lock, and has not passed the hint to
+// the state machine yet.
+func (l *Questions) Observe(h agents.Hint) { l.busy.observe(h, l.cfg.Machine.Says(h.Source)) }
 
-// Typed notes that somebody pressed a key. It is called under the session's lock.
+// Typed records that somebody pressed a key. The caller holds the session's lock.
 func (l *Questions) Typed() { l.busyThen = l.busy }
 
-// saysBusy reports whether the terminal says that the agent works. It is called under the session's lock.
+// saysBusy reports whether the terminal reports that the agent works. The caller holds the session's lock.
 func (l *Questions) saysBusy() bool {
 	return l.cfg.Machine.Says(agents.FromTitle) == agents.Busy || l.cfg.Machine.Says(agents.FromReport) == agents.Busy
 }
 
-// answerable reports whether one key answers the dialog: not where boxes are ticked.
+// answerable reports whether one key answers the dialog: not where boxes must be ticked.
 func answerable(d *agents.Dialog) bool {
 	for _, o := range d.Options {
 		if strings.HasPrefix(o.Label, "[") || d.Press(o.ID) == "" {
@@ -189,14 +192,14 @@ func answerable(d *agents.Dialog) bool {
 	return true
 }
 
-// presser answers the dialog with this key by pressing keys, when exactly it is on the screen.
+// presser answers the dialog with this key by pressing keys, when exactly this dialog is on the screen.
 func (l *Questions) presser(key string) handOver {
 	return func(ctx context.Context, who accounts.Actor, a agents.Answer) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pressIn)
 		defer cancel()
 		d := l.dialog()
 		if d == nil || d.Key != key {
-			return fault.New(fault.Gone, "dialog_gone", "The dialog is not on the screen any more.")
+			return fault.New(fault.Gone, "dialog_gone", "The dialog is no longer on the screen.")
 		}
 		if len(a.Options) != 1 || d.Press(a.Options[0].ID) == "" {
 			return fault.New(fault.Invalid, "invalid_answer", "The dialog takes one of its options.")
@@ -212,9 +215,9 @@ func (l *Questions) presser(key string) handOver {
 				return fault.New(fault.Unavailable, "dialog_stays", "The agent's dialog is still open.")
 			}
 		}
-		if a.Text != "" { // a reason, which the dialog has no room for
+		if a.Text != "" { // a reason, for which the dialog has no field
 			if err := l.host.Prompt(context.WithoutCancel(ctx), who, a.Text); err != nil {
-				l.board.cfg.Log.Warn("reason of a denial not queued", "session_id", l.about.ID, "error", err)
+				l.board.cfg.Log.Warn("reason of a denial could not be queued", "session_id", l.about.ID, "error", err)
 			}
 		}
 		return nil

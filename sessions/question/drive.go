@@ -8,14 +8,14 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// What follows speaks for guests and dialogs where tests have none: of this package, and of sessions, which own the questions.
+// The functions below stand in for guests and dialogs in tests: of this package, and of sessions, which own the questions.
 
-// Take hears a call of a hook in a sandbox that is listened to.
+// Take takes a call of a hook in a subscribed sandbox.
 func (b *Board) Take(ctx context.Context, sandboxID string, c guest.HookCall) {
 	b.listener(sandboxID).take(ctx, c)
 }
 
-// Ended hears that a hook in a sandbox that is listened to waits no more.
+// Ended ends a waiting hook in a subscribed sandbox.
 func (b *Board) Ended(ctx context.Context, sandboxID, callID string) {
 	b.listener(sandboxID).ended(ctx, callID)
 }
@@ -26,9 +26,9 @@ func (b *Board) listener(sandboxID string) *listener {
 	return b.listeners[sandboxID]
 }
 
-// Ask opens a question of the agent, as a hook does whose answers by takes, and returns its id.
+// Ask opens a question of the agent, as a hook does whose answers by takes, and returns its ID.
 func (l *Questions) Ask(ctx context.Context, key string, a agents.Ask, by func(context.Context, accounts.Actor, agents.Answer) error) (id string) {
-	return l.pose(ctx, key, AskedByHook, a, by).q.ID
+	return l.open(ctx, key, AskedByHook, a, by).q.ID
 }
 
 // Withdraw ends the open questions with this key.

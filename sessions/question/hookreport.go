@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// hookReport takes what a hook of the agent says of it.
+// hookReport takes a report of a hook of the agent.
 func (l *Questions) hookReport(ctx context.Context, h agents.HookReport) {
 	if h.Conversation != "" {
 		if err := l.host.Claim(ctx, h.Conversation); err != nil {
@@ -29,8 +29,8 @@ func (l *Questions) hookReport(ctx context.Context, h agents.HookReport) {
 	if h.Coming != nil {
 		l.coming, l.comingAt = h.Coming, time.Now()
 	}
-	// Hooks that run beside the agent come in any order: an older word says nothing after a newer one. And while a question is
-	// open, that decides.
+	// Hooks that run in parallel with the agent report in any order: ignore an older report after a newer one. While a question
+	// is open, the question decides.
 	late := h.Hint.At.Before(l.hookAt)
 	if !late && h.Hint.Mood != agents.Unsaid {
 		l.hookAt = h.Hint.At
@@ -51,12 +51,12 @@ func (l *Questions) asksStill() bool {
 	return l.Oldest() != nil
 }
 
-// hookOver closes the questions a hook shows to be over.
+// hookOver closes the questions that a hook shows to be over.
 func (l *Questions) hookOver(ctx context.Context, notify func(key string) (bool, string)) {
 	l.closeQuestions(ctx, func(as *pending) bool {
 		key, _, _ := strings.Cut(as.q.Key, "#")
 		if strings.HasPrefix(key, onScreen) {
-			return false // the screen tells of these
+			return false // the screen reports these
 		}
 		over, answer := notify(key)
 		if over {

@@ -20,21 +20,21 @@ import (
 
 const (
 	hookAnswerIn = 15 * time.Second // for an answer on its way to the agent's hook
-	hookRate     = 100              // hooks a second of one sandbox that are looked at
+	hookRate     = 100              // hooks per second of one sandbox that are processed
 	maxCalls     = 4 * guest.MaxHooksOpen
-	overSoon     = 700 * time.Millisecond // for a hook that ran beside the agent to be heard
+	overSoon     = 700 * time.Millisecond // for the report of a hook that ran in parallel with the agent
 )
 
-// listener hears the hooks of one sandbox for all its sessions, as long as one of them runs.
+// listener takes the hooks of one sandbox for all its sessions, as long as one of them runs.
 type listener struct {
 	board                  *Board
 	workspaceID, sandboxID string
-	refs                   int // under board.mu
+	refs                   int // guarded by board.mu
 	cancel                 context.CancelFunc
 
 	mu     sync.Mutex
 	synced bool
-	calls  map[string]*hookCall // that wait
+	calls  map[string]*hookCall // those that wait
 }
 
 // hookCall is a hook that waits for an answer.
@@ -45,10 +45,10 @@ type hookCall struct {
 	asked  []*pending      // one for each of asks so far
 	given  []agents.Answer // one for each but the last
 	over   bool
-	before bool // it was handed to its session
+	before bool // it was passed to its session
 }
 
-// Subscribe lets the hooks of the session's sandbox be listened to, until unsubscribe is called: when the session has ended.
+// Subscribe listens to the hooks of the session's sandbox until unsubscribe is called: when the session has ended.
 func (l *Questions) Subscribe() (unsubscribe func()) {
 	b := l.board
 	if !b.cfg.Agents.Hooks(l.about.Agent) {
@@ -90,7 +90,7 @@ func (e *listener) leave() {
 	}
 }
 
-// guest is the sandbox's guest now; false while it cannot be reached.
+// guest returns the sandbox's guest; false while it cannot be reached.
 func (e *listener) guest() (*client.Client, bool) {
 	p, ok := e.board.cfg.Live(e.workspaceID)
 	if !ok || p.SandboxID != e.sandboxID {
@@ -99,7 +99,7 @@ func (e *listener) guest() (*client.Client, bool) {
 	return p.Guest, true
 }
 
-// listen follows the hooks, dialling again after each cut. A guest that hears none ends it.
+// listen follows the hooks and reconnects after each cut. A guest that does not support hooks ends it.
 func (e *listener) listen(ctx context.Context) {
 	var since uint64
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
@@ -156,7 +156,7 @@ func (e *listener) follow(ctx context.Context, g *client.Client, since *uint64) 
 		case r.Synced:
 			e.sync(ctx, named)
 		}
-		select { // a guest that says too much is heard more slowly
+		select { // a guest that reports too much is read more slowly
 		case <-pace.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -164,7 +164,7 @@ func (e *listener) follow(ctx context.Context, g *client.Client, since *uint64) 
 	}
 }
 
-// session is the live session a call belongs to, nil when there is none of this sandbox.
+// session returns the live session a call belongs to, nil when there is none of this sandbox.
 func (e *listener) session(c guest.HookCall) *Questions {
 	l := e.board.cfg.Sessions.InMemory(c.Process)
 	if l == nil {
@@ -178,7 +178,7 @@ func (e *listener) session(c guest.HookCall) *Questions {
 	return l
 }
 
-// take hears one call.
+// take takes one call.
 func (e *listener) take(ctx context.Context, c guest.HookCall) {
 	call := &hookCall{HookCall: c}
 	if c.Waits {
@@ -192,12 +192,12 @@ func (e *listener) take(ctx context.Context, c guest.HookCall) {
 	}
 	if l := e.session(c); l != nil {
 		e.hand(ctx, l, call)
-	} else if c.Waits && e.board.cfg.Sessions.InMemory(c.Process) != nil { // not its agent, or not its place: nobody will answer
+	} else if c.Waits && e.board.cfg.Sessions.InMemory(c.Process) != nil { // not its agent, or not its sandbox: nobody will answer
 		e.release(call)
 	}
 }
 
-// hand tells a session what its agent's hook says.
+// hand passes a report of an agent's hook to its session.
 func (e *listener) hand(ctx context.Context, l *Questions, call *hookCall) {
 	call.mu.Lock()
 	again := call.before
@@ -219,16 +219,16 @@ func (e *listener) hand(ctx context.Context, l *Questions, call *hookCall) {
 	call.mu.Lock()
 	call.asks = h.Asks
 	call.mu.Unlock()
-	e.pose(ctx, l, call, h.Key)
+	e.openNext(ctx, l, call, h.Key)
 }
 
-// pose asks the next of the call's questions.
-func (e *listener) pose(ctx context.Context, l *Questions, call *hookCall, key string) {
+// openNext opens the next of the call's questions.
+func (e *listener) openNext(ctx context.Context, l *Questions, call *hookCall, key string) {
 	call.mu.Lock()
 	i := len(call.given)
 	ask := call.asks[i]
 	call.mu.Unlock()
-	as := l.pose(ctx, key+"#"+strconv.Itoa(i), AskedByHook, ask, func(ctx context.Context, _ accounts.Actor, a agents.Answer) error {
+	as := l.open(ctx, key+"#"+strconv.Itoa(i), AskedByHook, ask, func(ctx context.Context, _ accounts.Actor, a agents.Answer) error {
 		return e.answer(ctx, l, call, key, a)
 	})
 	if as == nil {
@@ -247,7 +247,7 @@ func (e *listener) pose(ctx context.Context, l *Questions, call *hookCall, key s
 	}
 }
 
-// answer takes the answer to the call's newest question. The hook is answered when it has them all.
+// answer takes the answer to the call's newest question. The hook gets its output when all are answered.
 func (e *listener) answer(ctx context.Context, l *Questions, call *hookCall, key string, a agents.Answer) error {
 	call.mu.Lock()
 	all := append(append([]agents.Answer(nil), call.given...), a)
@@ -257,7 +257,7 @@ func (e *listener) answer(ctx context.Context, l *Questions, call *hookCall, key
 	}
 	call.mu.Unlock()
 	if more {
-		e.board.cfg.Tasks.Go(func() { e.pose(e.board.cfg.Context, l, call, key) })
+		e.board.cfg.Tasks.Go(func() { e.openNext(e.board.cfg.Context, l, call, key) })
 		return errHeld
 	}
 	out, err := e.board.cfg.Agents.HookReply(call.Agent, agents.HookEvent{Waits: true, Raw: call.Event}, all)
@@ -269,7 +269,7 @@ func (e *listener) answer(ctx context.Context, l *Questions, call *hookCall, key
 	}
 	e.forget(call)
 	call.mu.Lock()
-	held := call.asked[:min(len(all)-1, len(call.asked))] // this one may not be noted yet, when the answer was quick
+	held := call.asked[:min(len(all)-1, len(call.asked))] // this one may not be recorded yet, when the answer was quick
 	call.mu.Unlock()
 	for _, as := range held {
 		l.settleHeld(ctx, as)
@@ -277,11 +277,11 @@ func (e *listener) answer(ctx context.Context, l *Questions, call *hookCall, key
 	return nil
 }
 
-// send hands an output to a hook, trying again over cuts: the guest knows an answer it has had.
+// send sends an output to a hook and retries after cuts: the guest recognizes an answer it has already received.
 func (e *listener) send(ctx context.Context, id string, out json.RawMessage) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookAnswerIn)
 	defer cancel()
-	err := error(fault.New(fault.Unavailable, "sandbox_unreachable", "The place the session runs in cannot be reached now."))
+	err := error(fault.New(fault.Unavailable, "sandbox_unreachable", "The session's sandbox cannot be reached now. Try again once it can."))
 	for wait := 100 * time.Millisecond; ; wait *= 2 {
 		if g, ok := e.guest(); ok {
 			if err = g.AnswerHook(ctx, id, out); fault.KindOf(err) != fault.Unavailable {
@@ -294,7 +294,7 @@ func (e *listener) send(ctx context.Context, id string, out json.RawMessage) err
 	}
 }
 
-// release lets the agent go on without an opinion of ours: its dialog, if it has one, decides.
+// release lets the agent continue without a decision of ours: its dialog, if it has one, decides.
 func (e *listener) release(call *hookCall) {
 	if !e.forget(call) {
 		return
@@ -320,7 +320,7 @@ func (e *listener) forget(call *hookCall) bool {
 	return first
 }
 
-// ended hears that a hook waits no more: it was answered, or its agent gave it up.
+// ended records that a hook no longer waits: it was answered, or its agent gave it up.
 func (e *listener) ended(ctx context.Context, id string) {
 	e.mu.Lock()
 	call := e.calls[id]
@@ -336,8 +336,8 @@ func (e *listener) ended(ctx context.Context, id string) {
 	call.mu.Lock()
 	all := append([]*pending(nil), call.asked...)
 	call.mu.Unlock()
-	// Agents end a hook when its dialog was refused or the turn interrupted, and let it wait when it was answered. An answer under
-	// way is waited for, and a word of what came of a dialog that was answered just before.
+	// Agents end a hook when its dialog was refused or the turn interrupted, and let it wait when the dialog was answered. Wait
+	// for an answer in flight, and for a report about a dialog that was answered just before.
 	e.board.cfg.Tasks.Go(func() {
 		if tasks.Sleep(e.board.cfg.Context, overSoon) {
 			l.closeQuestions(e.board.cfg.Context, func(as *pending) bool {
@@ -353,7 +353,7 @@ func (e *listener) ended(ctx context.Context, id string) {
 	})
 }
 
-// sync ends the calls that were not named: all that wait were.
+// sync ends the calls that were not named: the guest named all that wait.
 func (e *listener) sync(ctx context.Context, named map[string]bool) {
 	e.mu.Lock()
 	e.synced = true
@@ -374,7 +374,7 @@ func (e *listener) sync(ctx context.Context, named map[string]bool) {
 	}
 }
 
-// joined lets a session hear what was said before it was known.
+// joined passes to a session what was reported before it was known.
 func (e *listener) joined(ctx context.Context, l *Questions) {
 	e.mu.Lock()
 	synced := e.synced
@@ -402,5 +402,5 @@ func (e *listener) orphans(ctx context.Context, l *Questions) {
 	})
 }
 
-// errHeld says that an answer is kept until the others are given.
+// errHeld reports that an answer is held until the others are given.
 var errHeld = errors.New("held until the other questions are answered")

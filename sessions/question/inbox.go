@@ -19,8 +19,8 @@ const (
 	InboxFinished = "finished"
 )
 
-// InboxItem is one thing that waits for a person. Its ID is that of the question or of the ended session; what may come again
-// is named with the time it began.
+// InboxItem is one thing that waits for a person. Its ID is that of the question or of the ended session; the ID of a recurring
+// item includes the time it began.
 type InboxItem struct {
 	ID, Kind     string
 	WorkspaceID  string
@@ -28,10 +28,10 @@ type InboxItem struct {
 	Agent        string
 	AgentName    string
 	StartedBy    string // the user who started the session
-	OnlyFor      string // the one user it concerns; "" = it is the team's
+	OnlyFor      string // the only user it concerns; "" = the whole team
 	Reason       string
 	Since        int64
-	Question     *Question // nil when only the terminal shows what is waited for
+	Question     *Question // nil when only the terminal shows what the session waits for
 	SnoozedUntil int64     // of the user the inbox is for
 }
 
@@ -42,10 +42,10 @@ type Mark struct {
 	DoneAt                              int64
 }
 
-// Episode names an item that may come again: what it is about, and when it began.
+// Episode returns the ID of a recurring item: its subject, and when it began.
 func Episode(id string, since int64) string { return id + "-" + strconv.FormatInt(since, 10) }
 
-// Answering reports whether the store only does not know yet that q is settled.
+// Answering reports whether q is settled, but not stored as settled yet.
 func (b *Board) Answering(q Question) bool {
 	l := b.cfg.Sessions.InMemory(q.SessionID)
 	if l == nil {
@@ -57,8 +57,8 @@ func (b *Board) Answering(q Question) bool {
 	return as == nil || as.q.State != Open || as.held != nil
 }
 
-// SortInbox orders items as people see them: what is snoozed at the time now comes last, questions first and the longest open
-// at the top, of the others the newest first.
+// SortInbox orders items as people see them: currently snoozed ones last, questions first and the longest open at the top, of the
+// others the newest first.
 func SortInbox(items []InboxItem, now int64) {
 	kinds := []string{InboxQuestion, InboxFailed, InboxStuck, InboxBudget, InboxReview, InboxFinished}
 	snoozed := func(it InboxItem) int {
@@ -76,12 +76,12 @@ func SortInbox(items []InboxItem, now int64) {
 	})
 }
 
-// Marks returns what a user did with some items of a team's inbox, by item.
+// Marks returns a user's marks of some items of a team's inbox, by item.
 func (b *Board) Marks(ctx context.Context, userID, teamID string, itemIDs []string) (map[string]Mark, error) {
 	return b.cfg.Store.Marks(ctx, userID, teamID, itemIDs)
 }
 
-// Mark keeps what a user did with an item of their inbox; a mark that says nothing brings the item back.
+// Mark stores a user's mark of an item of their inbox; an empty mark restores the item.
 func (b *Board) Mark(ctx context.Context, m Mark) error {
 	if err := b.cfg.Store.PutMark(ctx, m); err != nil {
 		return err

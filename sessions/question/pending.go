@@ -15,9 +15,10 @@ import (
 	"github.com/parawork/parawork/sessions/journal"
 )
 
-// pose opens a question, or takes up again the open one with this key, and returns it; nil when it was not taken. by hands over
-// the answer. A dialog that was read off the screen is that of the hook that asks: heard late, the hook takes its place.
-func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) *pending {
+// open opens a question, or reopens the open one with this key, and returns it; nil when it was not accepted. by delivers the
+// answer. A dialog that was read off the screen may belong to the hook that asks: when the hook reports late, it takes over the
+// dialog's question.
+func (l *Questions) open(ctx context.Context, key, source string, a agents.Ask, by handOver) *pending {
 	l.mu.Lock()
 	if l.host.State().Ended() {
 		l.mu.Unlock()
@@ -25,7 +26,7 @@ func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, 
 	}
 	if old := l.pendingOf(func(as *pending) bool { return as.q.Key == key && as.q.State == Open }); old != nil {
 		old.by = by
-		l.poses(old)
+		l.asksFor(old)
 		l.mu.Unlock()
 		l.Watch()
 		return old
@@ -34,7 +35,7 @@ func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, 
 	if strings.HasPrefix(key, onScreen) {
 		if l.pendingOf(func(as *pending) bool { return as.q.State == Open && !theirs(as) }) != nil {
 			l.mu.Unlock()
-			return nil // its hook was heard meanwhile
+			return nil // its hook has reported meanwhile
 		}
 	} else if l.pendingOf(theirs) != nil {
 		defer l.withdraw(ctx, theirs)
@@ -62,7 +63,7 @@ func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, 
 	failpoint.Reach(failpoint.QuestionStored)
 	l.mu.Lock()
 	as.kept = true
-	l.poses(as)
+	l.asksFor(as)
 	l.cfg.Note(journal.Question, map[string]any{"question_id": q.ID, "kind": q.Kind, "title": q.Title})
 	l.mu.Unlock()
 	l.board.notify(ctx, q)
@@ -70,7 +71,7 @@ func (l *Questions) pose(ctx context.Context, key, source string, a agents.Ask, 
 	return as
 }
 
-// hidden masks what an agent asks.
+// hidden masks an agent's question.
 func (l *Questions) hidden(a agents.Ask) agents.Ask {
 	mask := l.cfg.Mask
 	a.Title, a.Detail, a.Options = mask(a.Title), mask(a.Detail), slices.Clone(a.Options)
@@ -86,7 +87,7 @@ func newPending(q Question, by handOver) *pending {
 	return as
 }
 
-// source is where the question became known, as the state machine has it.
+// source is where the question became known, in the terms of the state machine.
 func (as *pending) source() agents.Source {
 	switch as.q.Source {
 	case AskedOnScreen:
@@ -97,17 +98,17 @@ func (as *pending) source() agents.Source {
 	return agents.FromHook
 }
 
-// maxNoted is how much of an answer stands in the journal.
+// maxNoted is how much of an answer the journal stores.
 const maxNoted = 1000
 
-// poses says that the session waits for the answer of as. It is called under the session's lock.
-func (l *Questions) poses(as *pending) {
+// asksFor makes the session's state wait for the answer of as. The caller holds the session's lock.
+func (l *Questions) asksFor(as *pending) {
 	l.cfg.Machine.Observe(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: safetext.Cut(as.q.Title, safetext.MaxLine)})
 	l.host.Judge()
 	l.host.Changed()
 }
 
-// pendingOf returns the first open question that fits, nil without one. It is called under the session's lock.
+// pendingOf returns the first open question that matches, nil without one. The caller holds the session's lock.
 func (l *Questions) pendingOf(fits func(*pending) bool) *pending {
 	if i := slices.IndexFunc(l.asked, fits); i >= 0 {
 		return l.asked[i]
@@ -115,7 +116,7 @@ func (l *Questions) pendingOf(fits func(*pending) bool) *pending {
 	return nil
 }
 
-// Oldest returns a copy of the oldest open question, nil without one. It is called under the session's lock.
+// Oldest returns a copy of the oldest open question, nil without one. The caller holds the session's lock.
 func (l *Questions) Oldest() *Question {
 	as := l.pendingOf(func(as *pending) bool { return as.q.State == Open && as.held == nil && as.kept })
 	if as == nil {
@@ -125,22 +126,23 @@ func (l *Questions) Oldest() *Question {
 	return &q
 }
 
-// dropQuestion takes a question out of memory. It is called under the session's lock.
+// dropQuestion removes a question from memory. The caller holds the session's lock.
 func (l *Questions) dropQuestion(as *pending) {
 	l.asked = slices.DeleteFunc(l.asked, func(o *pending) bool { return o == as })
 }
 
-// settleQuestion stores how a question ended and tells everybody. The caller has its turn. False when it had ended before.
+// settleQuestion stores how a question ended and notifies everybody. The caller has its turn. It returns false when the question
+// had ended before.
 func (l *Questions) settleQuestion(ctx context.Context, as *pending, q Question) bool {
 	l.mu.Lock()
 	if as.q.State != Open {
 		l.mu.Unlock()
 		return false
 	}
-	as.q = q // it stays in memory until it is stored: who comes late is told the same by both
-	h := agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: "goes on after an answer"}
+	as.q = q // it stays in memory until it is stored: a late caller gets the same from both
+	h := agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: "continues after an answer"}
 	if q.State == Withdrawn || q.Via == ViaTerminal && !l.saysBusy() {
-		h.Source, h.Mood, h.Reason = as.source(), agents.Unsaid, "" // what came of it others tell
+		h.Source, h.Mood, h.Reason = as.source(), agents.Unsaid, "" // other sources report the result
 	}
 	if next := l.Oldest(); next != nil {
 		h.Source, h.Mood, h.Reason = agents.FromHook, agents.Asking, safetext.Cut(next.Title, safetext.MaxLine)
@@ -172,7 +174,7 @@ func (l *Questions) keepEnd(ctx context.Context, as *pending) {
 	if err == nil {
 		return
 	}
-	l.board.cfg.Log.Error("end of question not stored", "session_id", l.about.ID, "error", err)
+	l.board.cfg.Log.Error("end of question could not be stored", "session_id", l.about.ID, "error", err)
 	l.board.cfg.Tasks.Go(func() {
 		hard := l.board.cfg.Context
 		for wait := 250 * time.Millisecond; tasks.Sleep(hard, wait); wait = min(2*wait, 30*time.Second) {
@@ -183,13 +185,13 @@ func (l *Questions) keepEnd(ctx context.Context, as *pending) {
 	})
 }
 
-// withdraw ends the open questions that fit: the agent waits for no answer any more. An answer under way is waited for.
+// withdraw ends the open questions that match: the agent no longer waits for an answer. It waits for an answer in flight.
 func (l *Questions) withdraw(ctx context.Context, fits func(*pending) bool) {
 	l.closeQuestions(ctx, fits, func(_ *pending, q *Question) { q.State = Withdrawn })
 }
 
-// closeQuestions ends the open questions that fit without an answer of ours. how, nil to tell by pending.there whether somebody
-// answered in the terminal, says how they ended. Both are called under the session's lock.
+// closeQuestions ends the open questions that match without an answer of ours. how says how they ended; nil: pending.there shows
+// whether somebody answered in the terminal. Both functions are called under the session's lock.
 func (l *Questions) closeQuestions(ctx context.Context, fits func(*pending) bool, how func(*pending, *Question)) {
 	l.mu.Lock()
 	var all []*pending
@@ -224,7 +226,7 @@ func (l *Questions) closeQuestions(ctx context.Context, fits func(*pending) bool
 	}
 }
 
-// settleHeld stores an answer that was kept until others were given.
+// settleHeld stores an answer that was held until others were given.
 func (l *Questions) settleHeld(ctx context.Context, as *pending) {
 	select {
 	case <-as.turn:
@@ -240,7 +242,7 @@ func (l *Questions) settleHeld(ctx context.Context, as *pending) {
 	}
 }
 
-// End withdraws what an ended session has asked.
+// End withdraws the open questions of an ended session.
 func (l *Questions) End(ctx context.Context) {
 	now := l.board.now()
 	l.mu.Lock()
@@ -256,12 +258,12 @@ func (l *Questions) End(ctx context.Context) {
 		return
 	}
 	if err := l.board.cfg.Store.WithdrawQuestions(ctx, l.about.ID, now); err != nil {
-		l.board.cfg.Log.Error("questions of an ended session not closed", "session_id", l.about.ID, "error", err)
+		l.board.cfg.Log.Error("questions of an ended session could not be closed", "session_id", l.about.ID, "error", err)
 	}
 	l.board.notify(ctx, had[0].q)
 }
 
-// Recall takes up the questions that were open when the server stopped.
+// Recall restores the questions that were open when the server stopped.
 func (l *Questions) Recall(ctx context.Context) error {
 	open, err := l.board.cfg.Store.OpenQuestions(ctx, l.about.TeamID)
 	if err != nil {
@@ -279,7 +281,7 @@ func (l *Questions) Recall(ctx context.Context) error {
 	return nil
 }
 
-// tell publishes that the inbox of the team has changed.
+// notify publishes that the inbox of the team has changed.
 func (b *Board) notify(ctx context.Context, q Question) {
 	if b.cfg.Events != nil {
 		b.cfg.Events.Publish(ctx, events.Event{Type: "inbox.updated", ID: q.ID, WorkspaceID: q.WorkspaceID, TeamID: q.TeamID, Version: b.now()})

@@ -11,14 +11,14 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// State is what became of a question.
+// State is the state of a question.
 type State string
 
 // States of a question.
 const (
 	Open      State = "open"
 	Answered  State = "answered"
-	Withdrawn State = "withdrawn" // the agent went on, was interrupted or ended
+	Withdrawn State = "withdrawn" // the agent continued, was interrupted or ended
 )
 
 // How a question became known.
@@ -28,13 +28,13 @@ const (
 	AskedByNotice = "notice"
 )
 
-// ViaTerminal says that a question was answered by typing into the session's terminal.
+// ViaTerminal is the Via of a question that was answered by typing into the session's terminal.
 const ViaTerminal = "terminal"
 
-// Question is what an agent asked. An answered one says who answered; AnsweredBy is empty where somebody at the terminal did.
+// Question is a question of an agent. AnsweredBy is empty where somebody at the terminal answered.
 type Question struct {
 	ID, TeamID, WorkspaceID, SessionID string
-	Key                                string // names it within its session
+	Key                                string // identifies it within its session
 	agents.Ask
 	Source     string
 	AskedAt    int64
@@ -50,7 +50,7 @@ type Question struct {
 // Store is what questions and inboxes need of the storage.
 type Store interface {
 	InsertQuestion(ctx context.Context, q Question) error
-	// CloseQuestion writes how an open question ended; false when it was not open any more.
+	// CloseQuestion stores how an open question ended; false when it was no longer open.
 	CloseQuestion(ctx context.Context, q Question) (bool, error)
 	// WithdrawQuestions closes every open question of a session.
 	WithdrawQuestions(ctx context.Context, sessionID string, at int64) error
@@ -59,13 +59,13 @@ type Store interface {
 	Questions(ctx context.Context, sessionID string, pg page.Page) ([]Question, string, error)
 	// OpenQuestions returns the open questions of a team, oldest first.
 	OpenQuestions(ctx context.Context, teamID string) ([]Question, error)
-	// Marks returns what a user did with some items, by item.
+	// Marks returns a user's marks of some items, by item.
 	Marks(ctx context.Context, userID, teamID string, itemIDs []string) (map[string]Mark, error)
-	// PutMark stores a mark; one without any content is removed.
+	// PutMark stores a mark; it removes one without content.
 	PutMark(ctx context.Context, m Mark) error
 }
 
-// Bounds of what an agent asks.
+// Bounds of a question.
 const (
 	maxAskTitle   = 300
 	maxAskDetail  = 16 << 10
@@ -75,25 +75,25 @@ const (
 	maxAsked      = 32   // open questions of one session
 )
 
-// pending is an open question of a live session. All but turn is guarded by the session's lock.
+// pending is an open question of a live session. The session's lock guards all but turn.
 type pending struct {
-	turn chan struct{} // holds one token: who has it may settle the question
+	turn chan struct{} // holds one token: its owner may settle the question
 	q    Question      // never changes once it is not open
 	kept bool          // it is stored: from then on people see it
-	by   handOver      // hands the answer to the agent; nil while the agent is not heard of
-	free func()        // lets the agent go on when others than by have ended the question; nil: nothing waits
+	by   handOver      // delivers the answer to the agent; nil while the agent's hook is not connected
+	free func()        // lets the agent continue when something other than by ended the question; nil: nothing waits
 
-	held   *Question // what it will be once the answers to the questions that go with it are given; nil: not answered yet
-	there  string    // what was answered in the terminal, as far as that is known
+	held   *Question // what it becomes once the questions that belong to it are answered; nil: not answered yet
+	there  string    // the answer given in the terminal, as far as known
 	shown  time.Time // when its dialog was last seen on the screen
 	busy   busyWords // of the terminal by then, or when it was asked
-	recall time.Time // when it was taken up after a restart: keys of before are not known
+	recall time.Time // when it was restored after a restart: earlier keys are unknown
 }
 
-// handOver hands an answer to the agent. An error of kind Gone or NotFound says that the agent waits for no answer any more.
+// handOver delivers an answer to the agent. An error of kind Gone or NotFound means that the agent no longer waits for an answer.
 type handOver func(ctx context.Context, who accounts.Actor, a agents.Answer) error
 
-// cleanAsk bounds what an agent asks and makes it safe to show.
+// cleanAsk bounds a question and makes it safe to show.
 func cleanAsk(a agents.Ask) agents.Ask {
 	a.Title = safetext.Cut(safetext.OneLine(a.Title), maxAskTitle)
 	a.Detail = safetext.Cut(safetext.Lines(a.Detail), maxAskDetail)

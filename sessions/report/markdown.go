@@ -9,20 +9,20 @@ import (
 	"github.com/parawork/parawork/sessions/conversation"
 )
 
-// Lines of each list in the text; what is more is counted.
+// Lines of each list in the text; the rest is only counted.
 const (
 	textFiles    = 200
 	textCommands = 200
 )
 
-// Markdown is the report as text for a pull request or a note on a commit. Whatever agents and repositories say in it stays text: it can
-// make no heading, link, picture or mention.
+// Markdown formats the report as text for a pull request or a note on a commit. Text from agents and repositories stays text: it
+// can create no heading, link, picture or mention.
 func (r Report) Markdown() string {
 	var b strings.Builder
 	w := r.Workspace
 	fmt.Fprintf(&b, "# %s %s\n\n", w.Key(), inline(w.Name))
 	fmt.Fprintf(&b, "Branch %s on %s, project %s, in %s. As of %s.\n\n", code(w.Branch), code(w.Base), inline(r.Project), inline(r.Place), when(r.At))
-	fmt.Fprintf(&b, "| | |\n|---|---|\n| Files | %s, +%d -%d |\n| Outside of the folder | %s |\n| Commits | %d |\n| Sessions | %d |\n| Commands | %d, %d failed |\n",
+	fmt.Fprintf(&b, "| | |\n|---|---|\n| Files | %s, +%d -%d |\n| Outside the folder | %s |\n| Commits | %d |\n| Sessions | %d |\n| Commands | %d, %d failed |\n",
 		plural(r.Totals.Changes, "file", "files"), r.Totals.Additions, r.Totals.Deletions, plural(r.Totals.Outside, "file", "files"), len(r.Commits), len(r.Sessions), r.Totals.Commands, r.Totals.Failed)
 	fmt.Fprintf(&b, "| Hosts | %s |\n| Time | %s |\n| Tokens | %s |\n| Cost | %s |\n", r.hosts(),
 		(time.Duration(r.Costs.RunMs) * time.Millisecond).Round(time.Second), r.tokens(), r.money())
@@ -57,7 +57,7 @@ func (r Report) Markdown() string {
 		c := r.Changes[i]
 		return fmt.Sprintf("%s %s, +%d -%d", code(c.Path), c.Status, c.Additions, c.Deletions)
 	})
-	section(&b, "Files outside of the folder", min(len(r.Outside), textFiles), r.Totals.Outside, func(i int) string { return code(r.Outside[i].Path) })
+	section(&b, "Files outside the folder", min(len(r.Outside), textFiles), r.Totals.Outside, func(i int) string { return code(r.Outside[i].Path) })
 	section(&b, "Commands", min(len(r.Commands), textCommands), r.Totals.Commands, func(i int) string {
 		c := r.Commands[i]
 		if c.Status == conversation.OK {
@@ -93,7 +93,7 @@ func section(b *strings.Builder, title string, shown, all int, line func(i int) 
 	}
 }
 
-// hosts says how many were reached. Of none that is known where nothing is known nothing is said.
+// hosts returns how many were reached; "" where that is unknown and none is known.
 func (r Report) hosts() string {
 	if !r.HostsKnown && r.Totals.Reached+r.Totals.Refused == 0 {
 		return "not known"
@@ -101,7 +101,7 @@ func (r Report) hosts() string {
 	return fmt.Sprintf("%d reached, %d refused", r.Totals.Reached, r.Totals.Refused)
 }
 
-// tokens says how many went to models and came from them.
+// tokens returns how many were sent to and received from models.
 func (r Report) tokens() string {
 	if r.noCosts {
 		return "not shown"
@@ -109,7 +109,7 @@ func (r Report) tokens() string {
 	return fmt.Sprintf("%d in, %d out", r.Costs.Input, r.Costs.Output)
 }
 
-// money says what it cost, in dollars.
+// money returns the cost, in dollars.
 func (r Report) money() string {
 	c := r.Costs
 	if r.noCosts {
@@ -124,7 +124,7 @@ func (r Report) money() string {
 
 func when(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04 UTC") }
 
-// oneLine is a text as one line without control characters, cut after most letters.
+// oneLine returns a text as one line without control characters, cut after most letters.
 func oneLine(s string, most int) string {
 	var b strings.Builder
 	n, space := 0, false
@@ -149,7 +149,7 @@ func oneLine(s string, most int) string {
 	return b.String()
 }
 
-// inline is a name as text: what Markdown would take for more is marked as text.
+// inline escapes a name, so that Markdown shows it as text.
 func inline(s string) string {
 	s = oneLine(s, 200)
 	var b strings.Builder
@@ -162,7 +162,7 @@ func inline(s string) string {
 	return b.String()
 }
 
-// code is a text as code, fenced by more backticks than it has in a row.
+// code formats a text as code, fenced by more backticks than it has in a row.
 func code(s string) string {
 	s = oneLine(s, 300)
 	if s == "" {

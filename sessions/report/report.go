@@ -1,9 +1,9 @@
-// Package report tells what was done in a workspace: what was asked, which commands ran, which files were touched inside and outside of
-// its folder, which hosts were reached, what was tested, how long it took and what it cost. It is put together of what other rooms keep,
-// and is meant to be attached to a merge. What cannot be known is named instead of being left out.
+// Package report summarizes the work done in a workspace: what was requested, which commands ran, which files were touched inside
+// and outside its folder, which hosts were reached, what was tested, how long it took and what it cost. It combines data of other
+// packages, and is meant to be attached to a merge. It names what is unknown instead of leaving it out.
 //
-// What agents did is read from the records they keep themselves: an agent that lies in its record lies here. What the server saw on its
-// own (files that differ, hosts the gate let through, checks, the ledger) does not rest on them.
+// Agents' own records are the source of what agents did: an agent that lies in its record lies here. What the server saw itself
+// (files that differ, hosts the gate let through, checks, the ledger) does not depend on them.
 package report
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// Most entries of each list; what is more is counted.
+// Most entries of each list; the rest is only counted.
 const (
 	maxCommands = 500
 	maxFiles    = 2000
@@ -32,42 +32,42 @@ const (
 	maxItems = 20_000
 )
 
-// Report is what was done in a workspace. Times are ms UTC, money nano-USD.
+// Report describes the work in a workspace. Times are ms UTC, money nano-USD.
 type Report struct {
 	At        int64
 	Workspace workspaces.Workspace
 	Project   string
-	Place     string // what people call where it lives now
+	Place     string // display name of where it runs now
 
 	Sessions []Session
 	Prompts  []Prompt
 	Commits  []workspaces.Commit
 	Changes  []Change
-	Outside  []Touched // files agents wrote outside of the workspace's folder
+	Outside  []Touched // files agents wrote outside the workspace's folder
 	Commands []Command
 	Tests    []Test // checks of the project, then commands of agents that look like tests
 	Reached  []Host
 	Refused  []Host
-	// HostsKnown says that connections of where it lives now go through the gate, which knows the hosts.
+	// HostsKnown is set where the workspace's current connections go through the gate, which knows the hosts.
 	HostsKnown bool
 	Costs      Costs
 
 	Totals  Totals
-	Unknown []string // what this report cannot tell, in sentences
+	Unknown []string // what this report does not cover, in sentences
 
-	noCosts bool // Costs are not for who reads it
+	noCosts bool // the reader may not see Costs
 }
 
-// HideCosts takes out what it cost, for who may not see costs. How long it took stays.
+// HideCosts removes the cost, for readers who may not see it. The durations stay.
 func (r *Report) HideCosts() {
 	r.Costs, r.noCosts = Costs{RunMs: r.Costs.RunMs}, true
-	r.Unknown = append(r.Unknown, "What it cost, and the tokens it took, are told to those who may see costs.")
+	r.Unknown = append(r.Unknown, "The cost and the tokens used are shown only to people who may see costs.")
 }
 
-// CostsShown reports whether the figures of Costs are there.
+// CostsShown reports whether the numbers of Costs are set.
 func (r *Report) CostsShown() bool { return !r.noCosts }
 
-// Totals counts what the lists hold, and what they had no room for.
+// Totals counts the entries of the lists, including omitted ones.
 type Totals struct {
 	Prompts, Commands, Failed, Changes, Outside, Reached, Refused int
 	Additions, Deletions                                          int
@@ -76,14 +76,14 @@ type Totals struct {
 // Session is one run of an agent or shell.
 type Session struct {
 	ID, Agent, Title   string
-	Permissions        string // ask, all, "" = not known
+	Permissions        string // ask, all, "" = unknown
 	StartedBy          string
-	StartedAt, EndedAt int64  // EndedAt 0 = it runs
+	StartedAt, EndedAt int64  // EndedAt 0 = it is running
 	Ended              string // how
-	Recorded           bool   // its agent keeps a record, so that its commands are known
+	Recorded           bool   // its agent writes a record, so that its commands are known
 }
 
-// Prompt is what somebody asked an agent for.
+// Prompt is a person's request to an agent.
 type Prompt struct {
 	At        int64
 	SessionID string
@@ -97,7 +97,7 @@ type Change struct {
 	Binary                bool
 }
 
-// Touched is a file an agent wrote outside of the workspace's folder.
+// Touched is a file an agent wrote outside the workspace's folder.
 type Touched struct {
 	Path      string
 	SessionID string
@@ -105,7 +105,7 @@ type Touched struct {
 	LastAt    int64
 }
 
-// Command is something an agent ran.
+// Command is a command run by an agent.
 type Command struct {
 	At         int64
 	SessionID  string
@@ -124,7 +124,7 @@ type Test struct {
 	At      int64
 }
 
-// Host is one that was reached, or refused.
+// Host is a host that was reached or refused.
 type Host struct {
 	Host            string
 	Port            int
@@ -133,16 +133,16 @@ type Host struct {
 	Reason          string // of a refusal
 }
 
-// Costs is what it took.
+// Costs is the time and money spent.
 type Costs struct {
 	RunMs          int64 // of its sandboxes
 	CostNano       int64
 	TokensCostNano int64
-	TokensUnknown  int64 // requests whose cost is not known
+	TokensUnknown  int64 // requests whose cost is unknown
 	Input, Output  int64 // tokens
 }
 
-// Sources are the rooms a report is put together of. Each answers for one workspace.
+// Sources are where the report's data comes from. Each answers for one workspace.
 type Sources struct {
 	Workspace    func(ctx context.Context, id string) (workspaces.Workspace, error)
 	Project      func(ctx context.Context, id string) (workspaces.Project, error)
@@ -152,20 +152,21 @@ type Sources struct {
 	Sessions     func(ctx context.Context, workspaceID string) ([]sessions.Session, error)
 	Conversation func(ctx context.Context, sessionID string, q conversation.Query) (sessions.Conversation, error)
 	Checks       func(ctx context.Context, workspaceID string) ([]Test, error)
-	// Hosts tells what the gate let through and what it refused; gated says that the place the workspace lives in has one.
+	// Hosts returns what the gate let through and what it refused; gated reports whether the workspace's current sandbox has a
+	// gate.
 	Hosts func(ctx context.Context, workspaceID string) (reached, refused []Host, gated bool, err error)
 	Costs func(ctx context.Context, workspaceID string) (Costs, error)
 	Names func(ctx context.Context, teamID string) (map[string]string, error) // of a team's members, by id
 	Now   func() time.Time
 }
 
-// Service makes reports. Safe for concurrent use; it keeps nothing.
+// Service makes reports. Safe for concurrent use; it stores nothing.
 type Service struct{ from Sources }
 
-// New makes a Service of what it may ask.
+// New returns a Service that reads from these sources.
 func New(from Sources) *Service { return &Service{from} }
 
-// Of reports on a workspace. Errors: not_found.
+// Of returns the report on a workspace. Errors: not_found.
 func (s *Service) Of(ctx context.Context, workspaceID string) (Report, error) {
 	w, err := s.from.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -196,7 +197,7 @@ func (s *Service) Of(ctx context.Context, workspaceID string) (Report, error) {
 		return Report{}, fmt.Errorf("reading what it cost: %w", err)
 	}
 	if n := r.Costs.TokensUnknown; n > 0 {
-		r.Unknown = append(r.Unknown, fmt.Sprintf("What %s cost is not known.", plural(int(n), "request to a model", "requests to models")))
+		r.Unknown = append(r.Unknown, fmt.Sprintf("The cost of %s is unknown.", plural(int(n), "request to a model", "requests to models")))
 	}
 	return r, nil
 }
@@ -258,18 +259,18 @@ func (s *Service) work(ctx context.Context, r *Report) error {
 	})
 	r.Outside = r.Outside[:min(len(r.Outside), maxFiles)]
 	if silent > 0 {
-		r.Unknown = append(r.Unknown, fmt.Sprintf("%s no record of what they ran; their terminals are kept in the history.", plural(silent, "session keeps", "sessions keep")))
+		r.Unknown = append(r.Unknown, fmt.Sprintf("%s no record of what they ran; their terminals are in the history.", plural(silent, "session keeps", "sessions keep")))
 	}
 	if shells > 0 {
-		r.Unknown = append(r.Unknown, fmt.Sprintf("What was typed in %s is not listed; the terminals are kept in the history.", plural(shells, "shell", "shells")))
+		r.Unknown = append(r.Unknown, fmt.Sprintf("What was typed in %s is not listed; the terminals are in the history.", plural(shells, "shell", "shells")))
 	}
 	if r.Totals.Commands > 0 {
-		r.Unknown = append(r.Unknown, "Files outside of the workspace's folder are those agents say they edited; what their commands wrote there is not seen.")
+		r.Unknown = append(r.Unknown, "Files outside the workspace's folder are those agents say they edited; what their commands wrote there is unknown.")
 	}
 	return nil
 }
 
-// talk adds what one session's record tells.
+// talk adds the data from one session's record.
 func (s *Service) talk(ctx context.Context, r *Report, sessionID string, outside map[string]*Touched) (recorded bool, err error) {
 	var before int64
 	var items []conversation.Placed
@@ -326,7 +327,7 @@ func elsewhere(p string) bool {
 	return p != "" && (path.IsAbs(clean) || clean == ".." || strings.HasPrefix(clean, "../") || strings.HasPrefix(clean, "~"))
 }
 
-// runs reports whether a tool of an agent's runs commands: Claude Code's Bash, Codex' exec_command and those before it.
+// runs reports whether a tool of an agent runs commands: Claude Code's Bash, Codex' exec_command and its predecessors.
 func runs(tool string) bool {
 	switch tool {
 	case "Bash", "exec_command", "shell", "local_shell", "unified_exec":
@@ -335,7 +336,7 @@ func runs(tool string) bool {
 	return false
 }
 
-// tests puts the project's checks before what agents tested themselves, of which the newest runs count.
+// tests puts the project's checks before the agents' own tests, of which the newest runs count.
 func (s *Service) tests(ctx context.Context, r *Report) error {
 	checks, err := s.from.Checks(ctx, r.Workspace.ID)
 	if err != nil {
@@ -357,7 +358,7 @@ func (s *Service) tests(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// hosts tells of the network as far as it is known.
+// hosts adds the network access as far as it is known.
 func (s *Service) hosts(ctx context.Context, r *Report) error {
 	reached, refused, gated, err := s.from.Hosts(ctx, r.Workspace.ID)
 	if err != nil {
@@ -367,7 +368,7 @@ func (s *Service) hosts(ctx context.Context, r *Report) error {
 	r.Reached, r.Refused = reached[:min(len(reached), maxHosts)], refused[:min(len(refused), maxHosts)]
 	r.HostsKnown = gated
 	if !gated {
-		r.Unknown = append(r.Unknown, "Where it lives now, connections do not go through the gate: which hosts were reached is not known.")
+		r.Unknown = append(r.Unknown, "Where it runs now, connections do not go through the gate: which hosts were reached is unknown.")
 	}
 	return nil
 }

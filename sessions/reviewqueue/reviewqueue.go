@@ -1,4 +1,5 @@
-// Package reviewqueue sends reviews of changes to agents: reviews stand below sessions and have types of their own for what they send.
+// Package reviewqueue sends reviews of changes to agents. Package reviews is below sessions and has its own types for what it
+// sends.
 package reviewqueue
 
 import (
@@ -10,7 +11,7 @@ import (
 	"github.com/parawork/parawork/workspaces/reviews"
 )
 
-// Queue gives reviews to agents as prompts of their sessions.
+// Queue passes reviews to agents as prompts of their sessions.
 type Queue struct{ sessions *sessions.Service }
 
 // New returns the queue of the sessions.
@@ -24,13 +25,13 @@ func (q Queue) Recipient(ctx context.Context, sessionID string) (reviews.Recipie
 	return reviews.Recipient{WorkspaceID: row.WorkspaceID, Agent: row.Agent}, err
 }
 
-// Queue adds a prompt; a session that ended is resumed.
+// Queue adds a prompt; an ended session is resumed.
 func (q Queue) Queue(ctx context.Context, actor accounts.Actor, sessionID, promptID, text string) (reviews.Prompt, error) {
 	p, err := q.sessions.Queue.AddPrompt(ctx, actor, sessionID, prompt.Request{ID: promptID, Text: text, Resume: true})
 	return promptOf(p), err
 }
 
-// Prompt returns what became of a prompt.
+// Prompt returns the state of a prompt.
 func (q Queue) Prompt(ctx context.Context, promptID string) (reviews.Prompt, error) {
 	p, err := q.sessions.Queue.Prompt(ctx, promptID)
 	return promptOf(p), err
@@ -46,7 +47,7 @@ func (q Queue) Prompts(ctx context.Context, sessionID string) ([]reviews.Prompt,
 	return out, err
 }
 
-// Cancel takes a prompt back that was not sent.
+// Cancel cancels a prompt that was not sent.
 func (q Queue) Cancel(ctx context.Context, promptID string) error {
 	_, err := q.sessions.Queue.CancelPrompt(ctx, promptID)
 	return err

@@ -14,8 +14,8 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// attempt carries one attempt on from wherever an earlier server left it: each step is looked for before it is done, so that
-// no workspace is made and no agent is started twice.
+// attempt continues one attempt from wherever an earlier server left it: it checks for the result of each step before doing it,
+// so that no workspace is created and no agent started twice.
 func (s *Service) attempt(ctx context.Context, r Run, a Attempt, again bool) {
 	actor, err := s.cfg.Accounts.Actor(ctx, r.CreatedBy)
 	if err == nil && a.WorkspaceID == "" {
@@ -37,7 +37,7 @@ func (s *Service) attempt(ctx context.Context, r Run, a Attempt, again bool) {
 		a.SessionID, err = s.start(ctx, actor, r, was)
 	}
 	switch {
-	case ctx.Err() != nil: // the next server goes on
+	case ctx.Err() != nil: // the next server continues
 	case err != nil:
 		s.cfg.Log.Warn("attempt of a run failed", "run_id", r.ID, "attempt", a.Num, "error", err)
 		a.fail(err)
@@ -48,7 +48,7 @@ func (s *Service) attempt(ctx context.Context, r Run, a Attempt, again bool) {
 	}
 }
 
-// keep stores how far an attempt is, as soon as the store has room for it.
+// keep stores the progress of an attempt, as soon as the store works.
 func (s *Service) keep(ctx context.Context, r Run, a *Attempt, state State) {
 	a.State, a.StateAt = state, s.cfg.Now().UnixMilli()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
@@ -60,11 +60,11 @@ func (s *Service) keep(ctx context.Context, r Run, a *Attempt, state State) {
 		if !tasks.Sleep(ctx, wait) {
 			return
 		}
-		s.cfg.Log.Error("attempt of a run not stored", "run_id", r.ID, "attempt", a.Num, "error", err)
+		s.cfg.Log.Error("attempt of a run could not be stored", "run_id", r.ID, "attempt", a.Num, "error", err)
 	}
 }
 
-// makeWorkspace creates the attempt's workspace, unless an earlier server did and died before it noted so.
+// makeWorkspace creates the attempt's workspace, unless an earlier server did and died before it recorded that.
 func (s *Service) makeWorkspace(ctx context.Context, actor accounts.Actor, r Run, a Attempt) (string, error) {
 	now, err := s.cfg.Store.Run(ctx, r.ID)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) makeWorkspace(ctx context.Context, actor accounts.Actor, r Run
 	return w.ID, err
 }
 
-// ready waits until the workspace is ready. A creation that ended with the server that began it is begun once more.
+// ready waits until the workspace is ready. A creation that an earlier server began and did not finish is begun once more.
 func (s *Service) ready(ctx context.Context, workspaceID string, again bool) error {
 	for {
 		w, err := s.cfg.Records.Workspace(ctx, workspaceID)
@@ -95,14 +95,14 @@ func (s *Service) ready(ctx context.Context, workspaceID string, again bool) err
 		case err != nil:
 			return err
 		case w.DeletedAt != 0 || w.State == workspaces.Archived:
-			return fault.New(fault.Conflict, "workspace_not_ready", "Its workspace was put away before the agent could start.")
+			return fault.New(fault.Conflict, "workspace_not_ready", "Its workspace was archived before the agent could start.")
 		case w.State == workspaces.Failed && again:
 			again = false
 			if _, err := s.cfg.Workspaces.RetryCreate(ctx, workspaceID); err != nil {
 				return err
 			}
 		case w.State == workspaces.Failed:
-			return fault.New(fault.Conflict, "workspace_not_made", "Its workspace could not be made: %s", w.StateReason)
+			return fault.New(fault.Conflict, "workspace_not_made", "Its workspace could not be created: %s", w.StateReason)
 		case w.State == workspaces.Ready:
 			return nil
 		}
@@ -112,7 +112,7 @@ func (s *Service) ready(ctx context.Context, workspaceID string, again bool) err
 	}
 }
 
-// start starts the session, unless an earlier server did and died before it noted so.
+// start starts the session, unless an earlier server did and died before it recorded that.
 func (s *Service) start(ctx context.Context, actor accounts.Actor, r Run, a Attempt) (string, error) {
 	there, err := s.cfg.Sessions.List(ctx, a.WorkspaceID)
 	if err != nil {

@@ -26,10 +26,10 @@ const (
 	MaxAttempts = 8
 	maxPrompt   = 1 << 20
 	maxName     = 200
-	nameOf      = 60 // characters of a prompt that name a run
+	nameOf      = 60 // characters of the prompt used as a run's name
 )
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store      Store
 	Records    Records
@@ -38,25 +38,25 @@ type Config struct {
 	Accounts   Accounts
 	Events     events.Publisher
 	Now        func() time.Time
-	Look       time.Duration // how often a workspace that is being made is looked at; default 250 ms
+	Look       time.Duration // how often to check a workspace that is being created; default 250 ms
 	Log        *slog.Logger
 }
 
-// Service is the room. Safe for concurrent use.
+// Service manages runs. Safe for concurrent use.
 type Service struct {
 	cfg Config
 
 	work *tasks.Scope // the attempts under way
 
 	mu      sync.Mutex
-	resumed bool            // Run has taken up what an earlier server left
-	own     map[string]bool // runs made here before that: they are no earlier server's
+	resumed bool            // Run has continued what an earlier server left
+	own     map[string]bool // runs created by this server before that
 }
 
-// New makes a Service. It starts nothing; it panics without a room it needs.
+// New returns a Service. It starts nothing; it panics when a required dependency is missing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Records == nil || cfg.Workspaces == nil || cfg.Sessions == nil || cfg.Accounts == nil {
-		panic("runs: Store, Records, Workspaces, Sessions and Accounts are needed")
+		panic("runs: Store, Records, Workspaces, Sessions and Accounts are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -65,11 +65,11 @@ func New(cfg Config) *Service {
 		cfg.Look = 250 * time.Millisecond
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	work := tasks.NewScope(tenant.All(context.Background(), "attempts go on when who asked has left"))
+	work := tasks.NewScope(tenant.All(context.Background(), "attempts continue when their requester has left"))
 	return &Service{cfg: cfg, work: work, own: map[string]bool{}}
 }
 
-// Run takes up the attempts an earlier server left, and works until ctx ends. Attempts under way are taken up at the next start.
+// Run continues the attempts an earlier server left, and works until ctx ends. The next start continues the attempts under way.
 func (s *Service) Run(ctx context.Context) error {
 	open, err := s.cfg.Store.OpenRuns(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -89,18 +89,18 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// drive brings every open attempt of r on its way; again: an earlier server had begun.
+// drive starts every open attempt of r; again: an earlier server had begun it.
 func (s *Service) drive(r Run, again bool) {
 	for _, a := range r.Attempts {
 		if a.State != Making && a.State != Starting {
 			continue
 		}
-		s.work.Go(func() { s.attempt(s.work.Context(), r, a, again) }) // once it is closed, the next start takes them up
+		s.work.Go(func() { s.attempt(s.work.Context(), r, a, again) }) // once it is closed, the next start continues them
 	}
 }
 
-// Create stores a run and sets its attempts going. What fails is told by the attempt it is about. Errors: not_found,
-// invalid_run, project_*.
+// Create stores a run and starts its attempts. Failures are recorded in the attempt concerned. Errors: not_found, invalid_run,
+// project_*.
 func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID string, n Request) (Run, error) {
 	p, err := s.cfg.Records.Project(ctx, n.ProjectID)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		if slices.ContainsFunc(r.Attempts, func(o Attempt) bool { return o.Name == a.Name }) && a.Made {
 			return Run{}, fault.New(fault.Invalid, "invalid_run", "Two attempts have the same name %q.", a.Name).With("field", "attempts")
 		}
-		// A workspace for an agent that cannot be started would be of no use.
+		// Create no workspace for an agent that cannot be started.
 		if err := s.cfg.Sessions.CheckAgent(ctx, a.Agent); err != nil {
 			a.fail(err)
 		}
@@ -158,11 +158,11 @@ func (n Request) check() error {
 	}
 	switch {
 	case len(n.Attempts) == 0:
-		return bad("attempts", "Say which agents are to try it.")
+		return bad("attempts", "The run names no agents. Choose which agents are to try it.")
 	case len(n.Attempts) > MaxAttempts:
 		return bad("attempts", "A run has at most %d attempts.", MaxAttempts)
 	case strings.TrimSpace(n.Prompt) == "":
-		return bad("prompt", "The prompt is empty: write what the agents should do.")
+		return bad("prompt", "The prompt is empty. Write what the agents should do.")
 	case len(n.Prompt) > maxPrompt || !utf8.ValidString(n.Prompt) || strings.ContainsRune(n.Prompt, 0):
 		return bad("prompt", "The prompt must be UTF-8 text of at most 1 MiB, without NUL characters.")
 	case utf8.RuneCountInString(n.Name) > maxName:
@@ -172,7 +172,7 @@ func (n Request) check() error {
 	for _, a := range n.Attempts {
 		switch {
 		case a.Agent == "":
-			return bad("attempts", "Say which agent each attempt uses.")
+			return bad("attempts", "An attempt names no agent. Choose the agent of each attempt.")
 		case utf8.RuneCountInString(a.Name) > maxName:
 			return bad("attempts", "The name of an attempt is longer than %d characters.", maxName)
 		case a.WorkspaceID != "" && seen[a.WorkspaceID]:
@@ -183,7 +183,7 @@ func (n Request) check() error {
 	return nil
 }
 
-// name is the run's own: given, or the beginning of the prompt.
+// name is the run's name: as given, or the beginning of the prompt.
 func (n Request) name() string {
 	name := strings.TrimSpace(n.Name)
 	if name == "" {
@@ -196,7 +196,7 @@ func (n Request) name() string {
 	return name
 }
 
-// nameOf names the workspace of an attempt after run and agent, numbered where an agent tries it more than once.
+// nameOf names the workspace of an attempt after the run and the agent, numbered where an agent tries it more than once.
 func (s *Service) nameOf(r Run, all []AttemptRequest, i int) string {
 	agent, num, same := s.cfg.Sessions.AgentName(all[i].Agent), 1, 0
 	for j, a := range all {
@@ -216,7 +216,7 @@ func (s *Service) nameOf(r Run, all []AttemptRequest, i int) string {
 }
 
 func (a *Attempt) fail(err error) {
-	a.State, a.Code, a.Reason = Failed, "internal", "Something went wrong on the server. Its log says more."
+	a.State, a.Code, a.Reason = Failed, "internal", "An error occurred on the server. Its log has the details."
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		a.Code, a.Reason = f.Code, f.Message
 	}
@@ -230,14 +230,14 @@ func (s *Service) List(ctx context.Context, teamID string, pg page.Page) ([]Run,
 	return s.cfg.Store.Runs(ctx, teamID, pg)
 }
 
-// ByWorkspace returns the newest run of every workspace of the team that is part of one, or of those that are named.
+// ByWorkspace returns the newest run of every workspace of the team that is part of one, or of the named ones.
 func (s *Service) ByWorkspace(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]string, error) {
 	return s.cfg.Store.RunsByWorkspace(ctx, teamID, workspaceIDs...)
 }
 
-// Keep decides for one attempt: the workspaces made for the others are archived, which keeps everything in them restorable.
-// Those that were there before the run are left alone, and those that are hidden from actor: private ones of others. It returns the
-// archiving that failed beside the run. Errors: not_found.
+// Keep decides for one attempt: it archives the workspaces created for the others, which can all be restored. It leaves alone
+// workspaces that existed before the run, and those hidden from actor: private ones of others. It returns the first failure to
+// archive together with the run. Errors: not_found.
 func (s *Service) Keep(ctx context.Context, actor accounts.Actor, runID, attemptID string, hidden map[string]bool) (Run, error) {
 	r, err := s.Get(ctx, runID)
 	if err != nil {
@@ -248,7 +248,7 @@ func (s *Service) Keep(ctx context.Context, actor accounts.Actor, runID, attempt
 	}
 	for _, a := range r.Attempts {
 		if a.ID != attemptID && (a.State == Making || a.State == Starting) {
-			return Run{}, fault.New(fault.Conflict, "run_not_ready", "%s is still being made. Wait for it, or cancel it.", a.Name)
+			return Run{}, fault.New(fault.Conflict, "run_not_ready", "%s is still being created. Wait for it, or cancel it.", a.Name)
 		}
 	}
 	if err := s.cfg.Store.KeepAttempt(ctx, runID, attemptID); err != nil {
@@ -273,12 +273,12 @@ func (s *Service) Keep(ctx context.Context, actor accounts.Actor, runID, attempt
 	return r, nil
 }
 
-// words are those of the first error that has some for people.
+// words returns the message of the first error that has one for people.
 func words(err error) string {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f.Message
 	}
-	return "the server's log says why."
+	return "the server's log has the details."
 }
 
 func (s *Service) publish(r Run) {

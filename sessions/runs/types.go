@@ -1,5 +1,5 @@
-// Package runs gives one prompt to several agents at once, each in a workspace of its own, so that people can compare what comes
-// of it and keep one.
+// Package runs gives one prompt to several agents at once, each in its own workspace, so that people can compare the results and
+// choose one.
 package runs
 
 import (
@@ -11,22 +11,22 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// State of an attempt until its session has started; from then on the session's own counts.
+// State of an attempt until its session has started; from then on the session's own state applies.
 type State string
 
 // States of an attempt.
 const (
-	Making   State = "making"   // its workspace is being made
+	Making   State = "making"   // its workspace is being created
 	Starting State = "starting" // its session is about to start
 	Started  State = "started"
-	Failed   State = "failed" // it never got so far; Code and Reason say why
+	Failed   State = "failed" // it never started; Code and Reason say why
 )
 
 // Run is one prompt in several workspaces.
 type Run struct {
 	ID, TeamID, ProjectID string
 	Name, Prompt          string
-	Kept                  string // id of the attempt somebody decided for
+	Kept                  string // ID of the chosen attempt
 	CreatedBy             string
 	CreatedAt             int64
 	Attempts              []Attempt
@@ -42,14 +42,15 @@ type Attempt struct {
 	Base         string
 	Executor     string
 	WorkspaceID  string
-	Made         bool // the workspace was made for it
+	Made         bool // the workspace was created for it
 	SessionID    string
 	State        State
 	Code, Reason string
 	StateAt      int64
 }
 
-// Request asks for a run. Either Attempts make workspaces, or WorkspaceIDs name some that are there, each told by Agent.
+// Request requests a run. Either Attempts create workspaces, or WorkspaceIDs name existing ones, in each of which Agent gets the
+// prompt.
 type Request struct {
 	ProjectID string
 	Name      string // "" = from the prompt
@@ -57,23 +58,23 @@ type Request struct {
 	Attempts  []AttemptRequest
 }
 
-// AttemptRequest asks for one attempt.
+// AttemptRequest requests one attempt.
 type AttemptRequest struct {
 	Agent       string
 	AccountID   string
 	Base        string
 	Executor    string
 	Name        string // "" = of the run and the agent
-	WorkspaceID string // of one that is there; "" = one is made
+	WorkspaceID string // an existing workspace; "" = create one
 }
 
-// Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
+// Store is what the package needs of the storage. Errors: fault.NotFound for an unknown ID.
 type Store interface {
 	InsertRun(ctx context.Context, r Run) error
 	Run(ctx context.Context, id string) (Run, error)
 	// Runs returns a team's runs with their attempts, newest first.
 	Runs(ctx context.Context, teamID string, pg page.Page) (items []Run, next string, err error)
-	// OpenRuns returns every run that has an attempt being made or started.
+	// OpenRuns returns every run with an attempt that is being created or started.
 	OpenRuns(ctx context.Context) ([]Run, error)
 	// RunsByWorkspace returns, for every workspace that is part of a run of the team, the newest such run.
 	RunsByWorkspace(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]string, error)
@@ -81,21 +82,21 @@ type Store interface {
 	KeepAttempt(ctx context.Context, runID, attemptID string) error
 }
 
-// Records are the rows of workspaces and projects.
+// Records gives access to the rows of workspaces and projects.
 type Records interface {
 	Project(ctx context.Context, id string) (workspaces.Project, error)
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 	List(ctx context.Context, teamID string, f workspaces.Filter, pg page.Page) ([]workspaces.Workspace, string, error)
 }
 
-// Workspaces creates workspaces and puts them away.
+// Workspaces creates and archives workspaces.
 type Workspaces interface {
 	Create(ctx context.Context, actor accounts.Actor, teamID string, n workspaces.NewWorkspace) (workspaces.Workspace, error)
 	RetryCreate(ctx context.Context, id string) (workspaces.Workspace, error)
 	Archive(ctx context.Context, actor accounts.Actor, id string) (workspaces.Workspace, error)
 }
 
-// Sessions is what the room needs of the sessions.
+// Sessions is what the package needs of sessions.
 type Sessions interface {
 	CheckAgent(ctx context.Context, name string) error
 	AgentName(name string) string
@@ -103,7 +104,7 @@ type Sessions interface {
 	List(ctx context.Context, workspaceID string) ([]sessions.Session, error)
 }
 
-// Accounts is what the room needs of users.
+// Accounts is what the package needs of users.
 type Accounts interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
 }

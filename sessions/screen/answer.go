@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-const maxAnswers = 16 << 10 // bytes of answers to one Write; a program that asks more gets no more
+const maxAnswers = 16 << 10 // bytes of answers to one Write; further questions get none
 
 // reply answers the program, when answering is on.
 func (s *Screen) reply(text string) {
@@ -113,7 +113,7 @@ func (s *Screen) reportMode(mode int32, private bool) {
 	s.replyf("\x1b[?%d;%d$y", mode, state)
 }
 
-// Device control strings that are answered.
+// Device control strings that get an answer.
 const (
 	requestSetting = uint32('$')<<8 | 'q'
 	requestCap     = uint32('+')<<8 | 'q'

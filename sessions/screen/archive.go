@@ -2,9 +2,9 @@ package screen
 
 import "bytes"
 
-// Scrolled returns the lines above the screen, the oldest first, as text in which only SGR sequences stand between the characters.
-// Each begins and ends in the default style, blanks at the end are left out, and lines that were wrapped are one. With plain there
-// are no sequences. A line that goes on in the first row of the screen ends where the screen begins.
+// Scrolled returns the lines above the screen, the oldest first, as text with SGR sequences only. Each line begins and ends in
+// the default style, trailing blanks are omitted, and wrapped lines are joined. With plain there are no sequences. A line that
+// continues in the first row of the screen ends where the screen begins.
 func (s *Screen) Scrolled(plain bool) []string {
 	out := make([]string, 0, s.hist.len())
 	e := emitter{s: s, kind: none}
@@ -30,7 +30,7 @@ func (s *Screen) Scrolled(plain bool) []string {
 	return out
 }
 
-// styledText writes a line's text with its styles; whole is false for one that ends at its last character.
+// styledText writes a line's text with its styles; whole is false for a line that ends at its last character.
 func (e *emitter) styledText(l *line, whole bool) {
 	s := e.s
 	end := len(l.cells)
@@ -42,7 +42,7 @@ func (e *emitter) styledText(l *line, whole bool) {
 			}
 		}
 	} else if c := l.cells[end-1]; !c.hasText() && c&widthMask != spacer {
-		end-- // a wide character had no room there
+		end-- // a wide character did not fit there
 	}
 	for x := 0; x < end; {
 		c := l.cells[x]
@@ -62,7 +62,7 @@ func (e *emitter) styledText(l *line, whole bool) {
 	e.setStyle(style{})
 }
 
-// plainBlank reports whether a blank of this style looks like none.
+// plainBlank reports whether a blank of this style is invisible.
 func (s style) plainBlank() bool {
 	return s.bg&colorMask == 0 && s.fg&(underline|inverse|strike) == 0 && s.bg&overline == 0
 }

@@ -3,19 +3,19 @@ package screen
 // buffer is one of the two screens of a terminal.
 type buffer struct {
 	lines []line // a ring of as many lines as the screen has rows
-	top   int    // where row 0 is in it
+	top   int    // index of row 0
 	slab  []cell // the cells of all lines
 
 	x, y          int // x is the number of columns while a wrap is pending
 	first, last   int // rows of the scroll region
 	tabs          []bool
 	saved         savedCursor
-	base          int // lines that scrolled off, as far as a viewer keeps them; saved.y counts from the first of them
+	base          int // lines that scrolled off, as far as a viewer retains them; saved.y counts from the first of them
 	rotated       []line
 	hasScrollback bool
 }
 
-// savedCursor is what DECSC keeps.
+// savedCursor is what DECSC saves.
 type savedCursor struct {
 	x, y    int
 	fg, bg  uint32
@@ -40,7 +40,7 @@ func (b *buffer) allocate(cols, rows int) {
 	}
 }
 
-// reset makes the buffer as new, but for the memory it has.
+// reset empties the buffer, reusing its memory.
 func (b *buffer) reset(cols, rows int) {
 	for i := range b.lines {
 		b.lines[i].fill(0)
@@ -60,7 +60,7 @@ func (b *buffer) resetTabs(cols int) {
 	}
 }
 
-// moreTabs adds the tab stops of columns that are new.
+// moreTabs adds the tab stops of new columns.
 func (b *buffer) moreTabs(cols int) {
 	for len(b.tabs) <= cols {
 		b.tabs = append(b.tabs, false)

@@ -1,11 +1,11 @@
 package screen
 
-// A cell is one column of one line. The low half says what stands in it, the high half is the number of its style:
+// A cell is one column of one line. The low half is its content, the high half the number of its style:
 //
-//	bits 0..20   the code point, or with combined set the number of a cluster; 0: nothing
-//	bit  21      combined
-//	bits 22..23  wide: the first column of two; spacer: the second one
-//	bits 32..63  style
+// \tbits 0..20 the code point, or with combined set the number of a cluster; 0: nothing
+// \tbit 21 combined
+// \tbits 22..23 wide: the first column of two; spacer: the second one
+// \tbits 32..63 style
 //
 // The zero cell is an empty one of default style.
 type cell uint64
@@ -44,7 +44,7 @@ func (c cell) style() uint32 { return uint32(c >> styleShift) }
 type line struct {
 	cells   []cell
 	used    int
-	wrapped bool // it goes on the line above
+	wrapped bool // it continues the line above
 }
 
 // set stores c at column i.
@@ -73,7 +73,7 @@ func fillCells(cells []cell, c cell) {
 	}
 }
 
-// put stores blank in columns from..to-1, without a look at what is cut in half.
+// put stores blank in columns from..to-1, without regard to wide characters it cuts in half.
 func (l *line) put(from, to int, blank cell) {
 	to = min(to, len(l.cells))
 	if from >= to {
@@ -90,7 +90,7 @@ func (l *line) put(from, to int, blank cell) {
 	}
 }
 
-// replace stores blank in columns from..to-1; a wide character cut by either end goes whole.
+// replace stores blank in columns from..to-1; a wide character cut by either end is removed whole.
 func (l *line) replace(from, to int, blank cell) {
 	if from > 0 && from <= len(l.cells) && l.cells[from-1]&widthMask == wide {
 		l.set(from-1, blank)
@@ -101,7 +101,7 @@ func (l *line) replace(from, to int, blank cell) {
 	l.put(from, to, blank)
 }
 
-// insert moves the cells from column pos on to the right by n and fills the gap. What leaves the line is lost.
+// insert moves the cells from column pos on to the right by n and fills the gap. Cells beyond the line's end are lost.
 func (l *line) insert(pos, n int, blank cell) {
 	size := len(l.cells)
 	pos %= size

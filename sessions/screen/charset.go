@@ -24,7 +24,7 @@ func charsetOf(final byte) (uint8, bool) {
 
 type charset [128]uint16
 
-// charsets holds what each set puts in place of a character; 0 is the character itself.
+// charsets maps the characters of each set to their replacements; 0 is the character itself.
 var charsets = [len(charsetNames)]charset{
 	1:  set("`◆a▒b␉c␌d␍e␊f°g±h␤i␋j┘k┐l┌m└n┼o⎺p⎻q─r⎼s⎽t├u┤v┴w┬x│y≤z≥{π|≠}£~·"),
 	2:  set("#£"),
@@ -40,7 +40,7 @@ var charsets = [len(charsetNames)]charset{
 	12: set("#ù@à[é\\ç]ê^î_è`ô{ä|ö}ü~û"),
 }
 
-// set makes a character set of pairs: a character and what stands in its place.
+// set builds a character set from pairs: a character and its replacement.
 func set(pairs string) charset {
 	var c charset
 	from := rune(0)

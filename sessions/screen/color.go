@@ -13,12 +13,12 @@ type RGB uint32
 // Colors are the colours of a viewer's theme.
 type Colors struct {
 	Foreground, Background, Cursor RGB
-	Palette                        [16]RGB // all zero: the usual ones
+	Palette                        [16]RGB // all zero: the defaults
 }
 
 const isSet = 1 << 24
 
-// colorChanges are the colours programs set: isSet | RGB.
+// colorChanges are the colours that programs set: isSet | RGB.
 type colorChanges struct {
 	special [3]uint32 // text, background, cursor
 	indexed map[uint8]uint32
@@ -60,14 +60,13 @@ func (s *Screen) specialColor(i int) RGB {
 		return RGB(c & rgbMask)
 	}
 	c := s.cfg.Colors
-	if c.Foreground == c.Background { // nobody said
+	if c.Foreground == c.Background { // not set
 		c.Foreground, c.Background, c.Cursor = 0xffffff, 0x000000, 0xffffff
 	}
 	return [3]RGB{c.Foreground, c.Background, c.Cursor}[i]
 }
 
-// dark reports whether the background is a dark one.
-// SetColors says which colours questions are answered with from now on.
+// SetColors sets the colours used to answer queries from now on.
 func (s *Screen) SetColors(c Colors) { s.cfg.Colors = c }
 
 func (s *Screen) dark() bool {
@@ -124,7 +123,7 @@ func (s *Screen) restoreIndexed(text string) {
 	}
 }
 
-// String returns the colour as a terminal tells it.
+// String returns the colour in the format in which a terminal reports it.
 func (c RGB) String() string {
 	r, g, b := c>>16&0xff, c>>8&0xff, c&0xff
 	return fmt.Sprintf("rgb:%02x%02x/%02x%02x/%02x%02x", uint(r), uint(r), uint(g), uint(g), uint(b), uint(b))

@@ -1,6 +1,6 @@
 package screen
 
-// execute does what a control character says.
+// execute executes a control character.
 func (s *Screen) execute(c byte) {
 	s.joinKind = none
 	b := s.buf
@@ -68,7 +68,7 @@ func (s *Screen) backspace() {
 		l.wrapped = false
 		b.y--
 		b.x = s.cols - 1
-		// The line ended early because a wide character had no room in its last column.
+		// The line ended early because a wide character did not fit in its last column.
 		if c := b.row(b.y).cells[b.x]; c&widthMask != spacer && !c.hasText() {
 			b.x--
 		}
@@ -165,7 +165,7 @@ func (s *Screen) restoreCursor() {
 	s.restrict(s.cols - 1)
 }
 
-// dispatchESC does what an escape sequence says; id is its intermediate bytes and its final one.
+// dispatchESC executes an escape sequence; id is its intermediate bytes and its final one.
 func (s *Screen) dispatchESC(id uint32) {
 	final := byte(id)
 	switch id >> 8 {
@@ -234,7 +234,7 @@ func (s *Screen) alignmentTest() {
 	s.moveTo(0, 0)
 }
 
-// reset does a hard reset: everything is as New made it, but the titles.
+// reset does a hard reset: everything is as New made it, except the titles.
 func (s *Screen) reset() {
 	s.modes = defaultModes()
 	s.sets, s.level, s.charset = [4]uint8{}, 0, 0

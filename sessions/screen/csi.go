@@ -1,6 +1,6 @@
 package screen
 
-// dispatchCSI does what a control sequence says; id is its prefix, its intermediate bytes and its final one.
+// dispatchCSI executes a control sequence; id is its prefix, its intermediate bytes and its final one.
 func (s *Screen) dispatchCSI(id uint32) {
 	switch id >> 8 {
 	case 0:
@@ -12,7 +12,7 @@ func (s *Screen) dispatchCSI(id uint32) {
 	}
 }
 
-// plainControl does a control sequence without prefix and intermediate bytes.
+// plainControl executes a control sequence without prefix and intermediate bytes.
 func (s *Screen) plainControl(final byte) {
 	b, p := s.buf, &s.params
 	n := p.count()
@@ -108,7 +108,7 @@ func (s *Screen) plainControl(final byte) {
 	}
 }
 
-// privateControl does a control sequence that begins with a question mark.
+// privateControl executes a control sequence that begins with a question mark.
 func (s *Screen) privateControl(final byte) {
 	p := &s.params
 	switch final {
@@ -131,7 +131,7 @@ func (s *Screen) privateControl(final byte) {
 	}
 }
 
-// rareControl does the other control sequences.
+// rareControl executes the other control sequences.
 func (s *Screen) rareControl(id uint32) {
 	p := &s.params
 	n := p.count()
@@ -225,7 +225,7 @@ func (s *Screen) setRegion() {
 func (s *Screen) scrollLines(n int, down bool) {
 	b := s.buf
 	if down {
-		b.shift(b.first, b.last, -n, 0) // xterm.js leaves the background out here
+		b.shift(b.first, b.last, -n, 0) // xterm.js omits the background here
 		return
 	}
 	if s.changed {
@@ -234,7 +234,7 @@ func (s *Screen) scrollLines(n int, down bool) {
 	b.shift(b.first, b.last, n, s.blank)
 }
 
-// windowOp does the window operations that make sense without a window: size, and titles put aside.
+// windowOp does the window operations that make sense without a window: size, and saved titles.
 func (s *Screen) windowOp() {
 	p := &s.params
 	second := int32(0)

@@ -19,7 +19,7 @@ type history struct {
 	max  int
 	buf  []byte
 	recs []record // a ring
-	head int      // the oldest in recs
+	head int      // index of the oldest in recs
 	n    int
 	end  int // where the next record begins in buf
 }
@@ -79,7 +79,7 @@ func (h *history) growRecords() {
 	h.recs, h.head = recs, 0
 }
 
-// room returns where need bytes are free in one piece.
+// room returns the position of need free bytes in one piece.
 func (h *history) room(need int) int {
 	if h.n == 0 {
 		h.end = 0
@@ -89,7 +89,7 @@ func (h *history) room(need int) int {
 		return 0
 	}
 	first := int(h.recs[h.head].at)
-	if h.end > first { // records lie in first..end
+	if h.end > first { // records are in first..end
 		if h.end+need <= len(h.buf) {
 			return h.end
 		}

@@ -1,8 +1,8 @@
 package screen
 
 const (
-	maxURI     = 8 << 10 // bytes; a longer address is no link
-	maxLinkID  = 256     // bytes; a longer id is none
+	maxURI     = 8 << 10 // bytes; a longer address makes no link
+	maxLinkID  = 256     // bytes; a longer ID is ignored
 	firstLinks = 128
 	maxLinks   = 4096
 	maxLinkMem = 1 << 20 // bytes of all addresses together; beyond, there are no new links

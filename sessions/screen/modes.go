@@ -2,12 +2,12 @@ package screen
 
 import "time"
 
-// Modes are the modes programs set, for whoever turns keys and clicks into bytes.
+// Modes are the modes that programs set, for code that turns keys and clicks into bytes.
 type Modes struct {
 	AppCursor, AppKeypad, BracketedPaste, Focus  bool
 	Insert, Origin, Wrap, ReverseWrap, NewLine   bool
 	CursorShown                                  bool
-	SyncOutput                                   bool // a frame is being drawn; it ends by itself after a second
+	SyncOutput                                   bool // a frame is being drawn; ends automatically after a second
 	ColorSchemeReports                           bool // mode 2031
 	Mouse                                        int  // 0, or 9, 1000, 1002, 1003
 	MouseSGR, MousePixels, MouseUTF8, MouseUrxvt bool

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// endOSC does what an operating system command says; bell tells how it ended.
+// endOSC executes an operating system command; bell reports how it ended.
 func (s *Screen) endOSC(bell bool) {
 	code, rest := 0, s.osc
 	for len(rest) > 0 && rest[0] != ';' {
@@ -18,7 +18,7 @@ func (s *Screen) endOSC(bell bool) {
 		rest = rest[1:]
 	}
 	if len(s.osc) == len(rest) {
-		return // no number
+		return // not a number
 	}
 	if len(rest) > 0 {
 		rest = rest[1:]
@@ -40,7 +40,7 @@ func (s *Screen) endOSC(bell bool) {
 		if which, text, ok := strings.Cut(string(rest), ";"); ok {
 			s.notify(Event{Kind: Clipboard, Title: which, Text: text})
 			if text == "?" {
-				s.reply("\x1b]52;" + first(which, 8) + ";" + end(bell)) // never what is in it
+				s.reply("\x1b]52;" + first(which, 8) + ";" + end(bell)) // never the clipboard's contents
 			}
 		}
 	case 104:
@@ -57,7 +57,7 @@ func (s *Screen) endOSC(bell bool) {
 	}
 }
 
-// end returns what an answer ends with: what the question did.
+// end returns the terminator of an answer: that of the query.
 func end(bell bool) string {
 	if bell {
 		return "\a"
@@ -101,7 +101,7 @@ func (s *Screen) notice(text string) {
 	s.notify(Event{Kind: Notify, Text: text})
 }
 
-// setLink does OSC 8: what is printed from now on is, or is not, part of a hyperlink.
+// setLink does OSC 8: it begins or ends a hyperlink.
 func (s *Screen) setLink(p []byte) {
 	at := bytes.IndexByte(p, ';')
 	if at < 0 {

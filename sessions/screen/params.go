@@ -7,7 +7,7 @@ import (
 
 const maxParams = 32 // and as many subparameters; further ones are dropped
 
-// params are the numbers of a control sequence. A number that is not there is 0, a subparameter that is not there is -1.
+// params are the numbers of a control sequence. A missing number is 0, a missing subparameter is -1.
 type params struct {
 	val  [maxParams]int32
 	n    int
@@ -78,7 +78,7 @@ func (p *params) subs(i int) []int32 {
 	return p.sub[p.from[i]:p.to[i]]
 }
 
-// append appends the parameters as they were written, as far as that matters to what follows.
+// append appends the parameters as they were written, as far as they matter to what follows.
 func (p *params) append(b []byte) []byte {
 	for i := range p.n {
 		if i > 0 {

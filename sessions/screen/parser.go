@@ -3,24 +3,24 @@ package screen
 import "unicode/utf8"
 
 const (
-	maxOSC   = 128 << 10 // bytes; longer ones are read to their end and dropped
+	maxOSC   = 128 << 10 // bytes; longer ones are read to their end and discarded
 	maxDCS   = 4 << 10
-	smallBuf = 4 << 10 // a buffer that grew beyond is given back
+	smallBuf = 4 << 10 // a buffer that grew beyond this is freed
 )
 
-// parser is the part of the screen's state that says how far into a sequence it is.
+// parser is the part of the screen's state that records the position within a sequence.
 type parser struct {
 	state   uint8
 	collect uint32 // prefix and intermediate bytes, eight bits each
 	params  params
-	osc     []byte // of an OSC, or a DCS that will be answered
-	over    bool   // osc is too long and was dropped
+	osc     []byte // of an OSC, or a DCS that gets an answer
+	over    bool   // osc is too long and was discarded
 	hook    uint32 // which DCS it is
 	held    [utf8.UTFMax]byte
-	nheld   int // bytes of a character that is not whole yet
+	nheld   int // bytes of an incomplete character
 }
 
-// Write takes the next bytes of output. It takes all of them whatever they are, and never fails.
+// Write takes the next bytes of output. It accepts any bytes and never fails.
 func (s *Screen) Write(p []byte) (int, error) {
 	n := len(p)
 	if s.nheld > 0 {
@@ -34,8 +34,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Held returns how many of the bytes written last, at most three, begin a character whose rest has not come. They are not
-// part of a snapshot.
+// Held returns how many of the last written bytes, at most three, begin an incomplete character. They are not part of a snapshot.
 func (s *Screen) Held() int { return s.nheld }
 
 // resume completes the character the last write ended in, and returns what follows.
@@ -113,7 +112,7 @@ func (s *Screen) run(p []byte) {
 	}
 }
 
-// decodeRune reads a character. It returns size 0 when the rest is missing, and -1 for what is none: that is skipped.
+// decodeRune reads a character. It returns size 0 when the rest is missing, and -1 for invalid UTF-8, which is skipped.
 func decodeRune(p []byte) (r rune, size int) {
 	c := p[0]
 	need := 0
@@ -161,7 +160,7 @@ func (s *Screen) clear() {
 	s.collect = 0
 }
 
-// char takes one character, whose bytes are raw, by the table.
+// char processes one character, whose bytes are raw, by the table.
 func (s *Screen) char(r uint32, raw []byte) {
 	t := transitions[int(s.state)<<8|int(min(r, 0xa0))]
 	next := t & 15
@@ -213,7 +212,7 @@ func (s *Screen) char(r uint32, raw []byte) {
 	s.state = next
 }
 
-// keepString keeps a piece of an OSC or of a DCS that will be answered.
+// keepString collects a piece of an OSC or of a DCS that gets an answer.
 func (s *Screen) keepString(p []byte) {
 	most := maxOSC
 	switch {
@@ -241,8 +240,8 @@ func (s *Screen) dropString() {
 	s.joinKind = none
 }
 
-// plainCSI handles a control sequence that lies at the beginning of p whole and has no subparameters and no intermediate
-// bytes, as nearly all do. It returns its length, or 0 and has done nothing.
+// plainCSI handles a control sequence that is complete at the beginning of p and has no subparameters and no intermediate bytes,
+// as nearly all do. It returns its length, or 0 without having done anything.
 func (s *Screen) plainCSI(p []byte) int {
 	if len(p) < 3 || p[1] != '[' {
 		return 0

@@ -1,6 +1,6 @@
 package screen
 
-// printPlain prints the ASCII characters p begins with, at least one, and returns how many it printed.
+// printPlain prints the ASCII characters at the beginning of p, at least one, and returns how many it printed.
 func (s *Screen) printPlain(p []byte) int {
 	if s.charset != 0 || s.modes.insert || s.joinKind == prepend {
 		s.print(uint32(p[0]))
@@ -27,7 +27,7 @@ func (s *Screen) printPlain(p []byte) int {
 		if len(room) > len(p)-n {
 			room = room[:len(p)-n]
 		}
-		run := p[n:][:len(room)] // of one length, as the compiler sees: no bounds are checked below
+		run := p[n:][:len(room)] // same length, as the compiler sees: no bounds checks below
 		k := 0
 		for k < len(run) {
 			c := run[k]
@@ -116,7 +116,7 @@ func (s *Screen) print(r uint32) {
 	if b.x+width-old > cols {
 		if s.modes.noWrap {
 			b.x = cols - 1
-			if width == 2 { // no room: not printed at all
+			if width == 2 { // does not fit: not printed at all
 				s.joinKind = none
 				return
 			}

@@ -1,7 +1,7 @@
 package screen
 
-// The functions below wrap lines anew as BufferReflow.ts of xterm.js does, step by step: viewers do it with their own copy of
-// the lines, and both must come out the same.
+// The functions below rewrap lines as BufferReflow.ts of xterm.js does, step by step: viewers do the same with their own copy of
+// the lines, and both must get the same result.
 
 // group returns the lines from y on that are one wrapped line.
 func (sh *sheet) group(y int) []*line {
@@ -19,7 +19,7 @@ func lengthIn(group []*line, i, cols int) int {
 	}
 	last := group[i].cells[cols-1]
 	if !last.hasText() && last&widthMask == 0 && group[i+1].cells[0]&widthMask == wide {
-		return cols - 1 // a wide character had no room in the last column
+		return cols - 1 // a wide character did not fit in the last column
 	}
 	return cols
 }
@@ -129,7 +129,7 @@ func (sh *sheet) reflowNarrower() {
 	cols := sh.newCols
 	var inserts []insertion // from the bottom up
 	added := 0
-	all := sh.lines // follow takes blank lines off the end, and now and then one that is not
+	all := sh.lines // follow removes blank lines at the end, and occasionally one that is not
 	for y := len(all) - 1; y >= 0; y-- {
 		if l := all[y]; !l.wrapped && l.trimmed() <= cols {
 			continue
@@ -197,7 +197,7 @@ func (sh *sheet) rewrap(group []*line, lengths []int, more int) {
 	}
 }
 
-// follow keeps the screen and the cursor where they were when lines were added above.
+// follow keeps the screen and the cursor in position when lines were added above.
 func (sh *sheet) follow(more, trimmed, added int) {
 	for range more - trimmed {
 		switch {
@@ -215,7 +215,7 @@ func (sh *sheet) follow(more, trimmed, added int) {
 	sh.savedY = min(sh.savedY+more, sh.base+sh.newRows-1)
 }
 
-// insert puts new lines where they belong; the oldest lines go when there are too many.
+// insert puts new lines into their positions; the oldest lines are dropped when there are too many.
 func (sh *sheet) insert(inserts []insertion) {
 	var out []*line
 	k := len(inserts) - 1

@@ -1,7 +1,7 @@
 package screen
 
-// Resize changes the size as xterm.js does: lines of the main screen and of the scrollback that were wrapped are wrapped anew,
-// but for the one the cursor is in, which its program redraws; the alternate screen is cut or filled up.
+// Resize changes the size as xterm.js does: it rewraps the wrapped lines of the main screen and of the scrollback, except for the
+// one with the cursor, which its program redraws; it cuts or extends the alternate screen.
 func (s *Screen) Resize(cols, rows int) {
 	cols, rows = clampSize(cols, rows)
 	if cols == s.cols && rows == s.rows {
@@ -15,19 +15,19 @@ func (s *Screen) Resize(cols, rows int) {
 	s.alt.moreTabs(cols)
 }
 
-// sheet is all lines of a buffer, scrollback and screen, while its size changes.
+// sheet holds all lines of a buffer, scrollback and screen, while its size changes.
 type sheet struct {
 	lines            []*line
 	base             int // the first line of the screen
 	x, y             int
 	savedX, savedY   int // savedY counts from line 0
-	max              int // lines there may be
+	max              int // the most lines allowed
 	oldCols, newCols int
 	newRows          int
 }
 
 func (s *Screen) resizeBuffer(b *buffer, cols, rows int) {
-	if len(b.lines) == 0 || b == &s.alt && s.buf != b { // nothing is on it
+	if len(b.lines) == 0 || b == &s.alt && s.buf != b { // it is empty
 		b.lines, b.slab = nil, nil
 		b.first, b.last = 0, rows-1
 		return
@@ -138,7 +138,7 @@ func (l *line) widen(cols int) {
 	l.cells = cells
 }
 
-// narrow cuts columns off; half a wide character is none.
+// narrow cuts columns off; half a wide character is removed.
 func (l *line) narrow(cols int) {
 	if len(l.cells) <= cols {
 		return

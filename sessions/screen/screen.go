@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounds of a screen's size, and what New uses where Config says nothing.
+// Bounds of a screen's size, and the defaults of Config.
 const (
 	MinCols, MinRows = 2, 1
 	MaxCols, MaxRows = 1000, 1000
@@ -15,7 +15,7 @@ const (
 
 	maxScrollback = 100_000
 	maxTitle      = 1024 // bytes
-	maxTitles     = 10   // titles put aside
+	maxTitles     = 10   // saved titles
 	syncFor       = time.Second
 )
 
@@ -24,21 +24,21 @@ type Config struct {
 	Cols, Rows int // clamped to the bounds above
 	Scrollback int // lines kept above the screen; 0: DefaultScrollback, negative: none
 
-	// Archive keeps the scrollback when the program erases it.
+	// Archive retains the scrollback when the program erases it.
 	Archive bool
 
 	// ViewerScrollback is how many lines viewers' terminals keep. xterm.js restores a saved cursor by the line it was saved on,
 	// even when that has scrolled up, until its scrollback is full. 0: DefaultViewerScrollback.
 	ViewerScrollback int
 
-	// Answer is given what the terminal answers to the program, while answering is on. It must not block nor call the Screen.
-	// The bytes are the Screen's: they are valid during the call only. nil: no answers.
+	// Answer is called with the terminal's answers to the program, while answering is on. It must not block nor call the Screen.
+	// The Screen owns the bytes: they are valid only during the call. nil: no answers.
 	Answer func([]byte)
-	// Event is given what programs tell the terminal beside text. It must not block nor call the Screen. nil: nobody listens.
+	// Event is called with control messages of programs. It must not block nor call the Screen. May be nil.
 	Event func(Event)
 
-	Name   string           // what XTVERSION answers; "" is the viewers' terminal
-	Colors Colors           // what questions for colours are answered with until a program sets others
+	Name   string           // the answer to XTVERSION; "" is the viewers' terminal
+	Colors Colors           // the answers to colour queries until a program sets others
 	Now    func() time.Time // nil: time.Now; only for synchronized output
 }
 
@@ -46,7 +46,7 @@ type Config struct {
 type Screen struct {
 	cfg        Config
 	cols, rows int
-	keep       int // lines viewers keep
+	keep       int // lines viewers retain
 
 	main, alt buffer
 	buf       *buffer // the one shown
@@ -56,8 +56,8 @@ type Screen struct {
 	clusters clusters
 	links    links
 
-	cur     style // what the next character looks like
-	changed bool  // cur changed since pen and blank were made of it
+	cur     style // style of the next character
+	changed bool  // cur changed since pen and blank were derived from it
 	pen     cell  // cur as part of a cell
 	blank   cell  // an erased cell
 
@@ -65,14 +65,14 @@ type Screen struct {
 	level   uint8    // which of them is in use
 	charset uint8    // the set in use
 
-	joinKind uint8 // kind of the character printed last, none after anything else
+	joinKind uint8 // kind of the last printed character, none after anything else
 	joinCols uint8 // columns of its grapheme
 
 	parser
 	modes    modes
 	colors   colorChanges
 	title    string
-	titles   []string // put aside by the program
+	titles   []string // saved by the program
 	progress string   // the last OSC 9;4 with something to show
 	answers  []byte
 	answer   bool
@@ -136,14 +136,14 @@ func (s *Screen) Cursor() (x, y int, shown bool) {
 	return min(s.buf.x, s.cols-1), s.buf.y, !s.modes.hidden
 }
 
-// Scrollback returns how many lines are kept above the screen.
+// Scrollback returns how many lines are retained above the screen.
 func (s *Screen) Scrollback() int { return s.hist.len() }
 
-// SetAnswering says whether questions in what is written from now on are answered. Turn it on only for output that is new and
-// that nobody else answers; never for replayed output.
+// SetAnswering sets whether queries in output written from now on get an answer. Turn it on only for output that is new and that
+// nobody else answers; never for replayed output.
 func (s *Screen) SetAnswering(on bool) { s.answer = on && s.cfg.Answer != nil }
 
-// refresh makes pen and blank of cur.
+// refresh derives pen and blank from cur.
 func (s *Screen) refresh() {
 	s.changed = false
 	s.pen = s.styled(s.cur.normal())
@@ -161,7 +161,7 @@ func (s *Screen) styled(st style) cell {
 	return cell(s.styles.number(st)) << styleShift
 }
 
-// sweep finds the styles, clusters and links no cell holds any more, and frees them.
+// sweep frees the styles, clusters and links that no cell uses any more.
 func (s *Screen) sweep() {
 	s.styles.used = make([]bool, len(s.styles.list))
 	s.clusters.used = make([]bool, len(s.clusters.text))

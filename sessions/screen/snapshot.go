@@ -2,13 +2,13 @@ package screen
 
 import "strconv"
 
-// AllLines asks Snapshot for the whole scrollback.
+// AllLines requests the whole scrollback from Snapshot.
 const AllLines = -1
 
-// Snapshot returns bytes that bring a viewer's terminal of the same size, whatever it showed before, to where this one is:
-// the newest lines of the scrollback (at most scrollback of them; AllLines for all), both screens, cursor and what it saved,
-// colours, modes, title, and how far into a sequence the program is. It ends at the last whole character: what the viewer is
-// given next begins Held bytes before the end of what was written.
+// Snapshot returns bytes that bring a viewer's terminal of the same size, whatever it showed before, to this screen's state: the
+// newest lines of the scrollback (at most scrollback of them; AllLines for all), both screens, cursor and saved cursor, colours,
+// modes, title, and the position within an unfinished sequence. It ends at the last whole character: further output for the
+// viewer begins Held bytes before the end of what was written.
 func (s *Screen) Snapshot(scrollback int) []byte {
 	return s.AppendSnapshot(nil, scrollback)
 }
@@ -19,7 +19,7 @@ func (s *Screen) AppendSnapshot(b []byte, scrollback int) []byte {
 		b = make([]byte, 0, 16<<10)
 	}
 	e := emitter{s: s, out: b, kind: none}
-	// A viewer that was used before keeps some things over a reset.
+	// A viewer that was used before preserves some state across a reset.
 	e.raw("\x1bc\x1b[20l\x1b[?25h\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\")
 	above := s.hist.len()
 	if scrollback >= 0 {
@@ -43,12 +43,12 @@ func (s *Screen) AppendSnapshot(b []byte, scrollback int) []byte {
 	return e.out
 }
 
-// emitter writes a snapshot. It knows what the viewer's terminal is at.
+// emitter writes a snapshot. It tracks the state of the viewer's terminal.
 type emitter struct {
 	s    *Screen
 	out  []byte
-	st   style // what the viewer prints in
-	kind uint8 // of the character written last, none after anything else
+	st   style // the viewer's current style
+	kind uint8 // of the last written character, none after anything else
 	used bool  // the viewer's saved cursor was used for something else
 }
 
@@ -58,7 +58,7 @@ func (e *emitter) raw(seq string) {
 	e.kind = none
 }
 
-// csi writes a control sequence with one number, which is left out where it is the usual 1.
+// csi writes a control sequence with one number, which is omitted where it is the default 1.
 func (e *emitter) csi(n int, final byte) {
 	e.out = append(e.out, '\x1b', '[')
 	if n != 1 {
@@ -77,7 +77,7 @@ func (e *emitter) moveTo(x, y int) {
 	e.kind = none
 }
 
-// print writes the text of a cell, in the style that is set.
+// print writes the text of a cell, in the current style.
 func (e *emitter) print(c cell) {
 	if c&combined == 0 {
 		r := uint32(c & codeMask)
@@ -130,7 +130,7 @@ func (e *emitter) screen(b *buffer, above int) {
 		} else {
 			l = b.row(i - above)
 		}
-		over := false // a blank the viewer wrapped with stands in column 0
+		over := false // column 0 holds a blank the viewer wrapped with
 		switch {
 		case i == 0:
 		case l.wrapped:

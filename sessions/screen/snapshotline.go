@@ -2,8 +2,8 @@ package screen
 
 import "strconv"
 
-// line writes the cells of a line into the viewer's blank one, from column 0 on. With over, something stands in column 0 that
-// must not stay. It returns whether the viewer is about to wrap.
+// line writes the cells of a line into the viewer's blank one, from column 0 on. With over, column 0 holds something that must be
+// overwritten. It returns whether the viewer is about to wrap.
 func (e *emitter) line(cells []cell, over bool) (full bool) {
 	for len(cells) > 0 && cells[len(cells)-1] == 0 {
 		cells = cells[:len(cells)-1]
@@ -13,7 +13,7 @@ func (e *emitter) line(cells []cell, over bool) (full bool) {
 		e.csi(1, 'X')
 	}
 	cols := e.s.cols
-	x := 0 // where the viewer's cursor is
+	x := 0 // the viewer's cursor column
 	goTo := func(to int) {
 		if to > x {
 			e.csi(to-x, 'C')
@@ -85,7 +85,7 @@ func (e *emitter) styledBlank(cells []cell, i int) int {
 		e.csi(1, 'X')
 		return i + 1
 	}
-	// In the last column the one before must do the overwriting, and is written again; so on while that is such a cell too.
+	// In the last column the cell before must do the overwriting, and is written again; likewise while that is such a cell too.
 	before := i - 1
 	for ; before >= 0; before-- {
 		e.csi(before+1, 'G')
@@ -100,7 +100,7 @@ func (e *emitter) styledBlank(cells []cell, i int) int {
 		}
 	}
 	if before < 0 {
-		e.csi(1, 'G') // the whole line is of that kind, which no output makes
+		e.csi(1, 'G') // the whole line is of that kind, which no output produces
 		e.csi(1, 'X')
 		return i
 	}
@@ -125,9 +125,8 @@ func (e *emitter) styledBlank(cells []cell, i int) int {
 // erasable reports whether erasing leaves cells of this style.
 func (s style) erasable() bool { return s == style{bg: s.bg & colorMask} }
 
-// wrap makes the viewer go on in the next line because this one, row, is full. The viewer's cursor is then in
-// column 0 of the next line, where a blank stands. With full, the viewer is about to wrap; with fix, there is a line above to
-// go back to.
+// wrap makes the viewer continue in the next line because this one, row, is full. The viewer's cursor is then in column 0 of the
+// next line, which holds a blank. With full, the viewer is about to wrap; with fix, there is a line above to go back to.
 func (e *emitter) wrap(row []cell, full, fix bool) {
 	cols := e.s.cols
 	e.setStyle(style{})

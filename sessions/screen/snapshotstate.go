@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// state writes what is neither on the screen nor about the cursor's place.
+// state writes the state that is neither on the screen nor about the cursor.
 func (e *emitter) state() {
 	s := e.s
 	m := &s.modes
@@ -66,7 +66,7 @@ func (e *emitter) colors() {
 	}
 }
 
-// restoredSet reports whether the character set in use came with a restored cursor: it is none of those selected.
+// restoredSet reports whether the current character set came with a restored cursor: it is none of those selected.
 func (s *Screen) restoredSet() bool {
 	return s.charset != s.sets[s.level] && s.charset == s.buf.saved.charset
 }
@@ -93,8 +93,8 @@ func (e *emitter) charsets() {
 	}
 }
 
-// position puts the cursor where it is. A pending wrap, and a character that the next one may join, come only with printing:
-// then the character before the cursor is printed again, and last.
+// position moves the cursor to its position. A pending wrap, and a character that the next one may join, result only from
+// printing: then the character before the cursor is printed again, and last.
 func (e *emitter) position() {
 	s := e.s
 	b := s.buf
@@ -122,7 +122,7 @@ func (e *emitter) position() {
 	outside := ""
 	if s.modes.origin {
 		if y < b.first || y > b.last {
-			if b == &s.main { // the other screen has no region to keep the cursor in
+			if b == &s.main { // the other screen has no region that limits the cursor
 				e.raw("\x1b[?47h")
 				outside = "\x1b[?47l"
 			}
@@ -163,8 +163,8 @@ func (e *emitter) position() {
 	e.setPen(pen)
 }
 
-// firstColumns returns how many columns the first code point of a cell takes. Those that join it widen it without moving what
-// is on the right.
+// firstColumns returns how many columns the first code point of a cell takes. Code points that join it widen it without moving
+// what is on the right.
 func (s *Screen) firstColumns(c cell) int {
 	for _, r := range string(s.clusters.append(nil, c)) {
 		if charInfo(uint32(r))&wideBit != 0 {
@@ -185,9 +185,9 @@ func (e *emitter) eraseIfBlank(l *line) {
 	e.raw("\x1b[1K")
 }
 
-// setPen sets the style of what will be printed, and the colour of an underline that is not there yet.
+// setPen sets the style for further output, including the colour of an underline that is not on yet.
 func (e *emitter) setPen(pen style) {
-	if pen.halfUnderlined() { // making it would take the cursor the program saved
+	if pen.halfUnderlined() { // making it would overwrite the cursor the program saved
 		pen.fg, pen.bg = pen.fg&^underline, pen.bg&^hasExt
 	}
 	e.setStyle(pen)
@@ -261,7 +261,7 @@ func (e *emitter) pending() {
 	case oscString:
 		add(0x1b, ']')
 		if p.over {
-			add('x') // no command at all
+			add('x') // not a valid command
 		}
 		add(p.osc...)
 	case dcsEntry:

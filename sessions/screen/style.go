@@ -77,7 +77,7 @@ func (s *style) updateExt() {
 
 const (
 	firstStyles = 512
-	maxStyles   = 1 << 17 // beyond, new styles are the default one
+	maxStyles   = 1 << 17 // beyond this, new styles become the default one
 )
 
 // styles numbers styles. Number 0 is the default style.
@@ -86,10 +86,10 @@ type styles struct {
 	used  []bool // marks of the collector; nil between its runs
 	free  []uint32
 	slots []uint32 // open addressing, a power of two; 0 is empty
-	crowd          // when unused ones are looked for
+	crowd          // when to look for unused ones
 }
 
-// crowd says when a table should be swept: when it has grown to twice what the last sweep left, and, where that was nearly all
+// crowd decides when a table should be swept: when it has grown to twice what the last sweep left, and, where that was nearly all
 // a table may hold, only now and then.
 type crowd struct {
 	limit int
@@ -110,7 +110,7 @@ func (c *crowd) due(n int) bool {
 	return true
 }
 
-// swept takes note that a sweep left n in a table that begins with least and holds most.
+// swept records that a sweep left n in a table that begins with least and holds most.
 func (c *crowd) swept(n, least, most int) {
 	c.limit = min(max(least, 2*n), most)
 	c.wait = 0

@@ -9,13 +9,13 @@ import (
 type Text struct {
 	Cols      int      `json:"cols"`
 	Rows      int      `json:"rows"`
-	Lines     []string `json:"lines"` // one per row, without the blanks at the end
+	Lines     []string `json:"lines"` // one per row, without trailing blanks
 	Cursor    Position `json:"cursor"`
 	Title     string   `json:"title"`
 	AltScreen bool     `json:"alt_screen"`
 }
 
-// Position is a place on the screen, from 0.
+// Position is a position on the screen, from 0.
 type Position struct {
 	X int `json:"x"`
 	Y int `json:"y"`
@@ -33,13 +33,13 @@ func (s *Screen) Text() Text {
 	return t
 }
 
-// appendText appends the text of a line, the blanks at its end only when trim is false: then up to the last column.
+// appendText appends the text of a line; with trim it omits trailing blanks, otherwise it goes up to the last column.
 func (s *Screen) appendText(b []byte, l *line, trim bool) []byte {
 	end := l.trimmed()
 	if !trim {
 		end = len(l.cells)
 		if !l.cells[end-1].hasText() && l.cells[end-1]&widthMask != spacer {
-			end-- // a wide character had no room there
+			end-- // a wide character did not fit there
 		}
 	}
 	for x := 0; x < end && x < len(l.cells); {
@@ -59,8 +59,8 @@ func (s *Screen) appendText(b []byte, l *line, trim bool) []byte {
 	return b
 }
 
-// LastLines returns at most n lines of text, the oldest first: what was printed last, with lines that were wrapped at the edge
-// of the screen made one again. Blank lines at the end are left out. While the alternate screen is shown, it is what that shows.
+// LastLines returns at most n lines of text, the oldest first: the last ones printed, with lines that were wrapped at the edge of
+// the screen joined. Trailing blank lines are omitted. While the alternate screen is shown, it returns that screen.
 func (s *Screen) LastLines(n int) []string {
 	var out []string
 	var pieces []string // of one line, the last first
@@ -70,7 +70,7 @@ func (s *Screen) LastLines(n int) []string {
 	if s.buf.hasScrollback {
 		above = s.hist.len()
 	}
-	below := false // a line that goes on in the one below
+	below := false // the line continues in the one below
 	for i := above + s.rows - 1; i >= 0 && len(out) < n; i-- {
 		l := &scratch
 		if i >= above {

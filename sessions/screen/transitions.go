@@ -18,7 +18,7 @@ const (
 	dcsPassthrough
 )
 
-// What the parser does on its way from state to state.
+// Actions of the parser in a transition.
 const (
 	doIgnore = iota
 	doError

@@ -1,6 +1,6 @@
 package screen
 
-// Kinds of characters in the making of graphemes.
+// Kinds of characters for building graphemes.
 const (
 	other = iota
 	prepend
@@ -15,7 +15,7 @@ const (
 	zwj
 	pictographic
 
-	none = 15 // nothing was printed that a character could join
+	none = 15 // there is no previous character to join
 )
 
 const (
@@ -29,7 +29,7 @@ var (
 	infoIndex  = expand(indexRuns)
 )
 
-// expand writes out pairs of a run's length and its value.
+// expand decodes pairs of a run's length and its value.
 func expand(runs string) []byte {
 	var out []byte
 	for i := 0; i < len(runs); i += 2 {

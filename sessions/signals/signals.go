@@ -1,4 +1,4 @@
-// Package signals reads from a terminal's output what programs tell the terminal beside text.
+// Package signals extracts from a terminal's output the control messages that programs send to the terminal.
 package signals
 
 import (
@@ -9,11 +9,10 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// Scanner finds, in a stream of terminal output, what programs tell the terminal beside text: titles, notifications,
-// progress, reports of state, and whether pasted text is to be bracketed. It skips everything else quickly and keeps at most
-// maxOSC bytes.
+// Scanner finds, in a stream of terminal output, the control messages of programs: titles, notifications, progress, state
+// reports, and whether to bracket pasted text. It skips everything else quickly and buffers at most maxOSC bytes.
 type Scanner struct {
-	Signal func(agents.Signal) // is called with each
+	Signal func(agents.Signal) // called with each
 	Clean  func(string) string // makes their text safe to show
 
 	at    scanState
@@ -37,10 +36,10 @@ const (
 // Esc begins a control sequence.
 const Esc = 0x1b
 
-// maxOSC is how many bytes of a control string are looked at; longer ones are skipped.
+// maxOSC is the longest control string that is parsed; longer ones are skipped.
 const maxOSC = 2048
 
-// Paste reports whether pasted text is to be bracketed.
+// Paste reports whether to bracket pasted text.
 func (s *Scanner) Paste() bool { return s.paste }
 
 // Scan takes the next bytes of the stream.
@@ -75,7 +74,7 @@ func (s *Scanner) Scan(p []byte) {
 			case c == 0x07 && s.at == inOSC:
 				s.osc()
 				s.at = inText
-			case c != 0x07: // CAN and SUB break off
+			case c != 0x07: // CAN and SUB abort it
 				s.at = inText
 			}
 		default:
@@ -86,8 +85,8 @@ func (s *Scanner) Scan(p []byte) {
 	}
 }
 
-// idle returns the length of a control sequence that tells nothing here, where p, what follows an ESC, begins with a whole one: nearly
-// all are such, and colours alone are many. Else it is 0.
+// idle returns the length of an irrelevant control sequence that is complete at the beginning of p, which follows an ESC;
+// otherwise 0. Nearly all sequences are such, and colours alone are many.
 func idle(p []byte) int {
 	if len(p) == 0 || p[0] != '[' {
 		return 0
@@ -115,7 +114,7 @@ func (s *Scanner) step(c byte) {
 			s.at = inText
 			return
 		}
-		s.at = inEsc // the string was broken off by another sequence
+		s.at = inEsc // another sequence aborted the string
 		s.step(c)
 	case inEsc:
 		s.buf, s.over = s.buf[:0], false
@@ -173,7 +172,7 @@ func (s *Scanner) osc() {
 	}
 	code, text, ok := strings.Cut(string(s.buf), ";")
 	if cap(s.buf) > 512 {
-		s.buf = nil // a rare long one must not stay in memory
+		s.buf = nil // do not retain the memory of a rare long one
 	}
 	if !ok {
 		return
@@ -187,7 +186,7 @@ func (s *Scanner) osc() {
 		case progress:
 			s.Signal(agents.Signal{Kind: agents.Progress, Text: s.Clean(rest)})
 		case len(text) > 1 && text[0] >= '0' && text[0] <= '9' && (text[1] == ';' || text[1] >= '0' && text[1] <= '9' && strings.HasPrefix(text[2:], ";")):
-			// Other numbered commands of ConEmu are no notifications.
+			// Other numbered commands of ConEmu are not notifications.
 		case text != "":
 			s.Signal(agents.Signal{Kind: agents.Notify, Text: s.Clean(text)})
 		}

@@ -7,30 +7,30 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// Evidence is what one source said last about a session's state.
+// Evidence is the last report of one source about a session's state.
 type Evidence struct {
 	Source string `json:"source"` // hook, transcript, notification, title, report, bytes, screen, process, person
 	Says   string `json:"says"`   // working, waiting, idle, failed
 	Text   string `json:"text,omitempty"`
-	At     int64  `json:"at"`    // ms UTC when it said so last
-	Since  int64  `json:"since"` // ms UTC when it began to say so
+	At     int64  `json:"at"`    // ms UTC of its last such report
+	Since  int64  `json:"since"` // ms UTC of its first such report
 	Counts bool   `json:"counts"`
-	Weak   bool   `json:"weak,omitempty"`  // as agents.Hint has it
+	Weak   bool   `json:"weak,omitempty"`  // as in agents.Hint
 	Vague  bool   `json:"vague,omitempty"` // likewise
-	By     string `json:"by,omitempty"`    // whose word took its place, when it does not count
+	By     string `json:"by,omitempty"`    // the source that overruled it, when it does not apply
 }
 
-// Basis is what a session's state rests on.
+// Basis is the evidence for a session's state.
 type Basis struct {
-	Source   string     `json:"source,omitempty"` // whose word decided; "" = nobody's
+	Source   string     `json:"source,omitempty"` // the source that decided; "" = none
 	Failed   bool       `json:"failed,omitempty"` // idle after an error
 	StuckAt  int64      `json:"stuck_at,omitempty"`
-	UpTo     int64      `json:"up_to,omitempty"`   // offset of the first byte of output nobody has heard
+	UpTo     int64      `json:"up_to,omitempty"`   // offset of the first byte of output not evaluated yet
 	DoneAt   int64      `json:"done_at,omitempty"` // when the agent finished its turn, until somebody types
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
-// Encode returns b as stored.
+// Encode returns b in its stored form.
 func (b Basis) Encode() (string, error) {
 	raw, err := json.Marshal(b)
 	return string(raw), err
@@ -45,7 +45,7 @@ func DecodeBasis(s string) (b Basis, err error) {
 	return b, err
 }
 
-// Basis returns what the state rests on.
+// Basis returns the evidence for the state.
 func (m *Machine) Basis() Basis {
 	b := Basis{Source: m.source.String(), Failed: m.Trouble, StuckAt: millis(m.stuckAt), DoneAt: millis(m.doneAt), UpTo: m.UpTo}
 	for i := range m.words {
@@ -70,7 +70,7 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// Recall takes up, after a restart, what was known before. What said "working" gets the time to say so again.
+// Recall restores, after a restart, what was known before. Sources that reported "working" get time to report it again.
 func (m *Machine) Recall(now time.Time, b Basis) {
 	for _, e := range b.Evidence {
 		src, mood := agents.SourceNamed(e.Source), agents.MoodNamed(e.Says)
@@ -93,7 +93,7 @@ func (m *Machine) Recall(now time.Time, b Basis) {
 	}
 	m.source, m.UpTo = agents.SourceNamed(b.Source), b.UpTo
 	switch m.State {
-	case Waiting, Working: // stored by a server that kept no evidence
+	case Waiting, Working: // stored by a server that stored no evidence
 		if src := agents.FromNotice; m.winner() == 0 && (m.explicit || m.State == Waiting) {
 			mood := agents.Asking
 			if m.State == Working {
@@ -104,8 +104,8 @@ func (m *Machine) Recall(now time.Time, b Basis) {
 	}
 }
 
-// Recalled stamps what output of before a restart says, in the order it is heard, with a time before all that came since. What a hook said
-// meanwhile is newer, although it may be heard first.
+// Recalled stamps reports found in output from before a restart, in the order they are evaluated, with a time before everything
+// since. What a hook reported meanwhile is newer, even if it was evaluated first.
 func (m *Machine) Recalled(h *agents.Hint) {
 	if h.At.IsZero() && !m.past.IsZero() {
 		m.past = m.past.Add(time.Microsecond)
@@ -113,7 +113,7 @@ func (m *Machine) Recalled(h *agents.Hint) {
 	}
 }
 
-// Resumed gives whoever said it works the time to say so again.
+// Resumed gives sources that reported work the time to report it again.
 func (m *Machine) Resumed(now time.Time) {
 	for i := range m.words {
 		if w := &m.words[i]; w.mood == agents.Busy && w.spent == 0 {

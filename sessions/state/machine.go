@@ -8,38 +8,38 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// said is the newest word of one source.
+// said is the newest report of one source.
 type said struct {
 	mood  agents.Mood
 	weak  bool
-	vague bool // it asks, and does not say what
+	vague bool // it asks, without saying what
 	text  string
-	since time.Time     // when it began to say so
-	at    time.Time     // when it said so last
-	spent agents.Source // whose word took its place; 0 = it counts
+	since time.Time     // when it began to report so
+	at    time.Time     // when it last reported so
+	spent agents.Source // the source that overruled it; 0 = it applies
 }
 
-// Machine tells a session's state from evidence: what each source said last, when output came, when CPU was used, when a
-// person typed. Its rules are the tables of rules.go. Not safe for concurrent use; its owner gives it the time.
+// Machine derives a session's state from evidence: each source's last report, and when output came, CPU was used, and a person
+// typed. Its rules are the tables of rules.go. Not safe for concurrent use; its owner passes the time.
 type Machine struct {
-	explicit bool // the agent tells when it works and when it is idle
+	explicit bool // the agent reports when it works and when it is idle
 	rules    *weights
 	started  time.Time
 
 	State   State
 	Reason  string
-	source  agents.Source // that decided; 0 = none
+	source  agents.Source // the one that decided; 0 = none
 	Trouble bool          // idle after an error
-	stuckAt time.Time     // since when nothing moves that should; zero: it is not stuck
-	hushed  bool          // idle because what said "working" fell silent
-	doneAt  time.Time     // when it finished its turn by itself and nobody has typed since
+	stuckAt time.Time     // since when something that should move does not; zero: it is not stuck
+	hushed  bool          // idle because the source that reported "working" fell silent
+	doneAt  time.Time     // when it finished its turn on its own and nobody has typed since
 
 	words     [agents.Sources]said
 	anyMood   bool
 	confirmed time.Time // when the screen last showed that the question is open
 
-	UpTo      int64     // what was heard: the offset of the next byte
-	past      time.Time // what output of before a restart says is said to have been then: when exactly is not known
+	UpTo      int64     // the evaluated output: the offset of the next byte
+	past      time.Time // time given to reports in output from before a restart, whose actual time is unknown
 	LastOut   time.Time
 	LastInput time.Time
 	echoes    int // pieces that may still be the echo of a key
@@ -50,7 +50,7 @@ type Machine struct {
 	turn      time.Time // when this turn of work began
 
 	dirty bool
-	next  time.Time // when to judge again; zero: never
+	next  time.Time // when to evaluate again; zero: never
 }
 
 func New(explicit bool, started time.Time, s State, reason string) Machine {
@@ -61,7 +61,7 @@ func New(explicit bool, started time.Time, s State, reason string) Machine {
 	return m
 }
 
-// decay lets the score fall. It is called before score is read or added to.
+// decay lowers the score with time. Call it before reading or adding to the score.
 func (m *Machine) decay(now time.Time) {
 	if dt := now.Sub(m.scoreAt).Seconds(); dt > 0 {
 		m.score *= math.Exp(-dt)
@@ -69,7 +69,7 @@ func (m *Machine) decay(now time.Time) {
 	m.scoreAt = now
 }
 
-// Output says that n bytes came.
+// Output records that n bytes came.
 func (m *Machine) Output(now time.Time, n int) {
 	if m.LastOut.IsZero() || m.silent() {
 		m.dirty = true
@@ -90,7 +90,7 @@ func (m *Machine) Output(now time.Time, n int) {
 // silent reports whether the state is what it is because nothing was printed.
 func (m *Machine) silent() bool { return m.hushed || !m.stuckAt.IsZero() }
 
-// Evaluate tells the state now and reports whether it changed. next is when to ask again if nothing happens; zero: never.
+// Evaluate updates the state and reports whether it changed. next is when to evaluate again if nothing happens; zero: never.
 func (m *Machine) Evaluate(now time.Time) (changed bool, next time.Time) {
 	if !m.dirty && (m.next.IsZero() || now.Before(m.next)) {
 		return false, m.next
@@ -99,7 +99,7 @@ func (m *Machine) Evaluate(now time.Time) (changed bool, next time.Time) {
 	m.decay(now)
 	if m.flowing && m.score < idleBelow {
 		m.flowing = false
-		w := &m.words[agents.FromBytes] // it ends what it began, and answers nothing that was asked meanwhile
+		w := &m.words[agents.FromBytes] // it ends what it began, and answers no question asked meanwhile
 		w.mood, w.text, w.at = agents.Ready, "quiet", now
 	}
 	was, silent, stuck, done, trouble := m.State, m.silent(), m.stuckAt, m.doneAt, m.Trouble
@@ -118,7 +118,7 @@ func (m *Machine) Evaluate(now time.Time) (changed bool, next time.Time) {
 	return changed, next
 }
 
-// finishes reports whether the agent itself said that it is idle, and no person had anything to do with it.
+// finishes reports whether the agent itself reported that it is idle, without a person's doing.
 func (m *Machine) finishes() bool {
 	return m.explicit && m.source != 0 && m.source != agents.FromPerson && m.words[m.source].mood == agents.Ready &&
 		m.words[m.source].since.Sub(m.LastInput) > insistAfter
@@ -179,14 +179,14 @@ func (m *Machine) judge(now time.Time) (State, string, time.Time) {
 	return Idle, "quiet", time.Time{}
 }
 
-// busy judges a session that src calls working.
+// busy evaluates a session that src reports as working.
 func (m *Machine) busy(now time.Time, src agents.Source) (State, string, time.Time) {
 	w := &m.words[src]
 	if src == agents.FromBytes && m.flowing {
 		wait := time.Duration(math.Log(m.score/idleBelow) * float64(time.Second))
 		return Working, w.text, now.Add(max(wait, 0) + 20*time.Millisecond)
 	}
-	words := cmp.Or(w.text, "says it is working")
+	words := cmp.Or(w.text, "reports that it is working")
 	heard := later(w.at, later(m.LastOut, m.work.cpuAt))
 	life := m.weight(src).life
 	tool := !m.work.toolAt.IsZero()
@@ -206,12 +206,12 @@ func (m *Machine) busy(now time.Time, src agents.Source) (State, string, time.Ti
 	}
 	m.hushed = true
 	if until := heard.Add(stuckAfter); now.Before(until) {
-		return Idle, "said it was working, but has been silent since", until
+		return Idle, "reported that it was working, but has been silent since", until
 	}
 	if src != agents.FromPerson && m.explicit {
 		m.stuckAt = heard
 	}
-	return Idle, "said it was working, but has been silent since", time.Time{}
+	return Idle, "reported that it was working, but has been silent since", time.Time{}
 }
 
 func later(a, b time.Time) time.Time {
@@ -228,8 +228,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// LastMoved is when something came out or went in last.
+// LastMoved is the time of the last output or input.
 func (m *Machine) LastMoved() time.Time { return later(m.LastOut, m.LastInput) }
 
-// Says is the mood a source said last.
+// Says is the mood a source reported last.
 func (m *Machine) Says(from agents.Source) agents.Mood { return m.words[from].mood }

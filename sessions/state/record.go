@@ -8,12 +8,12 @@ import (
 	"github.com/parawork/parawork/sessions/conversation"
 )
 
-// OfRecord turns what a record says into evidence. It is weak where a question may be open that the record cannot see.
+// OfRecord turns the record's newest moment into evidence. It is weak where a question may be open that the record cannot see.
 func OfRecord(m conversation.Moment) agents.Hint {
 	h := agents.Hint{Source: agents.FromTranscript, At: time.UnixMilli(m.At)}
 	switch m.Phase {
 	case conversation.Began:
-		h.Mood, h.Weak, h.Reason = agents.Busy, true, "works on a prompt"
+		h.Mood, h.Weak, h.Reason = agents.Busy, true, "is working on a prompt"
 	case conversation.Using:
 		h.Mood, h.Weak, h.Reason = agents.Busy, true, "uses "+cmp.Or(m.Words, "a tool")
 	case conversation.Asked:

@@ -6,9 +6,9 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// What the machine hears: the words of the sources, which take each other's place by the weights of rules.go.
+// Input of the machine: the reports of the sources, which overrule each other by the weights of rules.go.
 
-// Observe says what a source said.
+// Observe takes a report of a source.
 func (m *Machine) Observe(now time.Time, h agents.Hint) {
 	if h.Source <= 0 || int(h.Source) >= agents.Sources || h.Mood < 0 || h.Mood >= agents.Closing {
 		return
@@ -24,8 +24,8 @@ func (m *Machine) Observe(now time.Time, h agents.Hint) {
 	m.word(now, at, h)
 }
 
-// unsay: the question the screen showed or a hook asked is gone, nobody knows how; other sources take nothing back by saying
-// nothing, but a person can.
+// unsay handles a question that the screen showed or a hook asked and that is gone for an unknown reason. Other sources retract
+// nothing by reporting nothing, but a person can.
 func (m *Machine) unsay(now time.Time, h agents.Hint) {
 	w := &m.words[h.Source]
 	switch h.Source {
@@ -46,13 +46,13 @@ func (m *Machine) unsay(now time.Time, h agents.Hint) {
 	}
 }
 
-// word takes what a source says at a time; it is new when the source said something else before.
+// word records a source's report at a time; it is new when the source reported something else before.
 func (m *Machine) word(now, at time.Time, h agents.Hint) {
 	w := &m.words[h.Source]
 	m.anyMood = m.anyMood || h.Source != agents.FromBytes && h.Source != agents.FromProcess
 	fresh := w.mood != h.Mood || h.Source == agents.FromPerson || h.Source == agents.FromHook || h.Source == agents.FromNotice
 	if !fresh && w.at.After(at) {
-		return // it lags behind itself
+		return // older than its own last report
 	}
 	if h.Source == agents.FromScreen && h.Mood == agents.Asking {
 		m.confirmed = at
@@ -74,12 +74,12 @@ func (m *Machine) word(now, at time.Time, h agents.Hint) {
 	*w = said{mood: h.Mood, weak: h.Weak, vague: h.Vague, text: h.Reason, since: at, at: at}
 	m.dirty = true
 	if h.Mood == agents.Busy && h.Source != agents.FromScreen && !m.words[agents.FromScreen].since.After(at) {
-		m.words[agents.FromScreen] = said{} // it goes on: what the screen shows next is new
+		m.words[agents.FromScreen] = said{} // it continues: what the screen shows next is new
 	}
 	m.contradict(h.Source)
 }
 
-// saysMore reports whether what a source said before stands, as it tells more than what it says now: an error, which looks like being
+// saysMore reports whether a source's previous report stays, as it says more than the new one: an error, which looks like being
 // ready, and a question that was named.
 func (m *Machine) saysMore(w *said, h agents.Hint) bool {
 	if w.spent != 0 {
@@ -88,7 +88,7 @@ func (m *Machine) saysMore(w *said, h agents.Hint) bool {
 	return w.mood == agents.Trouble && h.Mood == agents.Ready && h.Weak || w.mood == agents.Asking && !w.vague && h.Mood == agents.Asking && h.Vague
 }
 
-// insists reports whether a source that was overruled, and goes on saying that it works, is to be believed again.
+// insists reports whether a source that was overruled, and keeps reporting work, is to be believed again.
 func (m *Machine) insists(now time.Time, h agents.Hint) bool {
 	w := &m.words[h.Source]
 	if h.Mood == agents.Asking {
@@ -101,7 +101,8 @@ func (m *Machine) insists(now time.Time, h agents.Hint) bool {
 	if now.Sub(by.since) < insistAfter || w.spent == agents.FromPerson {
 		return false
 	}
-	// A question stays open while an agent that asks through a hook shows that it works. Output ends it: it has no other voice.
+	// A question stays open while an agent that asks through a hook shows that it works. Output ends it, for agents without other
+	// signals.
 	return by.mood != agents.Asking || h.Source == agents.FromBytes
 }
 
@@ -114,7 +115,7 @@ func (m *Machine) weight(src agents.Source) weight {
 	return out
 }
 
-// contradict lets the new word of src take the place of older ones it contradicts, or be overruled by newer ones.
+// contradict lets the new report of src overrule older ones it contradicts, or be overruled by newer ones.
 func (m *Machine) contradict(src agents.Source) {
 	w, mine := &m.words[src], m.weight(src)
 	if mine.power == 0 {
@@ -136,7 +137,7 @@ func (m *Machine) contradict(src agents.Source) {
 	}
 }
 
-// restore gives the words their place back that src had taken.
+// restore makes the reports apply again that src had overruled.
 func (m *Machine) restore(src agents.Source) {
 	for i := range m.words {
 		if m.words[i].spent == src && agents.Source(i) != src {
@@ -145,7 +146,7 @@ func (m *Machine) restore(src agents.Source) {
 	}
 }
 
-// Input says that a person typed: what was asked is being answered, an error or an end was seen.
+// Input records that a person typed: questions are being answered, an error or an end was seen.
 func (m *Machine) Input(now time.Time) {
 	m.LastInput, m.echoes = now, echoPieces
 	for i := range m.words {
@@ -162,7 +163,7 @@ func (m *Machine) Input(now time.Time) {
 	}
 }
 
-// answered ends every open question; what it had pushed aside counts again.
+// answered ends every open question; reports it had overruled apply again.
 func (m *Machine) answered(now time.Time) {
 	for i := range m.words {
 		w := &m.words[i]
@@ -174,7 +175,7 @@ func (m *Machine) answered(now time.Time) {
 	}
 }
 
-// winner returns the source whose word counts most, 0 when none counts.
+// winner returns the source whose report weighs most, 0 when none applies.
 func (m *Machine) winner() agents.Source {
 	var order [agents.Sources]agents.Source
 	n := 0
@@ -193,7 +194,7 @@ func (m *Machine) winner() agents.Source {
 	for _, src := range order[:n] {
 		switch w, o := &m.words[src], &m.words[win]; {
 		case win != 0 && w.mood == agents.Asking && o.mood == agents.Asking && w.vague != o.vague:
-			if o.vague { // of two who know of a question, who names it
+			if o.vague { // of two sources that report a question, the one that names it
 				win = src
 			}
 		case win == 0 || m.weight(src).power >= m.weight(win).hold:

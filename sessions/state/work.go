@@ -9,33 +9,33 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-const usesCPU = 0.10 // of one core: this is work
+const usesCPU = 0.10 // of one core: this counts as work
 
-const toolIdles = 0.005 // of one core: less is none
+const toolIdles = 0.005 // of one core: less counts as none
 
 const lookFirst = time.Second // after the last output
 
-const lookSlow = 30 * time.Second // at tools of an agent that turns its spinner, and at what is silent for long
+const lookSlow = 30 * time.Second // for tools of an agent that turns its spinner, and for what has been silent for long
 
-const lookUntil = 2 * time.Minute // of silence; then only at what runs in front of a shell
+const lookUntil = 2 * time.Minute // of silence; then only for the program in front of a shell
 
-// work is what the processes of the session do.
+// work records what the processes of the session do.
 type work struct {
 	lookedAt time.Time // zero: never
 	cpu      int64     // ms, by then
 	cpuAt    time.Time // when CPU was last seen used
 	front    string    // the program in front of a shell
-	more     bool      // there are programs beside the first
+	more     bool      // there are more programs than the first
 
-	// The programs begun in this turn.
+	// The programs started in this turn.
 	tool   string    // the newest one's name
-	toolAt time.Time // when it was begun; zero: there is none
+	toolAt time.Time // when it was started; zero: there is none
 	pid    int
 	toolMs int64     // CPU time of all of them
 	idleAt time.Time // since when they have used none
 }
 
-// NextLook says when the processes are to be looked at next; zero: they decide nothing.
+// NextLook returns when to look at the processes next; zero: they decide nothing.
 func (m *Machine) NextLook(now time.Time) time.Time {
 	w := &m.work
 	if m.flowing || m.State == Waiting {
@@ -74,10 +74,10 @@ func (m *Machine) NextLook(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// rarely is how often to look at what has been silent so long: many such sessions must cost next to nothing.
+// rarely returns how often to look at a session that has been silent this long: many such sessions must cost next to nothing.
 func rarely(silent time.Duration) time.Duration { return min(max(silent/4, lookSlow), 10*lookSlow) }
 
-// Worked takes what the processes did.
+// Worked takes a report of the processes.
 func (m *Machine) Worked(now time.Time, g guest.Work) {
 	w := &m.work
 	dt := now.Sub(w.lookedAt)
@@ -106,10 +106,10 @@ func (m *Machine) Worked(now time.Time, g guest.Work) {
 	m.dirty = true
 }
 
-// LookFailed: the processes could not be looked at.
+// LookFailed records that the processes could not be read.
 func (m *Machine) LookFailed(now time.Time) { m.work.lookedAt = now }
 
-// tools takes the programs the agent began in this turn.
+// tools takes the programs the agent started in this turn.
 func (m *Machine) tools(now time.Time, g guest.Work, fresh bool, rate func(ms, before int64) float64) {
 	w := &m.work
 	var turn time.Time

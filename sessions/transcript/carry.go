@@ -16,24 +16,24 @@ import (
 	"github.com/parawork/parawork/internal/homedir"
 )
 
-// record is a file of a conversation's record, and where it is to lie.
+// record is a file of a conversation's record, and its destination.
 type record struct {
 	name, to string
 	info     homedir.Info
 }
 
-// Home is where an agent that goes on looks for its conversation.
+// Home is where a continuing agent looks for its conversation.
 type Home struct {
 	Place    *executors.Place
-	Inside   bool   // it is the place's own
-	Own      bool   // and that of the machine's owner
-	UserID   string // else it is this user's
-	Worktree string // where the agent works, as the place sees it
+	Inside   bool   // it is the sandbox's own
+	Own      bool   // and the machine owner's own
+	UserID   string // otherwise it is this user's
+	Worktree string // where the agent works, as the sandbox sees it
 }
 
-// Carry brings the record of a session's conversation to where its agent, which goes on in this place, looks for it: into another home
-// when the session ran in another kind of place, and under another folder's name when the worktree lies elsewhere there. Nothing else
-// of a home goes along. What lies there of an earlier time gives way: a conversation only grows.
+// Carry copies the record of a session's conversation to where its agent, which continues in this sandbox, looks for it: into
+// another home when the session ran in another kind of sandbox, and under another folder name when the worktree's path differs
+// there. It copies nothing else of a home. It replaces older files there: a conversation only grows.
 func (t *Transcripts) Carry(ctx context.Context, old Row, to Home) error {
 	if !t.cfg.Agents.Carries(old.Agent) {
 		return nil
@@ -127,7 +127,7 @@ func (t *Transcripts) records(src *homedir.Dir, old Row, worktree string) ([]rec
 		return nil, err
 	}
 	for _, r := range subs {
-		if path.Dir(path.Dir(path.Dir(r.name))) == path.Dir(newest.name) { // beside the newest, not beside a copy of before
+		if path.Dir(path.Dir(path.Dir(r.name))) == path.Dir(newest.name) { // of the newest record, not of an older copy
 			out = append(out, r)
 		}
 	}
@@ -140,7 +140,7 @@ func copyRecord(src, dst *homedir.Dir, r record) error {
 		return err
 	}
 	if f == nil {
-		return nil // it is a link by now
+		return nil // it has become a link
 	}
 	defer f.Close()
 	if err := dst.Mkdir(path.Dir(r.to)); err != nil {
@@ -152,7 +152,7 @@ func copyRecord(src, dst *homedir.Dir, r record) error {
 	return dst.Chtimes(r.to, r.info.ModTime)
 }
 
-// sendRecords brings them into the home of a place.
+// sendRecords writes them into the home of a sandbox.
 func sendRecords(ctx context.Context, src *homedir.Dir, files []record, place *executors.Place) error {
 	var open *os.File
 	defer func() {
@@ -170,7 +170,7 @@ func sendRecords(ctx context.Context, src *homedir.Dir, files []record, place *e
 			files = files[1:]
 			f, _, err := src.OpenFile(r.name)
 			if err != nil || f == nil {
-				continue // it went away
+				continue // it was deleted meanwhile
 			}
 			st, err := f.Stat()
 			if err != nil {

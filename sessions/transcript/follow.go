@@ -16,15 +16,15 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// The agent's record is read when output flows: soon after it began, then so often at most, and once more when it is quiet
-// again, because the record may follow the screen. While nothing is printed nothing is read.
+// The agent's record is read when output flows: soon after it began, then at most at an interval, and once more when it is quiet
+// again, because the record may lag behind the screen. While nothing is printed nothing is read.
 const (
 	readSoon  = 300 * time.Millisecond
 	readEvery = time.Second
 	readLate  = 2 * time.Second
 )
 
-// restAfter is how long a record that was replaced or cut is left alone once it was read anew.
+// restAfter is how long to wait after a replaced or truncated record was read from its beginning.
 const restAfter = 10 * time.Second
 
 // endRead is how long the end of a session waits for the rest of its record.
@@ -75,16 +75,16 @@ type reading struct {
 	s        *Session
 	reader   *conversation.Reader
 	writer   *conversation.Writer
-	of       string    // the conversation reader reads
-	again    bool      // what is kept already may come again
+	of       string    // the conversation that reader reads
+	again    bool      // already stored items may come again
 	behind   bool      // there was more to read than one pass takes
 	rest     time.Time // until then nothing is read: the record was just read from its beginning again
 	reported string
 	moment   conversation.Moment
-	marks    []outputMark // how far output had come at each of the last passes
+	marks    []outputMark // the offset of the output at each of the last passes
 
 	project   string               // of the workspace, once it is known
-	uncounted []conversation.Reply // the meter did not take
+	uncounted []conversation.Reply // replies the meter did not take
 }
 
 // outputMark is the end of the log at a time.
@@ -93,7 +93,7 @@ type outputMark struct{ at, end int64 }
 // maxMarks bounds the passes whose marks are remembered.
 const maxMarks = 64
 
-// mark notes how far output has come.
+// mark records the current offset of the output.
 func (r *reading) mark() {
 	_, end := r.s.cfg.Log.Bounds()
 	if len(r.marks) == maxMarks {
@@ -102,8 +102,8 @@ func (r *reading) mark() {
 	r.marks = append(r.marks, outputMark{r.s.all.cfg.Now().UnixMilli(), end})
 }
 
-// offsets returns what tells how far output had come when an item happened, a little early rather than late: somebody wants to
-// see it come. What is older than this server's marks is looked up in the journal, in one go.
+// offsets returns a function that gives the offset of the output when an item happened, slightly early rather than late, so that
+// a replay shows the item appear. For items older than this server's marks it reads the journal, once.
 func (r *reading) offsets(items []conversation.Item) func(at int64) int64 {
 	var old []int64
 	for _, it := range items {
@@ -145,7 +145,7 @@ func (r *reading) offsets(items []conversation.Item) func(at int64) int64 {
 	}
 }
 
-// open makes the reader, once the conversation is known; false before.
+// open creates the reader, once the conversation is known; false before.
 func (r *reading) open(ctx context.Context) bool {
 	row := r.s.host.Row()
 	if row.Conversation == "" {
@@ -158,7 +158,7 @@ func (r *reading) open(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	if r.reader != nil { // the agent began another conversation: nothing more comes of this one
+	if r.reader != nil { // the agent began another conversation: this one gets nothing more
 		r.finish(ctx)
 	}
 	r.reader = conversation.NewReader(conversation.Config{Record: rec, Root: row.Worktree, Since: max(row.StartedAt, r.s.since), Mask: r.s.cfg.Mask})
@@ -169,7 +169,7 @@ func (r *reading) open(ctx context.Context) bool {
 	return r.reader != nil
 }
 
-// pass reads what was added and keeps it.
+// pass reads and stores what was added.
 func (r *reading) pass(ctx context.Context) {
 	if !r.open(ctx) {
 		return
@@ -215,11 +215,11 @@ func (r *reading) finish(ctx context.Context) {
 	r.keep(ctx, items)
 }
 
-// keep appends items to the session's timeline and says so.
+// keep appends items to the session's timeline and publishes that.
 func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 	r.count(ctx)
 	if r.reader.Again() {
-		// Whoever replaces the record again and again is not read each time.
+		// Do not read a record that is replaced again and again each time.
 		r.again, r.rest = true, time.Now().Add(restAfter)
 	}
 	again := r.again
@@ -236,17 +236,17 @@ func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 	}
 }
 
-// complain logs an error once, until another one comes. The record is the agent's: it may hold anything, and nothing depends
-// on it. A place that cannot be reached is told of elsewhere.
+// complain logs an error once, until another one occurs. The record is the agent's: it may contain anything, and nothing depends
+// on it. Other parts report an unreachable sandbox.
 func (r *reading) complain(err error) {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrNotExist) || fault.Is(err, fault.Unavailable) || r.reported == err.Error() {
 		return
 	}
 	r.reported = err.Error()
-	r.s.all.cfg.Log.Warn("an agent's record was not read", "session_id", r.s.id, "error", err)
+	r.s.all.cfg.Log.Warn("an agent's record could not be read", "session_id", r.s.id, "error", err)
 }
 
-// feel tells the state what the record says of the turn, when that is news.
+// feel passes the record's report of the turn to the state machine, when there is news.
 func (r *reading) feel(news bool) {
 	m := r.reader.Moment()
 	if m == r.moment {

@@ -9,16 +9,16 @@ import (
 	"github.com/parawork/parawork/sessions/conversation"
 )
 
-// Meter counts what models were asked; tokens.Meter is one.
+// Meter counts requests to models; tokens.Meter implements it.
 type Meter interface {
 	Record(ctx context.Context, r tokens.Request) error
 }
 
-// maxUncounted bounds the answers that wait to be counted while the storage refuses them.
+// maxUncounted bounds the answers that wait to be counted while the storage fails.
 const maxUncounted = 10_000
 
-// count tells the meter what the record says of the model's answers. What goes through the gateway is counted there. An answer that could
-// not be counted is told again with the next; one that was counted before, by an earlier server too, counts once.
+// count reports the model's answers in the record to the meter. Requests through the gateway are counted there. An answer that
+// could not be counted is reported again with the next; one that was counted before, by an earlier server too, counts once.
 func (r *reading) count(ctx context.Context) {
 	all := append(r.uncounted, r.reader.Replies()...)
 	r.uncounted = nil
@@ -48,10 +48,10 @@ func (r *reading) count(ctx context.Context) {
 	}
 }
 
-// maxCount bounds what is believed of one answer: a thousand times the largest context there is.
+// maxCount bounds the tokens believed for one answer: a thousand times the largest context there is.
 const maxCount = 1_000_000_000
 
-// requestOf is an answer as it is counted. Where no key was given to the agent it works with a person's own login, which pays by itself.
+// requestOf converts an answer for counting. An agent without a key works with a person's own login, which is billed separately.
 func requestOf(row Row, project string, a conversation.Reply) tokens.Request {
 	n := func(v int64) *int64 {
 		if v < 0 || v > maxCount { // the record is the agent's

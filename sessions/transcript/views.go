@@ -13,10 +13,10 @@ import (
 const (
 	Kept    = "kept"    // there are items
 	Waiting = "waiting" // items come with the first prompt
-	None    = "none"    // the agent keeps no record that can be read
+	None    = "none"    // the agent writes no readable record
 )
 
-// Summary is what is kept of one session's conversation, in short.
+// Summary sums up the stored conversation of one session.
 type Summary struct {
 	Items   int
 	Spent   conversation.Usage
@@ -25,7 +25,7 @@ type Summary struct {
 	More    bool // there are more matches than these
 }
 
-// Match is an item that holds the words somebody looked for.
+// Match is an item that contains the searched words.
 type Match struct {
 	conversation.Placed
 	Snippet string
@@ -33,12 +33,12 @@ type Match struct {
 
 const maxMatches = 20 // of one session
 
-// Page returns a page of what is kept of a session's conversation.
+// Page returns a page of a session's stored conversation.
 func (t *Transcripts) Page(sessionID string, q conversation.Query) (conversation.Page, error) {
 	return t.views.of(sessionID, t.path(sessionID)).Page(q)
 }
 
-// Summary returns what is kept of a session's conversation in short; with words, what of it holds them.
+// Summary sums up a session's stored conversation; with words, it includes the items that contain them.
 func (t *Transcripts) Summary(sessionID, words string) (out Summary, err error) {
 	view := t.views.of(sessionID, t.path(sessionID))
 	opening, err := view.Page(conversation.Query{Limit: 1, Kinds: []conversation.Kind{conversation.Prompt}, Oldest: true})
@@ -54,7 +54,7 @@ func (t *Transcripts) Summary(sessionID, words string) (out Summary, err error) 
 	}
 	found, err := view.Page(conversation.Query{Limit: maxMatches, Search: words})
 	if err != nil {
-		return out, nil // it holds none that can be shown
+		return out, nil // it has none that can be shown
 	}
 	out.More = found.Before != 0
 	slices.Reverse(found.Items)
@@ -64,16 +64,16 @@ func (t *Transcripts) Summary(sessionID, words string) (out Summary, err error) 
 	return out, nil
 }
 
-// path is the file in which a session's conversation is kept.
+// path is the file that stores a session's conversation.
 func (t *Transcripts) path(sessionID string) string {
 	return filepath.Join(t.cfg.DataDir, "sessions", sessionID, conversation.FileName)
 }
 
-// viewCache remembers where the items of the timelines lie that were read last.
+// viewCache holds the views of the timelines that were read last.
 type viewCache struct {
 	mu    sync.Mutex
 	views map[string]*conversation.View
-	order []string // the one used last at the end
+	order []string // the most recently used one last
 }
 
 const viewsKept = 32
