@@ -1,29 +1,30 @@
 package guest
 
-// A bundle is a file the host sends in pieces into the guest's own folder and has unpacked there: a workspace's repository and files
-// for a sandbox with a disk of its own, or objects it lacks. It is a tar archive. Its first entry is the plan; the others are, by
-// their first part: "git/" for git's folder, "tree/" for the worktree, and the two lists. Everything is written below the root.
+// A bundle is a file that the host sends in pieces into the guest's own folder and has unpacked there: a workspace's repository
+// and files for a sandbox with its own disk, or objects it lacks. It is a tar archive. Its first entry is the plan; the first
+// part of their names distinguishes the others: "git/" for git's folder, "tree/" for the worktree, and the two lists. Everything
+// is written below the root.
 const (
 	BundlePlanEntry  = "plan.json"
 	BundleGit        = "git/"
 	BundleTree       = "tree/"
-	BundleGone       = "gone"  // paths that are removed after the checkout, each ended by NUL
-	BundleStaged     = "index" // what differs from HEAD in the index, as git update-index -z --index-info reads it
+	BundleGone       = "gone"  // paths to remove after the checkout, each ended by NUL
+	BundleStaged     = "index" // differences from HEAD in the index, in the format of git update-index -z --index-info
 	BundleShallow    = "shallow"
 	MaxBundle        = 64 << 30 // bytes of a bundle
 	MaxBundlePiece   = 1 << 20  // bytes of one piece
-	MaxBundleEntries = 4 << 20  // files in one
+	MaxBundleEntries = 4 << 20  // files in a bundle
 	MaxBundleList    = 1 << 30  // bytes of one of the lists
 )
 
-// BundleKind says what a bundle is for.
+// BundleKind is the purpose of a bundle.
 type BundleKind string
 
 // Kinds of bundles.
 const (
-	// BundleWorktree makes a worktree in an empty root: git's folder, the checkout of its HEAD, then what differs from that.
+	// BundleWorktree creates a worktree in an empty root: git's folder, the checkout of its HEAD, then the differences from that.
 	BundleWorktree BundleKind = "worktree"
-	// BundleObjects brings objects to the git folder that is there, and commits whose parents it does not have.
+	// BundleObjects adds objects to the existing git folder, and commits whose parents it does not have.
 	BundleObjects BundleKind = "objects"
 )
 
@@ -34,7 +35,7 @@ type BundlePlan struct {
 	Bytes int64      `json:"bytes"` // of all entries
 }
 
-// BundleState says how far a bundle is.
+// BundleState is the progress of a bundle.
 type BundleState string
 
 // States of a bundle.
@@ -49,27 +50,27 @@ const (
 const (
 	UnpackGit      = "git"      // git's folder; bytes
 	UnpackCheckout = "checkout" // the files of HEAD, written by git; files
-	UnpackFiles    = "files"    // what differs from them; files
+	UnpackFiles    = "files"    // the differences from them; files
 )
 
-// Bundle is how far a bundle has come.
+// Bundle describes the progress of a bundle.
 type Bundle struct {
 	ID    string      `json:"id"`
 	State BundleState `json:"state"`
-	Have  int64       `json:"have"` // bytes from its beginning that are there
+	Have  int64       `json:"have"` // bytes received from its beginning on
 	Step  string      `json:"step,omitempty"`
 	Done  int64       `json:"done,omitempty"`
 	All   int64       `json:"all,omitempty"`
-	Error *ErrorBody  `json:"error,omitempty"` // of one that failed
+	Error *ErrorBody  `json:"error,omitempty"` // of a failed one
 }
 
-// UnpackRequest says what has been sent.
+// UnpackRequest describes what has been sent.
 type UnpackRequest struct {
 	Size int64  `json:"size"`
 	Hash string `json:"hash"` // sha256 of all of it, in hex
 }
 
-// CheckBundleID says whether id can be the name of a bundle: letters, digits, "_" and "-".
+// CheckBundleID reports whether id is valid as a bundle's ID: letters, digits, "_" and "-".
 func CheckBundleID(id string) bool {
 	if id == "" || len(id) > 100 {
 		return false

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Changing reports whether a question to a guest starts, ends or writes something, or speaks with a program inside, by its method and its
-// path as sent, without the query. Whoever stands between a host and a guest lets the others pass unasked; what it does not know changes
-// something.
+// Changing reports whether a request to a guest starts, ends or writes something, or talks to a program inside, by its method and
+// its path as sent, without the query. A proxy between host and guest passes other requests without a signature; an unknown
+// request counts as changing.
 func Changing(method, path string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -20,13 +20,14 @@ func Changing(method, path string) bool {
 	case "/v1/changes/poll", "/v1/changes/dirty", "/v1/changes/diff", "/v1/contents", "/v1/walk":
 		return false
 	}
-	// How far an output was read, and how large its viewer is: it comes with every few hundred KiB, and with each drag of a window.
+	// Reports of how far an output was read, and of a viewer's size, come with every few hundred KiB, and with each drag of a
+	// window.
 	rest, ok := strings.CutPrefix(path, "/v1/processes/")
 	id, what, _ := strings.Cut(rest, "/")
 	return !ok || CheckID(id) != nil || what != "ack" && what != "resize"
 }
 
-// Streams reports whether the body of a question that changes something is a stream: its length, and so its hash, is known only at its end.
+// Streams reports whether the body of a changing request is a stream, whose length and hash are known only at its end.
 func Streams(method, path string) bool {
 	switch method {
 	case http.MethodPut:

@@ -1,5 +1,5 @@
-// Package bootfile is how a guest is told what nobody else may read, in places where arguments and environments are logged: a file that it
-// removes as it reads it.
+// Package bootfile passes secrets to a guest where arguments and environments are logged: in a file that the guest removes as it
+// reads it.
 package bootfile
 
 import (
@@ -13,35 +13,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxBootFile bounds one.
+// maxBootFile bounds the size of the file.
 const maxBootFile = 2 << 20
 
-// BootFile is what is in it.
+// BootFile is the content of the file.
 type BootFile struct {
 	Token string   `json:"token"`
 	Env   []string `json:"env,omitempty"` // added to the guest's environment
 }
 
-// Take reads the letter at path and removes it, whether it can be read or not.
+// Take reads the boot file at path and removes it, whether it can be read or not.
 func Take(path string) (BootFile, error) {
 	var l BootFile
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return l, fmt.Errorf("reading the letter: %w", err)
+		return l, fmt.Errorf("reading the boot file: %w", err)
 	}
 	defer f.Close()
 	if err := os.Remove(path); err != nil {
-		return l, fmt.Errorf("removing the letter: %w", err)
+		return l, fmt.Errorf("removing the boot file: %w", err)
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return l, fmt.Errorf("the letter %s is no file", filepath.Base(path))
+		return l, fmt.Errorf("the boot file %s is not a regular file", filepath.Base(path))
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxBootFile+1))
 	if err != nil || len(b) > maxBootFile {
-		return l, errors.Join(errors.New("the letter is too long or cannot be read"), err)
+		return l, errors.Join(errors.New("the boot file is too long or cannot be read"), err)
 	}
 	if err := json.Unmarshal(b, &l); err != nil {
-		return l, fmt.Errorf("reading the letter: %w", err)
+		return l, fmt.Errorf("reading the boot file: %w", err)
 	}
 	return l, nil
 }

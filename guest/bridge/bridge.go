@@ -1,9 +1,9 @@
-// Package bridge joins standard input and output to a guest's socket: the pipe to a guest in a place where only processes can be started
-// and nothing can be dialled.
+// Package bridge connects standard input and output to a guest's socket. It is the pipe to a guest in a sandbox where processes
+// can be started but nothing can be dialled.
 //
-//	bridge -> host   Reached, when the guest has been reached
-//	host -> bridge   Begin
-//	bridge -> host   Begun, which proves that what the host writes arrives; from here on it is the pipe
+// \tbridge -> host Reached, when the guest has been reached
+// \thost -> bridge Begin
+// \tbridge -> host Begun, which proves that what the host writes arrives; from here on it is the pipe
 package bridge
 
 import (
@@ -16,17 +16,18 @@ import (
 	"time"
 )
 
-// What is said before the pipe begins.
+// Messages exchanged before the pipe begins.
 const (
 	Reached = "PWB1\n"
 	Begin   = "PWB2\n"
 	Begun   = "PWB3\n"
 )
 
-// retryEvery is how often a guest that does not listen yet is tried.
+// retryEvery is how often to dial a guest that does not listen yet.
 const retryEvery = 3 * time.Millisecond
 
-// Run is `parawork-guest bridge [--wait D] SOCKET [ID]`. It returns when either end has closed. ID is for who looks at the processes.
+// Run is `parawork-guest bridge [--wait D] SOCKET [ID]`. It returns when either end has closed. ID only identifies the process in
+// process lists.
 func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	fs := flag.NewFlagSet("parawork-guest bridge", flag.ContinueOnError)
 	wait := fs.Duration("wait", 2*time.Second, "how long the guest may take to listen")
@@ -34,7 +35,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		return err
 	}
 	if fs.NArg() < 1 || fs.NArg() > 2 {
-		return errors.New("the socket of the guest is needed")
+		return errors.New("the socket of the guest is required")
 	}
 	conn, err := reach(ctx, fs.Arg(0), *wait)
 	if err != nil {
@@ -59,7 +60,7 @@ func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	return <-ended
 }
 
-// carry copies without the kernel's own ways, which wait for more than there is on some pipes.
+// carry copies without the kernel's own copy calls, which on some pipes wait for more than has arrived.
 func carry(to io.Writer, from io.Reader) error {
 	buf := make([]byte, 64<<10)
 	for {

@@ -1,10 +1,10 @@
-// Package bundle is the guest's end of what a host sends to a sandbox with a disk of its own: a file that comes in pieces, in any order
-// and over several pipes, and is then unpacked into the worktree. See guest.Bundle for what a bundle holds.
+// Package bundle is the guest's end of transfers to a sandbox with its own disk: a bundle arrives in pieces, in any order and
+// over several pipes, and is then unpacked into the worktree. See guest.Bundle for the contents of a bundle.
 //
-// Everything is written below the root, and no link is followed out of it; git writes the checkout, without a filter, hook or
-// configuration but that of the bundle. A worktree appears whole: its .git is the last thing that gets its name.
+// Everything is written below the root, without following a link out of it. git writes the checkout, using no filter, hook or
+// configuration except the bundle's. A worktree appears whole: its .git gets its name last.
 //
-// Goroutines: an unpacking is one, which outlives the request that began it. Close waits for it.
+// Goroutines: each unpacking has one, which outlives the request that began it. Close waits for it.
 package bundle
 
 import (
@@ -28,31 +28,31 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Config is what a Store is made of. Dir and Root are absolute.
+// Config configures a Store. Dir and Root are absolute.
 type Config struct {
-	Dir     string // where bundles lie while they come, made if missing
+	Dir     string // folder for incoming bundles, created if missing
 	Root    string // the worktree
 	GitPath string // default: git of PATH
 	Log     *slog.Logger
 }
 
-// keepBundles is how many bundles are known at a time: the newest.
+// keepBundles is how many bundles are tracked at a time: the newest.
 const keepBundles = 4
 
-// Store keeps the bundles of one guest. Safe for concurrent use.
+// Store holds the bundles of one guest. Safe for concurrent use.
 type Store struct {
 	cfg Config
 
 	mu      sync.Mutex
 	bundles map[string]*box
-	order   []string // ids, the oldest first
+	order   []string // IDs, the oldest first
 	closed  bool
 	work    sync.WaitGroup
 	stop    context.CancelFunc
 	ctx     context.Context
 }
 
-// box is one bundle.
+// transfer is one bundle.
 type box struct {
 	id   string
 	path string
@@ -66,8 +66,8 @@ type box struct {
 	change   chan struct{} // closed and replaced at each change
 }
 
-// New makes a Store. It starts nothing; what an earlier guest left of bundles that never were unpacked is removed with the first piece
-// of another.
+// New returns a Store. It starts nothing. The first piece of another bundle removes bundles that an earlier guest left and never
+// unpacked.
 func New(cfg Config) *Store {
 	cfg.GitPath = cmp.Or(cfg.GitPath, "git")
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
@@ -75,7 +75,7 @@ func New(cfg Config) *Store {
 	return &Store{cfg: cfg, bundles: make(map[string]*box), ctx: ctx, stop: stop}
 }
 
-// Close ends what is unpacked and waits for it.
+// Close cancels unpackings and waits for them.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -93,7 +93,7 @@ func (s *Store) Close() {
 	}
 }
 
-// Status says how far a bundle is.
+// Status returns the progress of a bundle.
 func (s *Store) Status(id string) (guest.Bundle, error) {
 	b, err := s.box(id)
 	if err != nil {
@@ -104,17 +104,17 @@ func (s *Store) Status(id string) (guest.Bundle, error) {
 	return b.status(), nil
 }
 
-// status is what the host is told. The box's mu is held.
+// status is the state reported to the host. The caller holds b.mu.
 func (b *box) status() guest.Bundle {
 	p := b.reported
 	p.ID, p.State, p.Have = b.id, b.state, b.have
 	return p
 }
 
-// box returns a bundle's box, made on first use.
+// transfer returns a bundle's transfer, created on first use.
 func (s *Store) box(id string) (*box, error) {
 	if !guest.CheckBundleID(id) {
-		return nil, fault.New(fault.Invalid, "invalid_parcel", "This is no name of a bundle.")
+		return nil, fault.New(fault.Invalid, "invalid_parcel", "The bundle's ID is invalid.")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,13 +154,13 @@ func (s *Store) box(id string) (*box, error) {
 	return b, nil
 }
 
-// record is what outlives the guest of a bundle.
+// record is what remains of an unpacked bundle for the next guest.
 type record struct {
 	State guest.BundleState `json:"state"`
 	At    int64             `json:"at"` // ms UTC
 }
 
-// sweep removes bundles an earlier guest left. What was received in pieces cannot be told from what was not.
+// sweep removes bundles an earlier guest left: which of their pieces arrived is unknown.
 func (s *Store) sweep() {
 	left, err := filepath.Glob(filepath.Join(s.cfg.Dir, "*.bundle"))
 	if err != nil {
@@ -171,14 +171,14 @@ func (s *Store) sweep() {
 	}
 }
 
-// Write takes a piece of a bundle. Pieces may come in any order, and again. What was taken of one that is cut stays.
+// Write takes a piece of a bundle. Pieces may come in any order, and repeatedly. The received part of an interrupted piece stays.
 func (s *Store) Write(id string, off int64, r io.Reader) (guest.Bundle, error) {
 	b, err := s.box(id)
 	if err != nil {
 		return guest.Bundle{}, err
 	}
 	if off < 0 || off > guest.MaxBundle-guest.MaxBundlePiece {
-		return guest.Bundle{}, fault.New(fault.TooLarge, "parcel_too_large", "The bundle is larger than a guest takes.")
+		return guest.Bundle{}, fault.New(fault.TooLarge, "parcel_too_large", "The bundle is larger than the guest accepts.")
 	}
 	f, err := s.open(b)
 	if err != nil {
@@ -196,18 +196,18 @@ func (s *Store) Write(id string, off int64, r io.Reader) (guest.Bundle, error) {
 	return b.status(), err
 }
 
-// open opens the file pieces go to.
+// open opens the file for the pieces.
 func (s *Store) open(b *box) (*os.File, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state != guest.BundleComing {
-		return nil, fault.New(fault.Conflict, "parcel_closed", "The bundle is complete: nothing is added to it.")
+		return nil, fault.New(fault.Conflict, "parcel_closed", "The bundle is complete: nothing can be added to it.")
 	}
 	if b.file != nil {
 		return b.file, nil
 	}
 	if err := os.MkdirAll(s.cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of bundles: %w", err)
+		return nil, fmt.Errorf("creating the folder of bundles: %w", err)
 	}
 	f, err := os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *Store) open(b *box) (*os.File, error) {
 	return f, nil
 }
 
-// took notes bytes that are there. The box's mu is held.
+// took records received bytes. The caller holds b.mu.
 func (b *box) took(off, n int64) {
 	if n <= 0 {
 		return
@@ -239,7 +239,7 @@ func (b *box) took(off, n int64) {
 	}
 }
 
-// drop lets go of the bytes. The box's mu is held.
+// drop frees the bytes. The caller holds b.mu.
 func (b *box) drop() {
 	if b.file != nil {
 		_ = b.file.Close()
@@ -248,8 +248,8 @@ func (b *box) drop() {
 	_ = os.Remove(b.path)
 }
 
-// Unpack has a bundle that has come be unpacked, once, and tells fn how far that is until it has ended or ctx has: then it goes on by
-// itself, and whoever asks again is told.
+// Unpack unpacks a received bundle, once, and reports the progress to fn until it has ended or ctx has. In the latter case the
+// unpacking continues, and a later call reports its progress.
 func (s *Store) Unpack(ctx context.Context, id string, r guest.UnpackRequest, fn func(guest.Bundle) error) error {
 	b, err := s.box(id)
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *Store) Unpack(ctx context.Context, id string, r guest.UnpackRequest, fn
 	if b.state == guest.BundleComing {
 		if r.Size <= 0 || b.have < r.Size {
 			b.mu.Unlock()
-			return fault.New(fault.Conflict, "parcel_incomplete", "Of the bundle's %d bytes only %d are there.", r.Size, b.have)
+			return fault.New(fault.Conflict, "parcel_incomplete", "Only %[2]d of the bundle's %[1]d bytes have arrived.", r.Size, b.have)
 		}
 		if !s.begin(func() { s.unpack(b, r) }) {
 			b.mu.Unlock()
@@ -286,7 +286,7 @@ func (s *Store) Unpack(ctx context.Context, id string, r guest.UnpackRequest, fn
 	}
 }
 
-// begin starts a goroutine that Close waits for.
+// begin starts a goroutine for which Close waits.
 func (s *Store) begin(fn func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +297,7 @@ func (s *Store) begin(fn func()) bool {
 	return true
 }
 
-// unpack does it, and tells how it went.
+// unpack does it, and reports the result.
 func (s *Store) unpack(b *box, r guest.UnpackRequest) {
 	err := s.checked(b, r)
 	b.mu.Lock()
@@ -326,7 +326,7 @@ func errorBody(err error) *guest.ErrorBody {
 	return &e
 }
 
-// checked unpacks what is what the host says it sent.
+// checked unpacks a bundle that matches the host's size and hash.
 func (s *Store) checked(b *box, r guest.UnpackRequest) error {
 	b.mu.Lock()
 	f := b.file
@@ -336,7 +336,7 @@ func (s *Store) checked(b *box, r guest.UnpackRequest) error {
 		return errors.Join(err, fault.New(fault.Conflict, "parcel_broken", "The bundle cannot be read to its end."))
 	}
 	if hex.EncodeToString(h.Sum(nil)) != strings.ToLower(r.Hash) {
-		return fault.New(fault.Conflict, "parcel_broken", "What arrived is not what was sent.")
+		return fault.New(fault.Conflict, "parcel_broken", "The received bundle does not match the one that was sent.")
 	}
 	root, err := os.OpenRoot(s.cfg.Root)
 	if err != nil {
@@ -351,9 +351,9 @@ func (s *Store) checked(b *box, r guest.UnpackRequest) error {
 	if err != nil {
 		return err
 	}
-	// A guest that forgets that it has unpacked a worktree is told by the .git that is there.
+	// The .git folder tells a guest without this record that the worktree is unpacked.
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, b.id+".json"), text, fs.FileMode(0o600)); err != nil {
-		s.cfg.Log.Warn("bundle could not be noted as unpacked", "bundle", b.id, "error", err)
+		s.cfg.Log.Warn("the unpacking of a bundle could not be recorded", "bundle", b.id, "error", err)
 	}
 	return nil
 }

@@ -21,10 +21,10 @@ import (
 // checkoutTime bounds one call of git.
 const checkoutTime = 30 * time.Minute
 
-// percent is git's own progress, such as "Updating files:  12% (1200/10000)".
+// percent matches git's own progress, such as "Updating files: 12% (1200/10000)".
 var percent = regexp.MustCompile(`\((\d+)/(\d+)\)`)
 
-// checkout writes the files of HEAD and an index that knows them.
+// checkout writes the files of HEAD and an index that contains them.
 func (u *unpacker) checkout(ctx context.Context) error {
 	return u.git(ctx, nil, func(line string) {
 		if m := percent.FindStringSubmatch(line); m != nil {
@@ -35,7 +35,8 @@ func (u *unpacker) checkout(ctx context.Context) error {
 	}, "read-tree", "--reset", "-u", "-v", "HEAD")
 }
 
-// git runs git on the worktree that is being made. Nothing of the user's or the system's configuration counts: so no filter runs.
+// git runs git on the worktree that is being created. It ignores the user's and the system's configuration, so that no filter
+// runs.
 func (u *unpacker) git(ctx context.Context, stdin []byte, progress func(string), args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkoutTime)
 	defer cancel()
@@ -70,7 +71,7 @@ func (u *unpacker) git(ctx context.Context, stdin []byte, progress func(string),
 	return fault.Wrap(err, fault.Unavailable, "bundle_failed", "git %s failed in the sandbox: %s", args[0], words.String())
 }
 
-// searchPath is where git is looked for.
+// searchPath is the PATH to look up git in.
 func searchPath() string {
 	if p := os.Getenv("PATH"); p != "" {
 		return p
@@ -78,14 +79,14 @@ func searchPath() string {
 	return "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 }
 
-// said keeps the last of what git says, and hands on each line.
+// said keeps the end of git's output, and passes on each line.
 type said struct {
 	tail []byte
 	part []byte
 	fn   func(string)
 }
 
-// keepWords is how many bytes of git's words are kept.
+// keepWords is how many bytes of git's output are kept.
 const keepWords = 2000
 
 func (w *said) Write(p []byte) (int, error) {

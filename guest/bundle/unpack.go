@@ -22,10 +22,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// fresh is what .git is called while a worktree is made.
+// fresh is the name of .git while a worktree is created.
 const fresh = ".git-parawork-bundle"
 
-// notifyEvery is how often at most the host is told how far it is.
+// notifyEvery is the least time between two progress reports to the host.
 const notifyEvery = 100 * time.Millisecond
 
 // unpacker writes one bundle below the root.
@@ -40,9 +40,9 @@ type unpacker struct {
 	gone    []byte
 	staged  []byte
 	shallow []byte
-	packs   []string          // files of packs that have not their names yet
+	packs   []string          // files of packs that do not have their final names yet
 	dirs    map[string]bool   // folders below the root that are known to be folders
-	links   map[string]string // links, made last: by name
+	links   map[string]string // links by name, created last
 	files   int64
 	bytes   int64
 }
@@ -73,10 +73,10 @@ func (u *unpacker) run(ctx context.Context, r io.Reader) error {
 	case guest.BundleObjects:
 		u.gitDir = ".git"
 		if fi, err := u.root.Stat(".git/objects/pack"); err != nil || !fi.IsDir() {
-			return errors.Join(err, fault.New(fault.Conflict, "no_repository", "The worktree has no git folder the objects could go to."))
+			return errors.Join(err, fault.New(fault.Conflict, "no_repository", "The worktree has no git folder to add the objects to."))
 		}
 	default:
-		return broken("this guest knows no bundles of kind %q", u.plan.Kind)
+		return broken("this guest does not support bundles of kind %q", u.plan.Kind)
 	}
 	out := false
 	for n := 0; ; n++ {
@@ -85,7 +85,7 @@ func (u *unpacker) run(ctx context.Context, r io.Reader) error {
 			break
 		}
 		if err != nil {
-			return errors.Join(err, broken("it is no archive"))
+			return errors.Join(err, broken("it is not an archive"))
 		}
 		if n > guest.MaxBundleEntries {
 			return broken("it holds more than %d files", guest.MaxBundleEntries)
@@ -111,8 +111,8 @@ func (u *unpacker) run(ctx context.Context, r io.Reader) error {
 	return u.finish()
 }
 
-// clear empties the root of what an earlier try left. there says that the worktree is made already: nobody but this package calls a
-// folder .git here before somebody works in it.
+// clear removes from the root what an earlier attempt left. there reports that the worktree already exists: nobody but this
+// package names a folder .git here before somebody works in it.
 func (u *unpacker) clear() (there bool, err error) {
 	d, err := u.root.Open(".")
 	if err != nil {
@@ -125,7 +125,7 @@ func (u *unpacker) clear() (there bool, err error) {
 	}
 	if slices.Contains(names, ".git") {
 		if _, err := os.Stat(u.mark()); err != nil {
-			return false, fault.New(fault.Conflict, "root_not_empty", "There is a repository already where the worktree should be made.")
+			return false, fault.New(fault.Conflict, "root_not_empty", "There is already a repository where the worktree is to be created.")
 		}
 		return true, nil
 	}
@@ -137,7 +137,7 @@ func (u *unpacker) clear() (there bool, err error) {
 	return false, os.WriteFile(u.mark(), nil, 0o600)
 }
 
-// mark says that the worktree is being made of this bundle.
+// mark is the file that records that the worktree is being created from this bundle.
 func (u *unpacker) mark() string { return filepath.Join(u.s.cfg.Dir, u.b.id+".making") }
 
 // entry takes one entry of the archive.
@@ -160,18 +160,17 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	}
 	rest, ok := strings.CutPrefix(h.Name, guest.BundleTree)
 	if !ok || u.plan.Kind != guest.BundleWorktree {
-		return broken("%q is not part of one", h.Name)
+		return broken("%q is not part of a bundle", h.Name)
 	}
 	u.files++
 	u.notify(guest.UnpackFiles, u.files, max(u.plan.Files, u.files), false)
 	return u.treeEntry(h, strings.TrimSuffix(rest, "/"), r)
 }
 
-// plain reports whether a name stays below where it begins, and has no other way to be written: one that makes a detour would pass for what
-// it is not.
+// plain reports whether a name stays below its base and is in canonical form: a name with a detour could pass for another.
 func plain(name string) bool { return filepath.IsLocal(name) && name == path.Clean(name) }
 
-// ours reports whether a name is of the worktree's own files, and so not of git's.
+// ours reports whether a name belongs to the worktree's own files, as opposed to git's.
 func ours(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return plain(name) && first != ".git" && first != fresh
@@ -186,7 +185,7 @@ func (u *unpacker) gitEntry(h *tar.Header, name string, r io.Reader) error {
 	if u.plan.Kind == guest.BundleObjects {
 		base := path.Base(name)
 		if path.Dir(name) != "objects/pack" || !strings.HasPrefix(base, "pack-") || h.Typeflag != tar.TypeReg {
-			return broken("%q is no pack", h.Name)
+			return broken("%q is not a pack file", h.Name)
 		}
 		to = path.Join(u.gitDir, "objects/pack", "tmp_"+base)
 		u.packs = append(u.packs, base)
@@ -216,7 +215,7 @@ func (u *unpacker) write(name string, mode fs.FileMode, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// treeEntry writes a file, folder or link of the worktree, in the place of whatever lies there.
+// treeEntry writes a file, folder or link of the worktree, and replaces what is there.
 func (u *unpacker) treeEntry(h *tar.Header, name string, r io.Reader) error {
 	if !ours(name) {
 		return broken("%q leads out of the worktree", h.Name)
@@ -227,7 +226,7 @@ func (u *unpacker) treeEntry(h *tar.Header, name string, r io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return u.folder(name)
-	case tar.TypeSymlink: // when everything else is there: no file is written through a link
+	case tar.TypeSymlink: // created after everything else, so that no file is written through a link
 		u.links[name] = h.Linkname
 		return nil
 	case tar.TypeReg:
@@ -243,7 +242,7 @@ func (u *unpacker) treeEntry(h *tar.Header, name string, r io.Reader) error {
 	return broken("%q is neither a file, a folder nor a link", h.Name)
 }
 
-// folder makes sure that there is a folder, and no link, under a name.
+// folder makes sure that there is a folder, and not a link, under a name.
 func (u *unpacker) folder(name string) error {
 	if name == "." || u.dirs[name] {
 		return nil
@@ -264,7 +263,7 @@ func (u *unpacker) folder(name string) error {
 	return err
 }
 
-// away removes what lies under a name.
+// away removes what exists under a name.
 func (u *unpacker) away(name string) error {
 	err := u.root.Remove(name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -278,7 +277,7 @@ func (u *unpacker) away(name string) error {
 	return u.root.RemoveAll(name)
 }
 
-// lay writes the files of HEAD, takes away those that are gone, and has the index know what is staged.
+// lay writes the files of HEAD, removes deleted ones, and updates the index with the staged changes.
 func (u *unpacker) lay(ctx context.Context) error {
 	if u.plan.Kind != guest.BundleWorktree {
 		return nil
@@ -305,7 +304,7 @@ func (u *unpacker) lay(ctx context.Context) error {
 	return nil
 }
 
-// remove removes a file, and the folders above it that are empty then, as git does.
+// remove removes a file, and the folders above it that this leaves empty, as git does.
 func (u *unpacker) remove(name string) error {
 	if err := u.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 		return err
@@ -318,7 +317,7 @@ func (u *unpacker) remove(name string) error {
 	return nil
 }
 
-// finish makes the links and gives things their names.
+// finish creates the links and gives things their final names.
 func (u *unpacker) finish() error {
 	for name, to := range u.links {
 		if err := u.away(name); err != nil {
@@ -332,7 +331,7 @@ func (u *unpacker) finish() error {
 		return u.root.Rename(fresh, ".git")
 	}
 	rank := func(name string) int { return slices.Index([]string{".pack", ".rev", ".idx"}, path.Ext(name)) }
-	slices.SortStableFunc(u.packs, func(a, b string) int { return rank(a) - rank(b) }) // a pack is known to git from when its index is there
+	slices.SortStableFunc(u.packs, func(a, b string) int { return rank(a) - rank(b) }) // git sees a pack once its index exists
 	for _, name := range u.packs {
 		if err := u.root.Rename(".git/objects/pack/tmp_"+name, ".git/objects/pack/"+name); err != nil {
 			return err
@@ -341,10 +340,10 @@ func (u *unpacker) finish() error {
 	return u.cut()
 }
 
-// lockTries is how often a lock of git's is asked for, 50 ms apart.
+// lockTries is how often to try a lock of git's, 50 ms apart.
 const lockTries = 200
 
-// cut has git know of commits whose parents are not there, beside those it knows of.
+// cut adds commits whose parents are missing to git's shallow file.
 func (u *unpacker) cut() error {
 	if len(u.shallow) == 0 {
 		return nil
@@ -376,7 +375,7 @@ func (u *unpacker) cut() error {
 	return u.root.Rename(lock, name)
 }
 
-// tell notes how far it is.
+// notify records the progress.
 func (u *unpacker) notify(step string, done, all int64, now bool) {
 	if t := time.Now(); !now && u.b.reported.Step == step && t.Sub(u.reported) < notifyEvery {
 		return

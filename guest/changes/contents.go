@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// Larger files than maxHash are not hashed; a NUL among the first binaryHead bytes makes a file binary, as for git.
+// Files larger than maxHash are not hashed; a NUL among the first binaryHead bytes makes a file binary, as for git.
 const (
 	maxHash    = 32 << 20
 	binaryHead = 8000
 )
 
-// readContents hashes the files of entries that are not known from last time. A file that cannot be read, or that moved on
-// meanwhile, is left without a hash; the next poll sees it again.
+// readContents hashes the files of entries that are not known from last time. A file that cannot be read, or that changed
+// meanwhile, gets no hash; the next poll sees it again.
 func (d *details) readContents(ctx context.Context, entries map[string]*entry) {
 	root, err := os.OpenRoot(d.s.repo.root)
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *details) readContents(ctx context.Context, entries map[string]*entry) {
 	}
 }
 
-// readFile reads e's file below root, without following a link at its end or waiting on anything.
+// readFile reads e's file below root, without following a link at its end and without blocking.
 func (e *entry) readFile(root *os.Root, path string, buf []byte) {
 	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {

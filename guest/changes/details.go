@@ -14,21 +14,21 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// entry is one change with what it was computed from, so that the next poll computes only what differs.
+// entry is one change with what it was computed from, so that the next poll computes only differences.
 type entry struct {
 	change guest.Change
 	raw    rawChange
 	st     fileStat
-	racy   bool // st cannot be trusted to tell the next state from this one
+	racy   bool // st may not distinguish the next state from this one
 	nums   *counts
 	read   bool // the file was read for hash and binary
 	hash   string
 	binary bool // has a NUL among its first bytes
 	kept   bool // from an earlier poll, while untracked files cannot be listed
-	staged bool // a submodule HEAD does not have: status says nothing of those
+	staged bool // a submodule HEAD does not have, which status does not report
 }
 
-// details computes the set of changes after a poll found that something differs.
+// details computes the set of changes after a poll found a difference.
 type details struct {
 	s        *shadow
 	m        *meter
@@ -55,7 +55,7 @@ const (
 func (d *details) compute(ctx context.Context) (map[string]*entry, error) {
 	d.dirty = make(map[string]int, len(d.paths))
 	for i, p := range d.paths {
-		// After `git rm --cached` a path is told twice, deleted and untracked: what is on the disk counts.
+		// After `git rm --cached` git reports a path twice, deleted and untracked: the disk decides.
 		if j, ok := d.dirty[p.path]; !ok || !d.paths[j].unmerged && p.untracked() {
 			d.dirty[p.path] = i
 		}
@@ -103,7 +103,7 @@ func (d *details) compute(ctx context.Context) (map[string]*entry, error) {
 	return entries, ctx.Err()
 }
 
-// usable leaves out what cannot be a path of the worktree: a commit can be made to contain such names.
+// usable excludes names that cannot be a path of the worktree: a commit can be made to contain such names.
 func (d *details) usable(r rawChange) bool {
 	if guest.CheckPath(guest.EncodePath(r.path)) == nil && (r.oldPath == "" || guest.CheckPath(guest.EncodePath(r.oldPath)) == nil) {
 		return true
@@ -112,15 +112,15 @@ func (d *details) usable(r rawChange) bool {
 	return false
 }
 
-// buildIndex makes the index of the comparison: ours, plus every untracked file as if it were tracked, so that git itself
-// finds renames, counts lines and tells binary files for them too, and every conflicted path with what is on the disk.
-// The recorded content is that of an empty file and is never looked at, because times that cannot match send git to the disk.
-// Large files are left out: git would read them whole to name their content. They are told by start and addOwn.
+// buildIndex makes the index for the comparison: the repository's, plus every untracked file as if it were tracked, so that git
+// itself finds renames, counts lines and detects binary files for them too, and every conflicted path with what is on the disk.
+// The recorded content is that of an empty file and is never read, because times that cannot match make git read the disk. Large
+// files are excluded, since git would read them whole to name their content; start and addOwn add them.
 func (d *details) buildIndex(ctx context.Context) error {
 	var feed bytes.Buffer
 	for i, p := range d.paths {
 		st := d.stats[i]
-		odd := st.exists() && st.gitMode() == "" // a FIFO or the like in a file's place: for git the file is gone
+		odd := st.exists() && st.gitMode() == "" // a FIFO or the like in place of a file: for git the file is gone
 		if p.unmerged || odd || large(st) && !p.untracked() {
 			fmt.Fprintf(&feed, "0 %s 0\t%s\x00", zeroID(d.base), p.path)
 		} else if !p.untracked() || p.nested {
@@ -188,7 +188,7 @@ func (d *details) start(r rawChange) *entry {
 	}
 	if _, ok := d.dirty[r.path]; ok && large(e.st) && (r.status == 'D' || r.status == 'A') {
 		e.nums = &counts{binary: true}
-		if r.status == 'D' { // left out by buildIndex
+		if r.status == 'D' { // excluded by buildIndex
 			e.raw.status, e.raw.newMode = 'M', e.st.gitMode()
 			if r.oldMode == "120000" {
 				e.raw.status = 'T'
@@ -211,11 +211,11 @@ func (d *details) start(r rawChange) *entry {
 	return e
 }
 
-// large says that a file is not compared line by line: it is too large, or closed to us. One such must not hide all others.
+// large reports that a file is not compared line by line: it is too large, or unreadable. One such file must not hide all others.
 func large(st fileStat) bool { return st.regular() && (st.size > bigFile || st.closed) }
 
-// addOwn adds what git is not asked about: untracked repositories, large new files, conflicts without a file and, while
-// untracked files cannot be listed, those known from before.
+// addOwn adds what git does not compare: untracked repositories, large new files, conflicts without a file and, while untracked
+// files cannot be listed, those known from before.
 func (d *details) addOwn(entries map[string]*entry) {
 	for i, p := range d.paths {
 		if entries[p.path] != nil || len(entries) >= MaxChanges {
@@ -247,7 +247,7 @@ func (d *details) addOwn(entries map[string]*entry) {
 }
 
 // addLinks adds repositories recorded as submodules since the base. The comparison above never looks at submodules, because git
-// would run inside them; this one compares commit and index only.
+// would run inside them; this one compares only commit and index.
 func (d *details) addLinks(ctx context.Context, entries map[string]*entry) error {
 	raws, err := d.linked(ctx)
 	if err != nil {
@@ -266,7 +266,7 @@ func (d *details) addLinks(ctx context.Context, entries map[string]*entry) error
 // gitLink is the mode of a submodule.
 const gitLink = "160000"
 
-// linked lists the submodules that differ between base and index, anew only when index or HEAD is another.
+// linked lists the submodules that differ between base and index, and repeats that only when index or HEAD has changed.
 func (d *details) linked(ctx context.Context) ([]rawChange, error) {
 	if d.links.known && d.links.index == d.s.indexFrom && d.links.head == d.s.head.commit {
 		return d.links.raws, nil
@@ -289,7 +289,7 @@ func (d *details) linked(ctx context.Context) ([]rawChange, error) {
 	return raws, nil
 }
 
-// linksSince compares a commit with the index and keeps the submodules.
+// linksSince compares a commit with the index and returns the submodules.
 func (d *details) linksSince(ctx context.Context, commit string) ([]rawChange, error) {
 	out, err := d.s.run(ctx, d.m, call{args: []string{"diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames",
 		"--no-ext-diff", "--no-textconv", "--ignore-submodules=none", commit, "--"}})
@@ -303,7 +303,7 @@ func (d *details) linksSince(ctx context.Context, commit string) ([]rawChange, e
 	return slices.DeleteFunc(raws, func(r rawChange) bool { return r.oldMode != gitLink && r.newMode != gitLink }), nil
 }
 
-// linkCache keeps what linked found.
+// linkCache holds the result of linked.
 type linkCache struct {
 	known  bool
 	index  fileStat
@@ -322,7 +322,7 @@ func (d *details) count(ctx context.Context, entries map[string]*entry) (map[str
 		case e.raw.status == 'R' && e.raw.score == 100:
 			e.nums = &counts{}
 		default:
-			all = all || e.raw.status == 'R' // only the whole comparison finds the same pairs
+			all = all || e.raw.status == 'R' // only a comparison of everything finds the same pairs
 			missing = append(missing, path)
 			size += len(path)
 		}
@@ -337,7 +337,7 @@ func (d *details) count(ctx context.Context, entries map[string]*entry) (map[str
 	return nums, err
 }
 
-// finish writes what the world is told of an entry.
+// finish derives the published change of an entry.
 func (d *details) finish(e *entry) {
 	r := e.raw
 	c := guest.Change{
@@ -353,7 +353,7 @@ func (d *details) finish(e *entry) {
 		c.Stamp = e.st.stamp()
 	}
 	c.Additions, c.Deletions, c.Binary = e.nums.additions, e.nums.deletions, e.nums.binary
-	if r.score == 100 { // git compared the ids and did not look inside
+	if r.score == 100 { // git compared the IDs without reading the files
 		c.Binary = c.Binary || e.binary
 	}
 	i, isDirty := d.dirty[r.path]
@@ -397,7 +397,7 @@ func plainStatus(s byte) string {
 	return "modified"
 }
 
-// phantom says that a file differs in its times only: git tells it as modified until it has looked inside.
+// phantom reports that a file differs only in its times: git reports it as modified until it has read it.
 func (d *details) phantom(e *entry) bool {
 	r := e.raw
 	return r.status == 'M' && r.oldMode == r.newMode && e.change.Status != "conflicted" && *e.nums == counts{}
@@ -405,7 +405,7 @@ func (d *details) phantom(e *entry) bool {
 
 func zeroID(like string) string { return strings.Repeat("0", len(like)) }
 
-// emptyID is the id of an empty file, in the hash the repository uses.
+// emptyID is the object ID of an empty file, in the repository's object format.
 func emptyID(like string) string {
 	if len(like) == 64 {
 		return "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"

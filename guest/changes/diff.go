@@ -26,12 +26,12 @@ const (
 	maxDiffs    = 2 // at once
 )
 
-// NoteMark starts a line of a diff that is ours, not git's: why something is not shown.
+// NoteMark starts a line of a diff that is Parawork's, not git's: why something is not shown.
 const NoteMark = "Parawork: "
 
-// Diff writes the unified diff of one path against the base, as git writes it: raw bytes, names quoted where they hold
-// control characters. An untracked file is an added one. What is too large to compare, or to show, is told in a line that
-// starts with NoteMark. A path that does not differ gives no text; one that is nowhere is an error of kind NotFound.
+// Diff writes the unified diff of one path against the base, as git writes it: raw bytes, names quoted where they contain control
+// characters. An untracked file appears as added. A line that starts with NoteMark replaces what is too large to compare or to
+// show. A path that does not differ gives no text; one that exists nowhere is an error of kind NotFound.
 func (p *Poller) Diff(ctx context.Context, req guest.DiffRequest, w io.Writer) error {
 	if !commitID.MatchString(req.Base) {
 		return fault.New(fault.Invalid, "invalid_base", "The base must be the full id of a commit.")
@@ -61,7 +61,7 @@ func (p *Poller) Diff(ctx context.Context, req guest.DiffRequest, w io.Writer) e
 	return d.write(ctx)
 }
 
-// checkPath refuses what is no path below the root, and git's own folder.
+// checkPath rejects a path that is not below the root, and git's own folder.
 func checkPath(path string) error {
 	if err := guest.CheckPath(path); err != nil {
 		return err
@@ -74,7 +74,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// prepared brings the shadow up to date and gives the turn back: a long diff must not hold up a poll.
+// prepared updates the shadow and releases the turn: a long diff must not delay a poll.
 func (p *Poller) prepared(ctx context.Context) (*shadow, error) {
 	done, err := p.turn.Lock(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ type differ struct {
 	context       int
 	w             *cappedWriter
 
-	now  fs.FileInfo // on the disk, nil when not there
+	now  fs.FileInfo // on the disk, nil when it does not exist
 	then treeEntry   // in the base
 }
 
@@ -154,7 +154,7 @@ func (d *differ) find(ctx context.Context) error {
 	return nil
 }
 
-// tree looks paths up in a commit.
+// tree looks up paths in a commit.
 func (s *shadow) tree(ctx context.Context, commit string, paths []string) (map[string]treeEntry, error) {
 	out, err := s.run(ctx, nil, call{args: append([]string{"ls-tree", "-l", "-z", "--full-tree", commit, "--"}, paths...)})
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *shadow) tree(ctx context.Context, commit string, paths []string) (map[s
 	return entries, nil
 }
 
-// inIndexAsLink says whether the path was added as a submodule.
+// inIndexAsLink reports whether the path was added as a submodule.
 func (d *differ) inIndexAsLink(ctx context.Context) bool {
 	out, err := d.s.run(ctx, nil, call{args: []string{"ls-files", "-s", "-z", "--", d.path}})
 	return err == nil && bytes.HasPrefix(out, []byte(gitLink+" ")) && bytes.HasSuffix(out, []byte("\t"+d.path+"\x00"))
@@ -186,7 +186,7 @@ func (d *differ) size() int64 {
 	return d.now.Size()
 }
 
-// mode is git's mode of what is on the disk, "" for nothing it keeps.
+// mode is git's mode of what is on the disk, "" for what git does not track.
 func (d *differ) mode() string {
 	switch {
 	case d.now == nil:
@@ -201,7 +201,7 @@ func (d *differ) mode() string {
 	return ""
 }
 
-// nested tells of a repository inside the worktree, which is never entered; any other folder is no file.
+// nested writes the note about a repository inside the worktree, which is never entered; any other folder is an error.
 func (d *differ) nested() error {
 	if _, err := os.Lstat(filepath.Join(d.s.repo.root, d.path, ".git")); err != nil {
 		return fault.New(fault.Invalid, "is_a_folder", "The path is a folder. Ask for the difference of one file.")
@@ -211,7 +211,7 @@ func (d *differ) nested() error {
 	return err
 }
 
-// large writes the head of a diff for files that are not compared.
+// large writes the header of a diff for files that are not compared.
 func (d *differ) large() error {
 	old := d.path
 	if d.oldPath != "" {
@@ -236,8 +236,8 @@ func (d *differ) large() error {
 	return err
 }
 
-// compare lets git compare the base with an index that holds nothing but the paths asked for, as they are on the disk: so that
-// untracked, staged and conflicted files are alike, and a large repository costs nothing.
+// compare lets git compare the base with an index that contains only the requested paths, as they are on the disk: untracked,
+// staged and conflicted files are then treated alike, and the size of the repository does not matter.
 func (d *differ) compare(ctx context.Context) error {
 	f, err := os.CreateTemp(d.s.dir, "diff-*.index")
 	if err != nil {
@@ -245,7 +245,7 @@ func (d *differ) compare(ctx context.Context) error {
 	}
 	index := f.Name()
 	f.Close()
-	// git wants either an index or no file at all.
+	// git requires either an index or no file at all.
 	os.Remove(index)
 	defer os.Remove(index)
 
@@ -257,7 +257,7 @@ func (d *differ) compare(ctx context.Context) error {
 		}
 	}
 	args := []string{"--ignore-submodules=all", d.base, "--", d.path}
-	if d.then.kind == "tree" { // a file in a folder's place: the path names the folder's files too, which are not asked for
+	if d.then.kind == "tree" { // a file in place of a folder: the path also names the folder's files, which were not requested
 		args = append([]string{"--no-renames", "--diff-filter=A"}, args...)
 	}
 	if d.oldPath != "" && d.oldPath != d.path {

@@ -10,14 +10,14 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Bounds of one list of names: what is longer is told as a set of changes, which comes in pieces.
+// Bounds of one list of names: a longer one is reported as a set of changes, which comes in pieces.
 const (
 	dirtyPaths = 20_000
 	dirtyBytes = 1 << 20
 )
 
-// errPartly says that names alone do not tell all that differs.
-var errPartly = fault.New(fault.Unsupported, "changes_partly", "The names of what differs cannot be told at once. Ask for the changes.")
+// errPartly reports that names alone do not describe all differences.
+var errPartly = fault.New(fault.Unsupported, "changes_partly", "The differences do not fit a list of names. Ask for the changes.")
 
 // sinceBase are the names that differ between the base and a commit.
 type sinceBase struct {
@@ -25,8 +25,9 @@ type sinceBase struct {
 	paths []string
 }
 
-// Dirty looks at once and names everything that may differ from base, without comparing any of it: one `git status`, where PollNow goes
-// over all files a second time. It is for who reads the files themself. fault.Unsupported says that only PollNow can tell.
+// Dirty looks at once and names everything that may differ from base, without comparing any of it: one `git status`, where
+// PollNow goes over all files a second time. It is for callers that read the files themselves. fault.Unsupported means that only
+// PollNow can answer.
 func (p *Poller) Dirty(ctx context.Context, base string) (guest.Dirty, error) {
 	t, err := p.tracker(base)
 	if err != nil {
@@ -45,13 +46,13 @@ func (p *Poller) Dirty(ctx context.Context, base string) (guest.Dirty, error) {
 	if err != nil {
 		return guest.Dirty{}, err
 	}
-	if news { // who watches is told soon, also where the file system does not say that files were written
+	if news { // notify watchers soon, also where the file system does not report writes
 		p.hint(true)
 	}
 	return namesOf(base, paths)
 }
 
-// namesOf makes the answer, each name once.
+// namesOf builds the answer, each name once.
 func namesOf(base string, paths []string) (guest.Dirty, error) {
 	d := guest.Dirty{Base: base}
 	had, size := make(map[string]bool, len(paths)), 0
@@ -70,7 +71,7 @@ func namesOf(base string, paths []string) (guest.Dirty, error) {
 	return d, nil
 }
 
-// dirty names what differs, and says whether the last poll saw it otherwise. Only with the turn.
+// dirty names what differs, and reports whether the last poll saw something else. The caller has the turn.
 func (p *Poller) dirty(ctx context.Context, t *tracker) (paths []string, news bool, err error) {
 	s, err := p.open(ctx)
 	if err != nil {
@@ -87,7 +88,7 @@ func (p *Poller) dirty(ctx context.Context, t *tracker) (paths []string, news bo
 	if err != nil {
 		return nil, false, err
 	}
-	if st.degraded || st.note != "" { // what is not listed would be taken for unchanged
+	if st.degraded || st.note != "" { // an unlisted file would be taken for unchanged
 		return nil, false, errPartly
 	}
 	stats := make([]fileStat, len(st.paths))
@@ -102,7 +103,7 @@ func (p *Poller) dirty(ctx context.Context, t *tracker) (paths []string, news bo
 		return nil, false, err
 	}
 	d := details{s: s, m: &m, base: t.base, links: &t.links}
-	links, err := d.linked(ctx) // status says nothing of submodules
+	links, err := d.linked(ctx) // status does not report submodules
 	if err != nil {
 		return nil, false, err
 	}
@@ -113,7 +114,7 @@ func (p *Poller) dirty(ctx context.Context, t *tracker) (paths []string, news bo
 	return paths, !t.trusted || fingerprint(s, st, stats) != t.print, nil
 }
 
-// committed names what differs between the base and HEAD. It is looked up anew when HEAD is another.
+// committed names what differs between the base and HEAD. It repeats the comparison when HEAD has changed.
 func (s *shadow) committed(ctx context.Context, t *tracker) ([]string, error) {
 	if s.head.commit == t.base {
 		return nil, nil

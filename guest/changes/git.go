@@ -27,16 +27,16 @@ type call struct {
 	locks   bool // git may write the index it uses (always a private copy)
 }
 
-// maxOutput bounds what one call of git may say: 200,000 changes with long names fit.
+// maxOutput bounds the output of one call of git: 200,000 changes with long names fit.
 const maxOutput = 256 << 20
 
-// errTimeout says that git did not answer in time.
-var errTimeout = errors.New("git did not answer in time")
+// errTimeout reports that git did not finish in time.
+var errTimeout = errors.New("git did not finish in time")
 
-// errOutput says that git said more than maxOutput.
+// errOutput reports that git printed more than maxOutput.
 var errOutput = errors.New("git's answer is too large")
 
-// gitError is git's own failure.
+// gitError is a failure reported by git.
 type gitError struct {
 	what  string
 	words string
@@ -52,16 +52,16 @@ func (e *gitError) Error() string {
 
 func (e *gitError) Unwrap() error { return e.err }
 
-// meter adds up what a poll cost: CPU time of git, and the wall time spent waiting for it, which is not ours.
+// meter adds up the cost of a poll: CPU time of git, and the wall time spent waiting for it, which is not ours.
 type meter struct {
 	cpu, waited time.Duration
 }
 
-// cost is the CPU time of a poll that took wall: git's own and what we did beside it.
+// cost is the CPU time of a poll that took wall: git's and our own.
 func (m *meter) cost(wall time.Duration) time.Duration { return m.cpu + max(wall-m.waited, 0) }
 
-// profile is the environment of every call: nothing inherited, nothing of the user's or the system's configuration, no
-// prompt, editor, pager, lazy fetch, replaced object or transport.
+// profile is the environment of every call: nothing inherited, nothing of the user's or the system's configuration, no prompt,
+// editor, pager, lazy fetch, replaced object or transport.
 func profile(gitDir, workTree, objects string) []string {
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin",
@@ -87,7 +87,7 @@ func profile(gitDir, workTree, objects string) []string {
 	return env
 }
 
-// hardening is put before every subcommand. The configuration says the same; this holds even if that file was tampered with.
+// hardening is put before every subcommand. The configuration says the same; this applies even if that file was tampered with.
 var hardening = []string{"--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false", "-c", "gc.auto=0"}
 
 // run runs git in a process group of its own, and kills the group when ctx or the timeout ends.
@@ -168,7 +168,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	return c.buf.Write(p)
 }
 
-// tail keeps the first bytes of what git complains about, made printable.
+// tail keeps the first bytes of git's error output, made printable.
 type tail struct {
 	mu    sync.Mutex
 	buf   []byte

@@ -15,13 +15,13 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// notifier listens to the file system, so that a write is seen at once even when no output flows. It only ever hints: a
+// notifier listens to the file system, so that a write is seen at once even when no output flows. Its events are only hints: a
 // missed event costs a delay, never a change.
 type notifier struct {
 	w    *fsnotify.Watcher
 	done sync.WaitGroup
 
-	// Only with the Poller's turn.
+	// The fields below are used only with the Poller's turn.
 	from     fileStat // of the index the folders were listed from
 	listedAt time.Time
 	followed uint64 // version whose untracked files were followed
@@ -32,7 +32,7 @@ type notifier struct {
 	extra   int             // folders watched because they appeared
 }
 
-// Folders watched at most. kqueue opens every file of a folder, so elsewhere than on Linux only the first folders are watched.
+// The most folders that are watched. kqueue opens every file of a folder, so except on Linux only the first folders are watched.
 const (
 	maxDirsLinux = 2000
 	maxDirsOther = 16
@@ -48,7 +48,7 @@ func maxDirs() int {
 	return maxDirsOther
 }
 
-// attach starts the notifier with the first watcher. Without one, polling alone does.
+// attach starts the notifier with the first watcher. If that fails, only polling remains.
 func (p *Poller) attach() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *Poller) detach() {
 	}
 }
 
-// covered says whether the file system tells us of writes wherever tracked files are.
+// covered reports whether the file system reports writes wherever tracked files are.
 func (p *Poller) covered() bool {
 	p.mu.Lock()
 	n := p.notify
@@ -94,8 +94,8 @@ func (p *Poller) covered() bool {
 	return n.covered
 }
 
-// run turns events into hints until the watcher is closed. It rests after each hint: meanwhile the kernel folds further
-// events of the same files into one, and a program that writes without pause costs us nothing.
+// run turns events into hints until the watcher is closed. It pauses after each hint: meanwhile the kernel merges further events
+// of the same files, and a program that writes without pause costs us nothing.
 func (n *notifier) run(hint func(strong bool)) {
 	for {
 		select {
@@ -122,7 +122,7 @@ func (n *notifier) run(hint func(strong bool)) {
 	}
 }
 
-// appeared watches a folder that was just made beside watched ones, within bounds.
+// appeared watches a folder that was just created next to watched ones, within bounds.
 func (n *notifier) appeared(name string) {
 	st, err := os.Lstat(name)
 	if err != nil || !st.IsDir() {
@@ -136,14 +136,14 @@ func (n *notifier) appeared(name string) {
 	}
 }
 
-// vanished forgets a folder that is gone: the kernel has dropped its watch.
+// vanished forgets a deleted folder: the kernel has dropped its watch.
 func (n *notifier) vanished(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.dirs, name)
 }
 
-// follow watches the folders of tracked and untracked files. It lists the index anew only when that is another one.
+// follow watches the folders of tracked and untracked files. It lists the index again only when that has changed.
 func (p *Poller) follow(ctx context.Context, t *tracker) {
 	p.mu.Lock()
 	n := p.notify
@@ -213,7 +213,7 @@ func (n *notifier) list(ctx context.Context, s *shadow) error {
 	return nil
 }
 
-// add watches one folder of the worktree, and says whether it is watched.
+// add watches one folder of the worktree, and reports whether it is watched.
 func (n *notifier) add(root, dir string) bool {
 	abs := filepath.Join(root, dir)
 	n.mu.Lock()
@@ -226,7 +226,7 @@ func (n *notifier) add(root, dir string) bool {
 	}
 	st, err := os.Lstat(abs)
 	if err != nil || !st.IsDir() {
-		return err != nil // a folder that is not there needs no watch: its parent has one
+		return err != nil // a missing folder needs no watch: its parent has one
 	}
 	if n.w.Add(abs) != nil {
 		return false

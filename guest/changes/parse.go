@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// errFormat says that git's answer is not what its manual says.
-var errFormat = errors.New("git's answer cannot be understood")
+// errFormat reports that git's output does not match its manual.
+var errFormat = errors.New("git's output cannot be parsed")
 
 // dirty is one path of `git status`: it differs from HEAD, or is not tracked.
 type dirty struct {
@@ -20,7 +20,7 @@ type dirty struct {
 
 func (d dirty) untracked() bool { return d.x == '?' }
 
-// parseStatus reads `git status --porcelain=v2 -z`. It stops at limit paths and says so by more.
+// parseStatus reads `git status --porcelain=v2 -z`. It stops after limit paths and then returns more.
 func parseStatus(b []byte, limit int) (paths []dirty, more bool, err error) {
 	next := func() ([]byte, bool) {
 		rec, rest, ok := bytes.Cut(b, []byte{0})
@@ -30,7 +30,7 @@ func parseStatus(b []byte, limit int) (paths []dirty, more bool, err error) {
 	for len(b) > 0 {
 		rec, ok := next()
 		if !ok || len(rec) < 2 || rec[1] != ' ' {
-			return nil, false, fmt.Errorf("%w: a record of its status ends early", errFormat)
+			return nil, false, fmt.Errorf("%w: a status record ends early", errFormat)
 		}
 		if rec[0] == '#' || rec[0] == '!' {
 			continue
@@ -197,5 +197,5 @@ func parseNum(rec string) (counts, string, error) {
 	return counts{additions: int(add), deletions: int(del)}, string(f[2]), nil
 }
 
-// clip shortens what is shown of an answer that cannot be understood.
+// clip shortens output that cannot be parsed, to show it.
 func clip(s string) string { return s[:min(len(s), 80)] }

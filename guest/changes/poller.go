@@ -18,19 +18,19 @@ import (
 	"github.com/parawork/parawork/internal/locks"
 )
 
-// MaxChanges is the largest number of changes one set holds. What is beyond it is left out, and the set says so.
+// MaxChanges is the largest number of changes in a set. Further ones are left out, and the set says so.
 const MaxChanges = 200_000
 
-// defaultTimeout bounds one call of git. A repository of 100,000 files on a slow disk needs seconds; a hang needs to be noticed.
+// defaultTimeout bounds one call of git. A repository of 100,000 files on a slow disk needs seconds; a hang must be noticed.
 const defaultTimeout = 30 * time.Second
 
-// Config says where a Poller works. Only Root is required.
+// Config configures a Poller. Only Root is required.
 type Config struct {
 	Root    string           // absolute path of the worktree
-	GitDir  string           // the worktree's git directory; "" = found from Root/.git at first use and kept from then on
+	GitDir  string           // the worktree's git directory; "" = found from Root/.git at first use and fixed from then on
 	Dir     string           // private folder for our own index copies, outside Root; "" = a temporary folder
 	GitPath string           // git program; "" = found in PATH
-	Timeout time.Duration    // of one call of git; 0 = 30 s
+	Timeout time.Duration    // for one call of git; 0 = 30 s
 	Now     func() time.Time // nil = time.Now
 	Log     *slog.Logger     // nil = slog.Default
 }
@@ -39,15 +39,15 @@ type Config struct {
 type Poller struct {
 	cfg Config
 
-	turn  locks.Turn    // whoever has it works with git and the shadow
+	turn  locks.Turn    // its holder may use git and the shadow
 	diffs chan struct{} // as many as may run at once
-	// Below: only with the turn.
+	// The fields below are used only with the turn.
 	shadow  *shadow
 	blocked blocked // a file that makes git hang, once found
 
-	hinted atomic.Bool // a weak hint is noted already, and no poll has begun since
+	hinted atomic.Bool // a weak hint is already recorded, and no poll has begun since
 
-	mu       sync.Mutex // guards what is below, never held while git runs
+	mu       sync.Mutex // guards the fields below, never held while git runs
 	trackers map[string]*tracker
 	notify   *notifier
 	watchers int
@@ -55,7 +55,7 @@ type Poller struct {
 	tempDir  string
 }
 
-// New makes a Poller. It touches nothing until first used.
+// New returns a Poller. It touches nothing until first used.
 func New(cfg Config) *Poller {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -67,9 +67,9 @@ func New(cfg Config) *Poller {
 	return &Poller{cfg: cfg, turn: locks.NewTurn(), diffs: make(chan struct{}, maxDiffs), trackers: make(map[string]*tracker)}
 }
 
-// PollNow looks at once, at everything, and answers the whole set as a Reset. A look counts that began after it was called; what git
-// remembers of earlier ones does not. When it does not fit one record, More is set and the rest
-// comes by Watch. A poll that failed is told by the set's Error, not by the error.
+// PollNow looks at everything at once and returns the whole set as a Reset. It may use a look that began after the call, but
+// nothing that git remembers of earlier ones. When the set does not fit one record, More is set and Watch delivers the rest. The
+// set's Error reports a failed poll, not the error.
 func (p *Poller) PollNow(ctx context.Context, base string) (guest.ChangeSet, error) {
 	t, err := p.tracker(base)
 	if err != nil {
@@ -82,7 +82,7 @@ func (p *Poller) PollNow(ctx context.Context, base string) (guest.ChangeSet, err
 	return t.delta(0)[0], nil
 }
 
-// Hint says that something may have changed (output flows): look soon, and more rarely again when nothing had. It costs
+// Hint reports that something may have changed (output flows): the poller looks soon, and less often when nothing had. It costs
 // next to nothing, so it may be called for every piece of output.
 func (p *Poller) Hint() {
 	if !p.hinted.Swap(true) {
@@ -117,12 +117,12 @@ func (p *Poller) pollsBegun() uint64 {
 	return p.started
 }
 
-// maxTrackers bounds the bases remembered; those nobody watches are forgotten first.
+// maxTrackers bounds the bases that are tracked; those nobody watches are dropped first.
 const maxTrackers = 8
 
 var commitID = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// tracker finds or makes the tracker of a base and holds it until release.
+// tracker finds or creates the tracker of a base and holds it until release.
 func (p *Poller) tracker(base string) (*tracker, error) {
 	if !commitID.MatchString(base) {
 		return nil, fault.New(fault.Invalid, "invalid_base", "The base must be the full id of a commit.")
@@ -150,8 +150,9 @@ func (p *Poller) release(t *tracker) {
 	t.holders--
 }
 
-// poll looks once and records what it saw in t. It does nothing when another poll of t has begun after since, a count of
-// pollsBegun; another full one, where a full one is asked for. Only the end of ctx is an error: git's own failures become part of the set.
+// poll looks once and records the result in t. It does nothing when another poll of t has begun after since, a count of
+// pollsBegun; if a full one is required, it must have been a full one. Only the end of ctx is an error: git's own failures become
+// part of the set.
 func (p *Poller) poll(ctx context.Context, t *tracker, since uint64, full bool) error {
 	done, err := p.turn.Lock(ctx)
 	if err != nil {
@@ -183,7 +184,7 @@ func (p *Poller) poll(ctx context.Context, t *tracker, since uint64, full bool) 
 	return nil
 }
 
-// open prepares the shadow at first use. Only with the turn.
+// open prepares the shadow at first use. The caller has the turn.
 func (p *Poller) open(ctx context.Context) (*shadow, error) {
 	if p.shadow != nil {
 		return p.shadow, nil
@@ -192,7 +193,7 @@ func (p *Poller) open(ctx context.Context) (*shadow, error) {
 	if gitPath == "" {
 		found, err := exec.LookPath("git")
 		if err != nil {
-			return nil, fault.Wrap(err, fault.Unavailable, "git_missing", "git is not installed in this place. Install git and try again.")
+			return nil, fault.Wrap(err, fault.Unavailable, "git_missing", "git is not installed in this sandbox. Install git and try again.")
 		}
 		gitPath = found
 	}
@@ -224,7 +225,7 @@ func (p *Poller) makeTemp() (string, error) {
 	if p.tempDir == "" {
 		dir, err := os.MkdirTemp("", "parawork-changes-")
 		if err != nil {
-			return "", fmt.Errorf("making a private folder: %w", err)
+			return "", fmt.Errorf("creating a private folder: %w", err)
 		}
 		p.tempDir = dir
 	}

@@ -3,11 +3,11 @@ package changes
 import "time"
 
 // The pace of polling. A hint is answered after a moment, so that a burst of writes is one poll; without hints polls become ever
-// rarer; and never does polling use more than a tenth of a core.
+// rarer; and polling never uses more than a tenth of a core.
 const (
 	hintDelay   = 300 * time.Millisecond
 	weakMax     = time.Second     // between polls while output flows and nothing changes
-	weakCovered = 2 * time.Second // the same when the file system tells us of writes
+	weakCovered = 2 * time.Second // the same when the file system reports writes
 	idleFirst   = time.Second
 	idleMax     = 30 * time.Second
 	idleCovered = 2 * time.Minute
@@ -15,10 +15,10 @@ const (
 	costMax     = 2 * time.Minute // but not longer
 )
 
-// schedule decides when to look next. It only calculates; its owner keeps the time and the lock.
+// schedule decides when to look next. It only calculates; its owner has the clock and the lock.
 type schedule struct {
 	polled    bool
-	earliest  time.Time // not before, for the sake of the core
+	earliest  time.Time // not before, to save CPU
 	idle      time.Time // at the latest
 	idleGap   time.Duration
 	weakGap   time.Duration
@@ -29,7 +29,7 @@ type schedule struct {
 	duringWas bool // it answers a strong hint
 }
 
-// hint notes that something may have changed, and says whether that can bring the next poll forward.
+// hint records that something may have changed, and reports whether that can bring the next poll forward.
 func (s *schedule) hint(now time.Time, strong bool) bool {
 	at := &s.weakAt
 	if strong {
@@ -42,15 +42,15 @@ func (s *schedule) hint(now time.Time, strong bool) bool {
 	return true
 }
 
-// begin notes that a poll begins: hints until now are answered by it.
+// begin records that a poll begins: it answers earlier hints.
 func (s *schedule) begin(now time.Time) {
 	s.duringWas = !s.strongAt.IsZero()
 	s.strongAt, s.weakAt = time.Time{}, time.Time{}
 	s.lastBegin, s.running = now, true
 }
 
-// end notes that a poll ended, what it cost in CPU time, and whether it found anything. covered says that the file system tells
-// us of writes in every folder we know of.
+// end records that a poll ended, its cost in CPU time, and whether it found anything. covered reports that the file system
+// reports writes in every known folder.
 func (s *schedule) end(now time.Time, cost time.Duration, changed, covered bool) {
 	s.polled, s.running = true, false
 	s.earliest = now.Add(min(costFactor*cost, costMax))
@@ -72,7 +72,7 @@ func (s *schedule) end(now time.Time, cost time.Duration, changed, covered bool)
 
 // due is when to look next; the zero time means at once.
 func (s *schedule) due() time.Time {
-	if s.running { // its end brings another answer
+	if s.running { // its end changes this
 		return s.lastBegin.Add(time.Hour)
 	}
 	if !s.polled {

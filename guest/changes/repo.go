@@ -14,8 +14,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// repo is where a worktree keeps its git data. It is found once and pinned: an agent that replaces the .git file later
-// does not send us elsewhere.
+// repo is where a worktree keeps its git data. It is found once and pinned: an agent that replaces the .git file later cannot
+// redirect us.
 type repo struct {
 	root      string // the worktree, without links
 	gitDir    string // of this worktree: HEAD, index
@@ -25,9 +25,9 @@ type repo struct {
 	packedStat fileStat
 }
 
-// errNotRepo is told when Root is no git worktree.
+// errNotRepo reports that Root is not a git worktree.
 func errNotRepo(root string, cause error) error {
-	return fault.Wrap(cause, fault.Invalid, "not_a_repository", "%s is not a git worktree, so its changes cannot be told.", root)
+	return fault.Wrap(cause, fault.Invalid, "not_a_repository", "%s is not a git worktree, so its changes cannot be determined.", root)
 }
 
 // findRepo finds the git directories of a worktree.
@@ -86,7 +86,7 @@ func readGitFile(root string) (string, error) {
 	return dir, nil
 }
 
-// readSmall reads a regular file of at most limit bytes, and never waits on a FIFO.
+// readSmall reads a regular file of at most limit bytes, and never blocks on a FIFO.
 func readSmall(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -110,7 +110,7 @@ func readSmall(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// head is what HEAD says: a commit ("" before the first) and a branch ("" when detached).
+// head is the content of HEAD: a commit ("" before the first) and a branch ("" when detached).
 type head struct{ commit, branch string }
 
 // readHead reads HEAD and what it points to, without running git.
@@ -138,7 +138,7 @@ func (r *repo) resolve(ref string, depth int) (string, error) {
 	if depth == 0 || !safeRef(ref) {
 		return "", fmt.Errorf("resolving HEAD: %q is not a ref", ref)
 	}
-	// A linked worktree has refs of its own beside the shared ones.
+	// A linked worktree has its own refs in addition to the shared ones.
 	for _, dir := range []string{r.gitDir, r.commonDir} {
 		b, err := readSmall(filepath.Join(dir, filepath.FromSlash(ref)), 4096)
 		if err != nil {
@@ -158,7 +158,7 @@ func (r *repo) resolve(ref string, depth int) (string, error) {
 	return r.packed[ref], nil
 }
 
-// safeRef keeps a ref name inside refs/.
+// safeRef reports whether a ref name stays inside refs/.
 func safeRef(ref string) bool {
 	if !strings.HasPrefix(ref, "refs/") || strings.IndexByte(ref, 0) >= 0 || len(ref) > 1024 {
 		return false
@@ -174,7 +174,7 @@ func safeRef(ref string) bool {
 // maxPacked bounds packed-refs: half a million refs.
 const maxPacked = 64 << 20
 
-// readPacked reads packed-refs when it is another file than last time.
+// readPacked reads packed-refs when the file has changed.
 func (r *repo) readPacked() error {
 	path := filepath.Join(r.commonDir, "packed-refs")
 	st, err := lstat(path)

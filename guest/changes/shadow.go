@@ -16,9 +16,9 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// shadow is a git directory of our own for one worktree. It has the repository's objects and the worktree's HEAD and
-// index, but a configuration we wrote: so nothing the agent configures (fsmonitor, hooks, filters, diff drivers, includes,
-// lazy fetch, another worktree) is ever reached, and git may write its caches without a lock the agent could meet.
+// shadow is a private git directory for one worktree. It has the repository's objects and the worktree's HEAD and index, but a
+// configuration written by us: so nothing the agent configures (fsmonitor, hooks, filters, diff drivers, includes, lazy fetch,
+// another worktree) is ever used, and git may write its caches without a lock the agent could meet.
 type shadow struct {
 	dir     string
 	repo    *repo
@@ -26,12 +26,12 @@ type shadow struct {
 	timeout time.Duration
 	env     []string
 
-	config    [2]fileStat         // of the config files the written one was made from
-	copies    map[string]fileStat // of the small files copied, by their name in the shadow
-	indexFrom fileStat            // of the worktree's index our copy was made from
-	foreign   bool                // our copy has what another git remembers of folders: it is not believed
+	config    [2]fileStat         // of the config files from which ours was made
+	copies    map[string]fileStat // of the small files that were copied, by their name in the shadow
+	indexFrom fileStat            // of the worktree's index from which our copy was made
+	foreign   bool                // our copy contains what another git remembers of folders: do not believe it
 	head      head
-	headText  string // what the shadow's HEAD says
+	headText  string // content of the shadow's HEAD
 }
 
 func newShadow(dir string, r *repo, gitPath string, timeout time.Duration) (*shadow, error) {
@@ -44,7 +44,7 @@ func newShadow(dir string, r *repo, gitPath string, timeout time.Duration) (*sha
 	}
 	for _, sub := range []string{"refs", "objects", "info"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			return nil, fmt.Errorf("making the private git folder: %w", err)
+			return nil, fmt.Errorf("creating the private git folder: %w", err)
 		}
 	}
 	return &shadow{
@@ -54,7 +54,7 @@ func newShadow(dir string, r *repo, gitPath string, timeout time.Duration) (*sha
 	}, nil
 }
 
-// prepare brings the shadow up to what the worktree's git directory says now. Nothing is written when nothing changed.
+// prepare updates the shadow from the worktree's git directory. It writes nothing when nothing changed.
 func (s *shadow) prepare(ctx context.Context, m *meter) error {
 	if err := s.prepareHead(); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (s *shadow) prepareHead() error {
 	return nil
 }
 
-// kept are the keys of the repository's configuration that decide how git sees the worktree's files and that can start
-// nothing. Values are single words; anything else is left out.
+// kept are the keys of the repository's configuration that determine how git sees the worktree's files and that cannot start
+// anything. Values are single words; anything else is ignored.
 var kept = map[string]bool{
 	"core.filemode": true, "core.symlinks": true, "core.ignorecase": true, "core.precomposeunicode": true,
 	"core.autocrlf": true, "core.eol": true, "core.trustctime": true, "core.checkstat": true,
@@ -106,7 +106,7 @@ var kept = map[string]bool{
 // maxConfig bounds a configuration file.
 const maxConfig = 1 << 20
 
-// prepareConfig writes the shadow's configuration anew when one of the repository's own differs.
+// prepareConfig rewrites the shadow's configuration when one of the repository's own differs.
 func (s *shadow) prepareConfig(ctx context.Context, m *meter) error {
 	paths := [2]string{filepath.Join(s.repo.commonDir, "config"), filepath.Join(s.repo.gitDir, "config.worktree")}
 	var now [2]fileStat
@@ -132,8 +132,8 @@ func (s *shadow) prepareConfig(ctx context.Context, m *meter) error {
 	return nil
 }
 
-// readConfig reads one configuration file, without what it includes, into values. The bytes are read by us and handed to git, so
-// that it never waits on a FIFO.
+// readConfig reads one configuration file, without its includes, into values. We read the bytes and pass them to git, so that it
+// never blocks on a FIFO.
 func (s *shadow) readConfig(ctx context.Context, m *meter, path string, values map[string]string) error {
 	b, err := readSmall(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -178,7 +178,7 @@ func renderConfig(values map[string]string) []byte {
 	if values["extensions.objectformat"] != "" {
 		version = 1
 	}
-	// status.showUntrackedFiles must say what the call asks for, or git does not use the untracked cache.
+	// status.showUntrackedFiles must match the call, or git does not use the untracked cache.
 	fmt.Fprintf(&b, `[core]
 	repositoryFormatVersion = %d
 	bare = false
@@ -203,7 +203,7 @@ func renderConfig(values map[string]string) []byte {
 	return b.Bytes()
 }
 
-// prepareCopy copies a small file of the repository that decides what git sees, when it differs from last time.
+// prepareCopy copies a small file of the repository that affects what git sees, when it differs from last time.
 func (s *shadow) prepareCopy(name, from string) error {
 	now, err := lstat(from)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *shadow) prepareCopy(name, from string) error {
 	}
 	b, err := readSmall(from, maxConfig)
 	if err != nil {
-		// Unreadable, a FIFO or too large: git goes on without it, as it does without the file.
+		// Unreadable, a FIFO or too large: git works without it, as it does without the file.
 		b = nil
 	}
 	if err := s.write(name, b); err != nil {
@@ -224,9 +224,9 @@ func (s *shadow) prepareCopy(name, from string) error {
 	return nil
 }
 
-// prepareIndex copies the worktree's index when it is another one than last time.
+// prepareIndex copies the worktree's index when it has changed.
 func (s *shadow) prepareIndex() error {
-	// Ours alone: a lock can only be left over from a call that was killed.
+	// Only we use it: a lock can only be left over from a call that was killed.
 	_ = os.Remove(s.path("index.lock"))
 	from := filepath.Join(s.repo.gitDir, "index")
 	for range 3 {
@@ -289,8 +289,8 @@ func globEscape(dir string) string {
 // maxIndex bounds the index: some ten million files.
 const maxIndex = 1 << 30
 
-// copyFile copies a regular file with its modification time, which git compares with those of the files to know which it
-// must look at again. It returns the stat of what was copied.
+// copyFile copies a regular file with its modification time, which git compares with those of the files to decide which to read
+// again. It returns the stat of the copied file.
 func copyFile(to, from string, tee ...io.Writer) (fileStat, error) {
 	src, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -326,11 +326,11 @@ func copyFile(to, from string, tee ...io.Writer) (fileStat, error) {
 	return st, nil
 }
 
-// finder looks in what is written for the name of the index's part in which git remembers what lay in folders. A file's name may hold it as
-// well, which costs one look at all folders.
+// finder searches written bytes for the name of the index section in which git remembers the contents of folders. A file's name
+// may contain it as well, which costs one look at all folders.
 type finder struct {
 	yes  bool
-	last []byte // of what was written before
+	last []byte // the end of the previous write
 }
 
 func (f *finder) Write(p []byte) (int, error) {

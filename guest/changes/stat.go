@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileStat is what tells one state of a file from another without reading it.
+// fileStat distinguishes one state of a file from another without reading it.
 type fileStat struct {
 	dev, ino     uint64
 	mode         uint32
 	size         int64
 	mtime, ctime int64 // ns
-	closed       bool  // a file that this program may not read, as far as somebody has looked
+	closed       bool  // this program may not read the file, as far as known
 }
 
-// lstat stats path itself, never what a link points to.
+// lstat stats path itself, never the target of a link.
 func lstat(path string) (fileStat, error) {
 	var st unix.Stat_t
 	for {
@@ -49,7 +49,7 @@ func fromStat(st *unix.Stat_t) fileStat {
 	}
 }
 
-// stamp names the state of a file without telling more than that.
+// stamp identifies the state of a file without revealing more.
 func (s fileStat) stamp() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d", s.dev, s.ino, s.size, s.mtime, s.ctime))
 	return hex.EncodeToString(sum[:8])
@@ -60,7 +60,7 @@ func (s fileStat) regular() bool { return s.mode&unix.S_IFMT == unix.S_IFREG }
 func (s fileStat) link() bool    { return s.mode&unix.S_IFMT == unix.S_IFLNK }
 func (s fileStat) dir() bool     { return s.mode&unix.S_IFMT == unix.S_IFDIR }
 
-// gitMode is the mode git would record, "" for what git does not keep.
+// gitMode is the mode git would record, "" for what git does not track.
 func (s fileStat) gitMode() string {
 	switch {
 	case s.link():
@@ -75,8 +75,8 @@ func (s fileStat) gitMode() string {
 	return ""
 }
 
-// racy says whether the file was touched so shortly before at (ns) that a further write might leave the same times: the
-// clock of file times ticks only every few milliseconds.
+// racy reports whether the file was changed so shortly before at (ns) that a further write might leave the same times: the clock
+// of file times ticks only every few milliseconds.
 func (s fileStat) racy(at int64) bool {
 	const tick = int64(clockTick)
 	return s.exists() && (s.mtime > at-tick || s.ctime > at-tick)

@@ -16,18 +16,18 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// seen is what one poll saw.
+// seen is the result of one poll.
 type seen struct {
 	head    head
 	same    bool              // nothing differs from the last poll: entries is nil
 	entries map[string]*entry // by raw path
-	note    string            // what the set does not show, in words
+	note    string            // text about what the set does not show
 	racy    bool              // a file was written so recently that the next poll must not trust its times
 	print   [sha256.Size]byte
 }
 
-// look polls once: one `git status`, a stat of each dirty path, and details only when something differs. full: git lists every folder, and
-// believes nothing it has written down of them.
+// look polls once: one `git status`, a stat of each dirty path, and details only when something differs. full: git lists every
+// folder, and believes nothing it has cached of them.
 func (p *Poller) look(ctx context.Context, t *tracker, m *meter, full bool) (seen, error) {
 	s, err := p.open(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *Poller) look(ctx context.Context, t *tracker, m *meter, full bool) (see
 	return result, nil
 }
 
-// statusResult is one answer of `git status`.
+// statusResult is the result of one `git status`.
 type statusResult struct {
 	raw      []byte
 	paths    []dirty
@@ -70,8 +70,8 @@ type statusResult struct {
 	degraded bool // untracked files were not listed
 }
 
-// status runs `git status`. When a FIFO where git expects patterns would make it wait for ever, it lists tracked files only and
-// says why.
+// status runs `git status`. When a FIFO where git expects patterns would block it forever, it lists tracked files only and says
+// why.
 func (p *Poller) status(ctx context.Context, s *shadow, m *meter, full bool) (statusResult, error) {
 	if err := p.blocked.check(s.repo.root); err != nil {
 		return statusResult{}, err
@@ -127,8 +127,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// status is the one call of a cheap poll. It may write our copy of the index: that is how the untracked cache, and the
-// times of files found unchanged, are remembered. full makes it list every folder, and drops the untracked cache.
+// status is the only call of a cheap poll. It may write our copy of the index: that is how git remembers the untracked cache, and
+// the times of files found unchanged. full makes it list every folder, and drops the untracked cache.
 func (s *shadow) status(ctx context.Context, m *meter, untracked string, full bool, timeout time.Duration) ([]byte, error) {
 	c := call{locks: untracked == "all", timeout: timeout, args: []string{
 		"status", "--porcelain=v2", "-z", "--untracked-files=" + untracked, "--ignore-submodules=all", "--no-renames"}}
@@ -147,11 +147,11 @@ func (s *shadow) status(ctx context.Context, m *meter, untracked string, full bo
 // clockTick is how much the clock of file times may lag behind ours: it ticks only every few milliseconds.
 const clockTick = 20 * time.Millisecond
 
-// backdate gives the index that a status has written, which was another one before, the time at which that status began.
+// backdate sets the time of an index that a status has rewritten to the time at which that status began.
 //
-// What git has seen of a file or folder it believes for as long as its times are the same in whole seconds, and older than the index. The
-// index is as old as its writing, though, not as the looking: what changed in between, in the second of the change before, would never be
-// seen. With the earlier time git looks again at everything that was young when it looked.
+// git believes what it has seen of a file or folder as long as its times are the same in whole seconds, and older than the index.
+// But the index is dated by its writing, not by the looking: a change in between, in the same second as the previous change,
+// would never be seen. With the earlier time git looks again at everything that had just changed when it looked.
 func (s *shadow) backdate(was fileStat, begin time.Time) error {
 	now, err := lstat(s.path("index"))
 	if err != nil || now == was {
@@ -164,7 +164,7 @@ func (s *shadow) backdate(was fileStat, begin time.Time) error {
 	return nil
 }
 
-// fingerprint sums up all that decides the set of changes.
+// fingerprint summarizes everything that determines the set of changes.
 func fingerprint(s *shadow, st statusResult, stats []fileStat) [sha256.Size]byte {
 	h := sha256.New()
 	var buf [56]byte
@@ -185,7 +185,7 @@ func fingerprint(s *shadow, st statusResult, stats []fileStat) [sha256.Size]byte
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// explain names the file that makes git hang, when that is why it did.
+// explain names the file that makes git hang, when that is the cause.
 func (p *Poller) explain(ctx context.Context, s *shadow, err error) error {
 	if !errors.Is(err, errTimeout) {
 		return err
@@ -197,11 +197,11 @@ func (p *Poller) explain(ctx context.Context, s *shadow, err error) error {
 	return err
 }
 
-// blocked remembers a file git would wait for.
+// blocked remembers a file on which git would block.
 type blocked struct {
-	path  string    // relative to the root; "" = not known which
+	path  string    // relative to the root; "" = unknown
 	until time.Time // without a path: when to try again
-	tries int       // without a path, one after another; each gives git twice the time
+	tries int       // attempts without a path, one after another; each doubles git's time
 }
 
 const (
@@ -209,8 +209,8 @@ const (
 	retryAfter = 30 * time.Second
 )
 
-// check looks at the two names at the root without being told, so that the plainest case never waits, and refuses to run git
-// at all while a FIFO stands where it expects attributes.
+// check looks at the two names at the root in any case, so that the simplest case never waits, and does not run git at all while
+// a FIFO is where git expects attributes.
 func (b *blocked) check(root string) error {
 	for _, name := range []string{".gitignore", ".gitattributes"} {
 		if b.path == "" && blocks(filepath.Join(root, name)) {
@@ -224,7 +224,7 @@ func (b *blocked) check(root string) error {
 		"The file %q is a FIFO or a device, and git would wait for it for ever. Remove it to see changes again.", b.path)
 }
 
-// active says whether untracked files cannot be listed now.
+// active reports whether untracked files cannot be listed now.
 func (b *blocked) active(root string) bool {
 	if b.path != "" {
 		if blocks(filepath.Join(root, b.path)) {
@@ -242,7 +242,7 @@ func (b *blocked) note() string {
 	return "Git does not answer in time when it looks for untracked files: new ones are not shown for now."
 }
 
-// find walks the worktree for a file git would wait for, within bounds.
+// find searches the worktree for a file on which git would block, within bounds.
 func (b *blocked) find(ctx context.Context, root string) {
 	const maxVisits, maxTime = 500_000, 5 * time.Second
 	b.path, b.until = "", time.Now().Add(retryAfter<<b.tries)
@@ -265,7 +265,7 @@ func (b *blocked) find(ctx context.Context, root string) {
 	})
 }
 
-// blocks says whether opening path for reading could wait for ever.
+// blocks reports whether opening path for reading could block forever.
 func blocks(path string) bool {
 	st, err := lstat(path)
 	kind := st.mode & unix.S_IFMT

@@ -11,17 +11,17 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// tracker keeps the set of changes against one base, with the version at which each last differed.
+// tracker holds the set of changes against one base, with the version at which each last differed.
 type tracker struct {
 	base    string
 	holders int // guarded by Poller.mu
 
-	// Only with the Poller's turn: what the last successful poll saw.
+	// The fields below are used only with the Poller's turn: the result of the last successful poll.
 	lastPoll uint64
-	lastFull uint64 // likewise the last full one that began
+	lastFull uint64 // likewise of the last full one that began
 	entries  map[string]*entry
 	print    [sha256.Size]byte
-	trusted  bool // print tells the next state from this one
+	trusted  bool // print distinguishes the next state from this one
 	links    linkCache
 	commits  sinceBase
 
@@ -43,7 +43,7 @@ type item struct {
 	version uint64
 }
 
-// maxRemoved bounds the removals remembered; a client behind them is sent everything.
+// maxRemoved bounds the remembered removals; a client behind them is sent everything.
 const maxRemoved = 100_000
 
 func newTracker(base string, start uint64) *tracker {
@@ -53,7 +53,7 @@ func newTracker(base string, start uint64) *tracker {
 	}
 }
 
-// record takes in what a poll saw, and says whether anything differs.
+// record takes the result of a poll, and reports whether anything differs.
 func (t *tracker) record(s seen, err error, now time.Time) bool {
 	if err == nil {
 		t.print, t.trusted = s.print, !s.racy
@@ -72,7 +72,7 @@ func (t *tracker) record(s seen, err error, now time.Time) bool {
 		text, h = fault.Words(err, err.Error()), t.head
 	}
 	if s.same && text == "" {
-		text = t.err // notes of the details stand while nothing differs
+		text = t.err // notes of the details stay while nothing differs
 	}
 	if t.err != text || t.head != h {
 		t.err, t.head, changed = text, h, true
@@ -148,7 +148,7 @@ func (t *tracker) since(since uint64) (head guest.ChangeSet, upserts []guest.Cha
 	}, upserts, removes
 }
 
-// split lays a set out in records. Reset is told by the first, More by all but the last.
+// split divides a set into records. The first has Reset, all but the last have More.
 func split(first guest.ChangeSet, upserts []guest.Change, removes []string) []guest.ChangeSet {
 	sets := []guest.ChangeSet{first}
 	count, size := 0, 0
@@ -195,7 +195,7 @@ func (t *tracker) begin(now time.Time) {
 	t.schedule.begin(now)
 }
 
-// interrupted makes the next watcher poll at once: this poll was given up half-way.
+// interrupted makes the next watcher poll at once: this poll was abandoned half-way.
 func (t *tracker) interrupted() {
 	t.lastPoll, t.lastFull = 0, 0
 	t.mu.Lock()
@@ -218,7 +218,7 @@ func (t *tracker) due() time.Time {
 	return t.schedule.due()
 }
 
-// broadcast wakes everybody who waits. Only with t.mu.
+// broadcast wakes all waiters. The caller holds t.mu.
 func (t *tracker) broadcast() {
 	close(t.wake)
 	t.wake = make(chan struct{})

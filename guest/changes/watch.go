@@ -7,10 +7,10 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// Watch sends the changes against base to send until ctx ends or send fails: first what differs from version since (a Reset
-// with everything when since is unknown, an empty set when nothing differs), then each difference as it appears. A large
-// set comes in several records, all but the last with More; a version is complete with its last record. send is never
-// called concurrently for one Watch, and a slow send delays only its own Watch.
+// Watch passes the changes against base to send until ctx ends or send fails: first what differs from version since (a Reset with
+// everything when since is unknown, an empty set when nothing differs), then each difference as it appears. A large set comes in
+// several records, all but the last with More; a version is complete with its last record. send is never called concurrently for
+// one Watch, and a slow send delays only its own Watch.
 func (p *Poller) Watch(ctx context.Context, base string, since uint64, send func(guest.ChangeSet) error) error {
 	t, err := p.tracker(base)
 	if err != nil {

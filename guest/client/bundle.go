@@ -16,16 +16,16 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Pieces of a bundle are sent several at a time: one stream moves no more than its window in each round trip.
+// Several pieces of a bundle are sent at a time: one stream moves no more than its window in each round trip.
 const (
 	bundleStreams = 16
 	bundlePiece   = 256 << 10
-	bundleTries   = 8 // in a row in which not one byte arrived
+	bundleTries   = 8 // in a row without a byte of progress
 	bundleWait    = 250 * time.Millisecond
 	bundleWaitMax = 5 * time.Second
 )
 
-// Bundle asks how far a bundle has come.
+// Bundle returns the progress of a bundle.
 func (c *Client) Bundle(ctx context.Context, id string) (guest.Bundle, error) {
 	var p guest.Bundle
 	if err := c.ask(ctx, request{method: "GET", path: []string{"bundles", url.PathEscape(id)}}, &p); err != nil {
@@ -38,17 +38,18 @@ func checkBundle(p *guest.Bundle, id string) error {
 	switch p.State {
 	case guest.BundleComing, guest.BundleUnpacking, guest.BundleDone, guest.BundleFailed:
 	default:
-		return wrong("a bundle", errors.New("it is in no state there is"))
+		return wrong("a bundle", errors.New("its state is unknown"))
 	}
 	if p.ID != id || p.Have < 0 || p.Have > guest.MaxBundle || p.Done < 0 || p.All < 0 || len(p.Step) > 50 {
-		return wrong("a bundle", errors.New("a figure is out of bounds"))
+		return wrong("a bundle", errors.New("a number is out of bounds"))
 	}
 	p.Step = plain(p.Step)
 	return nil
 }
 
-// SendBundle sends size bytes of r as a bundle, from where an earlier sending ended, and over as many pipes as it takes. tell is called
-// with how many bytes are there, by one goroutine at a time; optional. It gives up when nothing has arrived for a while.
+// SendBundle sends size bytes of r as a bundle, from where an earlier transfer ended, and over as many pipes as it takes. tell,
+// which is optional, is called with the number of received bytes, by one goroutine at a time. SendBundle gives up after a while
+// without progress.
 func (c *Client) SendBundle(ctx context.Context, id string, r io.ReaderAt, size int64, notify func(done int64)) error {
 	if notify == nil {
 		notify = func(int64) {}
@@ -58,7 +59,7 @@ func (c *Client) SendBundle(ctx context.Context, id string, r io.ReaderAt, size 
 		p, err := c.Bundle(ctx, id)
 		if err == nil {
 			if p.State != guest.BundleComing {
-				return nil // it was complete before
+				return nil // it was already complete
 			}
 			if p.Have > best {
 				tries, wait, best = 0, bundleWait, p.Have
@@ -70,7 +71,7 @@ func (c *Client) SendBundle(ctx context.Context, id string, r io.ReaderAt, size 
 			var have int64
 			if have, err = c.pieces(ctx, id, r, p.Have, size, notify); err == nil {
 				if have >= size {
-					return nil // as the guest answered to the last piece
+					return nil // from the guest's answer to the last piece
 				}
 				continue
 			}
@@ -90,7 +91,7 @@ func (c *Client) SendBundle(ctx context.Context, id string, r io.ReaderAt, size 
 	}
 }
 
-// pieces sends what lies between two offsets, and returns up to where the guest has it then.
+// pieces sends the bytes between two offsets, and returns up to where the guest has them afterwards.
 func (c *Client) pieces(ctx context.Context, id string, r io.ReaderAt, from, to int64, notify func(int64)) (have int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -138,8 +139,8 @@ func (c *Client) piece(ctx context.Context, id string, r io.ReaderAt, off, n int
 	return p, checkBundle(&p, id)
 }
 
-// Unpack has a bundle that was sent be unpacked and tells how far that is until it has ended, also over a cut of the pipe. An error of
-// the unpacking is returned as the guest tells it.
+// Unpack has a sent bundle unpacked and reports the progress until it has ended, even across a cut of the pipe. It returns the
+// guest's error if the unpacking fails.
 func (c *Client) Unpack(ctx context.Context, id string, r guest.UnpackRequest, notify func(guest.Bundle)) error {
 	wait := bundleWait
 	for tries := 0; ; tries++ {
@@ -152,7 +153,7 @@ func (c *Client) Unpack(ctx context.Context, id string, r guest.UnpackRequest, n
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == nil:
-			err = unreachable(errors.New("the guest stopped telling of the bundle"))
+			err = unreachable(errors.New("the guest stopped reporting on the bundle"))
 		}
 		if heard {
 			tries, wait = 0, bundleWait
@@ -169,7 +170,7 @@ func (c *Client) Unpack(ctx context.Context, id string, r guest.UnpackRequest, n
 	}
 }
 
-// bundleError is why a bundle could not be unpacked.
+// bundleError is the error of a failed unpacking.
 func bundleError(e *guest.ErrorBody) error {
 	if e == nil {
 		return fault.New(fault.Unavailable, "bundle_failed", "The sandbox could not unpack what was sent.")
@@ -181,7 +182,7 @@ func bundleError(e *guest.ErrorBody) error {
 	return fault.New(kind, code, "%s", plain(clip(e.Message, 2000)))
 }
 
-// unpack listens to one unpacking until it has ended or the pipe is cut. heard says whether anything was told.
+// unpack follows one unpacking until it has ended or the pipe is cut. heard reports whether any progress was reported.
 func (c *Client) unpack(ctx context.Context, id string, r guest.UnpackRequest, notify func(guest.Bundle)) (p guest.Bundle, heard bool, err error) {
 	resp, err := c.do(ctx, request{method: "POST", path: []string{"bundles", url.PathEscape(id), "unpack"}, json: r})
 	if err != nil {

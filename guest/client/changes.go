@@ -12,14 +12,14 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// Watch is a stream of what differs from a base. Close it in any case.
+// Watch is a stream of differences from a base. Close it in any case.
 type Watch struct {
 	base   string
 	body   io.ReadCloser
 	cancel context.CancelFunc
 }
 
-// Watch follows what differs from the commit base, beginning after version since (0 = everything). It ends with ctx. It
+// Watch follows the differences from the commit base, beginning after version since (0 = everything). It ends with ctx. It
 // returns once the guest has looked for the first time.
 func (c *Client) Watch(ctx context.Context, base string, since uint64) (*Watch, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -60,7 +60,7 @@ func (w *Watch) Close() error {
 	return w.body.Close()
 }
 
-// PollNow lets the guest look at once and returns the whole set.
+// PollNow makes the guest look at once and returns the whole set.
 func (c *Client) PollNow(ctx context.Context, base string) (guest.ChangeSet, error) {
 	var set guest.ChangeSet
 	err := c.ask(ctx, request{method: "POST", path: []string{"changes", "poll"}, query: url.Values{"base": {base}}}, &set)
@@ -70,7 +70,8 @@ func (c *Client) PollNow(ctx context.Context, base string) (guest.ChangeSet, err
 	return set, cleanSet(&set, base)
 }
 
-// Dirty lets the guest look at once and returns the names of what may differ from base. fault.Unsupported: it cannot tell, PollNow does.
+// Dirty makes the guest look at once and returns the names of what may differ from base. fault.Unsupported: only PollNow can
+// answer.
 func (c *Client) Dirty(ctx context.Context, base string) (guest.Dirty, error) {
 	var d guest.Dirty
 	err := c.ask(ctx, request{method: "POST", path: []string{"changes", "dirty"}, query: url.Values{"base": {base}}}, &d)

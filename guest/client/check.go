@@ -7,12 +7,12 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// maxPorts bounds the ports a guest may speak of.
+// maxPorts bounds the ports in a guest's answer.
 const maxPorts = 1024
 
 func checkStats(s guest.Stats) (guest.Stats, error) {
 	if s.CPUMs < 0 || s.RSSBytes < 0 || s.Processes < 0 || s.LogBytes < 0 || s.LastOutput < 0 || len(s.Ports) > maxPorts {
-		return guest.Stats{}, wrong("stats", errors.New("a figure is out of bounds"))
+		return guest.Stats{}, wrong("stats", errors.New("a number is out of bounds"))
 	}
 	for _, p := range s.Ports {
 		if p <= 0 || p > 65535 {
@@ -24,20 +24,20 @@ func checkStats(s guest.Stats) (guest.Stats, error) {
 
 func checkWork(w guest.Work) (guest.Work, error) {
 	if w.CPUMs < 0 || w.Processes < 0 || len(w.Programs) > guest.MaxPrograms {
-		return guest.Work{}, wrong("work", errors.New("a figure is out of bounds"))
+		return guest.Work{}, wrong("work", errors.New("a number is out of bounds"))
 	}
 	w.Foreground = plain(clip(w.Foreground, 100))
 	for i := range w.Programs {
 		p := &w.Programs[i]
 		if p.CPUMs < 0 || p.AgeMs < 0 || p.Pid <= 0 {
-			return guest.Work{}, wrong("work", errors.New("a figure of a program is out of bounds"))
+			return guest.Work{}, wrong("work", errors.New("a number of a program is out of bounds"))
 		}
 		p.Name = plain(clip(p.Name, 100))
 	}
 	return w, nil
 }
 
-// checkFile says whether info can describe the file at path, "" for any.
+// checkFile reports whether info can describe the file at path, "" for any.
 func checkFile(info guest.FileInfo) error {
 	if info.Path != "" {
 		if err := guest.CheckPath(info.Path); err != nil {
@@ -55,7 +55,7 @@ func checkFile(info guest.FileInfo) error {
 	case info.Size < 0 || info.Mode > 0o7777:
 		return errors.New("size or mode is out of bounds")
 	case info.Hash != "" && !isHash(info.Hash):
-		return errors.New("the hash is none")
+		return errors.New("the hash is not a sha256")
 	}
 	return nil
 }
@@ -72,7 +72,7 @@ func isHash(s string) bool {
 	return true
 }
 
-// checkSet says whether set can follow version since of base.
+// checkSet reports whether set can follow version since of base.
 func checkSet(set guest.ChangeSet, base string) error {
 	if set.Base != base {
 		return errors.New("it is about another base")

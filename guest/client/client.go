@@ -1,16 +1,15 @@
-// Package client is the host's side of the guest's protocol. It believes nothing it hears: lengths, offsets, ids and paths are
-// checked before anybody sees them, and an answer that cannot be right is an error.
+// Package client is the host's side of the guest's protocol. It trusts nothing it receives: it checks lengths, offsets, IDs and
+// paths before anybody sees them, and returns an error for an impossible answer.
 //
-// One pipe carries everything, multiplexed by HTTP/2; only an Output and an Input take a pipe of their own each, which takes
-// more than a third off what the guest adds to a keystroke's echo. Config.OnePipe keeps them on the common pipe too, for
-// places where pipes are dear. A pipe is dialled at first use and again after a cut; what was under way then fails, except
-// for short questions, which are asked once more. Streams are taken up again by their caller from the offset or number it
-// has: see Output and Input.
+// One pipe carries everything, multiplexed by HTTP/2; only an Output and an Input have a pipe each, which removes more than a
+// third of what the guest adds to a keystroke's echo. Config.OnePipe keeps them on the common pipe too, for sandboxes where pipes
+// are expensive. A pipe is dialled at first use and again after a cut; requests under way then fail, except for short ones, which
+// are repeated once. The caller resumes streams from its offset or number: see Output and Input.
 //
-// A guest behind somebody who asks for signatures is reached through pipes that are Signers: what changes something is signed for the
-// pipe it goes over, each time it is sent.
+// A guest behind a proxy that requires signatures is reached through pipes that are Signers: each changing request is signed for
+// the pipe it is sent over, each time it is sent.
 //
-// Errors of the guest are *fault.Error. When the guest cannot be reached they are of kind Unavailable, with the cause wrapped.
+// Errors of the guest are *fault.Error. When the guest cannot be reached they are of kind Unavailable and wrap the cause.
 package client
 
 import (
@@ -31,37 +30,37 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Config is what a Client is made of. Dial and Token are required.
+// Config configures a Client. Dial and Token are required.
 type Config struct {
 	Dial      func(ctx context.Context) (io.ReadWriteCloser, error) // opens a pipe to the guest; called again after a cut
-	Token     string                                                // what the guest asks of its host
-	SandboxID string                                                // what the guest must call itself; "" = not checked
-	Ready     func() error                                          // asked before each question; its error is the answer; optional
-	OnePipe   bool                                                  // pipes are dear here: no Output or Input gets one of its own
-	Late      func() (token string, onePipe bool)                   // tells Token and OnePipe where they are known only later; optional
+	Token     string                                                // the token the guest requires of its host
+	SandboxID string                                                // the ID the guest must report; "" = not checked
+	Ready     func() error                                          // called before each request; its error is returned instead of an answer; optional
+	OnePipe   bool                                                  // pipes are expensive: no Output or Input gets its own
+	Late      func() (token string, onePipe bool)                   // returns Token and OnePipe where they are known only later; optional
 	Now       func() time.Time
 }
 
-// Client speaks to one guest. Safe for concurrent use. Close it when it is not needed any more.
+// Client is a connection to one guest. Safe for concurrent use. Close it when it is no longer needed.
 type Client struct {
 	cfg       Config
 	transport *http.Transport
 
 	mu     sync.Mutex
 	pipe   *pipe
-	dialed chan struct{} // not nil while somebody dials; closed when they have ended
+	dialed chan struct{} // not nil during a dial; closed when that has ended
 	closed bool
 	sent   map[string]uint64 // by process: the newest input frame sent, until its input is closed or it is removed
 }
 
-// New makes a Client. It dials at first use.
+// New returns a Client. It dials at first use.
 func New(cfg Config) *Client {
 	c := &Client{cfg: cfg}
 	c.transport = newTransport(cfg.Dial)
 	return c
 }
 
-// token is what the guest asks of its host.
+// token is the token the guest requires of its host.
 func (c *Client) token() string {
 	if c.cfg.Late != nil {
 		token, _ := c.cfg.Late()
@@ -92,7 +91,7 @@ func (c *Client) Close() {
 
 var errClosed = fault.New(fault.Unavailable, "guest_closed", "The connection to the sandbox was closed.")
 
-// unreachable says that the guest cannot be reached, keeping why.
+// unreachable reports that the guest cannot be reached, and wraps the cause.
 func unreachable(err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
@@ -100,28 +99,28 @@ func unreachable(err error) error {
 	return fault.Wrap(err, fault.Unavailable, "guest_unreachable", "The sandbox cannot be reached.")
 }
 
-// wrong says that the guest answered what cannot be right.
+// wrong reports that the guest gave an impossible answer.
 func wrong(what string, err error) error {
-	return fault.Wrap(err, fault.Unavailable, "guest_wrong_answer", "The sandbox gave an answer that cannot be right.").With("answer", what)
+	return fault.Wrap(err, fault.Unavailable, "guest_wrong_answer", "The sandbox gave an invalid answer. Destroy the sandbox and try again.").With("answer", what)
 }
 
-// request is one question to the guest.
+// request is one request to the guest.
 type request struct {
 	method string
 	path   []string // elements below /v1, escaped where needed
 	query  url.Values
 	header http.Header
 	json   any       // sent as JSON
-	body   io.Reader // sent as it is; such a request is never repeated
+	body   io.Reader // sent unchanged; such a request is never repeated
 }
 
-// do asks and returns an answer whose status is a good one. The caller closes its body.
+// do sends a request and returns a successful answer. The caller closes its body.
 func (c *Client) do(ctx context.Context, q request) (*http.Response, error) {
 	var payload []byte
 	if q.json != nil {
 		b, err := json.Marshal(q.json)
 		if err != nil {
-			return nil, fmt.Errorf("asking the guest: %w", err)
+			return nil, fmt.Errorf("sending a request to the guest: %w", err)
 		}
 		payload = b
 	}
@@ -151,19 +150,19 @@ func (c *Client) do(ctx context.Context, q request) (*http.Response, error) {
 			return nil, context.Cause(ctx)
 		}
 		if p.conn.Err() == nil || fresh || again || q.body != nil {
-			return nil, unreachable(fmt.Errorf("asking the guest: %w", err))
+			return nil, unreachable(fmt.Errorf("sending a request to the guest: %w", err))
 		}
-		// The pipe had been cut while nobody looked: everything asked this way may be asked twice.
+		// The pipe had been cut unnoticed: all requests sent this way may be repeated.
 	}
 }
 
-// Signer is what a pipe may be, too. Sign signs a request that changes something (guest.Changing) by adding to its header. body is all of
-// what it sends; that of a stream (guest.Streams) is not known, and nil. The request's context is the asker's.
+// Signer is an optional interface of a pipe. Sign signs a changing request (guest.Changing) by adding to its header. body is
+// everything it sends; that of a stream (guest.Streams) is unknown, and nil. The request's context is the caller's.
 type Signer interface {
 	Sign(r *http.Request, body []byte) error
 }
 
-// build makes the request of q for a pipe that asks for signatures, or does not: nil.
+// build makes the request of q for a pipe that requires signatures, or for one that does not: nil.
 func (c *Client) build(ctx context.Context, q request, payload []byte, signer Signer) (*http.Request, error) {
 	u := &url.URL{Scheme: "http", Host: "guest", RawQuery: q.query.Encode()}
 	u.Path = "/v1/" + path.Join(q.path...)
@@ -187,12 +186,12 @@ func (c *Client) build(ctx context.Context, q request, payload []byte, signer Si
 		payload = []byte{}
 	}
 	if err := signer.Sign(r, payload); err != nil {
-		return nil, fmt.Errorf("signing what the guest is asked: %w", err)
+		return nil, fmt.Errorf("signing a request to the guest: %w", err)
 	}
 	return r, nil
 }
 
-// ask asks and decodes the answer into v, nil when there is none.
+// ask sends a request and decodes the answer into v, nil when there is none.
 func (c *Client) ask(ctx context.Context, q request, v any) error {
 	resp, err := c.do(ctx, q)
 	if err != nil {

@@ -16,11 +16,11 @@ type Contents struct {
 	body  io.ReadCloser
 	items []guest.ContentItem
 	next  int   // the least index that may come
-	left  int64 // bytes of the last content nobody has read yet
+	left  int64 // unread bytes of the last content
 	sum   int64
 }
 
-// Contents asks for what is in files.
+// Contents requests the contents of files.
 func (c *Client) Contents(ctx context.Context, req guest.ContentsRequest) (*Contents, error) {
 	resp, err := c.do(ctx, request{method: "POST", path: []string{"contents"}, json: req})
 	if err != nil {
@@ -29,8 +29,8 @@ func (c *Client) Contents(ctx context.Context, req guest.ContentsRequest) (*Cont
 	return &Contents{body: resp.Body, items: req.Items}, nil
 }
 
-// Next returns what there is of the next item, and its bytes, which are to be read before the next call or are skipped. io.EOF at the
-// end: the items that did not come were not begun.
+// Next returns the next item's record and its bytes, which are skipped unless read before the next call. It returns io.EOF at the
+// end: the missing items were not begun.
 func (x *Contents) Next() (guest.Content, io.Reader, error) {
 	if x.left > 0 {
 		if _, err := io.CopyN(io.Discard, x.body, x.left); err != nil {
@@ -78,7 +78,7 @@ func (x *Contents) check(c guest.Content) error {
 		ok = c.Length == 0
 	}
 	if !ok {
-		return fmt.Errorf("state %q does not fit what it tells", clip(c.State, 20))
+		return fmt.Errorf("state %q does not match its fields", clip(c.State, 20))
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (p *part) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Walk lists what lies below folders of the agents' home.
+// Walk lists what is below folders of the agents' home.
 func (c *Client) Walk(ctx context.Context, req guest.WalkRequest) (guest.WalkAnswer, error) {
 	var a guest.WalkAnswer
 	if err := c.ask(ctx, request{method: "POST", path: []string{"walk"}, json: req}, &a); err != nil {
@@ -121,8 +121,8 @@ func (c *Client) Walk(ctx context.Context, req guest.WalkRequest) (guest.WalkAns
 	return a, nil
 }
 
-// FillHome sends files into the agents' home: fn hands over one after the other, and ends with io.EOF. The reader of a file gives as many
-// bytes as its Length says.
+// FillHome sends files into the agents' home: fn returns one after the other, and ends with io.EOF. The reader of a file yields
+// as many bytes as its Length says.
 func (c *Client) FillHome(ctx context.Context, fn func() (guest.Packed, io.Reader, error)) error {
 	src := &source{r: &packing{fn: fn}}
 	err := c.ask(ctx, request{method: "POST", path: []string{"home"}, body: src}, nil)
@@ -132,7 +132,7 @@ func (c *Client) FillHome(ctx context.Context, fn func() (guest.Packed, io.Reade
 	return err
 }
 
-// packing lays files out as the guest reads them.
+// packing encodes files as the guest reads them.
 type packing struct {
 	fn   func() (guest.Packed, io.Reader, error)
 	head bytes.Reader

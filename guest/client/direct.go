@@ -13,10 +13,10 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// pipeBuffer holds the largest frame with its head: what the guest wrote at once is read at once, and stays in one piece.
+// pipeBuffer holds the largest frame with its header: what the guest wrote at once is read at once, and stays in one piece.
 const pipeBuffer = guest.FrameHeader + frameSize
 
-// direct opens a pipe for one stream alone, after the guest has said hello on the common one. The pipe ends with ctx.
+// direct opens a pipe for one stream, after the guest has said hello on the common one. The pipe ends with ctx.
 func (c *Client) direct(ctx context.Context, q request) (io.WriteCloser, *bufio.Reader, http.Header, error) {
 	if c.cfg.Ready != nil {
 		if err := c.cfg.Ready(); err != nil {
@@ -31,7 +31,7 @@ func (c *Client) direct(ctx context.Context, q request) (io.WriteCloser, *bufio.
 		return nil, nil, nil, unreachable(fmt.Errorf("dialling the guest: %w", err))
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	// A pipe whose first bytes were lost on the way answers never.
+	// A pipe whose first bytes were lost never answers.
 	late := time.AfterFunc(helloTimeout, func() { _ = conn.Close() })
 	r, head, err := c.upgrade(ctx, conn, q)
 	if !late.Stop() && err == nil {
@@ -55,7 +55,7 @@ func (c *Client) upgrade(ctx context.Context, conn io.ReadWriter, q request) (*b
 	}
 	req.Header["Connection"] = []string{"Upgrade"}
 	req.Header["Upgrade"] = []string{guest.UpgradeStream}
-	// A stream that is short may have been answered, and its pipe closed behind it, before the writing was known to have ended well.
+	// A short stream may have been answered, and its pipe closed, before the write is known to have succeeded.
 	asked := req.Write(conn)
 	bounded := &bound{r: conn, left: maxHead}
 	r := bufio.NewReaderSize(bounded, pipeBuffer)
@@ -64,7 +64,7 @@ func (c *Client) upgrade(ctx context.Context, conn io.ReadWriter, q request) (*b
 		err = asked
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking the guest for a stream: %w", err)
+		return nil, nil, fmt.Errorf("requesting a stream from the guest: %w", err)
 	}
 	switch {
 	case resp.StatusCode >= 400:
@@ -77,7 +77,7 @@ func (c *Client) upgrade(ctx context.Context, conn io.ReadWriter, q request) (*b
 	return r, resp.Header, nil
 }
 
-// maxHead bounds the head of an answer.
+// maxHead bounds the header of an answer.
 const maxHead = 64 << 10
 
 // bound reads a bounded number of bytes.

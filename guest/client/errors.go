@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// kinds are those a guest may speak of: not being signed in, or having used up a quota, are the host's own to say.
+// kinds are those a guest may use: being signed out, or having used up a quota, are for the host to report.
 var kinds = []fault.Kind{fault.Invalid, fault.Forbidden, fault.NotFound, fault.Conflict, fault.Precondition, fault.TooLarge,
 	fault.Unavailable, fault.Gone, fault.Unsupported, fault.Timeout, fault.DiskFull}
 
@@ -23,11 +23,11 @@ func readError(resp *http.Response) error {
 		return unreachable(fmt.Errorf("reading the guest's answer: %w", err))
 	}
 	if resp.StatusCode == http.StatusUnauthorized {
-		return fault.New(fault.Unavailable, "guest_unauthorized", "The sandbox's guest does not know this server.")
+		return fault.New(fault.Unavailable, "guest_unauthorized", "The sandbox's guest does not recognize this server.")
 	}
 	var body guest.ErrorBody
 	if err := json.Unmarshal(b, &body); err != nil {
-		return wrong("an error", fmt.Errorf("status %d without words", resp.StatusCode))
+		return wrong("an error", fmt.Errorf("status %d without a message", resp.StatusCode))
 	}
 	kind, message := fault.Kind(body.Kind), plain(body.Message)
 	if !slices.Contains(kinds, kind) || !isCode(body.Code) || message == "" {
@@ -36,7 +36,7 @@ func readError(resp *http.Response) error {
 	return fault.New(kind, body.Code, "%s", message)
 }
 
-// plain makes foreign words fit to be shown: one line, valid, bounded.
+// plain makes untrusted text safe to show: one line, valid UTF-8, bounded.
 func plain(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || (r >= 0x7f && r < 0xa0) {

@@ -18,7 +18,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// file is a question about a path, which "" stands for the root of where the guest allows it.
+// file is a request about a path; "" stands for the root where the guest allows it.
 func file(method, what, path string) (request, error) {
 	if path != "" {
 		if err := guest.CheckPath(path); err != nil {
@@ -28,8 +28,8 @@ func file(method, what, path string) (request, error) {
 	return request{method: method, path: []string{what}, query: url.Values{"path": {path}}}, nil
 }
 
-// Stat describes what is at path, in wire form and relative to the root; "" is the root. A link is not followed, and nothing is
-// hashed.
+// Stat describes what is at path, in wire form and relative to the root; "" is the root. It neither follows links nor hashes
+// contents.
 func (c *Client) Stat(ctx context.Context, path string) (guest.FileInfo, error) {
 	q, err := file("GET", "stat", path)
 	if err != nil {
@@ -49,11 +49,11 @@ func errOther(got, want string) error {
 	if got == want {
 		return nil
 	}
-	return fmt.Errorf("path %q when asked for %q", clip(got, 200), clip(want, 200))
+	return fmt.Errorf("path %q when %q was requested", clip(got, 200), clip(want, 200))
 }
 
-// ReadFile opens a regular file. The reader ends with io.EOF only after all the bytes FileInfo speaks of; their hash is
-// checked on the way, so that what was read is what Hash says. The caller closes it.
+// ReadFile opens a regular file. The reader ends with io.EOF only after all the bytes announced by FileInfo; it checks their
+// hash, so that the bytes read match Hash. The caller closes it.
 func (c *Client) ReadFile(ctx context.Context, path string) (io.ReadCloser, guest.FileInfo, error) {
 	q, err := file("GET", "files", path)
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *Client) ReadFile(ctx context.Context, path string) (io.ReadCloser, gues
 	return &content{body: resp.Body, hash: sha256.New(), want: info.Hash, left: info.Size}, info, nil
 }
 
-// content reads a file and checks that it is what was announced.
+// content reads a file and checks that it matches the announcement.
 type content struct {
 	body io.ReadCloser
 	hash hash.Hash
@@ -99,7 +99,7 @@ func (r *content) Read(p []byte) (int, error) {
 	case !errors.Is(err, io.EOF):
 		return n, unreachable(fmt.Errorf("reading the file: %w", err))
 	case r.left > 0 || hex.EncodeToString(r.hash.Sum(nil)) != r.want:
-		return n, wrong("a file", errors.New("other bytes than announced"))
+		return n, wrong("a file", errors.New("contents that do not match the announced hash"))
 	}
 	return n, err
 }
@@ -108,20 +108,20 @@ func (r *content) Close() error { return r.body.Close() }
 
 // WriteOptions say how a file is written.
 type WriteOptions struct {
-	IfMatch string // sha256 hex the present file must have, else the error is of kind Precondition; "" = whatever is there
-	New     bool   // there must be no file yet, else the error's code is file_exists
-	Mode    uint32 // permission bits; 0 = those of the present file, else 0644
+	IfMatch string // sha256 in hex that the current file must have, else the error is of kind Precondition; "" = any contents
+	New     bool   // the file must not exist yet; otherwise the error's code is file_exists
+	Mode    uint32 // permission bits; 0 = those of the current file, else 0644
 }
 
-// WriteFile writes a file, making its folders where they are missing. Nobody ever sees half of it: it is written beside the present
-// one and takes its place. A link is followed inside the root.
+// WriteFile writes a file and creates missing folders. Readers never see half of it: it is written to a temporary file that
+// replaces the current one. A link is followed inside the root.
 func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, o WriteOptions) (guest.FileInfo, error) {
 	q, err := file("PUT", "files", path)
 	if err != nil {
 		return guest.FileInfo{}, err
 	}
 	if o.Mode > 0o777 {
-		return guest.FileInfo{}, fault.New(fault.Invalid, "invalid_mode", "The mode has other than permission bits.")
+		return guest.FileInfo{}, fault.New(fault.Invalid, "invalid_mode", "The mode may have only permission bits.")
 	}
 	if o.IfMatch != "" {
 		q.header = http.Header{guest.HeaderIfMatch: {o.IfMatch}}
@@ -130,7 +130,7 @@ func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, o Writ
 		q.query.Set("new", "1")
 	}
 	q.query.Set("mode", strconv.FormatUint(uint64(o.Mode), 10))
-	// The source's own failure reaches the guest as a cut, not as the end of the file: the transport sees to that.
+	// The source's own failure reaches the guest as a cut, not as the end of the file: the transport ensures that.
 	h := sha256.New()
 	src := &source{r: io.TeeReader(r, h)}
 	q.body = src
@@ -145,7 +145,7 @@ func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, o Writ
 		return guest.FileInfo{}, wrong("a file", err)
 	}
 	if info.Hash != hex.EncodeToString(h.Sum(nil)) {
-		return guest.FileInfo{}, wrong("a file", errors.New("other bytes than were sent"))
+		return guest.FileInfo{}, wrong("a file", errors.New("its hash does not match what was sent"))
 	}
 	return info, nil
 }
@@ -169,7 +169,8 @@ func (c *Client) RemoveFile(ctx context.Context, path string) error {
 	return c.RemoveFileIf(ctx, path, "")
 }
 
-// RemoveFileIf is RemoveFile for a file whose bytes have this sha256, in hex; the error is of kind Precondition when they are others.
+// RemoveFileIf is RemoveFile for a file whose contents have this sha256, in hex; the error is of kind Precondition when they
+// differ.
 func (c *Client) RemoveFileIf(ctx context.Context, path, ifMatch string) error {
 	q, err := file("DELETE", "files", path)
 	if err != nil {
@@ -181,7 +182,7 @@ func (c *Client) RemoveFileIf(ctx context.Context, path, ifMatch string) error {
 	return c.ask(ctx, q, nil)
 }
 
-// Mkdir makes a folder and its parents; one that exists is no error.
+// Mkdir creates a folder and its parents; an existing one is not an error.
 func (c *Client) Mkdir(ctx context.Context, path string) error {
 	q, err := file("POST", "mkdir", path)
 	if err != nil {
@@ -190,7 +191,8 @@ func (c *Client) Mkdir(ctx context.Context, path string) error {
 	return c.ask(ctx, q, nil)
 }
 
-// List lists a folder ("" = the root) sorted by name, without .git. At most 10,000 entries come; the list says when there are more.
+// List lists a folder ("" = the root) sorted by name, without .git. It returns at most 10,000 entries, and reports when there are
+// more.
 func (c *Client) List(ctx context.Context, path string) (guest.List[guest.FileInfo], error) {
 	q, err := file("GET", "list", path)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// AcceptGateway waits for the next connection of one of the sandbox's programs to the model gateway, and takes it. host names this run of
-// the server: what another one asked before is over. ctx bounds the connection, too. What comes over it is an agent's: hostile. It has
-// deadlines.
+// AcceptGateway waits for the next connection of one of the sandbox's programs to the model gateway, and accepts it. host
+// identifies this run of the server: it replaces an earlier one. ctx also bounds the connection. Its data comes from an agent and
+// is untrusted. The connection has deadlines.
 //
-// Errors: fault.Unsupported or fault.NotFound of a guest that offers no gateway.
+// Errors: fault.Unsupported or fault.NotFound of a guest without a gateway.
 func (c *Client) AcceptGateway(ctx context.Context, host string) (net.Conn, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	in, out := io.Pipe()
@@ -28,23 +28,24 @@ func (c *Client) AcceptGateway(ctx context.Context, host string) (net.Conn, erro
 		end(nil)
 		return nil, err
 	}
-	if _, err := out.Write([]byte{0}); err != nil { // it is taken
+	if _, err := out.Write([]byte{0}); err != nil { // accepted
 		end(nil)
 		_ = resp.Body.Close()
 		return nil, unreachable(err)
 	}
-	ours, theirs := net.Pipe() // has the deadlines that a server needs, which a stream has not
+	ours, theirs := net.Pipe() // adds the deadlines that a server needs and a stream lacks
 	s := &gatewayStream{far: theirs, in: resp.Body, out: out, end: func() { end(nil) }}
 	go s.carry() // ends with the connection, or with ctx
 	return gatewayConn{ours}, nil
 }
 
-// gatewayLinger is how long a program may take to read the rest of what it was told once the connection has ended here.
+// gatewayLinger is how long a program may take to read the rest of what was sent to it once the connection has ended on the
+// host's side.
 const gatewayLinger = 10 * time.Second
 
 // gatewayStream carries a connection to the gateway in the bodies of a request and its answer.
 type gatewayStream struct {
-	far net.Conn // the end of a pipe, whose other one is the connection
+	far net.Conn // one end of a net.Pipe; the other end is the connection
 	in  io.ReadCloser
 	out *io.PipeWriter
 	end func()
@@ -63,13 +64,13 @@ func (s *gatewayStream) carry() {
 	_ = s.in.Close()
 }
 
-// up carries what the program says, until it has left or the stream ends. A program that says no more has left: nobody takes half a
-// connection to a model.
+// up copies the program's data, until it has closed or the stream ends. A program that sends no more has left: half-open
+// connections to a model are not supported.
 func (s *gatewayStream) up() {
 	_, err := copyPiece(s.far, s.in)
 	_ = s.far.Close()
 	if err != nil {
-		_, _ = copyPiece(io.Discard, s.in) // the connection has ended here: the stream's end tells that the program has all
+		_, _ = copyPiece(io.Discard, s.in) // the connection has ended on the host's side: the stream's end shows that the program has everything
 	}
 }
 
@@ -78,7 +79,7 @@ func copyPiece(to io.Writer, from io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, 16<<10))
 }
 
-// gatewayConn is a connection of a program of a sandbox's.
+// gatewayConn is a connection from a program of a sandbox.
 type gatewayConn struct{ net.Conn }
 
 func (gatewayConn) RemoteAddr() net.Addr { return gatewayAddr{} }

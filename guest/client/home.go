@@ -18,9 +18,9 @@ import (
 	"github.com/parawork/parawork/internal/homedir"
 )
 
-// Home is the agents' home inside the sandbox, read and written through the guest. Names are relative to it, with slashes. It is for
-// one piece of work, and every call of it ends with the context it was made with. Its errors are those of a homedir.Dir where there
-// is one that fits: fs.ErrNotExist, fs.ErrExist, homedir.ErrNotPlain, homedir.ErrTooLarge.
+// Home is the agents' home inside the sandbox, read and written through the guest. Names are relative to it, with slashes. A Home
+// is for one task: all its calls end with the context it was made with. Its errors are those of a homedir.Dir where one fits:
+// fs.ErrNotExist, fs.ErrExist, homedir.ErrNotPlain, homedir.ErrTooLarge.
 type Home struct {
 	c   *Client
 	ctx context.Context
@@ -29,7 +29,7 @@ type Home struct {
 // Home returns the agents' home for work that ends with ctx.
 func (c *Client) Home(ctx context.Context) *Home { return &Home{c, ctx} }
 
-// homeError gives an error of the guest its meaning to whoever works with files.
+// homeError translates an error of the guest for code that works with files.
 func homeError(err error) error {
 	var means error
 	switch {
@@ -49,7 +49,7 @@ func homeError(err error) error {
 	return &meant{err, means}
 }
 
-// meant is an error that means another one, too.
+// meant is an error that also matches another one.
 type meant struct{ error, means error }
 
 func (e *meant) Error() string   { return e.error.Error() }
@@ -63,7 +63,7 @@ func (h *Home) request(method, what, name string) (request, error) {
 	return q, err
 }
 
-// do asks a question about a name.
+// do sends a request about a name.
 func (h *Home) do(method, what, name string, answer any, more ...string) error {
 	q, err := h.request(method, what, name)
 	if err != nil {
@@ -94,7 +94,7 @@ func homeInfo(i guest.FileInfo) (homedir.Info, error) {
 	return out, nil
 }
 
-// Stat describes what lies under a name; a link is not followed.
+// Stat describes what is under a name; it does not follow a link.
 func (h *Home) Stat(name string) (homedir.Info, error) {
 	var info guest.FileInfo
 	if err := h.do("GET", "stat", name, &info); err != nil {
@@ -103,7 +103,7 @@ func (h *Home) Stat(name string) (homedir.Info, error) {
 	return homeInfo(info)
 }
 
-// piece reads up to most bytes of a file from off on, fewer only where it ends.
+// piece reads up to most bytes of a file from off on, fewer only at its end.
 func (h *Home) piece(name string, p []byte, off int64) (int, homedir.Info, error) {
 	q, err := h.request("GET", "files", name)
 	if err != nil {
@@ -155,7 +155,7 @@ func (h *Home) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-// Open opens a regular file: what is read of it later is what lies under the name then.
+// Open opens a regular file: later reads are of the file that has the name then.
 func (h *Home) Open(name string) (homedir.File, error) {
 	info, err := h.Stat(name)
 	if err != nil {
@@ -196,8 +196,8 @@ func (f *homeFile) ReadAt(p []byte, off int64) (int, error) {
 	return sum, nil
 }
 
-// WriteFile puts a file with these bytes, for its owner alone, in the place of whatever lies there, making its folders where they
-// are missing. A link is replaced, not followed.
+// WriteFile writes a file with these bytes that only its owner can read, replacing whatever is there, and creates missing
+// folders. A link is replaced, not followed.
 func (h *Home) WriteFile(name string, b []byte) error {
 	if len(b) > homedir.MaxFile {
 		return fmt.Errorf("%s: %w", name, homedir.ErrTooLarge)
@@ -210,10 +210,10 @@ func (h *Home) WriteFile(name string, b []byte) error {
 	return homeError(h.c.ask(h.ctx, q, nil))
 }
 
-// Mkdir makes a folder and its parents; one that is there is no error.
+// Mkdir creates a folder and its parents; an existing one is not an error.
 func (h *Home) Mkdir(name string) error { return h.do("POST", "mkdir", name, nil) }
 
-// Symlink makes a link. fs.ErrExist when something lies there.
+// Symlink creates a link. fs.ErrExist when something is there.
 func (h *Home) Symlink(to, name string) error {
 	return h.do("POST", "symlink", name, nil, "to", guest.EncodePath(to))
 }
@@ -221,10 +221,10 @@ func (h *Home) Symlink(to, name string) error {
 // Remove removes a file, a link or an empty folder.
 func (h *Home) Remove(name string) error { return h.do("DELETE", "files", name, nil) }
 
-// RemoveAll removes what lies under a name with all that is in it; nothing there is no error.
+// RemoveAll removes what is under a name with all its contents; a missing name is not an error.
 func (h *Home) RemoveAll(name string) error { return h.do("DELETE", "files", name, nil, "all", "1") }
 
-// List describes what lies in a folder, in order of names.
+// List describes the contents of a folder, ordered by name.
 func (h *Home) List(name string) ([]homedir.Info, error) {
 	var list guest.List[guest.FileInfo]
 	if err := h.do("GET", "list", name, &list); err != nil {
@@ -240,7 +240,7 @@ func (h *Home) List(name string) ([]homedir.Info, error) {
 			return nil, err
 		}
 		if info.Name == "" || info.Name == "." || info.Name == ".." || path.Base(info.Name) != info.Name {
-			return nil, wrong("a folder", errors.New("a name is none"))
+			return nil, wrong("a folder", errors.New("a name is invalid"))
 		}
 		out = append(out, info)
 	}
@@ -255,7 +255,7 @@ func (h *Home) Glob(pattern string) ([]string, error) {
 		return nil, homeError(err)
 	}
 	if len(list.Items) > homedir.MaxMatches {
-		return nil, wrong("names", errors.New("more than there may be"))
+		return nil, wrong("names", errors.New("more names than allowed"))
 	}
 	out := make([]string, 0, len(list.Items))
 	for _, wire := range list.Items {

@@ -13,15 +13,15 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Hooks is the stream of what the hooks of the sandbox's agents say. Close it in any case.
+// Hooks is the stream of events from the hooks of the sandbox's agents. Close it in any case.
 type Hooks struct {
 	body   io.ReadCloser
 	cancel context.CancelFunc
 }
 
-// Hooks follows the hooks of the sandbox. since is the number of the last call seen, 0 for what no host was given yet. The calls
-// that wait come first, each time, and after them a record that says so. A guest that hears no hooks answers fault.Unsupported or
-// fault.NotFound.
+// Hooks follows the hooks of the sandbox. since is the number of the last call seen, 0 for everything no host has received yet.
+// Waiting calls come first, each time, followed by a record that marks their end. A guest without hooks answers fault.Unsupported
+// or fault.NotFound.
 func (c *Client) Hooks(ctx context.Context, since uint64) (*Hooks, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	resp, err := c.do(ctx, request{method: "GET", path: []string{"hooks"}, query: url.Values{"since": {strconv.FormatUint(since, 10)}}})
@@ -48,7 +48,7 @@ func (h *Hooks) Next() (guest.HookRecord, error) {
 	return r, nil
 }
 
-// checkHook says whether a record can be right.
+// checkHook reports whether a record is valid.
 func checkHook(r *guest.HookRecord) error {
 	if r.Ended != "" {
 		if err := guest.CheckID(r.Ended); err != nil {
@@ -69,7 +69,7 @@ func checkHook(r *guest.HookRecord) error {
 	case len(call.Event) > guest.MaxHookEvent, len(call.Agent) > 64, call.At < 0:
 		return errors.New("a field is out of bounds")
 	case len(call.Event) == 0 || call.Event[0] != '{':
-		return errors.New("it says no JSON object")
+		return errors.New("it is not a JSON object")
 	}
 	return nil
 }
@@ -80,14 +80,14 @@ func (h *Hooks) Close() error {
 	return h.body.Close()
 }
 
-// AnswerHook answers a call that waits; nil lets the agent go on by itself. It returns once the agent's hook has the answer;
-// fault.Gone when it waits no more, and did not get it. Asked again with the same answer, it says again how it went.
+// AnswerHook answers a waiting call; nil lets the agent decide itself. It returns once the agent's hook has the answer;
+// fault.Gone when the hook no longer waits and did not get it. Called again with the same answer, it returns the same result.
 func (c *Client) AnswerHook(ctx context.Context, id string, output json.RawMessage) error {
 	if err := guest.CheckID(id); err != nil {
-		return fault.Wrap(err, fault.Gone, "hook_gone", "The agent's hook waits for no answer any more.")
+		return fault.Wrap(err, fault.Gone, "hook_gone", "The agent's hook no longer waits for an answer.")
 	}
 	if len(output) > guest.MaxHookAnswer {
-		return fault.New(fault.TooLarge, "hook_answer_too_large", "The answer is longer than the agent's hook takes.")
+		return fault.New(fault.TooLarge, "hook_answer_too_large", "The answer is longer than the agent's hook accepts.")
 	}
 	return c.ask(ctx, request{method: "POST", path: []string{"hooks", id, "answer"}, json: guest.HookAnswer{Output: output}}, nil)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Input is a stream of numbered frames to one process. After a cut, open another and send again from Last+1 on: what the guest
-// has taken it ignores. Close it in any case.
+// Input is a stream of numbered frames to one process. After a cut, open another and send again from Last+1 on: the guest ignores
+// frames it has already received. Close it in any case.
 type Input struct {
-	Last uint64 // the newest frame the guest had taken when the stream was opened; numbers begin at 1
+	Last uint64 // the newest frame the guest had received when the stream was opened; numbers begin at 1
 
 	frames io.WriteCloser
-	cancel context.CancelFunc // after frames is closed, once what was sent is on its way
-	alone  bool               // on a pipe of its own
+	cancel context.CancelFunc // after frames is closed, once everything sent is on its way
+	alone  bool               // on a separate pipe
 	sent   func(seq uint64)
 
 	mu  sync.Mutex
@@ -52,7 +52,7 @@ func (c *Client) Input(ctx context.Context, id string) (*Input, error) {
 	return in, nil
 }
 
-// shared opens the stream on the one pipe.
+// shared opens the stream on the common pipe.
 func (in *Input) shared(ctx context.Context, c *Client, q request) (http.Header, error) {
 	r, w := io.Pipe()
 	q.body = r
@@ -63,7 +63,7 @@ func (in *Input) shared(ctx context.Context, c *Client, q request) (http.Header,
 	}
 	go func() { // ends with the stream
 		defer in.cancel()
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // the guest says nothing here
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // the guest sends nothing here
 		_ = resp.Body.Close()
 		_ = r.CloseWithError(errInputEnded)
 	}()
@@ -73,12 +73,12 @@ func (in *Input) shared(ctx context.Context, c *Client, q request) (http.Header,
 
 var errInputEnded = fault.New(fault.Gone, "input_ended", "The process does not take input any more, or the sandbox was cut off.")
 
-// Write sends p as frame seq, which must grow from frame to frame; a number the guest has seen is ignored by it. It returns when
-// the frame is on its way, which takes as long as the program does not read what was sent before. An error says that the
-// stream is of no more use, and that the frame may or may not have been taken.
+// Write sends p as frame seq, which must grow from frame to frame; the guest ignores a number it has seen. It returns when the
+// frame is on its way, which takes as long as the program does not read earlier input. After an error the stream is unusable, and
+// the frame may or may not have been received.
 func (in *Input) Write(seq uint64, p []byte) error {
 	if len(p) > guest.MaxInput {
-		return fault.New(fault.TooLarge, "input_too_large", "Input of %d bytes is larger than %d.", len(p), guest.MaxInput)
+		return fault.New(fault.TooLarge, "input_too_large", "Input of %d bytes exceeds the limit of %d.", len(p), guest.MaxInput)
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -94,7 +94,7 @@ func (in *Input) Write(seq uint64, p []byte) error {
 	return nil
 }
 
-// noteSent remembers the newest frame sent to a process: CloseStdin travels on a stream of its own and must not overtake it.
+// noteSent records the newest frame sent to a process: CloseStdin uses a separate stream and must not overtake it.
 func (c *Client) noteSent(id string, seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *Client) takeSent(id string) uint64 {
 // Close ends the stream; what was sent still arrives.
 func (in *Input) Close() error {
 	err := in.frames.Close()
-	if in.alone { // what was written is with the system; on the common pipe the guest's answer ends the stream
+	if in.alone { // the system has what was written; on the common pipe the guest's answer ends the stream
 		in.cancel()
 	}
 	return err

@@ -16,21 +16,21 @@ import (
 )
 
 // Output is a stream of a process, from an offset on. Its Read ends with io.EOF only when the process has ended and everything
-// was read; any other error says that the stream was cut: open it again at the offset reached. Close it in any case.
+// was read; any other error means that the stream was cut: open it again at the current offset. Close it in any case.
 type Output struct {
-	From int64 // offset of the first byte Read gives: larger than asked for when the bytes between were dropped
+	From int64 // offset of the first byte Read returns: larger than requested when the bytes between were dropped
 
 	body   io.ReadCloser
 	cancel context.CancelFunc
 }
 
-// Output opens a stream at offset from and follows it, on a pipe of its own: for terminals. It ends with ctx.
+// Output opens a stream at offset from and follows it, on a separate pipe: for terminals. It ends with ctx.
 func (c *Client) Output(ctx context.Context, id string, stream guest.Stream, from int64) (*Output, error) {
 	return c.output(ctx, id, stream, from, c.onePipe())
 }
 
-// SharedOutput is Output on the common pipe: nothing has to be dialled for it, which far away takes longer than what a keystroke gains on a
-// pipe of its own.
+// SharedOutput is Output on the common pipe. It needs no dial, which to a remote sandbox takes longer than a separate pipe saves
+// per keystroke.
 func (c *Client) SharedOutput(ctx context.Context, id string, stream guest.Stream, from int64) (*Output, error) {
 	return c.output(ctx, id, stream, from, true)
 }
@@ -62,16 +62,16 @@ func (c *Client) output(ctx context.Context, id string, stream guest.Stream, fro
 	o.From, err = strconv.ParseInt(head.Get(guest.HeaderOffset), 10, 64)
 	if err != nil || o.From < from || o.From > math.MaxInt64/2 {
 		_ = o.Close()
-		return nil, wrong("output", fmt.Errorf("offset %q when asked for %d", clip(head.Get(guest.HeaderOffset), 50), from))
+		return nil, wrong("output", fmt.Errorf("offset %q when %d was requested", clip(head.Get(guest.HeaderOffset), 50), from))
 	}
 	return o, nil
 }
 
-// frames reads what comes on a pipe of its own.
+// frames reads from a separate pipe.
 type frames struct {
 	conn  io.Closer
 	r     *bufio.Reader
-	left  int // bytes of the present frame
+	left  int // bytes left of the current frame
 	ended bool
 }
 
@@ -102,7 +102,7 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, cut(err)
 }
 
-// cut makes the end of a pipe that is not the end of the stream an error.
+// cut turns the end of a pipe that is not the end of the stream into an error.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -121,7 +121,7 @@ func (o *Output) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close lets the stream go. A Read under way fails.
+// Close ends the stream. A Read under way fails.
 func (o *Output) Close() error {
 	o.cancel()
 	return o.body.Close()

@@ -21,17 +21,17 @@ const (
 	frameSize = 64 << 10
 	// helloTimeout bounds the first answer on a new pipe.
 	helloTimeout = 15 * time.Second
-	// quietPing is how long a pipe may be quiet before it is asked whether it still lives.
+	// quietPing is how long a pipe may be quiet before it is pinged.
 	quietPing = time.Minute
 )
 
-// newTransport makes pipes of the given dialler speak HTTP/2. It is used for one pipe at a time, never as a pool.
+// newTransport makes pipes of the given dialler speak HTTP/2. It serves one pipe at a time, never a pool.
 func newTransport(dial func(context.Context) (io.ReadWriteCloser, error)) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Transport{
 		Protocols: protocols,
-		// The window of the whole pipe stays the transport's default of 1 GiB: a stream nobody reads holds its own window only.
+		// The window of the whole pipe stays the transport's default of 1 GiB: a stream nobody reads holds only its own window.
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: streamWindow, MaxReadFrameSize: frameSize,
 			SendPingTimeout: quietPing, PingTimeout: quietPing},
 		DisableCompression:     true,
@@ -52,20 +52,20 @@ func newTransport(dial func(context.Context) (io.ReadWriteCloser, error)) *http.
 	}
 }
 
-// signerKey marks the context of a dialling, whose *Signer is set to the pipe where it is one.
+// signerKey is the context key of a dial for a *Signer that is set to the pipe where it is one.
 type signerKey struct{}
 
 // pipe is one connection to the guest that has said hello.
 type pipe struct {
 	conn   *http.ClientConn
 	hello  guest.Hello
-	signer Signer // nil where nobody asks for signatures
+	signer Signer // nil where no signatures are required
 }
 
 func (p *pipe) close() { _ = p.conn.Close() }
 
-// connect returns the pipe, dialling when there is none that lives; fresh says that it has just been dialled. Callers that
-// come meanwhile wait for the one who dials.
+// connect returns the pipe, dialling when there is no live one; fresh reports that it has just been dialled. Concurrent callers
+// wait for the one that dials.
 func (c *Client) connect(ctx context.Context) (p *pipe, fresh bool, err error) {
 	for {
 		c.mu.Lock()
@@ -93,7 +93,7 @@ func (c *Client) connect(ctx context.Context) (p *pipe, fresh bool, err error) {
 	}
 }
 
-// dial opens a pipe and lets the guest say hello on it. The caller has made c.dialed.
+// dial opens a pipe and lets the guest say hello on it. The caller has set c.dialed.
 func (c *Client) dial(ctx context.Context) (*pipe, error) {
 	p, err := c.greet(ctx)
 	c.mu.Lock()
@@ -146,12 +146,12 @@ func (c *Client) greet(ctx context.Context) (*pipe, error) {
 	return p, nil
 }
 
-// checkHello says whether this is the guest we want, in a version we speak.
+// checkHello reports whether this is the expected guest, with a supported protocol version.
 func (c *Client) checkHello(h guest.Hello) error {
 	switch {
 	case h.Version != guest.Version && h.Version != guest.Version-1:
 		return fault.New(fault.Unsupported, "guest_version",
-			"The sandbox's guest speaks version %d of the protocol, this server %d. Start the sandbox anew.", h.Version, guest.Version)
+			"The sandbox's guest speaks version %d of the protocol, this server %d. Restart the sandbox.", h.Version, guest.Version)
 	case c.cfg.SandboxID != "" && h.SandboxID != c.cfg.SandboxID:
 		return wrong("hello", fmt.Errorf("sandbox %q answers for %q", clip(h.SandboxID, 100), c.cfg.SandboxID))
 	case len(h.Root) > guest.MaxPath || !filepath.IsAbs(h.Root):
@@ -159,7 +159,7 @@ func (c *Client) checkHello(h guest.Hello) error {
 	case h.Home != "" && (len(h.Home) > guest.MaxPath || !filepath.IsAbs(h.Home) || filepath.Clean(h.Home) != h.Home || h.Home == "/"):
 		return wrong("hello", errors.New("the home is not an absolute path"))
 	case h.Gateway < 0 || h.Gateway > 65535:
-		return wrong("hello", errors.New("the gateway's port is none"))
+		return wrong("hello", errors.New("the gateway's port is invalid"))
 	case len(h.Build) > 200 || len(h.OS) > 50 || len(h.Arch) > 50 || len(h.Degraded) > 2000 || h.Pid < 0 || h.StartedAt < 0:
 		return wrong("hello", errors.New("a field is out of bounds"))
 	}

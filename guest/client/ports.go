@@ -13,19 +13,19 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// DialPort connects to a program of the sandbox's that listens at a port of its loopback, through the guest's own pipe: a sandbox
-// needs no network for it. ctx bounds the connecting alone. What comes from there is an agent's: hostile.
+// DialPort connects to a program in the sandbox that listens at a port of its loopback, through the guest's own pipe: the sandbox
+// needs no network for it. ctx bounds only the connecting. The data comes from an agent and is untrusted.
 //
 // The connection has deadlines and CloseWrite where the pipe has them. Errors: port_closed, port_timeout, too_many_streams.
 func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
-		return nil, fault.New(fault.Invalid, "invalid_port", "A port is a number from 1 to 65535.")
+		return nil, fault.New(fault.Invalid, "invalid_port", "The port must be a number from 1 to 65535.")
 	}
 	q := request{method: http.MethodPost, path: []string{"ports", strconv.Itoa(port)}}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
 	conn, err := c.dialPort(life, end, q, port)
-	if !stop() && err == nil { // it ended while the last word was said
+	if !stop() && err == nil { // ctx ended during the handshake
 		_ = conn.Close()
 		conn, err = nil, context.Cause(ctx)
 	}
@@ -61,12 +61,12 @@ func (c *Client) dialPort(ctx context.Context, end context.CancelCauseFunc, q re
 func checkPort(head http.Header, port int, conn io.Closer) error {
 	if got := head.Get(guest.HeaderPort); got != strconv.Itoa(port) {
 		_ = conn.Close()
-		return wrong("port", fmt.Errorf("port %q when asked for %d", clip(got, 50), port))
+		return wrong("port", fmt.Errorf("port %q when %d was requested", clip(got, 50), port))
 	}
 	return nil
 }
 
-// directPort is a port on a pipe of its own.
+// directPort is a port on a separate pipe.
 type directPort struct {
 	net.Conn
 	r    *bufio.Reader
@@ -122,7 +122,7 @@ func (b both) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// portAddr is a port of a sandbox's.
+// portAddr is a port in a sandbox.
 type portAddr int
 
 func (portAddr) Network() string  { return "sandbox" }

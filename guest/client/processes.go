@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Hello asks the guest who it is.
+// Hello asks the guest for its identity.
 func (c *Client) Hello(ctx context.Context) (guest.Hello, error) {
 	var h guest.Hello
 	if err := c.ask(ctx, request{method: "GET", path: []string{"hello"}}, &h); err != nil {
@@ -25,16 +25,16 @@ func (c *Client) Hello(ctx context.Context) (guest.Hello, error) {
 	return h, nil
 }
 
-// Start starts a process; with an ID the guest knows it returns that process and starts nothing. A program that cannot be run
-// gives a process that has exited, with a reason that begins with "start_failed".
+// Start starts a process; for an ID the guest knows it returns that process and starts nothing. A program that cannot be run
+// yields a process that has exited, with a reason that begins with "start_failed".
 func (c *Client) Start(ctx context.Context, spec guest.ProcessSpec) (guest.Process, error) {
 	if err := guest.CheckID(spec.ID); err != nil {
-		return guest.Process{}, fault.Wrap(err, fault.Invalid, "invalid_process_id", "The process id cannot be used: %v.", err)
+		return guest.Process{}, fault.Wrap(err, fault.Invalid, "invalid_process_id", "The process ID is invalid: %v.", err)
 	}
 	return c.process(ctx, request{method: "POST", path: []string{"processes"}, json: spec}, spec.ID)
 }
 
-// process asks something whose answer is process id.
+// process sends a request whose answer is process id.
 func (c *Client) process(ctx context.Context, q request, id string) (guest.Process, error) {
 	var p guest.Process
 	if err := c.ask(ctx, q, &p); err != nil {
@@ -47,7 +47,7 @@ func (c *Client) process(ctx context.Context, q request, id string) (guest.Proce
 	return p, nil
 }
 
-// of is a question about process id.
+// of is a request about process id.
 func of(method, id string, more ...string) (request, error) {
 	if err := guest.CheckID(id); err != nil {
 		return request{}, fault.Wrap(err, fault.NotFound, "process_not_found", "The sandbox knows no such process.")
@@ -55,7 +55,7 @@ func of(method, id string, more ...string) (request, error) {
 	return request{method: method, path: append([]string{"processes", id}, more...)}, nil
 }
 
-// Process returns what the guest knows of a process.
+// Process returns what the guest knows about a process.
 func (c *Client) Process(ctx context.Context, id string) (guest.Process, error) {
 	q, err := of("GET", id)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Client) Processes(ctx context.Context) ([]guest.Process, error) {
 	return list.Items, nil
 }
 
-// Wait waits until the process has ended and its output is whole. A cut of the pipe ends it with an error: ask again.
+// Wait waits until the process has ended and its output is complete. A cut of the pipe ends it with an error: call it again.
 func (c *Client) Wait(ctx context.Context, id string) (guest.Process, error) {
 	q, err := of("GET", id, "wait")
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Client) Wait(ctx context.Context, id string) (guest.Process, error) {
 	return c.process(ctx, q, id)
 }
 
-// CloseStdin ends the input of a process without a terminal, after what this Client has written to it. When a frame of that was
+// CloseStdin closes the input of a process without a terminal, after what this Client has written to it. When a frame of that was
 // lost with a cut pipe, the guest waits a while for it to be sent again, and then answers with fault.Conflict.
 func (c *Client) CloseStdin(ctx context.Context, id string) error {
 	q, err := of("POST", id, "close-stdin")
@@ -103,13 +103,13 @@ func (c *Client) CloseStdin(ctx context.Context, id string) error {
 	return err
 }
 
-// Ack tells the guest that everything of a stream before offset is safe: it may let it go.
+// Ack informs the guest that everything of a stream before offset is stored: it may drop it.
 func (c *Client) Ack(ctx context.Context, id string, stream guest.Stream, offset int64) error {
 	return c.notify(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset})
 }
 
-// AckFull is Ack from a host whose disk is full: the guest keeps everything behind offset, also what was read. It holds until the next Ack,
-// and must be said again about every second.
+// AckFull is Ack from a host whose disk is full: the guest retains everything after offset, even if it was read. It applies until
+// the next Ack, and must be repeated about every second.
 func (c *Client) AckFull(ctx context.Context, id string, stream guest.Stream, offset int64) error {
 	return c.notify(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset, Full: true})
 }
@@ -133,8 +133,8 @@ func (c *Client) notify(ctx context.Context, id, what string, v any) error {
 	return c.ask(ctx, q, nil)
 }
 
-// Stop ends the process and everything it started, also what has moved into sessions of its own: TERM, after grace KILL. It
-// returns when nothing of it is left. What an ended process left running is ended too.
+// Stop ends the process and everything it started, including what has moved into other sessions: TERM, after grace KILL. It
+// returns when nothing of it is left. It also ends what an ended process left running.
 func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) (guest.Process, error) {
 	q, err := of("POST", id, "stop")
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) (gues
 	return c.process(ctx, q, id)
 }
 
-// Remove lets the guest forget an ended process and its output.
+// Remove makes the guest drop an ended process and its output.
 func (c *Client) Remove(ctx context.Context, id string) error {
 	c.takeSent(id)
 	q, err := of("DELETE", id)
@@ -154,7 +154,7 @@ func (c *Client) Remove(ctx context.Context, id string) error {
 	return c.ask(ctx, q, nil)
 }
 
-// Stats returns figures of the sandbox now.
+// Stats returns the current statistics of the sandbox.
 func (c *Client) Stats(ctx context.Context) (guest.Stats, error) {
 	var s guest.Stats
 	if err := c.ask(ctx, request{method: "GET", path: []string{"stats"}}, &s); err != nil {
@@ -163,7 +163,7 @@ func (c *Client) Stats(ctx context.Context) (guest.Stats, error) {
 	return checkStats(s)
 }
 
-// Work returns what a process and its descendants do now. A guest of an older build does not know the question.
+// Work returns what a process and its descendants do now. A guest of an older build does not support the request.
 func (c *Client) Work(ctx context.Context, id string) (guest.Work, error) {
 	var w guest.Work
 	q, err := of("GET", id, "work")
@@ -176,10 +176,10 @@ func (c *Client) Work(ctx context.Context, id string) (guest.Work, error) {
 	return checkWork(w)
 }
 
-// Shutdown asks the guest to end every process and itself. It returns when the guest has taken the order.
+// Shutdown asks the guest to end every process and itself. It returns when the guest has received the order.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.ask(ctx, request{method: "POST", path: []string{"shutdown"}}, nil)
-	// The end that was asked for may cut the pipe before its answer is through. A guest that was not reached fails to be dialled.
+	// The requested end may cut the pipe before its answer arrives. For a guest that was not reached, the dial fails.
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.As(err, new(streamError)) {
 		return nil
@@ -187,7 +187,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// streamError is a stream that the other end broke off. net/http makes its own, unexported error into any struct with these fields.
+// streamError is the error of a stream that the other end reset. net/http converts its own, unexported error into any struct with
+// these fields.
 type streamError struct {
 	StreamID uint32
 	Code     uint32

@@ -7,8 +7,8 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// Changes tells what differs from a base commit in the root. guest/changes implements it; all methods are safe for
-// concurrent use and return when ctx ends.
+// Changes reports differences from a base commit in the root. guest/changes implements it; all methods are safe for concurrent
+// use and return when ctx ends.
 type Changes interface {
 	// Watch calls send with what differs from the version since (0 = everything), at once and then whenever the set of
 	// changes differs, until ctx ends or send fails.
@@ -19,6 +19,6 @@ type Changes interface {
 	Dirty(ctx context.Context, base string) (guest.Dirty, error)
 	// Diff writes the unified diff of one path.
 	Diff(ctx context.Context, req guest.DiffRequest, w io.Writer) error
-	// Hint says that something may have changed: a program has just written output. It is called often and must not block.
+	// Hint reports that something may have changed: a program has just written output. It is called often and must not block.
 	Hint()
 }

@@ -19,15 +19,15 @@ import (
 	"github.com/parawork/parawork/internal/homedir"
 )
 
-// serveContents sends what is in files, one record after the other. A file that is written to meanwhile is told as such and never sent
-// in halves: what is sent is a state it really had.
+// serveContents sends the contents of files, one record after the other. A file that is written to meanwhile is reported as
+// moved; only states it really had are sent.
 func (d *Daemon) serveContents(w http.ResponseWriter, r *http.Request) error {
 	var req guest.ContentsRequest
 	if err := body(w, r, &req); err != nil {
 		return err
 	}
 	if len(req.Items) > guest.MaxContents {
-		return fault.New(fault.Invalid, "too_many_files", "At most %d files can be asked for at once.", guest.MaxContents)
+		return fault.New(fault.Invalid, "too_many_files", "At most %d files can be requested at once.", guest.MaxContents)
 	}
 	var open opener = d.openTree
 	switch {
@@ -36,14 +36,14 @@ func (d *Daemon) serveContents(w http.ResponseWriter, r *http.Request) error {
 	case req.Scope == guest.ScopeHome:
 		open = d.openHomeFile
 	case req.Scope != "":
-		return fault.New(fault.Invalid, "invalid_scope", "There are files of the worktree, and of the home (scope=%s).", guest.ScopeHome)
+		return fault.New(fault.Invalid, "invalid_scope", "The scope must be empty for files of the worktree, or %s for files of the home.", guest.ScopeHome)
 	}
 	for _, it := range req.Items {
 		if err := guest.CheckPath(it.Path); err != nil {
 			return err
 		}
 		if it.Offset < 0 || it.Have != "" && len(it.Have) != 2*sha256.Size {
-			return fault.New(fault.Invalid, "invalid_request", "An offset or a hash is none.")
+			return fault.New(fault.Invalid, "invalid_request", "An offset or a hash is invalid.")
 		}
 	}
 	if err := begin(w); err != nil {
@@ -75,7 +75,7 @@ func (d *Daemon) serveContents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// opener opens a regular file without following a link at its end, or says where the link leads.
+// opener opens a regular file without following a link at its end, or returns the link's target.
 type opener func(wire string) (f *os.File, link string, err error)
 
 func (d *Daemon) openTree(wire string) (*os.File, string, error) {
@@ -102,7 +102,7 @@ func (d *Daemon) openHomeFile(wire string) (*os.File, string, error) {
 	return d.home.OpenFile(guest.DecodePath(wire))
 }
 
-// readContent reads what is asked for of one file. The bytes are good until buf is used again.
+// readContent reads what is requested of one file. The bytes are valid until buf is used again.
 func readContent(open opener, it guest.ContentItem, buf *[]byte) (guest.Content, []byte) {
 	f, link, err := open(it.Path)
 	switch {
@@ -148,7 +148,7 @@ func readContent(open opener, it guest.ContentItem, buf *[]byte) (guest.Content,
 	return c, b
 }
 
-// readPiece reads a file whole, or a piece of a large one.
+// readPiece reads a whole file, or a piece of a large one.
 func readPiece(f *os.File, c *guest.Content, offset int64, st fileState, buf *[]byte) ([]byte, error) {
 	whole := st.size <= guest.MaxContentPiece && offset == 0
 	n := int(min(st.size-offset, guest.MaxContentPiece))
@@ -177,7 +177,7 @@ func hashWhole(f *os.File, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// fileState tells one state of a file from another.
+// fileState distinguishes one state of a file from another.
 type fileState struct {
 	dev, ino           uint64
 	size, mtime, ctime int64
@@ -199,7 +199,7 @@ func fstat(f *os.File) (fileState, error) {
 	return out, nil
 }
 
-// id names the state without telling more than that.
+// id identifies the state without revealing more.
 func (s fileState) id() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d", s.dev, s.ino, s.size, s.mtime, s.ctime))
 	return hex.EncodeToString(sum[:16])

@@ -27,30 +27,30 @@ const (
 	defaultGrace  = 2 * time.Second
 )
 
-// lastWordsIn is what hosts get to read the rest of the output when the guest ends.
+// lastWordsIn is how long hosts have to read the rest of the output when the guest ends.
 const lastWordsIn = 500 * time.Millisecond
 
-// hintEvery is how often at most Changes is told that output flows.
+// hintEvery is the least time between two hints to Changes that output flows.
 const hintEvery = 100 * time.Millisecond
 
-// Config is what a Daemon is made of. Dir, Root, SandboxID and Token are required.
+// Config configures a Daemon. Dir, Root, SandboxID and Token are required.
 type Config struct {
-	Dir       string        // the guest's own folder: logs and exit records, made if missing
+	Dir       string        // the guest's own folder: logs and exit records, created if missing
 	Root      string        // absolute path of the worktree
-	Home      string        // absolute path of the home whose files hosts may ask for; "" = none
-	SandboxID string        // what it calls itself
+	Home      string        // absolute path of the home whose files hosts may request; "" = none
+	SandboxID string        // its sandbox's ID
 	Token     string        // every request must carry it
 	Build     string        // version of this build
-	Env       []string      // what the allow-list for processes picks from; nil = nothing
-	OwnEnv    bool          // Env is the place's own, as an image's is: processes get all of it
-	Self      string        // path of the guest's program as its processes see it, for the hooks of agents; "" = none are heard
-	Gate      string        // socket of the only way out, where there is no network; "" = the sandbox has the machine's
-	Proxy     string        // where programs find the relay to it, such as http://127.0.0.1:3128
-	OwnNet    bool          // the sandbox's loopback is nobody else's: hosts may reach whatever listens there
+	Env       []string      // the variables from which the allow-list for processes selects; nil = none
+	OwnEnv    bool          // Env is the sandbox's own, such as an image's: processes get all of it
+	Self      string        // path of the guest's program as its processes see it, for the hooks of agents; "" = hooks are off
+	Gate      string        // socket of the only way out, where there is no network; "" = the sandbox uses the machine's
+	Proxy     string        // address of the relay to it for programs, such as http://127.0.0.1:3128
+	OwnNet    bool          // nobody else uses the sandbox's loopback: hosts may reach whatever listens there
 	Changes   Changes       // nil: changes and diffs are answered as unsupported
 	Reap      bool          // the program has made itself the reaper of orphans, and has no children but its processes and git
-	MaxLog    int64         // bytes of unacknowledged output kept per stream where the process's spec does not say; default 64 MiB
-	Grace     time.Duration // what processes get between TERM and KILL when the guest itself ends; default 2 s
+	MaxLog    int64         // bytes of unacknowledged output retained per stream unless the process's spec sets it; default 64 MiB
+	Grace     time.Duration // how long processes have between TERM and KILL when the guest itself ends; default 2 s
 	Now       func() time.Time
 	Log       *slog.Logger
 }
@@ -78,11 +78,11 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Daemon is the guest's program. Make it with New, run it with Serve.
+// Daemon is the guest's server. Create it with New, run it with Serve.
 type Daemon struct {
 	cfg     Config
 	root    *os.Root
-	home    *homedir.Dir // nil: hosts ask for no files of a home
+	home    *homedir.Dir // nil: there is no home to serve
 	token   [32]byte     // sha256 of the token
 	started time.Time
 	tree    *tree
@@ -90,12 +90,12 @@ type Daemon struct {
 	mu     sync.Mutex
 	procs  map[string]*process
 	pumps  map[*pump]bool // outputs being read
-	ending bool           // no process starts any more
+	ending bool           // no process may start any more
 
-	spawn sync.RWMutex // held for writing by the reaper: no process is between its start and being known
+	spawn sync.RWMutex // held for writing by the reaper: then no process has been started but not registered yet
 
 	quit     chan struct{} // closed when a host asks for the shutdown
-	over     chan struct{} // closed when every process has ended for good
+	over     chan struct{} // closed when every process has finally ended
 	quitOnce sync.Once
 	work     sync.WaitGroup // goroutines that outlive their request
 
@@ -103,7 +103,7 @@ type Daemon struct {
 	gateway *gateway
 	bundles *bundle.Store
 
-	mending    atomic.Bool  // a goroutine waits for the disk to take output again
+	mending    atomic.Bool  // a goroutine waits for the disk to accept output again
 	readers    atomic.Int64 // outputs being followed
 	lastOutput atomic.Int64 // ms UTC
 	hinted     atomic.Int64 // ns since started
@@ -113,13 +113,13 @@ type Daemon struct {
 	portStreams atomic.Int64 // connections to ports that are open
 }
 
-// New makes a Daemon and finds the records of processes an earlier guest left in cfg.Dir. It starts nothing.
+// New returns a Daemon and finds the records of processes an earlier guest left in cfg.Dir. It starts nothing.
 func New(cfg Config) (*Daemon, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, "processes"), 0o700); err != nil {
-		return nil, fmt.Errorf("making the guest's folder: %w", err)
+		return nil, fmt.Errorf("creating the guest's folder: %w", err)
 	}
 	root, err := os.OpenRoot(cfg.Root)
 	if err != nil {
@@ -144,8 +144,8 @@ func New(cfg Config) (*Daemon, error) {
 	return d, nil
 }
 
-// Serve answers on l until ctx ends or a host asks for the shutdown. Then it ends every process, and returns nil when all
-// its goroutines have ended. It closes l, and can be called once.
+// Serve answers on l until ctx ends or a host requests the shutdown. Then it ends every process, and returns nil when all its
+// goroutines have ended. It closes l. Call it once.
 func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -157,7 +157,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 		Protocols: protocols,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 4 * guest.MaxProcesses, // a few streams follow each process
-			// One stream whose program takes no input holds at most its own window of what all uploads share.
+			// A stream whose program takes no input holds at most its own window of what all uploads share.
 			MaxReceiveBufferPerConnection: 4<<20 - 1,
 			MaxReceiveBufferPerStream:     128 << 10,
 			MaxReadFrameSize:              32 << 10,
@@ -184,7 +184,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	ended := d.endAll()
 	close(d.over)
 	for deadline := time.Now().Add(lastWordsIn); d.readers.Load() > 0 && time.Now().Before(deadline); {
-		time.Sleep(lastWordsIn / 100) // hosts read what ended programs have written
+		time.Sleep(lastWordsIn / 100) // hosts read the last output of ended programs
 	}
 	cancel()
 	d.hooks.close()
@@ -193,7 +193,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	_ = srv.Close()
 	<-served
 	if !ended {
-		return errors.Join(err, errors.New("the kernel does not end every process"))
+		return errors.Join(err, errors.New("some processes could not be killed"))
 	}
 	d.work.Wait()
 	d.closeRoots()
@@ -225,7 +225,7 @@ func (d *Daemon) endAll() bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for pu := range d.pumps { // somebody who is not ours any more may still hold an output open
+	for pu := range d.pumps { // a process that is no longer ours may still hold an output open
 		_ = pu.file.Close()
 	}
 	return true
@@ -240,7 +240,7 @@ func (d *Daemon) list() []*process {
 	return out
 }
 
-// wrote notes that a program has just written output.
+// wrote records that a program has just written output.
 func (d *Daemon) wrote() {
 	now := d.cfg.Now()
 	d.lastOutput.Store(now.UnixMilli())
@@ -253,7 +253,7 @@ func (d *Daemon) wrote() {
 	}
 }
 
-// hello is what the guest says of itself.
+// hello is the guest's description of itself.
 func (d *Daemon) hello() guest.Hello {
 	h := guest.Hello{Version: guest.Version, Build: d.cfg.Build, SandboxID: d.cfg.SandboxID, Root: d.cfg.Root, Home: d.cfg.Home,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli(), Hooks: d.hooks.sock != "", Gateway: d.gateway.port}
@@ -262,7 +262,7 @@ func (d *Daemon) hello() guest.Hello {
 	for _, p := range d.procs {
 		for _, l := range p.outputs() {
 			if err := l.Degraded(); err != nil {
-				h.Degraded = "output is kept in memory only: " + err.Error()
+				h.Degraded = "output is stored in memory only: " + err.Error()
 				return h
 			}
 		}
@@ -270,7 +270,7 @@ func (d *Daemon) hello() guest.Hello {
 	return h
 }
 
-// logConfig says how the log of one stream is kept.
+// logConfig configures the log of one stream.
 func (d *Daemon) logConfig(spec guest.ProcessSpec, s guest.Stream) bytelog.Config {
 	limit := spec.MaxLog
 	if limit <= 0 {

@@ -12,17 +12,17 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// A terminal's two directions may have a pipe of their own each, taken over from HTTP/1.1 by an upgrade. HTTP/2 passes every
-// frame through three goroutines at either end, which is nothing for throughput but much for a keystroke: its echo through
-// the guest was measured at 215 microseconds on the common pipe and at 150 on pipes of its own, where the PTY alone took 60
-// and a round trip through a bare socket 50 to 60.
+// Each of a terminal's two directions may use a separate pipe, taken over from HTTP/1.1 by an upgrade. HTTP/2 passes every frame
+// through three goroutines at either end, which is nothing for throughput but much for a keystroke: its echo through the guest
+// was measured at 215 microseconds on the common pipe and at 150 on separate pipes, where the PTY alone took 60 and a round trip
+// through a bare socket 50 to 60.
 
-// wantsDirect reports whether the host asks for the pipe itself.
+// wantsDirect reports whether the host requests the pipe itself.
 func wantsDirect(r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.Header.Get("Upgrade") == guest.UpgradeStream
 }
 
-// direct takes the pipe over, sends the head, and closes the pipe when the request's context ends.
+// direct takes over the pipe, sends the header, and closes the pipe when the request's context ends.
 func direct(w http.ResponseWriter, r *http.Request, header, value string) (net.Conn, *bufio.Reader, func(), error) {
 	conn, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -42,10 +42,10 @@ func direct(w http.ResponseWriter, r *http.Request, header, value string) (net.C
 	return conn, rw.Reader, done, nil
 }
 
-// outlet is where a stream's bytes go: one batch at a time, with room for a frame's head before it.
+// bridge receives a stream's bytes: one batch at a time, with room for a frame's header before it.
 type bridge interface {
-	send(framed []byte) error // framed[:guest.FrameHeader] is the outlet's to use
-	flush() error             // what was sent is to arrive now
+	send(framed []byte) error // the bridge may use framed[:guest.FrameHeader]
+	flush() error             // deliver now what was sent
 	end() error               // the stream is complete
 }
 

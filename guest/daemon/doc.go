@@ -1,16 +1,16 @@
-// Package daemon is the guest's program: it owns the PTYs and processes of one sandbox, keeps their output by absolute offset,
-// and answers a host for them, for files, for git's changes and for figures.
+// Package daemon is the guest's server: it owns the PTYs and processes of one sandbox, stores their output by absolute offset,
+// and serves a host these, files, git's changes and statistics.
 //
-// It speaks HTTP/2 with prior knowledge on whatever its listener accepts; see routes.go for all it answers. Measured through a
-// unix socket, the standard library's moves 1.5 GB/s for 1.1 CPU seconds per GB, both ends together: far from being the
-// narrow place beside a PTY (100 MB/s, 4 CPU seconds per GB). Only the time of a keystroke's echo is better on a pipe of its
-// own, which a host may ask for where pipes are cheap (direct.go).
+// It speaks HTTP/2 with prior knowledge on whatever its listener accepts; see routes.go for all routes. Measured through a unix
+// socket, the standard library's HTTP/2 moves 1.5 GB/s for 1.1 CPU seconds per GB, both ends together: far from being the
+// bottleneck compared with a PTY (100 MB/s, 4 CPU seconds per GB). Only a keystroke's echo is faster on a separate pipe, which a
+// host may request where pipes are cheap (direct.go).
 //
 // Goroutines: Serve starts all and returns when they have ended. A process has one for its end, one for each of its outputs, and
-// one for its input only while the program does not take it. Nothing a host does or leaves undone stops a program: its output
+// one for its input only while the program does not take it. No host can stop a program by what it does or fails to do: output
 // goes to a capped log that readers pull from (internal/bytelog).
 //
-// Every process begins a session of its own, and what it starts may begin others. Whoever belongs to it is found by walking
-// the process table (tree.go): by parents, by session, by what was seen before, and by a mark in the environment. On Linux the
-// program makes itself the reaper of its orphans, so that none escapes the walk (reap_linux.go).
+// Every process begins a new session, and what it starts may begin others. All descendants are found by walking the process table
+// (tree.go): by parents, by session, by earlier observations, and by a mark in the environment. On Linux the program makes itself
+// the reaper of its orphans, so that none escapes the walk (reap_linux.go).
 package daemon

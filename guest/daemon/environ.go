@@ -12,19 +12,20 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// Names in the environment that mark the processes of a sandbox and of one process in it.
+// Environment variables that mark the processes of a sandbox and of one process in it.
 const (
 	sandboxMark = "PARAWORK_SANDBOX_ID"
 	processMark = "PARAWORK_PROCESS"
 )
 
-// allowed are the names of the guest's own environment that processes are given, beside LC_*. TERM is not among them: the
+// allowed are the variables of the guest's own environment that processes get, in addition to LC_*. TERM is not among them: the
 // terminal is ours, not the one the server was started from.
 var allowed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", sandboxMark}
 
-// environ is the environment of a process: the allow-list, the way out, what the sandbox gives to all, what the spec says on top, and the marks.
+// environ is the environment of a process: the allow-list, the way out, what the sandbox gives to all, what the spec adds, and
+// the marks.
 func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	env := map[string]string{"TERM": "xterm-256color", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 	for _, entry := range d.cfg.Env {
@@ -59,10 +60,10 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	return out
 }
 
-// noProxy are the names programs reach without the way out: the sandbox's own loopback.
+// noProxy are the names that programs reach directly: the sandbox's own loopback.
 const noProxy = "localhost,.localhost,127.0.0.1,::1,[::1]"
 
-// nearGateway keeps programs from asking a proxy for the model gateway, which is at the sandbox's own loopback.
+// nearGateway keeps programs from using a proxy for the model gateway, which is at the sandbox's own loopback.
 func nearGateway(env map[string]string) {
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
 		if env[name] == "" {
@@ -76,11 +77,11 @@ func nearGateway(env map[string]string) {
 	}
 }
 
-// plainPath is a path that means itself in every shell and configuration file.
+// plainPath matches paths that need no quoting in any shell or configuration file.
 var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+-]+$`)
 
-// showWayOut tells programs where the way out is, in each way one of them understands: curl takes http_proxy in lower case only, Node
-// heeds the variables only when told to, and ssh knows of no proxy but through a program.
+// showWayOut configures the proxy in each way that some program understands: curl takes http_proxy only in lower case, Node uses
+// the variables only on request, and ssh needs a program to use a proxy.
 func (d *Daemon) showWayOut(env map[string]string) {
 	if d.cfg.Gate == "" {
 		return
@@ -96,8 +97,8 @@ func (d *Daemon) showWayOut(env map[string]string) {
 	}
 }
 
-// lookPath finds a program in the PATH of env, as a shell would; a name with a slash stands for itself. One that is not found says where it
-// was looked for, and what is there in its place.
+// lookPath finds a program in the PATH of env, as a shell would; a name with a slash is used as a path. The error for a missing
+// one says where it was looked for, and what is there instead.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -122,7 +123,7 @@ func lookPath(name string, env []string) (string, error) {
 			return file, nil
 		case why != "":
 		case err == nil:
-			why = file + " is no program that may be run"
+			why = file + " is not an executable program"
 		default:
 			why = dangling(file)
 		}
@@ -133,8 +134,8 @@ func lookPath(name string, env []string) (string, error) {
 	return "", fmt.Errorf("%q %s (%s)", name, guest.NotInPath, strings.Join(looked, ", "))
 }
 
-// dangling says why a link to a program leads nowhere, "" when there is no such link. What an image has below a folder that the sandbox
-// has of its own, such as /tmp, is hidden in the sandbox, and only there.
+// dangling explains why a link to a program is broken, "" when there is no such link. Files of an image below a folder that the
+// sandbox mounts itself, such as /tmp, are hidden in the sandbox, and only there.
 func dangling(file string) string {
 	at := file
 	for range 20 {
@@ -150,7 +151,7 @@ func dangling(file string) string {
 	if at == file {
 		return ""
 	}
-	words := file + " is a link to " + at + ", which is not there"
+	words := file + " is a link to " + at + ", which does not exist"
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return words
@@ -162,7 +163,7 @@ func dangling(file string) string {
 		}
 	}
 	if over != "" {
-		words += ": " + over + " is the sandbox's own and hides what the image has there"
+		words += ": " + over + " is the sandbox's own folder and hides the image's"
 	}
 	return words
 }

@@ -24,8 +24,8 @@ const maxLinks = 16
 
 var errGitDir = fault.New(fault.Forbidden, "git_directory", "Files of .git cannot be read or written here.")
 
-// inRoot turns a path in wire form into one below the root, and refuses what leads elsewhere or into .git. "" is the root itself,
-// where whole is set.
+// inRoot turns a path in wire form into one below the root, and rejects paths that lead elsewhere or into .git. "" is the root
+// itself, where whole is set.
 func inRoot(wire string, whole bool) (string, error) {
 	if wire == "" && whole {
 		return ".", nil
@@ -40,7 +40,7 @@ func inRoot(wire string, whole bool) (string, error) {
 	return raw, nil
 }
 
-// inGit reports whether a part of the path is git's own folder, in any case: some file systems do not tell them apart.
+// inGit reports whether a part of the path is git's own folder, in any letter case: some file systems ignore case.
 func inGit(p string) bool {
 	for part := range strings.SplitSeq(p, "/") {
 		if strings.EqualFold(part, ".git") {
@@ -71,7 +71,7 @@ func (d *Daemon) fileInfo(raw string, info fs.FileInfo) guest.FileInfo {
 	return out
 }
 
-// open opens a regular file for reading. A link is followed inside the root; a FIFO does not block.
+// open opens a regular file for reading. It follows a link inside the root, and does not block on a FIFO.
 func (d *Daemon) open(raw, wire string) (*os.File, fs.FileInfo, error) {
 	f, err := d.root.OpenFile(raw, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EOPNOTSUPP) { // a socket
@@ -97,7 +97,7 @@ func (d *Daemon) open(raw, wire string) (*os.File, fs.FileInfo, error) {
 
 func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// hashFile reads the present content's hash, "" when there is no file.
+// hashFile returns the hash of the current contents, "" when there is no file.
 func (d *Daemon) hashFile(raw, wire string) (string, error) {
 	f, _, err := d.open(raw, wire)
 	if fault.Is(err, fault.NotFound) {
@@ -109,12 +109,12 @@ func (d *Daemon) hashFile(raw, wire string) (string, error) {
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("reading the present file: %w", err)
+		return "", fmt.Errorf("reading the current file: %w", err)
 	}
 	return sum(h), nil
 }
 
-// writeTarget follows links to where a file is to be written, and says with which mode.
+// writeTarget follows links to the file to write, and returns its mode.
 func (d *Daemon) writeTarget(raw, wire string) (string, fs.FileMode, error) {
 	for range maxLinks {
 		info, err := d.root.Lstat(raw)
@@ -145,8 +145,8 @@ func (d *Daemon) writeTarget(raw, wire string) (string, fs.FileMode, error) {
 	return "", 0, fault.New(fault.Invalid, "invalid_path", "%q is a link that leads in a circle.", wire)
 }
 
-// write writes a file: to a new one beside it that takes its place, so that nobody ever sees half of it.
-// With fresh it must not be there yet.
+// write writes a file: to a temporary one that replaces it, so that readers never see half of it. With fresh the file must not
+// exist yet.
 func (d *Daemon) write(wire string, r io.Reader, ifMatch string, fresh bool, mode fs.FileMode) (guest.FileInfo, error) {
 	raw, err := inRoot(wire, false)
 	if err != nil {
@@ -181,8 +181,9 @@ func (d *Daemon) write(wire string, r io.Reader, ifMatch string, fresh bool, mod
 	return out, nil
 }
 
-// put writes the new file and has it take its place. Until it is whole it has no name, where the disk knows such files: nobody takes it for
-// one of the workspace, and nothing is left of it where the guest dies. Elsewhere it has a passing one beside its place.
+// put writes the new file and moves it into place. Where the disk supports nameless files, it has no name until it is complete:
+// nobody takes it for one of the workspace, and nothing remains if the guest dies. Elsewhere it has a temporary name next to its
+// target.
 func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, fresh bool, mode fs.FileMode) (hash string, err error) {
 	temp := path.Join(path.Dir(target), ".parawork-"+rand.Text())
 	f, err := d.nameless(path.Dir(target))
@@ -202,7 +203,7 @@ func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, fresh boo
 	if hash, err = fill(f, r, mode); err != nil {
 		return "", err
 	}
-	// Again, for the file may have moved on while the new one was being sent.
+	// Again, for the file may have changed while the new one was being sent.
 	if err := d.match(target, wire, ifMatch); err != nil {
 		return "", err
 	}
@@ -214,7 +215,7 @@ func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, fresh boo
 		if errors.Is(err, fs.ErrExist) && fresh {
 			return "", errThere(wire)
 		}
-		if errors.Is(err, fs.ErrExist) { // it gives way only to a file with a name
+		if errors.Is(err, fs.ErrExist) { // a nameless file cannot replace an existing one
 			err = d.name(f, temp)
 		}
 		named = true
@@ -230,12 +231,12 @@ func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, fresh boo
 	return hash, d.settle(temp, target, wire, fresh)
 }
 
-// passing makes a file under a passing name.
+// passing creates a file under a temporary name.
 func (d *Daemon) passing(temp string) (*os.File, error) {
 	return d.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 }
 
-// copyOut copies a nameless file, where it can be given no name, to one with a passing name.
+// copyOut copies a nameless file, where it can be given no name, to one with a temporary name.
 func (d *Daemon) copyOut(f *os.File, temp string, mode fs.FileMode) error {
 	to, err := d.passing(temp)
 	if err != nil {
@@ -251,7 +252,7 @@ func (d *Daemon) copyOut(f *os.File, temp string, mode fs.FileMode) error {
 	return errors.Join(err, to.Close())
 }
 
-// settle gives the new file its name. One that must not be there yet is never put in another's place.
+// settle gives the new file its name. With fresh it never replaces another file.
 func (d *Daemon) settle(temp, target, wire string, fresh bool) error {
 	if !fresh {
 		return fromDisk(d.root.Rename(temp, target), wire)
@@ -274,7 +275,7 @@ func errThere(wire string) error {
 	return fault.New(fault.Conflict, "file_exists", "There is a file %q already. Choose another name, or open that one.", wire)
 }
 
-// match refuses when the present file is not the one the host saw.
+// match fails when the current file is not the one the host read.
 func (d *Daemon) match(raw, wire, ifMatch string) error {
 	if ifMatch == "" {
 		return nil

@@ -17,30 +17,31 @@ import (
 )
 
 const (
-	// gatewayPatience is how long a program's connection waits for a host: a server that restarts is back by then, and the agents wait longer
-	// for an answer than that.
+	// gatewayPatience is how long a program's connection waits for a host: a restarting server is back by then, and agents wait
+	// longer for an answer.
 	gatewayPatience = 2 * time.Minute
-	// gatewayTakeIn is how long a host that asked may take to say that it takes a connection: its pipe may be dead.
+	// gatewayTakeIn is how long a host that asked may take to confirm a connection: its pipe may be dead.
 	gatewayTakeIn = 15 * time.Second
-	// gatewayDrain bounds what is still read of a program that is turned away: closed with unread bytes, a connection loses its last words.
+	// gatewayDrain bounds what is still read from a rejected program: when a connection is closed with unread bytes, its last
+	// data is lost.
 	gatewayDrain = 2 * time.Second
 	maxDrained   = 1 << 20
 )
 
-// gateway takes connections of the sandbox's programs to the server's model gateway. It judges nothing: the host does.
+// gateway accepts connections of the sandbox's programs to the server's model gateway. It judges nothing: the host does.
 type gateway struct {
 	d    *Daemon
-	l    net.Listener // nil: none could be made
+	l    net.Listener // nil: it could not be created
 	port int
-	next chan offered  // hands a connection to a host that waits
-	free chan struct{} // a place for each connection
+	next chan offered  // passes a connection to a waiting host
+	free chan struct{} // a slot for each connection
 
 	mu   sync.Mutex
-	host string        // whose streams count
-	left chan struct{} // closed when another host took its place
+	host string        // the current host, whose streams count
+	left chan struct{} // closed when another host replaces it
 }
 
-// newGateway listens, at a port of the system's choice: several sandboxes may share one loopback.
+// newGateway listens at a port of the system's choice: several sandboxes may share one loopback.
 func newGateway(d *Daemon) *gateway {
 	g := &gateway{d: d, next: make(chan offered), free: make(chan struct{}, guest.MaxGatewayConns), left: make(chan struct{})}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +53,7 @@ func newGateway(d *Daemon) *gateway {
 	return g
 }
 
-// serve takes connections until close.
+// serve accepts connections until close.
 func (g *gateway) serve() {
 	if g.l == nil {
 		return
@@ -64,12 +65,12 @@ func (g *gateway) serve() {
 				return
 			}
 			g.d.cfg.Log.Warn("connection to the model gateway not accepted", "error", err)
-			time.Sleep(50 * time.Millisecond) // out of descriptors: others may give some back
+			time.Sleep(50 * time.Millisecond) // out of descriptors: others may be closed
 			continue
 		}
 		select {
 		case g.free <- struct{}{}:
-		default: // a program that floods it does not take the guest's descriptors
+		default: // a program that floods it must not use up the guest's descriptors
 			_ = conn.Close()
 			continue
 		}
@@ -83,7 +84,7 @@ func (g *gateway) close() {
 	}
 }
 
-// gatewayConn gives its place back when it is closed.
+// gatewayConn releases its slot when it is closed.
 type gatewayConn struct {
 	*net.TCPConn
 	once sync.Once
@@ -96,7 +97,7 @@ func (c *gatewayConn) Close() error {
 	return err
 }
 
-// offer waits for a host that takes the connection. One that asked and was gone before it said so did not.
+// offer waits for a host that confirms the connection. A host that disconnects before confirming did not accept it.
 func (g *gateway) offer(conn *gatewayConn) {
 	late := time.NewTimer(gatewayPatience)
 	defer late.Stop()
@@ -119,10 +120,10 @@ func (g *gateway) offer(conn *gatewayConn) {
 // offered is a connection on its way to a host.
 type offered struct {
 	conn  *gatewayConn
-	taken chan bool // told once
+	taken chan bool // reports the result once
 }
 
-// turnAway tells a program that nobody answers, in the shape its libraries read.
+// turnAway tells a program that nobody answers, in the format its libraries expect.
 func (g *gateway) turnAway(conn *gatewayConn) {
 	defer conn.Close()
 	const words = `{"type":"error","error":{"type":"api_error","code":"server_away","message":"Parawork: the server does not answer. Try again in a moment."}}`
@@ -132,7 +133,7 @@ func (g *gateway) turnAway(conn *gatewayConn) {
 	_, _ = io.CopyN(io.Discard, conn, maxDrained)
 }
 
-// of notes which host asks. What is returned is closed when another one does.
+// of records the current host. The returned channel is closed when another one replaces it.
 func (g *gateway) of(host string) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +146,7 @@ func (g *gateway) of(host string) <-chan struct{} {
 
 var errNoGateway = fault.New(fault.Unsupported, "gateway_unsupported", "This sandbox offers no model gateway.")
 
-// serveGateway gives the host the next connection. It waits until there is one.
+// serveGateway passes the next connection to the host. It waits until there is one.
 func (d *Daemon) serveGateway(w http.ResponseWriter, r *http.Request) error {
 	g := d.gateway
 	if g.l == nil {
@@ -153,7 +154,7 @@ func (d *Daemon) serveGateway(w http.ResponseWriter, r *http.Request) error {
 	}
 	host := r.URL.Query().Get(guest.HostQuery)
 	if len(host) > guest.MaxHostName {
-		return fault.New(fault.Invalid, "invalid_host", "The name of a host has at most %d bytes.", guest.MaxHostName)
+		return fault.New(fault.Invalid, "invalid_host", "The name of a host may have at most %d bytes.", guest.MaxHostName)
 	}
 	left := g.of(host)
 	var o offered
@@ -186,7 +187,7 @@ func (d *Daemon) serveGateway(w http.ResponseWriter, r *http.Request) error {
 	return carryShared(w, r, conn, true)
 }
 
-// takes reports whether the host that was told of a connection says that it takes it.
+// takes reports whether the host confirms the connection it was offered.
 func (g *gateway) takes(w http.ResponseWriter, r *http.Request, left <-chan struct{}) bool {
 	if begin(w) != nil {
 		return false
@@ -208,8 +209,8 @@ func (g *gateway) takes(w http.ResponseWriter, r *http.Request, left <-chan stru
 	return false
 }
 
-// carryShared carries a connection in the bodies of a request and its answer, whose head was sent. whole: the end of what comes from conn is
-// that of both directions.
+// carryShared carries a connection in the bodies of a request and its answer, whose header was sent. whole: the end of input from
+// conn ends both directions.
 func carryShared(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn, whole bool) error {
 	sent := make(chan struct{})
 	go func() { // ends with the request's body, or with conn

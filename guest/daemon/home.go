@@ -19,7 +19,7 @@ import (
 
 var errNoHome = fault.New(fault.Unsupported, "no_home", "The sandbox has no home of its own.")
 
-// scoped answers for the files of the home where the request says so, else for those of the worktree.
+// scoped serves files of the home where the request says so, otherwise of the worktree.
 func (d *Daemon) scoped(worktree, home func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		switch r.URL.Query().Get("scope") {
@@ -31,7 +31,7 @@ func (d *Daemon) scoped(worktree, home func(http.ResponseWriter, *http.Request) 
 			}
 			return home(w, r)
 		}
-		return fault.New(fault.Invalid, "invalid_scope", "There are files of the worktree, and of the home (scope=%s).", guest.ScopeHome)
+		return fault.New(fault.Invalid, "invalid_scope", "The scope must be empty for files of the worktree, or %s for files of the home.", guest.ScopeHome)
 	}
 }
 
@@ -70,7 +70,7 @@ func fromHome(err error, wire string) error {
 	case errors.Is(err, homedir.ErrNotPlain), errors.Is(err, syscall.ENXIO):
 		return fault.Wrap(err, fault.Conflict, "not_a_file", "%q is not a regular file.", wire)
 	case errors.Is(err, homedir.ErrTooLarge):
-		return fault.Wrap(err, fault.TooLarge, "file_too_large", "%q is larger than is read here.", wire)
+		return fault.Wrap(err, fault.TooLarge, "file_too_large", "%q is too large to be read here.", wire)
 	}
 	return fromDisk(err, wire)
 }
@@ -88,7 +88,7 @@ func (d *Daemon) homeStat(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// homeRead sends a piece of a file: from an offset on, at most so much as is asked for and guest.MaxPiece. The head tells the
+// homeRead sends a piece of a file: from an offset on, at most as much as requested and guest.MaxPiece. The header holds the
 // whole file's size.
 func (d *Daemon) homeRead(w http.ResponseWriter, r *http.Request) error {
 	raw, wire, err := inHome(r, false)
@@ -129,7 +129,7 @@ func (d *Daemon) homeWrite(w http.ResponseWriter, r *http.Request) error {
 	}
 	mode = cmp.Or(mode, 0o600)
 	if mode > 0o777 {
-		return fault.New(fault.Invalid, "invalid_mode", "The mode has other than permission bits.")
+		return fault.New(fault.Invalid, "invalid_mode", "The mode may have only permission bits.")
 	}
 	if err := d.home.Mkdir(path.Dir(raw)); err != nil {
 		return fromHome(err, wire)
@@ -173,7 +173,7 @@ func (d *Daemon) homeMkdir(w http.ResponseWriter, r *http.Request) error {
 	return done(w)
 }
 
-// serveSymlink makes a link in the home. Where it leads is text: nothing here follows a link out of the home.
+// serveSymlink creates a link in the home. Its target is text: nothing here follows a link out of the home.
 func (d *Daemon) serveSymlink(w http.ResponseWriter, r *http.Request) error {
 	if d.home == nil {
 		return errNoHome
@@ -184,7 +184,7 @@ func (d *Daemon) serveSymlink(w http.ResponseWriter, r *http.Request) error {
 	}
 	to := guest.DecodePath(r.URL.Query().Get("to"))
 	if to == "" || len(to) > guest.MaxPath || strings.IndexByte(to, 0) >= 0 {
-		return fault.New(fault.Invalid, "invalid_path", "Say where the link leads.")
+		return fault.New(fault.Invalid, "invalid_path", "The request names no target for the link.")
 	}
 	if err := d.home.Symlink(to, raw); err != nil {
 		return fromHome(err, wire)
@@ -214,7 +214,7 @@ func (d *Daemon) homeList(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveGlob names the regular files of the home that match a pattern.
+// serveGlob lists the regular files of the home that match a pattern.
 func (d *Daemon) serveGlob(w http.ResponseWriter, r *http.Request) error {
 	if d.home == nil {
 		return errNoHome

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/homedir"
 )
 
-// serveWalk lists what lies below folders of the home.
+// serveWalk lists what is below folders of the home.
 func (d *Daemon) serveWalk(w http.ResponseWriter, r *http.Request) error {
 	if d.home == nil {
 		return errNoHome
@@ -31,7 +31,7 @@ func (d *Daemon) serveWalk(w http.ResponseWriter, r *http.Request) error {
 	size := 0
 	add := func(raw string, i homedir.Info) bool {
 		item := homeInfo(raw, i)
-		item.Name = "" // the path says it
+		item.Name = "" // the path contains it
 		if size += 220 + 6*len(item.Path); len(out.Items) >= guest.MaxWalk || size > maxListBytes {
 			out.Truncated = true
 			return false
@@ -53,7 +53,7 @@ func (d *Daemon) serveWalk(w http.ResponseWriter, r *http.Request) error {
 			}
 			list, err := d.home.List(raw)
 			if err != nil {
-				continue // it went away, or is closed to us
+				continue // it was deleted, or is unreadable
 			}
 			for _, e := range list {
 				todo = append(todo, path.Join(raw, e.Name))
@@ -64,8 +64,8 @@ func (d *Daemon) serveWalk(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveFillHome writes files into the home: records of Packed, each followed by its bytes. What lies there is replaced; a link is not
-// followed. A file that cannot be written ends it, with those before it in place.
+// serveFillHome writes files into the home: records of Packed, each followed by its bytes. It replaces what is there, without
+// following links. It stops at a file that cannot be written, leaving earlier ones in place.
 func (d *Daemon) serveFillHome(w http.ResponseWriter, r *http.Request) error {
 	if d.home == nil {
 		return errNoHome
@@ -80,7 +80,7 @@ func (d *Daemon) serveFillHome(w http.ResponseWriter, r *http.Request) error {
 			err = json.Unmarshal(head, &p)
 		}
 		if err != nil {
-			return fault.Wrap(err, fault.Invalid, "invalid_request", "What was sent cannot be read.")
+			return fault.Wrap(err, fault.Invalid, "invalid_request", "The transferred data cannot be read.")
 		}
 		if err := d.fillHome(p, r.Body); err != nil {
 			return err
@@ -110,12 +110,12 @@ func (d *Daemon) fillHome(p guest.Packed, r io.Reader) error {
 		return fromHome(err, p.Path)
 	}
 	if p.Mtime > 0 {
-		_ = d.home.Chtimes(raw, time.UnixMilli(p.Mtime)) // only their order is worth something
+		_ = d.home.Chtimes(raw, time.UnixMilli(p.Mtime)) // only their order matters
 	}
 	return nil
 }
 
-// exact reads so many bytes, and fails where there are fewer.
+// exact reads exactly this many bytes, and fails where there are fewer.
 type exact struct {
 	r    io.Reader
 	left int64

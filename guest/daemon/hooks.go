@@ -20,15 +20,15 @@ import (
 
 const (
 	maxSocketPath = 100             // bytes of an address, everywhere
-	hookReadIn    = 5 * time.Second // a hook says what it has to say at once
+	hookReadIn    = 5 * time.Second // a hook sends its event at once
 	hookTakeIn    = 5 * time.Second // and takes its answer at once
-	keptHooks     = 256             // calls kept for a host that is away
+	keptHooks     = 256             // calls retained for a disconnected host
 	keptHookBytes = 2 << 20         // of them
-	hookBurst     = 200             // calls at once, and a second
+	hookBurst     = 200             // calls at once, and per second
 )
 
-// hooks takes what the hooks of agents say, on a socket of its own, and keeps it for the host. A hook may wait for an answer:
-// as long as it lives, whether the host is there or not.
+// hooks accepts events of agents' hooks on a separate socket, and retains them for the host. A hook may wait for an answer: as
+// long as it lives, whether the host is connected or not.
 type hooks struct {
 	d    *Daemon
 	sock string // "" = none could be made
@@ -39,13 +39,13 @@ type hooks struct {
 	waiting map[string]*hookCall
 	kept    []keptRecord // the newest records, oldest first
 	bytes   int          // in kept
-	taken   []*hookCall  // the last ones that were answered: a host that was cut off asks again
+	taken   []*hookCall  // the last answered ones: a host that was cut off asks again
 	seq     uint64       // of the newest record
-	given   uint64       // the newest record a host was given
+	given   uint64       // the newest record a host received
 	changed chan struct{}
 	conns   int
 
-	tokensLeft float64 // of the rate
+	tokensLeft float64 // of the rate limit
 	tokensAt   time.Time
 }
 
@@ -58,11 +58,11 @@ type keptRecord struct {
 type hookCall struct {
 	guest.HookCall
 	raw    []byte
-	answer chan []byte // takes one answer, nil for no opinion
-	given  bool        // under hooks.mu: out is what it is answered
+	answer chan []byte // takes one answer, nil for no decision
+	given  bool        // guarded by hooks.mu: out is its answer
 	out    []byte
 	taken  chan struct{} // closed when the hook has read it
-	gone   chan struct{} // closed when it waits no more
+	gone   chan struct{} // closed when it no longer waits
 }
 
 // newHooks opens the socket in the guest's own folder, or in a private one of the temp folder where that path is too long.
@@ -72,7 +72,7 @@ func newHooks(d *Daemon) *hooks {
 		return h
 	}
 	if err := h.listen(); err != nil {
-		d.cfg.Log.Warn("hooks of agents cannot be heard", "error", err)
+		d.cfg.Log.Warn("hooks of agents cannot be received", "error", err)
 	}
 	return h
 }
@@ -91,7 +91,7 @@ func (h *hooks) listen() error {
 		return err
 	}
 	sock := filepath.Join(dir, "s")
-	if err := os.Remove(sock); err != nil && !errors.Is(err, os.ErrNotExist) { // of a guest that was killed
+	if err := os.Remove(sock); err != nil && !errors.Is(err, os.ErrNotExist) { // left by a guest that was killed
 		return err
 	}
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: sock, Net: "unix"})
@@ -106,7 +106,7 @@ func (h *hooks) listen() error {
 	return nil
 }
 
-// serve takes hooks until close.
+// serve accepts hooks until close.
 func (h *hooks) serve() {
 	if h.l == nil {
 		return
@@ -118,11 +118,11 @@ func (h *hooks) serve() {
 				return
 			}
 			h.d.cfg.Log.Warn("hook not accepted", "error", err)
-			time.Sleep(50 * time.Millisecond) // out of descriptors: others may give some back
+			time.Sleep(50 * time.Millisecond) // out of descriptors: others may be closed
 			continue
 		}
 		if !h.enter() {
-			_ = conn.Close() // no opinion
+			_ = conn.Close() // no decision
 			continue
 		}
 		h.d.work.Go(func() {
@@ -140,7 +140,7 @@ func (h *hooks) close() {
 	}
 }
 
-// enter makes room for a connection: not too many at once, not too many a second.
+// enter limits connections: not too many at once, not too many a second.
 func (h *hooks) enter() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +161,7 @@ func (h *hooks) leave() {
 	h.mu.Unlock()
 }
 
-// environ adds what a program needs so that its hooks reach the guest. The token goes with the process.
+// environ adds the variables through which a program's hooks reach the guest. The token belongs to the process.
 func (h *hooks) environ(id string, env map[string]string) {
 	if h.sock == "" {
 		return
@@ -173,7 +173,7 @@ func (h *hooks) environ(id string, env map[string]string) {
 	env[guest.EnvGuest], env[guest.EnvHooks], env[guest.EnvHookToken] = h.d.cfg.Self, h.sock, token
 }
 
-// forget ends the token and the waiting hooks of a process that has ended.
+// forget ends the token and the waiting hooks of an ended process.
 func (h *hooks) forget(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +189,7 @@ func (h *hooks) forget(id string) {
 	}
 }
 
-// take reads what one hook says, and hands it its answer when it waits for one.
+// take reads one hook's event, and sends it its answer when it waits for one.
 func (h *hooks) take(conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(hookReadIn))
 	var req guest.HookRequest
@@ -205,7 +205,7 @@ func (h *hooks) take(conn net.Conn) {
 	}
 	defer h.end(c)
 	_ = conn.SetDeadline(time.Time{})
-	// The hook says nothing more but that it has passed its answer on; else it has left.
+	// The hook sends nothing more except that it has passed on its answer; otherwise it has left.
 	said := make(chan bool, 1)
 	go func() { // ends with the connection
 		n, _ := conn.Read(make([]byte, 1))
@@ -227,7 +227,7 @@ func (h *hooks) take(conn net.Conn) {
 	<-said
 }
 
-// call takes a hook into the record; nil for one that is refused.
+// call records a hook; nil for a rejected one.
 func (h *hooks) call(req guest.HookRequest) *hookCall {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -252,7 +252,7 @@ func (h *hooks) call(req guest.HookRequest) *hookCall {
 	return c
 }
 
-// end notes that a hook waits no more.
+// end records that a hook no longer waits.
 func (h *hooks) end(c *hookCall) {
 	defer close(c.gone)
 	raw, err := json.Marshal(guest.HookRecord{Ended: c.ID})
@@ -271,7 +271,7 @@ func (h *hooks) end(c *hookCall) {
 	h.keep(raw)
 }
 
-// keep keeps a record for the host. It is called under mu.
+// keep retains a record for the host. The caller holds mu.
 func (h *hooks) keep(raw []byte) {
 	h.seq++
 	h.kept = append(h.kept, keptRecord{h.seq, raw})
@@ -285,7 +285,8 @@ func (h *hooks) keep(raw []byte) {
 	h.changed = make(chan struct{})
 }
 
-// follow hands the host every record after since, beginning with the calls that wait now. 0 begins after what any host was given.
+// follow sends the host every record after since, beginning with the calls that wait now. 0 begins after what any host has
+// received.
 func (h *hooks) follow(ctx context.Context, since uint64, send func(raw []byte) error) error {
 	h.mu.Lock()
 	if since == 0 || since > h.seq {
@@ -335,7 +336,7 @@ func (h *hooks) follow(ctx context.Context, since uint64, send func(raw []byte) 
 	}
 }
 
-// answerHook hands a waiting hook its answer. It returns once the hook has taken it, or with fault.Gone when it never will.
+// answerHook gives a waiting hook its answer. It returns once the hook has taken it, or with fault.Gone when it never will.
 func (h *hooks) answerHook(ctx context.Context, id string, out []byte) error {
 	h.mu.Lock()
 	c := h.waiting[id]
@@ -347,7 +348,7 @@ func (h *hooks) answerHook(ctx context.Context, id string, out []byte) error {
 	ours := c != nil && (c.give(out) || bytes.Equal(c.out, out))
 	h.mu.Unlock()
 	if !ours {
-		return errHookGone // or somebody was faster
+		return errHookGone // or another answer was faster
 	}
 	select {
 	case <-c.taken:
