@@ -1,17 +1,17 @@
 package guest
 
-// GateSocket is where a sandbox without a network of its own finds the only way out, unless EnvGate says otherwise. What listens there is
-// an HTTP proxy of the server's.
+// GateSocket is where a sandbox without a network finds the only way out, unless EnvGate says otherwise. An HTTP proxy of the
+// server listens there.
 const GateSocket = "/run/parawork/gate/egress"
 
 // EnvGate names the socket in the environment of every program in such a sandbox.
 const EnvGate = "PARAWORK_GATE"
 
-// ForwardsPath is what the gate itself is asked, in origin form, for the ports of the server's own loopback that an operator lets
-// sandboxes reach. The answer is Forwards as JSON.
+// ForwardsPath is the path of a request to the gate itself, in origin form, for the ports of the server's own loopback that an
+// operator lets sandboxes reach. The answer is Forwards as JSON.
 const ForwardsPath = "/v1/forwards"
 
-// Forwards are ports that are to be found at 127.0.0.1 inside as they are outside.
+// Forwards lists ports that have the same address, 127.0.0.1, inside and outside.
 type Forwards struct {
 	Ports []int `json:"ports"`
 }

@@ -1,12 +1,12 @@
-// Package guest is the protocol between the server (the host) and the small program inside every sandbox (the guest), and
-// the host-side client that speaks it.
+// Package guest is the protocol between the server (the host) and the small program inside every sandbox (the guest), and the
+// host-side client that speaks it.
 //
-// The guest owns the PTYs and processes of one sandbox, keeps their output by absolute offset, and answers for files and
-// git. It sits beside a hostile agent: whatever it says is input to be checked, never trusted. The client checks lengths,
-// offsets and paths of all it hears.
+// The guest owns the PTYs and processes of one sandbox, stores their output by absolute offset, and serves files and git. It runs
+// next to a hostile agent: whatever it sends is checked, never trusted. The client checks all lengths, offsets and paths it
+// receives.
 //
-// The protocol is HTTP/2 with prior knowledge over any byte pipe, so that every stream has flow control of its own and a
-// firehose terminal cannot hold up another's keystroke. One pipe carries everything.
+// The protocol is HTTP/2 with prior knowledge over any byte pipe, so that every stream has its own flow control and the flood of
+// one terminal cannot delay another's keystroke. One pipe carries everything.
 package guest
 
 // Version is the protocol version this build speaks. A host speaks its own version and the one before.
@@ -29,23 +29,23 @@ type Size struct {
 	Rows uint16 `json:"rows"`
 }
 
-// Hello is what the guest says of itself on connecting.
+// Hello is the guest's description of itself on connecting.
 type Hello struct {
 	Version   int    `json:"version"`
 	Build     string `json:"build"`
 	SandboxID string `json:"sandbox_id"`
 	Root      string `json:"root"`           // absolute path of the worktree inside the sandbox
-	Home      string `json:"home,omitempty"` // absolute path of the agents' home inside the sandbox; "" = it lies on the host
+	Home      string `json:"home,omitempty"` // absolute path of the agents' home inside the sandbox; "" = it is on the host
 	OS        string `json:"os"`
 	Arch      string `json:"arch"`
 	Pid       int    `json:"pid"`
 	StartedAt int64  `json:"started_at"` // ms UTC
-	Hooks     bool   `json:"hooks"`      // it hears the hooks of agents
+	Hooks     bool   `json:"hooks"`      // it receives the hooks of agents
 	Gateway   int    `json:"gateway"`    // port of the sandbox's loopback at which programs find the model gateway; 0 = none
 	Degraded  string `json:"degraded"`   // "" or why the log lives in memory only (disk full)
 }
 
-// ProcessSpec asks for a process. ID is chosen by the caller; starting the same ID twice returns the first process.
+// ProcessSpec requests a process. The caller chooses the ID; starting the same ID twice returns the first process.
 type ProcessSpec struct {
 	ID        string            `json:"id"`
 	Argv      []string          `json:"argv"`
@@ -55,8 +55,8 @@ type ProcessSpec struct {
 	Size      Size              `json:"size"`                 // with Tty; set before exec
 	Stdin     bool              `json:"stdin,omitempty"`      // without Tty: keep stdin open for input
 	TimeoutMs int64             `json:"timeout_ms,omitempty"` // 0 = none; then stopped with reason "timeout"
-	MaxLog    int64             `json:"max_log,omitempty"`    // bytes of unacknowledged output kept; 0 = the guest's default
-	SettleMs  int64             `json:"settle_ms,omitempty"`  // the answer waits so long for the process's end, at most MaxSettle
+	MaxLog    int64             `json:"max_log,omitempty"`    // bytes of unacknowledged output retained; 0 = the guest's default
+	SettleMs  int64             `json:"settle_ms,omitempty"`  // how long the answer waits for the process's end, at most MaxSettle
 }
 
 // MaxSettle is the longest an answer to a start may wait, ms.
@@ -74,7 +74,7 @@ const (
 	Exited  ProcessState = "exited"
 )
 
-// Process is what the guest knows of a process. Offsets are absolute, per stream.
+// Process describes a process. Offsets are absolute, per stream.
 type Process struct {
 	ID        string           `json:"id"`
 	State     ProcessState     `json:"state"`
@@ -87,41 +87,41 @@ type Process struct {
 	Ends      map[Stream]int64 `json:"ends"`                // bytes written so far, per stream
 	Size      Size             `json:"size"`
 
-	// Early is the whole output of a process that ended before its start was answered, see ProcessSpec.SettleMs; nil when there is none to be
-	// told at once: then it is asked for as any other.
+	// Early is the whole output of a process that ended before its start was answered, see ProcessSpec.SettleMs; nil when it is
+	// too long or incomplete: then request it as for any other process.
 	Early map[Stream][]byte `json:"early,omitempty"`
 }
 
-// Work is what a process and its descendants do now. Programs are the descendants begun last, the newest first.
+// Work reports what a process and its descendants do now. Programs are the descendants started last, the newest first.
 type Work struct {
-	CPUMs      int64     `json:"cpu_ms"`     // CPU time used by all of them, of the ended ones too that were waited for
-	Processes  int       `json:"processes"`  // live ones, the first program among them
-	Foreground string    `json:"foreground"` // name of the program its terminal belongs to now; "" = the first program, or not known
+	CPUMs      int64     `json:"cpu_ms"`     // CPU time used by all of them, including ended ones that were waited for
+	Processes  int       `json:"processes"`  // live ones, including the first program
+	Foreground string    `json:"foreground"` // name of the program that currently owns its terminal; "" = the first program, or unknown
 	Programs   []Program `json:"programs"`
 }
 
 // Program is one descendant of a process.
 type Program struct {
 	Pid   int    `json:"pid"`
-	Name  string `json:"name"` // as it calls itself
+	Name  string `json:"name"` // its own name
 	AgeMs int64  `json:"age_ms"`
 	CPUMs int64  `json:"cpu_ms"`
 }
 
-// What the reason of a process says whose program was not found: nothing by its name is in the folders that follow, or something is and
-// cannot be run for the reason that follows.
+// Beginnings of the reason of a process whose program was not found: either none of the folders that follow has it, or there is
+// one that cannot be run for the reason that follows.
 const (
 	NotInPath = "was not found in PATH"
 	NotUsable = "cannot be run"
 )
 
-// MaxPrograms bounds the programs a Work tells of.
+// MaxPrograms bounds the programs in a Work.
 const MaxPrograms = 16
 
 // Stream names one of a process's outputs.
 type Stream string
 
-// The streams: a TTY process has Terminal only, the others Stdout and Stderr.
+// The streams: a TTY process has only Terminal, the others Stdout and Stderr.
 const (
 	Terminal Stream = "terminal"
 	Stdout   Stream = "stdout"
@@ -138,7 +138,7 @@ type FileInfo struct {
 	Mtime int64  `json:"mtime"` // ms UTC
 	Link  string `json:"link,omitempty"`
 	Hash  string `json:"hash,omitempty"`
-	ID    string `json:"id,omitempty"` // of a file in the home: tells it from another one that takes its name
+	ID    string `json:"id,omitempty"` // of a file in the home: distinguishes it from another one that replaces it
 }
 
 // Change is a file that differs from the workspace's base. Paths are in the wire form of EncodePath.
@@ -153,34 +153,34 @@ type Change struct {
 	Additions int    `json:"additions"`
 	Deletions int    `json:"deletions"`
 	Hash      string `json:"hash"`            // sha256 hex of the bytes; "" when deleted, a directory, or over the size cap
-	Stamp     string `json:"stamp,omitempty"` // of a file without hash: another one each time the file is written to
+	Stamp     string `json:"stamp,omitempty"` // of a file without hash: changes with each write to the file
 	Staged    bool   `json:"staged"`
-	Committed bool   `json:"committed"` // the same as HEAD: the difference to base is committed already
+	Committed bool   `json:"committed"` // equal to HEAD: the difference from base is committed
 }
 
-// ChangeSet is one answer of the poller. With Reset, Upserts is the whole truth; else only what differs from Since.
+// ChangeSet is one answer of the poller. With Reset, Upserts is the complete set; otherwise only the differences from Since.
 type ChangeSet struct {
 	Since    uint64   `json:"since"`
 	Version  uint64   `json:"version"`
 	Reset    bool     `json:"reset"`
-	More     bool     `json:"more"` // the set goes on in the next record
+	More     bool     `json:"more"` // the set continues in the next record
 	Base     string   `json:"base"`
 	Head     string   `json:"head"`   // commit id of HEAD
 	Branch   string   `json:"branch"` // "" when detached
 	Upserts  []Change `json:"upserts,omitempty"`
 	Removes  []string `json:"removes,omitempty"`
-	Error    string   `json:"error,omitempty"` // git's own words when the poll failed
+	Error    string   `json:"error,omitempty"` // git's own message when the poll failed
 	PolledAt int64    `json:"polled_at"`       // ms UTC
 }
 
-// Dirty names what may differ from the workspace's base, each path once, in the wire form of EncodePath: everything else is as the base
-// has it.
+// Dirty names what may differ from the workspace's base, each path once, in the wire form of EncodePath: everything else equals
+// the base.
 type Dirty struct {
 	Base  string   `json:"base"`
 	Paths []string `json:"paths,omitempty"`
 }
 
-// DiffRequest asks for the unified diff of one path against the base. Paths are in the wire form of EncodePath.
+// DiffRequest requests the unified diff of one path against the base. Paths are in the wire form of EncodePath.
 type DiffRequest struct {
 	Base    string `json:"base"`
 	Path    string `json:"path"`
@@ -188,7 +188,7 @@ type DiffRequest struct {
 	Context int    `json:"context"` // lines around a hunk
 }
 
-// Stats are figures of the sandbox now.
+// Stats are the sandbox's current statistics.
 type Stats struct {
 	CPUMs      int64 `json:"cpu_ms"`      // CPU time used by the guest and all its descendants since start
 	RSSBytes   int64 `json:"rss_bytes"`   // resident memory of the same

@@ -7,11 +7,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// File names are bytes; JSON carries only valid UTF-8. A path therefore crosses the pipe, the API and the UI in a wire form
-// that loses nothing: valid UTF-8 stands as it is, and each byte that is not part of valid UTF-8 becomes the private-use
-// character U+F700+byte (U+F780 to U+F7FF). A name that really contains one of those characters has its bytes escaped the
-// same way, so the mapping is one to one. Whoever opens a file or calls git decodes first; whoever shows a path may print
-// such a character as \xHH.
+// File names are bytes; JSON carries only valid UTF-8. A path therefore uses a lossless wire form in the pipe, the API and the
+// UI: valid UTF-8 stays unchanged, and each byte that is not part of valid UTF-8 becomes the private-use character U+F700+byte
+// (U+F780 to U+F7FF). A name that really contains one of those characters has its bytes escaped the same way, so the mapping is
+// one to one. Decode before opening a file or calling git; when showing a path, such a character may be printed as \xHH.
 const (
 	escapeBase  = 0xF700
 	escapeFirst = escapeBase + 0x80
@@ -79,9 +78,9 @@ func DecodePath(wire string) string {
 
 func isEscape(r rune) bool { return r >= escapeFirst && r <= escapeLast }
 
-// CheckPath says whether a path in wire form names something below the root: relative, slash-separated, without empty, "."
-// or ".." elements or NUL, at most MaxPath bytes raw. It does not look at the disk, so links must still be guarded
-// against where the path is opened. The error is a fault of kind Invalid.
+// CheckPath reports whether a path in wire form names something below the root: relative, slash-separated, without empty, "." or
+// ".." elements or NUL, at most MaxPath bytes raw. It does not look at the disk, so links must still be guarded against where the
+// path is opened. The error is a fault of kind Invalid.
 func CheckPath(wire string) error {
 	raw := DecodePath(wire)
 	switch {

@@ -20,9 +20,9 @@ const RecordName = "record.json"
 // maxRecord bounds a record file.
 const maxRecord = 64 << 10
 
-// ReadProcessRecord reads what a guest wrote down of a process into its own folder dir: how it ended, or that it still ran
-// when the record was written last. It is for the time when the guest does not answer any more. The error is
-// os.ErrNotExist when there is none. The folder may be an agent's to write: no link is followed, nothing blocks.
+// ReadProcessRecord reads what a guest recorded about a process in its own folder dir: how it ended, or that it was still running
+// when the record was last written. It is for when the guest no longer answers. The error is os.ErrNotExist when there is no
+// record. An agent may be able to write to the folder: it follows no link and never blocks.
 func ReadProcessRecord(dir, id string) (Process, error) {
 	if err := CheckID(id); err != nil {
 		return Process{}, err
@@ -52,7 +52,7 @@ func ReadProcessRecord(dir, id string) (Process, error) {
 // maxID is the longest process id.
 const maxID = 64
 
-// CheckID says whether id can name a process: 1 to 64 letters, digits, _ and -.
+// CheckID reports whether id is valid for a process: 1 to 64 letters, digits, _ and -.
 func CheckID(id string) error {
 	if id == "" || len(id) > maxID {
 		return fmt.Errorf("a process id has 1 to %d characters", maxID)
@@ -65,10 +65,10 @@ func CheckID(id string) error {
 	return nil
 }
 
-// maxReason bounds the words in which a guest says why a process ended.
+// maxReason bounds a guest's text on why a process ended.
 const maxReason = 4096
 
-// Check says whether p can be what a guest knows of process id ("" = any).
+// Check reports whether p is a possible state of process id ("" = any).
 func (p Process) Check(id string) error {
 	if id != "" && p.ID != id {
 		return fmt.Errorf("it names process %q", p.ID)
@@ -94,7 +94,7 @@ func (p Process) Check(id string) error {
 	}
 	for s, b := range p.Early {
 		if p.State != Exited || len(b) > MaxEarly || int64(len(b)) != p.Ends[s] || s != Stdout && s != Stderr {
-			return fmt.Errorf("output of %s that cannot be whole", s)
+			return fmt.Errorf("output of %s that cannot be complete", s)
 		}
 	}
 	if strings.ContainsRune(p.Signal, '\n') {

@@ -8,22 +8,22 @@ import (
 
 // Headers of the protocol.
 const (
-	HeaderPort     = "Parawork-Port"      // of the answer that joins a port of the sandbox's
+	HeaderPort     = "Parawork-Port"      // of the answer that connects a port of the sandbox
 	HeaderOffset   = "Parawork-Offset"    // of an output answer: offset of its first byte
-	HeaderInputSeq = "Parawork-Input-Seq" // of an input answer: the newest frame the guest has taken
+	HeaderInputSeq = "Parawork-Input-Seq" // of an input answer: the newest frame the guest has received
 	HeaderFile     = "Parawork-File"      // of a file answer: FileInfo as JSON
-	HeaderIfMatch  = "If-Match"           // sha256 hex the present file must have
+	HeaderIfMatch  = "If-Match"           // sha256 in hex that the current file must have
 )
 
 // ScopeHome, as a request's scope, means the files of the home instead of those of the worktree.
 const ScopeHome = "home"
 
-// Ack says that the host has everything of a stream before Offset: the guest may let it go.
+// Ack reports that the host has everything of a stream before Offset: the guest may drop it.
 type Ack struct {
 	Stream Stream `json:"stream"`
 	Offset int64  `json:"offset"`
-	// Full says that the host's disk is full: what comes after Offset is kept by the guest alone, also when the host has read it. A
-	// program that writes more than the guest keeps waits while the host goes on saying so.
+	// Full reports that the host's disk is full: only the guest has what comes after Offset, even if the host has read it. A
+	// program that writes more than the guest can hold waits as long as the host repeats this.
 	Full bool `json:"full,omitempty"`
 }
 
@@ -32,25 +32,25 @@ type SignalRequest struct {
 	Signal string `json:"signal"`
 }
 
-// StopRequest gives what a process gets between TERM and KILL.
+// StopRequest sets the time between TERM and KILL.
 type StopRequest struct {
 	GraceMs int64 `json:"grace_ms"`
 }
 
-// ErrorBody is how an error crosses the pipe; it becomes a *fault.Error again on the other side.
+// ErrorBody is the encoding of an error in the pipe; it becomes a *fault.Error again on the other side.
 type ErrorBody struct {
 	Kind    string `json:"kind"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// List is the answer to everything that lists.
+// List is the answer to every list request.
 type List[T any] struct {
 	Items     []T  `json:"items"`
-	Truncated bool `json:"truncated,omitempty"` // there are more, which are left out
+	Truncated bool `json:"truncated,omitempty"` // there are more entries, which are left out
 }
 
-// InputHeader is the length of what stands before the bytes of an input frame: u64 number, u32 length, big-endian.
+// InputHeader is the length of the header of an input frame: u64 number, u32 length, big-endian.
 const InputHeader = 12
 
 // AppendInput appends an input frame to b.
@@ -110,7 +110,7 @@ func ReadRecord(r io.Reader) ([]byte, error) {
 	return p, nil
 }
 
-// UpgradeStream is what a host asks an HTTP/1.1 pipe to be upgraded to, so that the pipe itself carries an output or an input.
+// UpgradeStream is the protocol to which a host upgrades an HTTP/1.1 pipe, so that the pipe itself carries an output or an input.
 // Output then comes in frames of FrameHeader (u32 length) and bytes, at most MaxFrame of them; a length of 0 is the end.
 const (
 	UpgradeStream = "parawork-stream"

@@ -10,27 +10,27 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 )
 
-// recordedArguments is how many bytes of a call's arguments a Record keeps.
+// recordedArguments is how many bytes of a call's arguments a Record stores.
 const recordedArguments = 4 << 10
 
-// Outcome says how a call ended.
+// Outcome is how a call ended.
 type Outcome string
 
 // The outcomes.
 const (
 	Done      Outcome = "done"
 	Failed    Outcome = "failed"  // the work was done and failed: Result.IsError
-	Refused   Outcome = "refused" // asked wrongly, or not allowed
-	Broken    Outcome = "broken"  // the tool or the server could not
+	Refused   Outcome = "refused" // a wrong or forbidden request
+	Broken    Outcome = "broken"  // the tool or the server failed
 	Cancelled Outcome = "cancelled"
 	TimedOut  Outcome = "timed_out"
 )
 
-// Record is what is remembered of one call.
+// Record is the stored record of one call.
 type Record struct {
 	Tool        string
 	Caller      Caller
-	Arguments   string // the beginning, with the team's secrets masked; "" when it is not known which those are
+	Arguments   string // the beginning, with the team's secrets masked; "" when those are unknown
 	StartedAt   time.Time
 	Duration    time.Duration
 	Outcome     Outcome
@@ -39,18 +39,18 @@ type Record struct {
 	Truncated   bool
 }
 
-// Recorder remembers calls. Record must not block for long: the caller waits for it.
+// Recorder stores calls. Record must not block for long: the caller waits for it.
 type Recorder interface {
 	Record(ctx context.Context, r Record)
 }
 
-// Secrets knows what of a team may not be shown.
+// Secrets knows which values of a team must not be shown.
 type Secrets interface {
 	// InAnswers finds the values of a team's secrets; nil when it has none.
 	InAnswers(ctx context.Context, teamID string) (*redact.Finder, error)
 }
 
-// outcomeOf says how a call ended. err is what the caller is told.
+// outcomeOf returns how a call ended. err is the error returned to the caller.
 func outcomeOf(r Result, err error) Outcome {
 	switch kind := fault.KindOf(err); {
 	case err == nil && r.IsError:
@@ -67,7 +67,8 @@ func outcomeOf(r Result, err error) Outcome {
 	return Refused
 }
 
-// shown is what a record keeps of arguments. They are masked before they are cut, so that no beginning of a secret is left at the end.
+// shown returns the part of the arguments that a record stores. They are masked before they are cut, so that no beginning of a
+// secret remains at the end.
 func (s *Set) shown(ctx context.Context, teamID string, args json.RawMessage) string {
 	if len(args) > MaxArguments || teamID == "" {
 		return ""

@@ -28,13 +28,13 @@ func compile(raw json.RawMessage) (*jsonschema.Resolved, error) {
 	return s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
 }
 
-// closed reports whether a schema refuses properties that it does not name.
+// closed reports whether a schema rejects properties that it does not name.
 func closed(r *jsonschema.Resolved) bool {
 	more := r.Schema().AdditionalProperties
 	return more != nil && more.Not != nil
 }
 
-// check refuses arguments that do not fit a tool's schema, and names the field.
+// check rejects arguments that do not fit a tool's schema, and names the field.
 func check(name string, schema *jsonschema.Resolved, args json.RawMessage) error {
 	value, err := decode(args)
 	if err != nil {
@@ -100,7 +100,7 @@ const stepBefore = "validating "
 
 var unknownOrMissing = regexp.MustCompile(`^(?:unexpected additional properties|required: missing properties:|dependentRequired\[.*?\]: missing properties) \["((?:[^"\\]|\\.)*)"`)
 
-// steps parts the library's error into where it was and what is wrong there.
+// steps splits the library's error into where it was and what is wrong there.
 func steps(text string) (schemaPath, reason string) {
 	for {
 		rest, ok := strings.CutPrefix(text, stepBefore)
@@ -115,7 +115,7 @@ func steps(text string) (schemaPath, reason string) {
 	}
 }
 
-// fieldOf is which field an error of the library is about, as a path such as env.HOME; "" where it is the arguments as a whole.
+// fieldOf returns the field that an error of the library is about, as a path such as env.HOME; "" for the arguments as a whole.
 func fieldOf(text string) string {
 	schemaPath, reason := steps(text)
 	var names []string
@@ -139,7 +139,7 @@ func reasonOf(text string) string {
 	return shorten(strings.TrimSuffix(reason, "."))
 }
 
-// shorten leaves out the middle of a text: the library repeats the value that is wrong, which may be long.
+// shorten omits the middle of a text: the library repeats the wrong value, which may be long.
 func shorten(s string) string {
 	const head, tail = 120, 160
 	if len(s) <= head+tail {
@@ -148,7 +148,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:head], "") + "..." + strings.ToValidUTF8(s[len(s)-tail:], "")
 }
 
-// cut keeps the beginning of a text.
+// cut returns the beginning of a text.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -24,7 +24,7 @@ import (
 // Bounds of every tool. A list of tools is part of what an agent reads at each turn: its texts are kept short.
 const (
 	MaxArguments       = 1 << 20   // bytes
-	DefaultResultBytes = 256 << 10 // what a call answers at most where its caller sets no limit
+	DefaultResultBytes = 256 << 10 // the longest answer where the caller sets no limit
 	MinResultBytes     = 4 << 10   // the least and the most a caller may set
 	MaxResultBytes     = 4 << 20
 	DefaultTimeout     = time.Minute
@@ -33,30 +33,30 @@ const (
 	MaxDescription = 2000 // characters
 )
 
-// Config is what a Set is made of.
+// Config configures a Set.
 type Config struct {
 	Tools    []Tool   // one line for each
-	Secrets  Secrets  // masks what is recorded; nil = teams have none
+	Secrets  Secrets  // masks recorded arguments; nil = teams have no secrets
 	Recorder Recorder // nil = calls are not recorded
 	Now      func() time.Time
 	Log      *slog.Logger
 }
 
-// Set is the tools that can be called. It does not change. Safe for concurrent use.
+// Set holds the tools that can be called. It does not change. Safe for concurrent use.
 type Set struct {
 	cfg   Config
 	tools map[string]entry
 	specs []Spec
 }
 
-// entry is a tool as it was when the Set was made.
+// entry is a tool as it was when the Set was created.
 type entry struct {
 	tool      Tool
 	spec      Spec
 	arguments *jsonschema.Resolved
 }
 
-// New makes a Set. It refuses a tool whose spec is wrong, and two of one name.
+// New returns a Set. It rejects a tool whose spec is wrong, and two tools with one name.
 func New(cfg Config) (*Set, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -72,7 +72,7 @@ func New(cfg Config) (*Set, error) {
 			return nil, fmt.Errorf("tool %q: %w", spec.Name, err)
 		}
 		if _, twice := s.tools[spec.Name]; twice {
-			return nil, fmt.Errorf("tool %q: there are two of this name", spec.Name)
+			return nil, fmt.Errorf("tool %q: another tool has the same name", spec.Name)
 		}
 		s.tools[spec.Name] = entry{t, spec, arguments}
 		s.specs = append(s.specs, spec)
@@ -85,7 +85,7 @@ func New(cfg Config) (*Set, error) {
 
 var wellNamed = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
-// validate says what is wrong with a spec, and compiles the schema of its arguments.
+// validate checks a spec, and compiles the schema of its arguments.
 func validate(s Spec) (*jsonschema.Resolved, error) {
 	switch {
 	case !wellNamed.MatchString(s.Name) || len(s.Name) > 64:
@@ -97,7 +97,7 @@ func validate(s Spec) (*jsonschema.Resolved, error) {
 	case s.Description == "" || utf8.RuneCountInString(s.Description) > MaxDescription:
 		return nil, fmt.Errorf("its description must have 1 to %d characters", MaxDescription)
 	case s.Permission != Allow && s.Permission != Ask && s.Permission != Deny:
-		return nil, fmt.Errorf("its permission %q is none", s.Permission)
+		return nil, fmt.Errorf("its permission %q is unknown", s.Permission)
 	case s.Timeout < 0:
 		return nil, errors.New("its timeout is negative")
 	}
@@ -127,7 +127,7 @@ func (s *Set) Call(ctx context.Context, c Caller, name string, args json.RawMess
 	}
 	result, err := s.call(ctx, c, name, args)
 	if s.cfg.Recorder != nil {
-		keep := tenant.In(context.WithoutCancel(ctx), c.TeamID) // also of a caller who has gone
+		keep := tenant.In(context.WithoutCancel(ctx), c.TeamID) // even if the caller has gone
 		s.cfg.Recorder.Record(keep, Record{Tool: cut(name, 64), Caller: c, Arguments: s.shown(keep, c.TeamID, args), StartedAt: began, Duration: s.cfg.Now().Sub(began),
 			Outcome: outcomeOf(result, err), Code: fault.CodeOf(err), ResultBytes: result.Bytes(), Truncated: result.Truncated})
 	}
@@ -138,11 +138,11 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 	e, ok := s.tools[name]
 	switch {
 	case !ok:
-		return Result{}, fault.New(fault.NotFound, "tool_not_found", "There is no tool %q. GET /teams/{team}/tools lists those there are.", cut(name, 64))
+		return Result{}, fault.New(fault.NotFound, "tool_not_found", "There is no tool %q. GET /teams/{team}/tools lists the existing ones.", cut(name, 64))
 	case c.TeamID == "" || c.UserID == "":
-		return Result{}, fault.New(fault.Forbidden, "tool_caller_unknown", "It is not known for which team and user %s is called.", name)
+		return Result{}, fault.New(fault.Forbidden, "tool_caller_unknown", "%s was called without a team and user.", name)
 	case e.spec.Needs.Workspace && c.WorkspaceID == "":
-		return Result{}, fault.New(fault.Invalid, "tool_needs_workspace", "%s works in a workspace: say in which.", name)
+		return Result{}, fault.New(fault.Invalid, "tool_needs_workspace", "%s works in a workspace, and the call names none.", name)
 	case len(args) > MaxArguments:
 		return Result{}, fault.New(fault.TooLarge, "tool_arguments_too_large", "The arguments of %s are larger than %d bytes.", name, MaxArguments)
 	}
@@ -157,11 +157,11 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 	case ctx.Err() != nil:
 		return Result{}, context.Cause(ctx)
 	case errors.Is(within.Err(), context.DeadlineExceeded) && err != nil:
-		return Result{}, fault.Wrap(err, fault.Timeout, "tool_timeout", "%s took longer than %s and was stopped. What it had done by then stays done.", name, c.Limits.Timeout)
+		return Result{}, fault.Wrap(err, fault.Timeout, "tool_timeout", "%s took longer than %s and was stopped. What it did until then stays done.", name, c.Limits.Timeout)
 	case err != nil:
 		return Result{}, err
 	case result.Bytes() > c.Limits.ResultBytes:
-		return Result{}, fault.New(fault.Internal, "tool_result_too_large", "%s answered with more than %d bytes, which is a fault of the tool. What it did stays done.", name, c.Limits.ResultBytes)
+		return Result{}, fault.New(fault.Internal, "tool_result_too_large", "%s answered with more than %d bytes, which is an error in the tool. What it did stays done.", name, c.Limits.ResultBytes)
 	}
 	return result, nil
 }
@@ -179,12 +179,12 @@ func bounded(l Limits, s Spec) Limits {
 	return l
 }
 
-// guarded makes an error of a tool's panic.
+// guarded turns a tool's panic into an error.
 func (s *Set) guarded(ctx context.Context, e entry, c Caller, args json.RawMessage) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.cfg.Log.ErrorContext(ctx, "a tool panicked", "tool", e.spec.Name, "workspace_id", c.WorkspaceID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			result, err = Result{}, fault.New(fault.Internal, "tool_broken", "%s broke off. The server's log says more. What it had done by then stays done.", e.spec.Name)
+			result, err = Result{}, fault.New(fault.Internal, "tool_broken", "%s failed unexpectedly. The server's log has the details. What it did until then stays done.", e.spec.Name)
 		}
 	}()
 	return e.tool.Call(ctx, c, args)

@@ -1,7 +1,7 @@
-// Package tools is the contract of what an agent may call, and the Set that every call goes through, whoever makes it: the HTTP API, an MCP
-// client, the command line in a sandbox, or Parawork's own agent. A tool is a folder below this one; it declares what it takes and answers,
-// and does one piece of work. The Set finds it, checks the arguments, bounds time and size, and records the call. The package knows no
-// protocol, no server and no storage.
+// Package tools defines what an agent may call, and the Set that every call goes through, whoever makes it: the HTTP API, an MCP
+// client, the command line in a sandbox, or Parawork's own agent. A tool is a folder below this one; it declares its arguments
+// and results, and does one piece of work. The Set finds it, checks the arguments, bounds time and size, and records the call.
+// The package knows no protocol, no server and no storage.
 //
 // It starts no goroutine: a call runs in its caller's, and ends when the caller's context does.
 package tools
@@ -16,16 +16,16 @@ import (
 type Tool interface {
 	// Spec describes the tool. It is the same at every call.
 	Spec() Spec
-	// Call does the work. The arguments fit the spec's schema. The tool stops when ctx ends, keeps its result within c.Limits.ResultBytes,
-	// and refuses a workspace that is not of the caller's team. An error says that the call was refused or could not be made; work that was
-	// done and failed is a Result with IsError, which the agent reads.
+	// Call does the work. The arguments fit the spec's schema. The tool stops when ctx ends, limits its result to
+	// c.Limits.ResultBytes, and rejects a workspace that is not of the caller's team. An error means that the call was rejected
+	// or could not be made; work that was done and failed is a Result with IsError, which the agent reads.
 	Call(ctx context.Context, c Caller, args json.RawMessage) (Result, error)
 }
 
-// Spec is what agents, people and protocols need to know of a tool before they call it.
+// Spec describes a tool to agents, people and protocols before they call it.
 type Spec struct {
 	Name        string          // of lower-case words with underscores, such as run_command: unique in a Set
-	Title       string          // for people
+	Title       string          // display name
 	Description string          // for agents: what it does, when to use it, what it answers
 	Group       string          // tools that are switched on and off together, such as tasks
 	Arguments   json.RawMessage // JSON Schema of an object that takes no other properties than those it names
@@ -35,7 +35,7 @@ type Spec struct {
 	Timeout     time.Duration // the longest a call may take; 0 = DefaultTimeout
 }
 
-// Needs is what a tool needs of where it is called.
+// Needs are a tool's requirements.
 type Needs struct {
 	Workspace  bool     // it works in the caller's workspace
 	Writes     bool     // it changes something
@@ -43,24 +43,25 @@ type Needs struct {
 	ImageParts []string // programs that must be in the sandbox's image, such as chromium
 }
 
-// Permission says whether an agent may call a tool without asking a person.
+// Permission is whether an agent may call a tool without asking a person.
 type Permission string
 
 // The permissions.
 const (
 	Allow Permission = "allow"
 	Ask   Permission = "ask"
-	Deny  Permission = "deny" // off until somebody switches it on
+	Deny  Permission = "deny" // off until somebody turns it on
 )
 
-// Caller is who calls. Whoever makes a Caller has proven what it says: the API by its policy, a sandbox's relay by the process's token.
+// Caller identifies the caller. The code that creates a Caller has verified it: the API by its policy, a sandbox's relay by the
+// process's token.
 type Caller struct {
 	TeamID      string
 	WorkspaceID string // "" outside a workspace
-	SessionID   string // whose agent calls; "" when it is none
-	UserID      string // on whose behalf: a person, or who started the session
+	SessionID   string // the session whose agent calls; "" when it is none
+	UserID      string // the person on whose behalf: the caller, or who started the session
 	Agent       string // kind of agent, such as claude-code; "" when a person or a script calls
-	Client      string // the program that calls, in its own words, such as "codex 1.2"
+	Client      string // the calling program's own name, such as "codex 1.2"
 	Limits      Limits
 }
 
@@ -70,12 +71,12 @@ type Limits struct {
 	ResultBytes int           // of all content and the structured result together
 }
 
-// Result is what a call answers.
+// Result is the answer to a call.
 type Result struct {
 	Content    []Content       // for the agent to read
 	Structured json.RawMessage // fits the spec's result schema
 	IsError    bool            // the work was done and failed
-	Truncated  bool            // something was left out to keep within the limit
+	Truncated  bool            // something was left out because of the limit
 }
 
 // Content is one part of a result: a text, or data of some MIME type such as an image.
@@ -85,10 +86,10 @@ type Content struct {
 	Data []byte
 }
 
-// Text makes the content of a result that is one text.
+// Text returns the content of a result that is one text.
 func Text(s string) []Content { return []Content{{Text: s}} }
 
-// Bytes is how large the result is.
+// Bytes is the size of the result.
 func (r Result) Bytes() int {
 	n := len(r.Structured)
 	for _, c := range r.Content {

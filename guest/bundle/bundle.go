@@ -44,7 +44,7 @@ type Store struct {
 	cfg Config
 
 	mu      sync.Mutex
-	bundles map[string]*box
+	bundles map[string]*transfer
 	order   []string // IDs, the oldest first
 	closed  bool
 	work    sync.WaitGroup
@@ -53,7 +53,7 @@ type Store struct {
 }
 
 // transfer is one bundle.
-type box struct {
+type transfer struct {
 	id   string
 	path string
 
@@ -72,14 +72,14 @@ func New(cfg Config) *Store {
 	cfg.GitPath = cmp.Or(cfg.GitPath, "git")
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(context.Background())
-	return &Store{cfg: cfg, bundles: make(map[string]*box), ctx: ctx, stop: stop}
+	return &Store{cfg: cfg, bundles: make(map[string]*transfer), ctx: ctx, stop: stop}
 }
 
 // Close cancels unpackings and waits for them.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true
-	all := make([]*box, 0, len(s.bundles))
+	all := make([]*transfer, 0, len(s.bundles))
 	for _, b := range s.bundles {
 		all = append(all, b)
 	}
@@ -95,7 +95,7 @@ func (s *Store) Close() {
 
 // Status returns the progress of a bundle.
 func (s *Store) Status(id string) (guest.Bundle, error) {
-	b, err := s.box(id)
+	b, err := s.transfer(id)
 	if err != nil {
 		return guest.Bundle{}, err
 	}
@@ -105,14 +105,14 @@ func (s *Store) Status(id string) (guest.Bundle, error) {
 }
 
 // status is the state reported to the host. The caller holds b.mu.
-func (b *box) status() guest.Bundle {
+func (b *transfer) status() guest.Bundle {
 	p := b.reported
 	p.ID, p.State, p.Have = b.id, b.state, b.have
 	return p
 }
 
 // transfer returns a bundle's transfer, created on first use.
-func (s *Store) box(id string) (*box, error) {
+func (s *Store) transfer(id string) (*transfer, error) {
 	if !guest.CheckBundleID(id) {
 		return nil, fault.New(fault.Invalid, "invalid_parcel", "The bundle's ID is invalid.")
 	}
@@ -142,7 +142,7 @@ func (s *Store) box(id string) (*box, error) {
 		delete(s.bundles, s.order[0])
 		s.order = s.order[1:]
 	}
-	b := &box{id: id, path: filepath.Join(s.cfg.Dir, id+".bundle"), ahead: make(map[int64]int64), state: guest.BundleComing, change: make(chan struct{})}
+	b := &transfer{id: id, path: filepath.Join(s.cfg.Dir, id+".bundle"), ahead: make(map[int64]int64), state: guest.BundleComing, change: make(chan struct{})}
 	if text, err := os.ReadFile(filepath.Join(s.cfg.Dir, id+".json")); err == nil {
 		var was record
 		if json.Unmarshal(text, &was) == nil && was.State == guest.BundleDone {
@@ -173,7 +173,7 @@ func (s *Store) sweep() {
 
 // Write takes a piece of a bundle. Pieces may come in any order, and repeatedly. The received part of an interrupted piece stays.
 func (s *Store) Write(id string, off int64, r io.Reader) (guest.Bundle, error) {
-	b, err := s.box(id)
+	b, err := s.transfer(id)
 	if err != nil {
 		return guest.Bundle{}, err
 	}
@@ -197,7 +197,7 @@ func (s *Store) Write(id string, off int64, r io.Reader) (guest.Bundle, error) {
 }
 
 // open opens the file for the pieces.
-func (s *Store) open(b *box) (*os.File, error) {
+func (s *Store) open(b *transfer) (*os.File, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state != guest.BundleComing {
@@ -218,7 +218,7 @@ func (s *Store) open(b *box) (*os.File, error) {
 }
 
 // took records received bytes. The caller holds b.mu.
-func (b *box) took(off, n int64) {
+func (b *transfer) took(off, n int64) {
 	if n <= 0 {
 		return
 	}
@@ -240,7 +240,7 @@ func (b *box) took(off, n int64) {
 }
 
 // drop frees the bytes. The caller holds b.mu.
-func (b *box) drop() {
+func (b *transfer) drop() {
 	if b.file != nil {
 		_ = b.file.Close()
 		b.file = nil
@@ -251,7 +251,7 @@ func (b *box) drop() {
 // Unpack unpacks a received bundle, once, and reports the progress to fn until it has ended or ctx has. In the latter case the
 // unpacking continues, and a later call reports its progress.
 func (s *Store) Unpack(ctx context.Context, id string, r guest.UnpackRequest, fn func(guest.Bundle) error) error {
-	b, err := s.box(id)
+	b, err := s.transfer(id)
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (s *Store) Unpack(ctx context.Context, id string, r guest.UnpackRequest, fn
 	if b.state == guest.BundleComing {
 		if r.Size <= 0 || b.have < r.Size {
 			b.mu.Unlock()
-			return fault.New(fault.Conflict, "parcel_incomplete", "Only %[2]d of the bundle's %[1]d bytes have arrived.", r.Size, b.have)
+			return fault.New(fault.Conflict, "parcel_incomplete", "Of the bundle's %d bytes only %d have arrived.", r.Size, b.have)
 		}
 		if !s.begin(func() { s.unpack(b, r) }) {
 			b.mu.Unlock()
@@ -298,7 +298,7 @@ func (s *Store) begin(fn func()) bool {
 }
 
 // unpack does it, and reports the result.
-func (s *Store) unpack(b *box, r guest.UnpackRequest) {
+func (s *Store) unpack(b *transfer, r guest.UnpackRequest) {
 	err := s.checked(b, r)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -327,7 +327,7 @@ func errorBody(err error) *guest.ErrorBody {
 }
 
 // checked unpacks a bundle that matches the host's size and hash.
-func (s *Store) checked(b *box, r guest.UnpackRequest) error {
+func (s *Store) checked(b *transfer, r guest.UnpackRequest) error {
 	b.mu.Lock()
 	f := b.file
 	b.mu.Unlock()

@@ -31,7 +31,7 @@ const notifyEvery = 100 * time.Millisecond
 // unpacker writes one bundle below the root.
 type unpacker struct {
 	s        *Store
-	b        *box
+	b        *transfer
 	root     *os.Root
 	reported time.Time
 

@@ -365,7 +365,7 @@ func (h *hooks) answerHook(ctx context.Context, id string, out []byte) error {
 	}
 }
 
-// give answers the call, once. It is called under mu.
+// give answers the call, once. The caller holds mu.
 func (c *hookCall) give(out []byte) bool {
 	if c.given {
 		return false
@@ -375,4 +375,4 @@ func (c *hookCall) give(out []byte) bool {
 	return true
 }
 
-var errHookGone = fault.New(fault.Gone, "hook_gone", "The agent's hook waits for no answer any more.")
+var errHookGone = fault.New(fault.Gone, "hook_gone", "The agent's hook no longer waits for an answer.")

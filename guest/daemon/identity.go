@@ -11,21 +11,21 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// IdentityName is the file in the guest's own folder that says which process it is.
+// IdentityName is the file in the guest's own folder that identifies its process.
 const IdentityName = "guest.json"
 
-// identity tells one process from every other there ever was on this machine.
+// identity distinguishes a process from every other there ever was on this machine.
 type identity struct {
 	Pid       int    `json:"pid"`
-	Start     uint64 `json:"start"` // as the system counts: clock ticks since boot, or microseconds
+	Start     uint64 `json:"start"` // in the system's unit: clock ticks since boot, or microseconds
 	BootID    string `json:"boot_id"`
 	Version   int    `json:"version"` // of the protocol
 	Build     string `json:"build"`
 	StartedAt int64  `json:"started_at"` // ms UTC
 }
 
-// WriteIdentity writes down which process this is, so that it is found again and not guessed: pid, start time, boot id and
-// versions, in a new file that takes the old one's place.
+// WriteIdentity records the guest's process, so that the server finds it without guessing: pid, start time, boot ID and versions,
+// in a new file that replaces the old one.
 func WriteIdentity(dir, build string, now time.Time) error {
 	self, err := readProc(os.Getpid())
 	if err != nil {

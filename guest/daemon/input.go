@@ -15,18 +15,18 @@ import (
 
 var errInputClosed = fault.New(fault.Gone, "input_closed", "The process does not take input any more.")
 
-// input brings numbered frames to a program, each once and in order. A frame the program takes at once is written by whoever
-// brought it; what it does not take waits in a bounded queue with a goroutine of its own, and whoever brings more waits too.
+// input delivers numbered frames to a program, each once and in order. The caller writes a frame the program takes at once; the
+// rest waits in a bounded queue with its own goroutine, and further callers wait too.
 type input struct {
 	file *os.File
-	owns bool // the file is ours alone: closing the input closes it
+	owns bool // only we use the file: closing the input closes it
 
 	mu      sync.Mutex
-	last    uint64 // the newest frame taken
-	stop    func() // ends the stream that brings frames now, nil before the first
+	last    uint64 // the newest frame received
+	stop    func() // ends the current stream of frames, nil before the first
 	queue   [][]byte
 	queued  int           // bytes in queue
-	writing bool          // the writer runs
+	writing bool          // the writer is running
 	ending  bool          // no more frames: close when the queue is empty
 	closed  bool          // nothing is written any more
 	moved   chan struct{} // closed at the next change of the above, nil when nobody waits
@@ -34,8 +34,8 @@ type input struct {
 
 func newInput(f *os.File) *input { return &input{file: f} }
 
-// begin lets a new stream take over: nothing of an older one is taken any more, so that what it was in the middle of cannot
-// come between the frames the host now sends. It returns the number of the newest frame taken.
+// begin lets a new stream take over: frames of an older one are no longer accepted, so that its remainder cannot come between the
+// frames the host now sends. It returns the number of the newest frame received.
 func (in *input) begin(ctx context.Context) (stream context.Context, stop func(), last uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -62,7 +62,7 @@ func (in *input) takeAll(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// put brings frame seq. A frame that was taken before is ignored. It waits while the queue is full.
+// put delivers frame seq. It ignores a frame that was received before. It waits while the queue is full.
 func (in *input) put(ctx context.Context, seq uint64, p []byte) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -113,7 +113,7 @@ func (in *input) wait(ctx context.Context) error {
 	}
 }
 
-// tell wakes who waits. The caller holds mu.
+// notify wakes waiters. The caller holds mu.
 func (in *input) notify() {
 	if in.moved != nil {
 		close(in.moved)
@@ -160,7 +160,7 @@ func (in *input) write() {
 	}
 }
 
-// end closes the input once frame after has been taken and everything taken has been written.
+// end closes the input once frame after has been received and everything received has been written.
 func (in *input) end(ctx context.Context, after uint64) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -176,7 +176,7 @@ func (in *input) end(ctx context.Context, after uint64) error {
 	return nil
 }
 
-// close gives up what was not written.
+// close drops what was not written.
 func (in *input) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -1,4 +1,4 @@
 package daemon
 
-// giveWay does nothing: this kernel is not told whom to end first.
+// giveWay does nothing: this kernel has no setting for what to kill first.
 func giveWay(int) error { return nil }

@@ -16,15 +16,15 @@ import (
 var errNoStream = fault.New(fault.NotFound, "no_such_stream", "The process has no such output.")
 
 const (
-	// bulk is how many bytes at once show that more than a keystroke's echo is under way.
+	// bulk is how many bytes at once indicate more than a keystroke's echo.
 	bulk = 2 << 10
-	// pace is how long more bytes are waited for then: it makes one wake-up of the host of many.
+	// pace is how long to wait for more bytes then: it merges many wake-ups of the host into one.
 	pace = time.Millisecond
 )
 
-// serveOutput sends the bytes of a stream from an offset, and goes on as they come until the process has ended and all was sent.
-// The head says where it begins: later than asked for when the bytes between were dropped. Should that happen on the way, the
-// answer is cut off, and the host asks anew.
+// serveOutput sends the bytes of a stream from an offset, and continues as they come until the process has ended and everything
+// was sent. The header holds the first offset: larger than requested when the bytes between were dropped. If bytes are dropped
+// later, the answer is cut off, and the host requests the rest again.
 func (d *Daemon) serveOutput(w http.ResponseWriter, r *http.Request) error {
 	p, err := d.process(r)
 	if err != nil {
@@ -64,11 +64,11 @@ func (d *Daemon) serveOutput(w http.ResponseWriter, r *http.Request) error {
 		defer stop()
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		go func() { // ends with the pipe: a host says nothing more on it, and hangs up
+		go func() { // ends with the pipe: a host sends nothing more on it, and hangs up
 			_, _ = rest.ReadByte()
 			cancel()
 		}()
-		_ = follow(ctx, directBridge{conn}, l, off, took) // a pipe that is cut says so by itself
+		_ = follow(ctx, directBridge{conn}, l, off, took) // a cut pipe needs no further report
 		return errHijacked
 	}
 	w.Header().Set(guest.HeaderOffset, at)
@@ -78,7 +78,7 @@ func (d *Daemon) serveOutput(w http.ResponseWriter, r *http.Request) error {
 	return follow(r.Context(), sharedBridge{w, http.NewResponseController(w)}, l, off, took)
 }
 
-// follow sends the log from off as it grows, and tells took how far it is.
+// follow sends the log from off as it grows, and reports its progress to took.
 func follow(ctx context.Context, out bridge, l *bytelog.Log, off int64, took func(int64)) error {
 	for {
 		changed := l.Changed()
@@ -91,7 +91,7 @@ func follow(ctx context.Context, out bridge, l *bytelog.Log, off int64, took fun
 		case err != nil:
 			return errCut
 		case n == batch-guest.FrameHeader:
-			continue // more is there already
+			continue // more is already there
 		}
 		if n > 0 {
 			if out.flush() != nil {
@@ -110,7 +110,7 @@ func follow(ctx context.Context, out bridge, l *bytelog.Log, off int64, took fun
 	}
 }
 
-// sendBatch sends what is there at off, up to one batch. It holds a buffer only meanwhile.
+// sendBatch sends what is there at off, up to one batch. It holds a buffer only during that.
 func sendBatch(out bridge, l *bytelog.Log, off int64) (int, error) {
 	buf := batches.Get().(*[batch]byte)
 	defer batches.Put(buf)

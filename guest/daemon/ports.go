@@ -23,18 +23,18 @@ const (
 	maxPortStreams = 256
 )
 
-// loopbacks are where programs are reached: many listen on one address alone.
+// loopbacks are the addresses at which programs are reached: many listen on only one.
 var loopbacks = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// servePort joins the host with a program of the sandbox's that listens on its loopback.
+// servePort connects the host with a program of the sandbox that listens on its loopback.
 func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
 	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
 	if err != nil || port == 0 {
-		return fault.New(fault.Invalid, "invalid_port", "A port is a number from 1 to 65535.")
+		return fault.New(fault.Invalid, "invalid_port", "The port must be a number from 1 to 65535.")
 	}
 	if d.portStreams.Add(1) > maxPortStreams {
 		d.portStreams.Add(-1)
-		return fault.New(fault.Conflict, "too_many_streams", "%d connections to ports of this sandbox are open already.", maxPortStreams)
+		return fault.New(fault.Conflict, "too_many_streams", "%d connections to ports of this sandbox are already open. Close some first.", maxPortStreams)
 	}
 	defer d.portStreams.Add(-1)
 	conn, err := d.dialPort(r.Context(), uint16(port))
@@ -48,9 +48,9 @@ func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
 	return joinShared(w, r, conn)
 }
 
-// dialPort reaches a program at either loopback address. Where the sandbox shares its loopback with the machine it runs on, only what the
-// sandbox's own processes listen on is reached: the machine's other services are none of the host's business, and whether there is one is
-// not said either.
+// dialPort reaches a program at either loopback address. Where the sandbox shares its loopback with the machine it runs on, only
+// sockets of the sandbox's own processes are reached: the machine's other services are none of the host's business, and the
+// answer does not reveal whether there is one.
 func (d *Daemon) dialPort(ctx context.Context, port uint16) (proxycopy.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, portIn)
 	defer cancel()
@@ -70,9 +70,9 @@ func (d *Daemon) dialPort(ctx context.Context, port uint16) (proxycopy.Conn, err
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, fault.Wrap(err, fault.Timeout, "port_timeout", "What listens at port %d of the sandbox does not take connections.", port)
+		return nil, fault.Wrap(err, fault.Timeout, "port_timeout", "The program at port %d of the sandbox does not accept connections.", port)
 	}
-	return nil, fault.Wrap(err, fault.Conflict, "port_closed", "No program of the sandbox listens at port %d. Start it there, then try again.", port)
+	return nil, fault.Wrap(err, fault.Conflict, "port_closed", "No program in the sandbox listens at port %d. Start it there, then try again.", port)
 }
 
 // joinDirect gives the stream the whole pipe.

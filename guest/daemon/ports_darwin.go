@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// listening needs a table of open files: macOS tells it only to its own tools, which are too slow to be asked all the time.
+// listening needs a table of open files: macOS gives it only to its own tools, which are too slow to be run all the time.
 func listening(map[int]member) []int { return nil }
 
-// listeners asks lsof, a tool of the system's, each time.
+// listeners runs lsof, a tool of the system, each time.
 type listeners struct{}
 
-// own reports whether all processes that listen at the port are members. Where that cannot be found out the answer is no.
+// own reports whether all processes that listen at the port are members. It returns false where that cannot be determined.
 func (*listeners) own(ctx context.Context, at netip.AddrPort, members func() map[int]member) bool {
 	out, err := exec.CommandContext(ctx, "/usr/sbin/lsof", "-nP", "-Fp", "-sTCP:LISTEN", "-iTCP:"+strconv.Itoa(int(at.Port()))).Output()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// maxPorts bounds what is told of listening ports.
+// maxPorts bounds the reported listening ports.
 const maxPorts = 256
 
 // listener is a TCP socket that listens in the guest's network namespace.
@@ -74,7 +74,7 @@ func parseListener(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(ip.Unmap(), uint16(n)), true
 }
 
-// heldBy returns which of the sockets, named by inode, members have open.
+// heldBy returns which of the sockets, identified by inode, members have open.
 func heldBy[V any](members map[int]member, inodes map[string]V) map[string]bool {
 	out := make(map[string]bool)
 	if len(inodes) == 0 {
@@ -101,15 +101,15 @@ func heldBy[V any](members map[int]member, inodes map[string]V) map[string]bool 
 	return out
 }
 
-// listeners remembers which listening sockets belong to the sandbox, so that not every connection looks through every open file. A
-// socket's inode is its own while it is open.
+// listeners remembers which listening sockets belong to the sandbox, so that not every connection searches every open file. A
+// socket's inode is unique while it is open.
 type listeners struct {
 	mu   sync.Mutex
 	held map[string]bool
 }
 
-// own reports whether whatever a connection to at would reach is held by members: the sockets bound to that address, or where there are
-// none those bound to every address. Each of them must be, for the kernel may choose any.
+// own reports whether members hold the sockets that a connection to at could reach: those bound to that address, or if there are
+// none, those bound to every address. All of them must be held, for the kernel may choose any.
 func (l *listeners) own(_ context.Context, at netip.AddrPort, members func() map[int]member) bool {
 	exact, wild := map[string]bool{}, map[string]bool{}
 	all := make(map[string]bool)
@@ -146,7 +146,7 @@ func (l *listeners) own(_ context.Context, at netip.AddrPort, members func() map
 	return l.knows(reached)
 }
 
-// knows reports whether all of inodes, of which there is one at least, are the sandbox's. The caller holds l.mu.
+// knows reports whether all of inodes, of which there is at least one, are the sandbox's. The caller holds l.mu.
 func (l *listeners) knows(inodes map[string]bool) bool {
 	for inode := range inodes {
 		if !l.held[inode] {

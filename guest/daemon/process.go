@@ -25,12 +25,12 @@ const (
 )
 
 const (
-	// drainQuiet is how long the outputs of an ended program must be quiet before the guest stops waiting for those who still
-	// hold them open.
+	// drainQuiet is how long the outputs of an ended program must be quiet before the guest stops waiting for processes that
+	// still hold them open.
 	drainQuiet = 150 * time.Millisecond
 	// drainMax is the longest it waits for them, quiet or not.
 	drainMax = 2 * time.Second
-	// timeoutGrace is what a process gets between TERM and KILL when its time is up.
+	// timeoutGrace is the time between TERM and KILL for a process whose time is up.
 	timeoutGrace = 2 * time.Second
 )
 
@@ -40,19 +40,19 @@ type process struct {
 	id   string
 	logs map[guest.Stream]*bytelog.Log // fixed once ready
 
-	ready chan struct{} // closed when the start has worked or failed
+	ready chan struct{} // closed when the start has succeeded or failed
 
 	cmd   *exec.Cmd
-	term  *os.File // the PTY's own end, nil without one
-	in    *input   // nil: takes no input
+	term  *os.File // our end of the PTY, nil without one
+	in    *input   // nil: accepts no input
 	pumps []*pump
 
-	exited chan struct{} // closed when the program has ended, its output may still be under way
-	done   chan struct{} // closed when it has ended and its output is whole
+	exited chan struct{} // closed when the program has ended; its output may not be complete yet
+	done   chan struct{} // closed when it has ended and its output is complete
 
 	mu     sync.Mutex
 	info   guest.Process
-	reason string // why it is being ended by us, "" when it is not
+	reason string // why we are ending it, "" when we are not
 }
 
 func newProcess(d *Daemon, id string) *process {
@@ -61,7 +61,7 @@ func newProcess(d *Daemon, id string) *process {
 		info: guest.Process{ID: id, State: guest.Running, StartedAt: d.cfg.Now().UnixMilli()}}
 }
 
-// snapshot is the process as it is now.
+// snapshot is the process's current state.
 func (p *process) snapshot() guest.Process {
 	p.mu.Lock()
 	info := p.info
@@ -104,7 +104,7 @@ func (p *process) hasExited() bool {
 	}
 }
 
-// because notes why the process is being ended; the first reason stands.
+// because records why the process is being ended; the first reason applies.
 func (p *process) because(reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,13 +113,13 @@ func (p *process) because(reason string) {
 	}
 }
 
-// watch waits for the program's end, then for the rest of its output, and writes down how it ended.
+// watch waits for the program's end, then for the rest of its output, and records how it ended.
 func (p *process) watch(timeout time.Duration) {
 	var timer *time.Timer
 	if timeout > 0 {
 		timer = time.AfterFunc(timeout, p.timeUp)
 	}
-	_ = p.cmd.Wait() // ProcessState says it
+	_ = p.cmd.Wait() // ProcessState has the result
 	ended := p.d.cfg.Now()
 	p.d.tree.led(p.cmd.Process.Pid)
 	close(p.exited)
@@ -141,7 +141,7 @@ func (p *process) watch(timeout time.Duration) {
 	p.conclude(ended)
 }
 
-// timeUp ends the process because it took longer than it may.
+// timeUp ends the process because it reached its time limit.
 func (p *process) timeUp() {
 	p.because(reasonTimeout)
 	p.d.tree.end(p.owns, timeoutGrace)
@@ -150,7 +150,7 @@ func (p *process) timeUp() {
 // owns reports whether m belongs to this process.
 func (p *process) owns(m member) bool { return m.owner == p.id }
 
-// conclude publishes how the process ended, after writing it down.
+// conclude publishes how the process ended, after recording it.
 func (p *process) conclude(ended time.Time) {
 	p.mu.Lock()
 	p.info.State, p.info.EndedAt = guest.Exited, ended.UnixMilli()
@@ -171,8 +171,8 @@ func (p *process) conclude(ended time.Time) {
 	sync()
 }
 
-// drain waits until the outputs of the ended program have been read to their end. Somebody left behind may hold them open: then
-// it waits until they are quiet, or a bounded while.
+// drain waits until the outputs of the ended program have been read to their end. Remaining processes may hold them open: then it
+// waits until they are quiet, or a bounded time.
 func (p *process) drain() {
 	deadline := time.NewTimer(drainMax)
 	defer deadline.Stop()
@@ -200,7 +200,7 @@ func (p *process) drain() {
 	}
 }
 
-// moved counts what the outputs have brought so far.
+// moved counts the bytes read from the outputs so far.
 func (p *process) moved() (n int64) {
 	for _, pu := range p.pumps {
 		n += pu.read.Load()
@@ -208,8 +208,8 @@ func (p *process) moved() (n int64) {
 	return n
 }
 
-// unread reports whether an output has something that no pump has come to yet: on a machine with much to do the last words of a program
-// lie there for longer than any quiet.
+// unread reports whether an output has bytes that no pump has read yet: on a busy machine a program's last output is there for
+// longer than any quiet period.
 func (p *process) unread() bool {
 	for _, pu := range p.pumps {
 		if pu.waiting() {
@@ -219,8 +219,8 @@ func (p *process) unread() bool {
 	return false
 }
 
-// cut ends the reading of outputs that others still hold open. A terminal is taken away from them, as when its window is
-// closed; the pipes of a command are read on to nowhere, so that what it left running in the background can go on.
+// cut stops reading outputs that other processes still hold open. A terminal is closed for them, as when its window is closed;
+// the pipes of a command are read and discarded, so that what it left running in the background can continue.
 func (p *process) cut() {
 	for _, pu := range p.pumps {
 		pu.discard.Store(true)
@@ -233,7 +233,7 @@ func (p *process) cut() {
 	}
 }
 
-// resize sets the size of the process's terminal; the kernel tells the program.
+// resize sets the size of the process's terminal; the kernel notifies the program.
 func (p *process) resize(size guest.Size) error {
 	if p.term == nil {
 		return errNoTerminal

@@ -13,8 +13,8 @@ import (
 	"github.com/parawork/parawork/internal/bytelog"
 )
 
-// batch is the most that is read before it is appended. A PTY gives some 4 KiB a read whatever it is asked for: reading on until
-// nothing more is there makes one append, one frame and one wake-up of many such pieces, and delays no single byte.
+// batch is the most that is read before it is appended. A PTY returns some 4 KiB per read, whatever the buffer: reading until
+// nothing more is there merges many such pieces into one append, one frame and one wake-up, and delays no single byte.
 const batch = 64 << 10
 
 // batches are buffers for one batch. A pump holds one only while there is something to read.
@@ -26,14 +26,14 @@ type pump struct {
 	file    *os.File
 	log     *bytelog.Log
 	read    atomic.Int64
-	discard atomic.Bool   // read to nowhere
+	discard atomic.Bool   // read and discarded
 	ended   chan struct{} // closed when nothing more is read
 
 	most  int64        // bytes the log keeps
 	hosts atomic.Int32 // that follow the log
 	taken atomic.Int64 // offset the furthest of them has reached
 	heard atomic.Int64 // acknowledgements, also of nothing new: the host lives, and its disk is full
-	alone atomic.Int64 // 1 more than the offset behind which this log alone keeps the output, as a host with a full disk says; 0: none says so
+	alone atomic.Int64 // 1 more than the offset after which only this log has the output, as reported by a host with a full disk; 0: not reported
 	slow  time.Time    // since when taken is what it was at seen, and heard at word; the pump's alone
 	seen  int64
 	word  int64
@@ -43,17 +43,17 @@ func newPump(p *process, f *os.File, l *bytelog.Log, most int64) *pump {
 	return &pump{p: p, file: f, log: l, ended: make(chan struct{}), most: most}
 }
 
-// backlog is how much output of a stream is held in memory for a disk that takes nothing: twice what a host holds.
+// backlog is how much output of a stream is held in memory for a disk that accepts nothing: twice what a host holds.
 const backlog = 2 * bytelog.DefaultBacklogBytes
 
 const (
 	recheckEvery = 2 * time.Millisecond
-	recheckFor   = 5 * time.Second // a host that takes nothing for so long holds up nobody
+	recheckFor   = 5 * time.Second // how long to wait for a host that takes nothing
 )
 
-// heed lets a program wait that writes faster than its host reads, before what the host has not taken would be dropped: as any
-// terminal does. Without a host, or with one that takes nothing any more, a program waits only where nothing else keeps its
-// output: on a disk that takes nothing, once as much as may be is held in memory.
+// recheck makes a program wait that writes faster than its host reads, before output the host has not taken would be dropped: as
+// any terminal does. Without a host, or with one that takes nothing any more, a program waits only where nothing else has its
+// output: when the disk accepts nothing, once the memory limit is reached.
 func (pu *pump) recheck() {
 	for pu.mustWait() {
 		select {
@@ -67,11 +67,12 @@ func (pu *pump) recheck() {
 func (pu *pump) mustWait() bool {
 	hosts, full := pu.hosts.Load() > 0, pu.log.Full()
 	if !hosts {
-		return full // until there is room on the disk: see Daemon.mend
+		return full // until the disk has space: see Daemon.repair
 	}
 	_, end := pu.log.Bounds()
 	taken, alone := pu.taken.Load(), pu.alone.Load()
-	// Of a host that has not said yet that its disk is full, too, nothing is lost: it holds no more of what it took than stays in memory here.
+	// If a host has not reported yet that its disk is full, too, nothing is lost: of what it took it holds no more than stays in
+	// memory here.
 	behind := full && end-taken > backlog/4
 	switch {
 	case alone > 0 && (full || end-alone+1 > pu.most/2):
@@ -85,7 +86,7 @@ func (pu *pump) mustWait() bool {
 	return now.Sub(pu.slow) <= recheckFor || behind
 }
 
-// acked notes what a host has safe, and whether its disk is full.
+// acked records what a host has stored, and whether its disk is full.
 func (pu *pump) acked(a guest.Ack) {
 	alone := int64(0)
 	if a.Full {
@@ -95,7 +96,7 @@ func (pu *pump) acked(a guest.Ack) {
 	pu.heard.Add(1)
 }
 
-// followed notes that a host follows the log from off.
+// followed records that a host follows the log from off.
 func (pu *pump) followed(off int64) {
 	if pu.hosts.Add(1) == 1 {
 		pu.taken.Store(off)
@@ -104,7 +105,7 @@ func (pu *pump) followed(off int64) {
 	pu.took(off)
 }
 
-// took notes that a host has everything before off.
+// took records that a host has everything before off.
 func (pu *pump) took(off int64) {
 	for was := pu.taken.Load(); off > was && !pu.taken.CompareAndSwap(was, off); was = pu.taken.Load() {
 	}
@@ -132,7 +133,7 @@ func (pu *pump) run() {
 	}
 }
 
-// againAfter is how long a terminal that nobody holds open is left alone at first.
+// againAfter is the first pause before a terminal that nobody holds open is read again.
 const againAfter = 20 * time.Millisecond
 
 func (pu *pump) end() {
@@ -154,7 +155,7 @@ func (pu *pump) again(wait time.Duration) bool {
 	}
 }
 
-// errEnd says that an output has come to its end.
+// errEnd reports the end of an output.
 var errEnd = errors.New("end of output")
 
 // waiting reports whether there is something to read now.
@@ -164,7 +165,7 @@ func (pu *pump) waiting() bool {
 		return false
 	}
 	var some bool
-	_ = rc.Control(func(fd uintptr) { // it fails only once the file is closed: then all was read
+	_ = rc.Control(func(fd uintptr) { // it fails only once the file is closed: then everything was read
 		at := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(at, 0)
 		some = err == nil && n > 0 && at[0].Revents&unix.POLLIN != 0
@@ -196,7 +197,7 @@ func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
 	if n > 0 {
 		pu.read.Add(int64(n))
 		if !pu.discard.Load() {
-			pu.p.d.wrote()                // first: who has read the bytes is told when they came
+			pu.p.d.wrote()                // first: readers of the bytes want the time they came
 			_, _ = pu.log.Append(buf[:n]) // it fails only when the log has ended: then nobody waits for these bytes
 			if pu.log.Degraded() != nil {
 				pu.p.d.repairLater()

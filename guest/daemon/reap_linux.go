@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reapEvery is how often at most orphans are collected.
+// reapEvery is the least time between two collections of orphans.
 const reapEvery = 200 * time.Millisecond
 
-// BecomeReaper makes this program the parent of its descendants' orphans, so that none can leave its tree. It is the whole
-// program's doing, so the program itself asks for it.
+// BecomeReaper makes this program the parent of its descendants' orphans, so that none can leave its tree. It affects the whole
+// program, so the program itself must call it.
 func BecomeReaper() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // Conceal keeps programs of the same user out of this program's memory and environment, where secrets pass through.
@@ -35,7 +35,7 @@ func (d *Daemon) reap(ctx context.Context) {
 			return
 		}
 		d.collect()
-		select { // one walk for a storm of ends
+		select { // one walk for many ends at once
 		case <-time.After(reapEvery):
 		case <-ctx.Done():
 			return
@@ -43,9 +43,9 @@ func (d *Daemon) reap(ctx context.Context) {
 	}
 }
 
-// collect waits for children that have ended and that nobody else waits for. Our own processes have a goroutine that waits
-// for them, and git is waited for by who runs it; all those are known or of our own session. An orphan never is: it comes
-// from a process of ours, and each of these begins a session of its own.
+// collect waits for ended children that nobody else waits for. Our own processes have a goroutine that waits for them, and
+// whoever runs git waits for it; all those are registered or in our own session. An orphan is neither: it comes from one of our
+// processes, and each of these begins a new session.
 func (d *Daemon) collect() {
 	d.spawn.Lock()
 	defer d.spawn.Unlock()

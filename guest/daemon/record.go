@@ -16,11 +16,12 @@ import (
 	"github.com/parawork/parawork/internal/bytelog"
 )
 
-// maxEnded is how many ended processes are remembered; the oldest are forgotten beyond it, with their logs.
+// maxEnded is how many ended processes are remembered; beyond that the oldest are dropped, with their logs.
 const maxEnded = 256
 
-// writeRecord writes down what is known of the process: to a new file that takes the old one's place, so that there is always a
-// whole one. What it returns makes it survive the machine's death, which nobody needs to wait for: a process does not.
+// writeRecord records the state of the process in a new file that replaces the old one, so that there is always a complete one.
+// The returned function makes it survive a crash of the machine, for which nobody needs to wait: the process does not survive one
+// either.
 func (p *process) writeRecord() (sync func()) {
 	b, err := json.Marshal(p.snapshot())
 	if err != nil {
@@ -66,8 +67,8 @@ func overwrite(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// openOwn opens a file of the guest's own folder for writing. Programs may write there too: a link is not followed, and only a small
-// regular file is taken.
+// openOwn opens a file of the guest's own folder for writing. Programs may write there too: it follows no link, and accepts only
+// a small regular file.
 func openOwn(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -79,7 +80,7 @@ func openOwn(path string) (*os.File, error) {
 	return f, nil
 }
 
-// load finds what an earlier guest wrote down. Its processes have ended with it: those that still ran are lost.
+// load reads what an earlier guest recorded. Its processes have ended with it: those that were still running are lost.
 func (d *Daemon) load() error {
 	dir := filepath.Join(d.cfg.Dir, "processes")
 	entries, err := os.ReadDir(dir)
@@ -115,7 +116,7 @@ func (d *Daemon) load() error {
 	return nil
 }
 
-// forgetOld makes room for another process by forgetting those that ended first. The caller holds mu.
+// forgetOld makes room for another process by dropping those that ended first. The caller holds mu.
 func (d *Daemon) forgetOld() {
 	var ended []*process
 	for _, p := range d.procs {
@@ -132,7 +133,7 @@ func (d *Daemon) forgetOld() {
 	}
 }
 
-// forget drops an ended process with all that was kept of it. The caller holds mu.
+// forget drops an ended process with everything stored about it. The caller holds mu.
 func (d *Daemon) forget(p *process) {
 	delete(d.procs, p.id)
 	if err := os.RemoveAll(guest.ProcessDir(d.cfg.Dir, p.id)); err != nil {

@@ -2,17 +2,17 @@ package daemon
 
 import "time"
 
-// repairEvery is how often a disk that took no output is tried again.
+// repairEvery is how often to retry a disk that accepted no output.
 const repairEvery = time.Second
 
-// repairLater writes output to the disk as soon as that takes it, also when no more comes.
+// repairLater writes output to the disk as soon as that accepts it, even when no more comes.
 func (d *Daemon) repairLater() {
 	if d.mending.CompareAndSwap(false, true) {
-		d.work.Go(d.repair) // a pump lives, and with it what waits for work
+		d.work.Go(d.repair) // a pump is running, and with it the wait for work
 	}
 }
 
-// mend tries the disk until all output is there, or the guest ends.
+// repair retries the disk until all output is stored, or the guest ends.
 func (d *Daemon) repair() {
 	tick := time.NewTicker(repairEvery)
 	defer tick.Stop()
@@ -23,17 +23,17 @@ func (d *Daemon) repair() {
 			return
 		case <-tick.C:
 		}
-		d.mending.Store(false) // before it looks: who fails from here on begins anew
+		d.mending.Store(false) // before it checks: a failure from here on starts a new repair
 		if d.retry() {
 			return
 		}
 		if !d.mending.CompareAndSwap(false, true) {
-			return // somebody else has begun
+			return // another goroutine has started
 		}
 	}
 }
 
-// retry tries the disk for every log that is not wholly there, and reports whether all are now.
+// retry retries the disk for every log that is not complete there, and reports whether all are now.
 func (d *Daemon) retry() bool {
 	d.mu.Lock()
 	procs := d.list()

@@ -18,7 +18,7 @@ import (
 // maxRequest bounds the JSON of a request: arguments and environment at their limits, escaped.
 const maxRequest = 4 * guest.MaxJSON
 
-// handler answers everything the protocol knows.
+// handler serves all routes of the protocol.
 func (d *Daemon) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
@@ -71,7 +71,7 @@ func (d *Daemon) handler() http.Handler {
 		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		sum := digest(given)
 		if subtle.ConstantTimeCompare(sum[:], d.token[:]) != 1 {
-			d.refuse(w, r, fault.New(fault.Unauthorized, "guest_unauthorized", "The guest does not know this host."))
+			d.refuse(w, r, fault.New(fault.Unauthorized, "guest_unauthorized", "The guest does not recognize this host."))
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -83,7 +83,7 @@ func digest(token string) [32]byte { return sha256.Sum256([]byte(token)) }
 var (
 	// errCut makes an answer that has begun end as cut off, not as complete.
 	errCut = errors.New("answer cut off")
-	// errHijacked says that the pipe was taken over and needs no answer any more.
+	// errHijacked reports that the pipe was taken over and needs no answer any more.
 	errHijacked = errors.New("pipe taken over")
 )
 
@@ -96,7 +96,7 @@ func (d *Daemon) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if r.Context().Err() != nil {
-		return // nobody listens
+		return // nobody reads the answer
 	}
 	body := guest.ErrorBody{Kind: string(fault.KindOf(err)), Code: fault.CodeOf(err), Message: err.Error()}
 	if f, ok := errors.AsType[*fault.Error](err); ok {
@@ -105,7 +105,7 @@ func (d *Daemon) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		body.Code = "guest_failed"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		body = guest.ErrorBody{Kind: string(fault.DiskFull), Code: "disk_full", Message: "The sandbox's disk is full. Make room and try again."}
+		body = guest.ErrorBody{Kind: string(fault.DiskFull), Code: "disk_full", Message: "The sandbox's disk is full. Free space and try again."}
 	}
 	status, ok := statuses[fault.Kind(body.Kind)]
 	if !ok {
@@ -131,7 +131,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(b) // a host that is gone needs no answer
 }
 
-// done answers that there is nothing to say.
+// done sends an empty answer.
 func done(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -159,7 +159,7 @@ func number(r *http.Request, name string) (int64, error) {
 	return n, nil
 }
 
-// begin sends the head of an answer whose body comes later.
+// begin sends the header of an answer whose body comes later.
 func begin(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
@@ -178,8 +178,8 @@ func (d *Daemon) serveStats(w http.ResponseWriter, _ *http.Request) error {
 
 func (d *Daemon) serveShutdown(w http.ResponseWriter, _ *http.Request) error {
 	w.WriteHeader(http.StatusAccepted)
-	// The end that follows cuts the pipe. A flush hands a frame to the connection and does not wait until it has left; the next
-	// frame is taken only then. So the second flush tells that the answer's head is on its way.
+	// The end that follows cuts the pipe. A flush passes a frame to the connection without waiting until it has been sent; the
+	// next frame is accepted only then. So a successful second flush shows that the answer's header is on its way.
 	rc := http.NewResponseController(w)
 	_ = rc.Flush()
 	_, _ = w.Write([]byte("\n"))

@@ -16,7 +16,7 @@ func (d *Daemon) serveBundle(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveBundlePiece takes one piece of a bundle. What arrived of one that is cut is kept.
+// serveBundlePiece takes one piece of a bundle. The received part of an interrupted piece is stored.
 func (d *Daemon) serveBundlePiece(w http.ResponseWriter, r *http.Request) error {
 	off, err := number(r, "offset")
 	if err != nil {
@@ -30,7 +30,7 @@ func (d *Daemon) serveBundlePiece(w http.ResponseWriter, r *http.Request) error 
 	return nil
 }
 
-// serveUnpack unpacks a bundle that is there, and sends a record for each step forward. It goes on when the host hangs up.
+// serveUnpack unpacks a complete bundle, and sends a record for each step. It continues when the host hangs up.
 func (d *Daemon) serveUnpack(w http.ResponseWriter, r *http.Request) error {
 	var req guest.UnpackRequest
 	if err := body(w, r, &req); err != nil {

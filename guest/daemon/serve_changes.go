@@ -49,7 +49,7 @@ func (d *Daemon) serveWatch(w http.ResponseWriter, r *http.Request) error {
 		return rc.Flush()
 	})
 	if begun {
-		return errCut // a watch has no end of its own
+		return errCut // a watch does not end on its own
 	}
 	if err == nil || ctx.Err() != nil {
 		return errCut
@@ -81,7 +81,7 @@ func (d *Daemon) serveDirty(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveDiff sends a diff as it is made. An error before the first byte is told; one after cuts the answer off.
+// serveDiff sends a diff as it is made. An error before the first byte is sent as an error; one after that cuts the answer off.
 func (d *Daemon) serveDiff(w http.ResponseWriter, r *http.Request) error {
 	if d.cfg.Changes == nil {
 		return errNoChanges
@@ -101,7 +101,7 @@ func (d *Daemon) serveDiff(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// counted counts what goes through it.
+// counted counts the bytes written through it.
 type counted struct {
 	w http.ResponseWriter
 	n int64

@@ -42,7 +42,7 @@ func (d *Daemon) serveStat(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveReadFile sends a file whose hash stands in the head. A file that changes on the way is cut off.
+// serveReadFile sends a file whose hash is in the header. It cuts off a file that changes meanwhile.
 func (d *Daemon) serveReadFile(w http.ResponseWriter, r *http.Request) error {
 	wire := r.URL.Query().Get("path")
 	raw, err := inRoot(wire, false)
@@ -95,7 +95,7 @@ func errMoved(wire string) error {
 	return fault.New(fault.Conflict, "file_changing", "%q is being written. Try again.", wire)
 }
 
-// sendFile sends content, and holds back its end unless it is what the hash in the head says.
+// sendFile sends content, and withholds its end unless it matches the hash in the header.
 func sendFile(w http.ResponseWriter, content io.Reader, info guest.FileInfo) error {
 	buf := batches.Get().(*[batch]byte)
 	defer batches.Put(buf)
@@ -138,7 +138,7 @@ func (d *Daemon) serveWriteFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if mode > 0o777 {
-		return fault.New(fault.Invalid, "invalid_mode", "The mode has other than permission bits.")
+		return fault.New(fault.Invalid, "invalid_mode", "The mode may have only permission bits.")
 	}
 	info, err := d.write(r.URL.Query().Get("path"), r.Body, r.Header.Get(guest.HeaderIfMatch), r.URL.Query().Get("new") != "", fs.FileMode(mode))
 	if err != nil {
@@ -175,7 +175,7 @@ func (d *Daemon) serveMkdir(w http.ResponseWriter, r *http.Request) error {
 	return done(w)
 }
 
-// serveList lists a folder, without .git, sorted by name. What is beyond the limits is left out.
+// serveList lists a folder, without .git, sorted by name. Entries beyond the limits are left out.
 func (d *Daemon) serveList(w http.ResponseWriter, r *http.Request) error {
 	wire := r.URL.Query().Get("path")
 	raw, err := inRoot(wire, true)
@@ -187,7 +187,7 @@ func (d *Daemon) serveList(w http.ResponseWriter, r *http.Request) error {
 		return fromDisk(err, wire)
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(maxList + 2) // with one that is too many, and .git
+	names, err := f.Readdirnames(maxList + 2) // room for one too many, and .git
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fromDisk(err, wire)
 	}
@@ -202,7 +202,7 @@ func (d *Daemon) serveList(w http.ResponseWriter, r *http.Request) error {
 		at := path.Join(raw, name)
 		info, err := d.root.Lstat(at)
 		if err != nil {
-			continue // it went away
+			continue // it was deleted meanwhile
 		}
 		item := d.fileInfo(at, info)
 		if size += 160 + 6*(len(item.Path)+len(item.Name)+len(item.Link))/2; size > maxListBytes {

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-var errNoHooks = fault.New(fault.Unsupported, "hooks_unsupported", "This sandbox hears no hooks of agents.")
+var errNoHooks = fault.New(fault.Unsupported, "hooks_unsupported", "This sandbox does not receive hooks of agents.")
 
 // serveHooks sends a record for each hook, until the host hangs up.
 func (d *Daemon) serveHooks(w http.ResponseWriter, r *http.Request) error {
@@ -30,7 +30,7 @@ func (d *Daemon) serveHooks(w http.ResponseWriter, r *http.Request) error {
 		}
 		return rc.Flush()
 	})
-	return errCut // it has no end of its own
+	return errCut // it does not end on its own
 }
 
 func (d *Daemon) serveAnswerHook(w http.ResponseWriter, r *http.Request) error {
@@ -40,7 +40,7 @@ func (d *Daemon) serveAnswerHook(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := bytes.TrimSpace(a.Output)
 	if len(out) > guest.MaxHookAnswer || len(out) > 0 && !json.Valid(out) {
-		return fault.New(fault.Invalid, "invalid_hook_answer", "The answer to a hook is JSON of at most %d bytes.", guest.MaxHookAnswer)
+		return fault.New(fault.Invalid, "invalid_hook_answer", "The answer to a hook must be JSON of at most %d bytes.", guest.MaxHookAnswer)
 	}
 	if err := d.hooks.answerHook(r.Context(), r.PathValue("id"), out); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (d *Daemon) process(r *http.Request) (*process, error) {
 	p := d.procs[r.PathValue("id")]
 	d.mu.Unlock()
 	if p == nil {
-		return nil, fault.New(fault.NotFound, "process_not_found", "The sandbox knows no such process.")
+		return nil, fault.New(fault.NotFound, "process_not_found", "The sandbox has no such process.")
 	}
 	select {
 	case <-p.ready:
@@ -61,7 +61,7 @@ func (d *Daemon) serveStart(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// early is the whole output of a process that has ended, nil when it is long, still moves, or was partly let go.
+// early is the whole output of an ended process, nil when it is long, still incomplete, or partly dropped.
 func (p *process) early() map[guest.Stream][]byte {
 	out := map[guest.Stream][]byte{}
 	for s, l := range p.logs {
@@ -74,7 +74,7 @@ func (p *process) early() map[guest.Stream][]byte {
 	return out
 }
 
-var errNotWhole = errors.New("not all of it is here, or more than fits")
+var errNotWhole = errors.New("not all of it is stored, or it is too long")
 
 // whole reads a finished log that is short.
 func whole(l *bytelog.Log) ([]byte, error) {
@@ -84,7 +84,7 @@ func whole(l *bytelog.Log) ([]byte, error) {
 	}
 	b := make([]byte, 0, end)
 	for {
-		if len(b) == cap(b) { // one byte more than there is tells its end
+		if len(b) == cap(b) { // one byte more than there is shows its end
 			b = append(b, 0)[:len(b)]
 		}
 		n, from, err := l.ReadAt(b[len(b):cap(b)], int64(len(b)))
@@ -144,7 +144,7 @@ func (d *Daemon) serveRemove(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if p.running() {
-		return fault.New(fault.Conflict, "process_running", "The process still runs. Stop it first.")
+		return fault.New(fault.Conflict, "process_running", "The process is still running. Stop it first.")
 	}
 	d.mu.Lock()
 	if d.procs[p.id] == p {
@@ -154,15 +154,15 @@ func (d *Daemon) serveRemove(w http.ResponseWriter, r *http.Request) error {
 	return done(w)
 }
 
-// serveInput takes numbered frames until the host ends the stream or opens another. The head of the answer says which frame was taken last, so that
-// a host knows after a cut what to send again.
+// serveInput takes numbered frames until the host ends the stream or opens another. The answer's header holds the newest frame
+// received, so that a host knows after a cut what to send again.
 func (d *Daemon) serveInput(w http.ResponseWriter, r *http.Request) error {
 	p, err := d.process(r)
 	if err != nil {
 		return err
 	}
 	if p.in == nil {
-		return fault.New(fault.Conflict, "no_input", "The process takes no input.")
+		return fault.New(fault.Conflict, "no_input", "The process accepts no input.")
 	}
 	ctx, stop, last := p.in.begin(r.Context())
 	defer stop()
@@ -174,7 +174,7 @@ func (d *Daemon) serveInput(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer hangUp()
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-		_ = p.in.takeAll(ctx, frames) // a pipe that is cut says so by itself
+		_ = p.in.takeAll(ctx, frames) // a cut pipe needs no further report
 		return errHijacked
 	}
 	w.Header().Set(guest.HeaderInputSeq, taken)
@@ -209,7 +209,7 @@ func (d *Daemon) serveCloseStdin(w http.ResponseWriter, r *http.Request) error {
 	return done(w)
 }
 
-// inputMissing is how long the closing of an input waits for frames that are still on their way, on another stream.
+// inputMissing is how long closing an input waits for frames that are still on their way, on another stream.
 const inputMissing = 10 * time.Second
 
 var errInputMissing = fault.New(fault.Conflict, "input_missing", "Input that was sent before has not arrived. Send it again.")
@@ -249,7 +249,7 @@ func (d *Daemon) serveResize(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if size.Cols == 0 || size.Rows == 0 {
-		return fault.New(fault.Invalid, "invalid_size", "A terminal has at least one column and one row.")
+		return fault.New(fault.Invalid, "invalid_size", "A terminal must have at least one column and one row.")
 	}
 	if err := p.resize(size); err != nil {
 		return err
@@ -271,7 +271,7 @@ func signalByName(name string) (syscall.Signal, error) {
 			return s, nil
 		}
 	}
-	return 0, fault.New(fault.Invalid, "invalid_signal", "%q is no signal that can be sent.", name)
+	return 0, fault.New(fault.Invalid, "invalid_signal", "%q is not a signal that can be sent.", name)
 }
 
 func (d *Daemon) serveSignal(w http.ResponseWriter, r *http.Request) error {
@@ -293,11 +293,10 @@ func (d *Daemon) serveSignal(w http.ResponseWriter, r *http.Request) error {
 	return done(w)
 }
 
-// maxGrace bounds what a host may give a process between TERM and KILL.
+// maxGrace bounds the time a host may set between TERM and KILL.
 const maxGrace = 10 * time.Minute
 
-// serveStop ends the process and everything it started, and answers when all of it is gone. A host that hangs up does not stop
-// the stopping.
+// serveStop ends the process and everything it started, and answers when all of it is gone. It continues when the host hangs up.
 func (d *Daemon) serveStop(w http.ResponseWriter, r *http.Request) error {
 	p, err := d.process(r)
 	if err != nil {
@@ -310,7 +309,7 @@ func (d *Daemon) serveStop(w http.ResponseWriter, r *http.Request) error {
 	grace := min(max(time.Duration(req.GraceMs)*time.Millisecond, 0), maxGrace)
 	p.because(reasonStopped)
 	if !d.tree.end(p.owns, grace) {
-		return fault.New(fault.Internal, "process_will_not_end", "The kernel does not end the process.")
+		return fault.New(fault.Internal, "process_will_not_end", "The process could not be killed.")
 	}
 	select {
 	case <-p.done:

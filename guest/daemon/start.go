@@ -20,12 +20,12 @@ import (
 const startFailed = "start_failed: "
 
 var (
-	errEnding     = fault.New(fault.Unavailable, "sandbox_ending", "The sandbox is being ended; nothing can be started in it any more.")
+	errEnding     = fault.New(fault.Unavailable, "sandbox_ending", "The sandbox is ending: nothing can be started in it any more.")
 	errNoTerminal = fault.New(fault.Conflict, "no_terminal", "The process has no terminal.")
 )
 
-// start starts a process, or returns the one that was started with this id before. A program that cannot be run is no error:
-// its process has ended, and the reason says why.
+// start starts a process, or returns the one that was started with this ID before. A program that cannot be run is not an error:
+// its process has ended, with the cause in its reason.
 func (d *Daemon) start(spec guest.ProcessSpec) (*process, error) {
 	if err := checkSpec(&spec); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (d *Daemon) start(spec guest.ProcessSpec) (*process, error) {
 	return p, nil
 }
 
-// admit makes the place for a process, or finds it.
+// admit registers a process, or finds it.
 func (d *Daemon) admit(id string) (p *process, first bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *Daemon) admit(id string) (p *process, first bool, err error) {
 	}
 	if live >= guest.MaxProcesses {
 		return nil, false, fault.New(fault.TooLarge, "too_many_processes",
-			"%d processes run in this sandbox already. Stop some first.", live)
+			"%d processes are already running in this sandbox. Stop some first.", live)
 	}
 	d.forgetOld()
 	p = newProcess(d, id)
@@ -74,7 +74,7 @@ func (d *Daemon) admit(id string) (p *process, first bool, err error) {
 
 func checkSpec(spec *guest.ProcessSpec) error {
 	if err := guest.CheckID(spec.ID); err != nil {
-		return fault.Wrap(err, fault.Invalid, "invalid_process_id", "The process id cannot be used: %v.", err)
+		return fault.Wrap(err, fault.Invalid, "invalid_process_id", "The process ID is invalid: %v.", err)
 	}
 	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
 		return fault.New(fault.Invalid, "invalid_argv", "The command is empty.")
@@ -89,11 +89,11 @@ func checkSpec(spec *guest.ProcessSpec) error {
 	for k, v := range spec.Env {
 		total += len(k) + len(v) + 2
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 || total > guest.MaxEnv {
-			return fault.New(fault.Invalid, "invalid_env", "An environment variable has no usable name, a NUL byte, or all are longer than %d bytes.", guest.MaxEnv)
+			return fault.New(fault.Invalid, "invalid_env", "An environment variable has an invalid name or a NUL byte, or all are longer than %d bytes.", guest.MaxEnv)
 		}
 	}
 	if len(spec.Cwd) > guest.MaxPath || strings.IndexByte(spec.Cwd, 0) >= 0 {
-		return fault.New(fault.Invalid, "invalid_cwd", "The folder to start in is not usable.")
+		return fault.New(fault.Invalid, "invalid_cwd", "The folder to start in is invalid.")
 	}
 	if spec.TimeoutMs < 0 || spec.MaxLog < 0 {
 		return fault.New(fault.Invalid, "invalid_limit", "A limit is negative.")
@@ -104,7 +104,7 @@ func checkSpec(spec *guest.ProcessSpec) error {
 	return nil
 }
 
-// fail ends a process that never began.
+// fail ends a process that could not be started.
 func (p *process) fail(err error) {
 	p.d.hooks.forget(p.id)
 	p.mu.Lock()
@@ -120,7 +120,7 @@ func (p *process) fail(err error) {
 	sync()
 }
 
-// plainWords leaves out what only a programmer would want to know.
+// plainWords omits details that only a programmer needs.
 func plainWords(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok && pe.Op == "fork/exec" {
 		return fmt.Sprintf("%s: %v", pe.Path, pe.Err)
@@ -138,7 +138,7 @@ func limit(s string, n int) string {
 // launch starts the program with its terminal or pipes, and the goroutines that follow it.
 func (p *process) launch(spec guest.ProcessSpec) error {
 	if err := os.MkdirAll(guest.ProcessDir(p.d.cfg.Dir, p.id), 0o700); err != nil {
-		p.d.cfg.Log.Warn("process folder could not be made", "process_id", p.id, "error", err)
+		p.d.cfg.Log.Warn("process folder could not be created", "process_id", p.id, "error", err)
 	}
 	cmd, err := p.d.command(spec)
 	if err != nil {
@@ -153,7 +153,7 @@ func (p *process) launch(spec guest.ProcessSpec) error {
 	if err != nil {
 		return err
 	}
-	// Between the fork and the process being known, its end must not be taken for an orphan's.
+	// Between the fork and the registration of the process, its end must not be taken for an orphan's.
 	p.d.spawn.RLock()
 	err = cmd.Start()
 	if err == nil {
@@ -161,7 +161,7 @@ func (p *process) launch(spec guest.ProcessSpec) error {
 		p.info.Pid = cmd.Process.Pid
 		p.mu.Unlock()
 		if err := giveWay(cmd.Process.Pid); err != nil {
-			p.d.cfg.Log.Debug("process was not offered to the kernel before its guest", "process_id", p.id, "error", err)
+			p.d.cfg.Log.Debug("the kernel's preference to kill a process before its guest could not be set", "process_id", p.id, "error", err)
 		}
 		p.d.tree.lead(cmd.Process.Pid, p.id)
 	}
@@ -186,14 +186,14 @@ func (p *process) launch(spec guest.ProcessSpec) error {
 	return nil
 }
 
-// command says what is run, where and with which environment. It begins a session of its own.
+// command builds what is run, where and with which environment. It begins a new session.
 func (d *Daemon) command(spec guest.ProcessSpec) (*exec.Cmd, error) {
 	dir := spec.Cwd
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(d.cfg.Root, dir)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("the folder %q to start in is not there", dir)
+		return nil, fmt.Errorf("the folder %q to start in does not exist", dir)
 	}
 	env := d.environ(spec, dir)
 	path, err := lookPath(spec.Argv[0], env)
@@ -224,7 +224,7 @@ func (p *process) connectTerminal(spec guest.ProcessSpec) (theirs []*os.File, er
 	return []*os.File{tty}, nil
 }
 
-// connectPipes gives the process a pipe for each output, and one for input where asked; else its input is empty.
+// connectPipes gives the process a pipe for each output, and one for input if requested; otherwise its input is empty.
 func (p *process) connectPipes(spec guest.ProcessSpec) (theirs []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -237,7 +237,7 @@ func (p *process) connectPipes(spec guest.ProcessSpec) (theirs []*os.File, err e
 	for _, s := range []guest.Stream{guest.Stdout, guest.Stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
-			return theirs, fmt.Errorf("making a pipe: %w", err)
+			return theirs, fmt.Errorf("creating a pipe: %w", err)
 		}
 		theirs = append(theirs, w)
 		if s == guest.Stdout {
@@ -255,7 +255,7 @@ func (p *process) connectPipes(spec guest.ProcessSpec) (theirs []*os.File, err e
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return theirs, fmt.Errorf("making a pipe: %w", err)
+		return theirs, fmt.Errorf("creating a pipe: %w", err)
 	}
 	theirs = append(theirs, r)
 	p.cmd.Stdin = r
@@ -264,12 +264,12 @@ func (p *process) connectPipes(spec guest.ProcessSpec) (theirs []*os.File, err e
 	return theirs, nil
 }
 
-// follow makes the log of an output and the pump that fills it. A log that cannot be kept on disk is kept in memory.
+// follow creates the log of an output and the pump that fills it. A log that cannot be stored on disk is stored in memory.
 func (p *process) follow(s guest.Stream, f *os.File, spec guest.ProcessSpec) error {
 	cfg := p.d.logConfig(spec, s)
 	l, err := bytelog.Open(cfg)
 	if err != nil {
-		p.d.cfg.Log.Warn("output is kept in memory only", "process_id", p.id, "error", err)
+		p.d.cfg.Log.Warn("output is stored in memory only", "process_id", p.id, "error", err)
 		cfg.Dir = ""
 		if l, err = bytelog.Open(cfg); err != nil {
 			return err
@@ -280,7 +280,7 @@ func (p *process) follow(s guest.Stream, f *os.File, spec guest.ProcessSpec) err
 	return nil
 }
 
-// disconnect closes our ends after a start that failed.
+// disconnect closes our ends after a failed start.
 func (p *process) disconnect() {
 	for _, pu := range p.pumps {
 		_ = pu.file.Close()

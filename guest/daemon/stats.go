@@ -7,17 +7,17 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// portsEvery is how often at most listening ports are looked for: it means looking through every open file.
+// portsEvery is the least time between two searches for listening ports: each reads every open file.
 const portsEvery = 2 * time.Second
 
-// portCache keeps the ports found last.
+// portCache holds the ports found last.
 type portCache struct {
 	mu    sync.Mutex
 	at    time.Time
 	ports []int
 }
 
-// stats are the figures of the sandbox now. Looking at them also keeps the tree's knowledge of who belongs to whom fresh.
+// stats are the sandbox's current statistics. Reading them also refreshes the tree's knowledge of who belongs to whom.
 func (d *Daemon) stats() guest.Stats {
 	members := d.tree.members()
 	s := guest.Stats{Processes: len(members), LastOutput: d.lastOutput.Load(), Ports: []int{}}

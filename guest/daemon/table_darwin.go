@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processTable reads the whole process table. CPU times, memory and sessions are not in it: macOS gives the first two to the
-// owner's tools only, and a session is then told by parents and the process group.
+// processTable reads the whole process table. It lacks CPU times, memory and sessions: macOS gives the first two only to the
+// owner's tools, and sessions are derived from parents and the process group.
 func processTable() map[int]proc {
 	out := make(map[int]proc)
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
@@ -36,7 +36,7 @@ func fromKinfo(k *unix.KinfoProc) proc {
 // age is how long ago p was started.
 func (p proc) age() time.Duration { return max(0, time.Since(time.UnixMicro(int64(p.start)))) }
 
-// name is what a process calls itself.
+// name is the process's own name.
 func (p proc) name() string { return p.comm }
 
 // readProc reads one process.
@@ -51,13 +51,13 @@ func readProc(pid int) (proc, error) {
 	return fromKinfo(k), nil
 }
 
-// environMarks are not to be had without the owner's tools.
+// environMarks cannot be read without the owner's tools.
 func environMarks(int) (sandbox, process string) { return "", "" }
 
-// ignores is not to be had either: shells are told HUP in any case.
+// ignores cannot be determined either: shells are sent HUP in any case.
 func ignores(int, syscall.Signal) bool { return true }
 
-// bootID tells this run of the machine from others.
+// bootID distinguishes this run of the machine from others.
 func bootID() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {

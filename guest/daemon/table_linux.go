@@ -24,7 +24,7 @@ func processTable() map[int]proc {
 		return out
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what could be read
+	names, _ := dir.Readdirnames(-1) // as far as it could be read
 	for _, name := range names {
 		if name[0] < '0' || name[0] > '9' {
 			continue
@@ -74,7 +74,7 @@ func (p proc) age() time.Duration {
 	return max(0, time.Duration(now.Nano())-time.Duration(p.start)*tick)
 }
 
-// name is what a process calls itself, "" when it is gone.
+// name is the process's own name, "" when it is gone.
 func (p proc) name() string {
 	var buf [64]byte
 	b, err := readSmall("/proc/"+strconv.Itoa(p.pid)+"/comm", buf[:])
@@ -103,7 +103,8 @@ func readSmall(path string, buf []byte) ([]byte, error) {
 	}
 }
 
-// environMarks reads the marks of a sandbox and a process from the environment a program was started with, "" where there is none.
+// environMarks reads the marks of a sandbox and a process from the environment a program was started with, "" where there are
+// none.
 func environMarks(pid int) (sandbox, process string) {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -134,7 +135,7 @@ func ignores(pid int, sig syscall.Signal) bool {
 	return false
 }
 
-// bootID tells this run of the machine from others.
+// bootID distinguishes this run of the machine from others.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 type proc struct {
 	pid, ppid, session int
 	group, foreground  int    // its process group, and the one its terminal belongs to
-	start              uint64 // with the pid it tells a process from every other: pids are used again
-	comm               string // its name, where the table tells it
+	start              uint64 // with the pid it identifies a process: pids are reused
+	comm               string // its name, where the table has it
 	zombie             bool
 	cpu                time.Duration // its own and that of the children it has waited for
 	rss                int64         // bytes
 }
 
-// key tells a process from all others that ever were.
+// key identifies a process among all that ever were.
 type key struct {
 	pid   int
 	start uint64
@@ -27,23 +27,23 @@ type key struct {
 
 func (p proc) key() key { return key{p.pid, p.start} }
 
-// member is a live process of the sandbox and the process of ours it belongs to, "" when that cannot be told.
+// member is a live process of the sandbox and the process of ours it belongs to, "" when that is unknown.
 type member struct {
 	proc
 	owner string
 }
 
-// tree finds the processes of the sandbox. Whoever was seen to belong to a process of ours stays known: it may leave its
-// parent, its session and its environment behind, but not its pid and start time.
+// tree finds the processes of the sandbox. A process that was seen to belong to one of ours stays known: it may leave its parent,
+// its session and its environment behind, but not its pid and start time.
 type tree struct {
 	self    int
 	session int // the guest's own: git runs in it
 	sandbox string
-	reap    bool // orphans become our children: who is not our descendant is not ours, and who is, is
+	reap    bool // orphans become our children: exactly our descendants are ours
 
 	mu      sync.Mutex
-	leaders map[int]leader // by pid, which is the session's too, while there is anybody left of it
-	seen    map[key]string // owner, "" = looked at and not told
+	leaders map[int]leader // by pid, which is also the session's, while any of its processes remain
+	seen    map[key]string // owner, "" = looked at and unknown
 }
 
 // leader is the first program of a process of ours.
@@ -58,15 +58,15 @@ func newTree(sandbox string, reap bool) *tree {
 	return &tree{self: os.Getpid(), session: self.session, sandbox: sandbox, reap: reap, leaders: make(map[int]leader), seen: make(map[key]string)}
 }
 
-// lead notes that pid is the first program of process id.
+// lead records that pid is the first program of process id.
 func (t *tree) lead(pid int, id string) {
-	p, _ := readProc(pid) // 0 where it cannot be read: as if it had always been there
+	p, _ := readProc(pid) // 0 where it cannot be read: as if it had always existed
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.leaders[pid] = leader{id: id, start: p.start}
 }
 
-// led notes that it has ended and was waited for.
+// led records that it has ended and was waited for.
 func (t *tree) led(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +76,7 @@ func (t *tree) led(pid int) {
 	}
 }
 
-// leads reports whether pid is a child whose end somebody of ours waits for.
+// leads reports whether pid is a child for whose end one of our goroutines waits.
 func (t *tree) leads(pid int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +84,7 @@ func (t *tree) leads(pid int) bool {
 	return ok && !l.ended
 }
 
-// members looks at the process table and returns the live processes of the sandbox, the guest itself not among them.
+// members reads the process table and returns the live processes of the sandbox, without the guest itself.
 func (t *tree) members() map[int]member {
 	table := processTable()
 	t.mu.Lock()
@@ -140,8 +140,8 @@ func (t *tree) below(table map[int]proc, p proc) bool {
 	return false
 }
 
-// owner tells to which process of ours p belongs: by being its first program, by what was seen before, by its parents, by
-// its session, by its mark, by there being no other.
+// owner returns the process of ours to which p belongs: as its first program, by earlier observation, by its parents, by its
+// session, by its mark, or because there is only one.
 func (t *tree) owner(table map[int]proc, p proc, depth int) string {
 	if l, ok := t.leaders[p.pid]; ok && !l.ended {
 		return l.id
@@ -172,8 +172,8 @@ func (t *tree) owner(table map[int]proc, p proc, depth int) string {
 	return ""
 }
 
-// only tells to which process an orphan of the sandbox belongs that has dropped its environment too: to the one that could have
-// started it, if there is just one. Else it lives until the sandbox ends.
+// only returns the process to which an orphan of the sandbox belongs that has also dropped its environment: the one that could
+// have started it, if there is just one. Otherwise it lives until the sandbox ends.
 func (t *tree) only(p proc) (id string) {
 	for _, l := range t.leaders {
 		if l.start > p.start || l.id == id {
@@ -188,10 +188,10 @@ func (t *tree) only(p proc) (id string) {
 }
 
 const (
-	// lookEvery is how often it is looked whether those who were told to end have ended: the kernel tells only of children. A
-	// table that takes long to read is read more rarely.
+	// lookEvery is how often to check whether signalled processes have ended: the kernel reports only children. A table that
+	// takes long to read is read less often.
 	lookEvery = 20 * time.Millisecond
-	// killFor is how long a tree that forks against its end, or that the kernel is slow to take down, is killed again.
+	// killFor is how long to keep killing a tree that forks faster than it dies, or that the kernel is slow to end.
 	killFor = 10 * time.Second
 )
 
@@ -218,7 +218,7 @@ func (t *tree) end(match func(member) bool, grace time.Duration) bool {
 	return t.watch(match, killFor, kill)
 }
 
-// watch looks again and again, for as long as d, whether any member that matches is left; it calls each with those that are.
+// watch checks repeatedly, for as long as d, whether any member that matches is left; it calls each with those that are.
 func (t *tree) watch(match func(member) bool, d time.Duration, each func(left map[int]member)) bool {
 	deadline := time.Now().Add(d)
 	for wait := time.Millisecond; ; wait = min(2*wait, lookEvery) {
@@ -251,7 +251,7 @@ func (t *tree) signalAll(match func(member) bool, sig syscall.Signal) int {
 	return len(ms)
 }
 
-// terminate asks a process to end. A shell at a terminal ignores TERM and ends on HUP; a stopped process hears neither until
+// terminate asks a process to end. A shell at a terminal ignores TERM and ends on HUP; a stopped process receives neither until
 // it is continued.
 func terminate(p proc) {
 	deliver(p, syscall.SIGTERM)
@@ -261,8 +261,8 @@ func terminate(p proc) {
 	deliver(p, syscall.SIGCONT)
 }
 
-// deliver sends sig to exactly this process: the handle is taken first and the start time checked after, so that a pid that was
-// used again is never hit.
+// deliver sends sig to exactly this process: it takes the handle first and checks the start time afterwards, so that a reused pid
+// is never hit.
 func deliver(p proc, sig syscall.Signal) {
 	h, err := os.FindProcess(p.pid)
 	if err != nil {
@@ -272,5 +272,5 @@ func deliver(p proc, sig syscall.Signal) {
 	if now, err := readProc(p.pid); err != nil || now.start != p.start {
 		return
 	}
-	_ = h.Signal(sig) // it may have ended this moment
+	_ = h.Signal(sig) // it may have just ended
 }

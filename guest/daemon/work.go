@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// workOf tells what the process and its descendants do now.
+// workOf reports what the process and its descendants do now.
 func (d *Daemon) workOf(id string) guest.Work {
 	w := guest.Work{Programs: []guest.Program{}}
 	first := d.tree.leader(id)
@@ -45,7 +45,7 @@ func (d *Daemon) workOf(id string) guest.Work {
 
 func nameOf(m member) string { return strings.ToValidUTF8(m.name(), "?") }
 
-// leader returns the pid of the first program of a process, 0 when it is not known.
+// leader returns the pid of the first program of a process, 0 when it is unknown.
 func (t *tree) leader(id string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package egressbridge carries a sandbox's way out to its host where no socket of the host's can be shown inside, as on an engine with a machine
-// of its own: a small program in the sandbox listens where the gate's socket would be, and each connection becomes a stream of HTTP/2 on its
-// standard input and output, which the host joins with the gate.
+// Package egressbridge carries a sandbox's way out to its host where no socket of the host can be mounted inside, as on an engine
+// in a virtual machine: a small program in the sandbox listens where the gate's socket would be. Each connection becomes a stream
+// of HTTP/2 on its standard input and output, which the host connects to the gate.
 //
-// The program is the client: streams begin in the sandbox. What it says is hostile to the host, which answers no more than a number of
-// streams at once, and nothing but streams.
+// The program is the client: streams begin in the sandbox. Its data is untrusted. The host accepts a limited number of streams at
+// once, and nothing but streams.
 package egressbridge
 
 import (
@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// most is how many connections one sandbox may have open through it: as many as its gate lets in.
+	// most is how many connections one sandbox may have open through it: the same as its gate's limit.
 	most = 512
-	// window is how much of one stream may be under way unread.
+	// window is how much unread data of one stream may be in flight.
 	window = 256 << 10
 	chunk  = 32 << 10
 	path   = "/"
@@ -39,18 +39,18 @@ func protocols() *http.Protocols {
 // Run is `parawork-guest outlet SOCKET`. It returns when the host has closed standard input.
 func Run(ctx context.Context, args []string, in io.ReadCloser, out io.WriteCloser) error {
 	if len(args) != 1 {
-		return errors.New("the socket programs find is needed")
+		return errors.New("the socket for programs is required")
 	}
 	socket := args[0]
-	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one before
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by an earlier run
 		return err
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {
-		return fmt.Errorf("listening for programs that want out: %w", err)
+		return fmt.Errorf("listening for outgoing connections: %w", err)
 	}
 	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false) // by then it may be the next one's
+		u.SetUnlinkOnClose(false) // by then it may be the next run's
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -103,7 +103,7 @@ func carryOut(ctx context.Context, host *http.ClientConn, conn *net.UnixConn) {
 	defer r.Close()
 	up.Go(func() {
 		_, err := io.CopyBuffer(w, struct{ io.Reader }{conn}, make([]byte, chunk))
-		_ = w.CloseWithError(err) // nil: the end of what is sent
+		_ = w.CloseWithError(err) // nil: the end of the data sent
 	})
 	req := (&http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "http", Host: "host", Path: path}, Host: "host", Header: http.Header{},
 		Body: r, ContentLength: -1}).WithContext(ctx)
@@ -116,7 +116,7 @@ func carryOut(ctx context.Context, host *http.ClientConn, conn *net.UnixConn) {
 	if resp.StatusCode == http.StatusOK {
 		if _, err := io.CopyBuffer(struct{ io.Writer }{conn}, resp.Body, make([]byte, chunk)); err == nil {
 			_ = conn.CloseWrite()
-			up.Wait() // what is still sent
+			up.Wait() // wait for the data still being sent
 		}
 	}
 	_ = conn.Close()
@@ -161,13 +161,14 @@ type addr struct{}
 func (addr) Network() string { return "pipe" }
 func (addr) String() string  { return "pipe" }
 
-// Conn is a connection one direction of which can be ended.
+// Conn is a connection one direction of which can be closed.
 type Conn interface {
 	io.ReadWriteCloser
 	CloseWrite() error
 }
 
-// Serve is the host's end: it joins each stream of the pipe with a connection dial makes, until the pipe or ctx ends. It closes the pipe.
+// Serve is the host's end: it connects each stream of the pipe with a connection from dial, until the pipe or ctx ends. It closes
+// the pipe.
 func Serve(ctx context.Context, pipe net.Conn, dial func(context.Context) (Conn, error), log *slog.Logger) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -191,7 +192,7 @@ func Serve(ctx context.Context, pipe net.Conn, dial func(context.Context) (Conn,
 	_ = pipe.Close()
 }
 
-// carryIn joins one stream with the gate.
+// carryIn connects one stream with the gate.
 func carryIn(w http.ResponseWriter, r *http.Request, dial func(context.Context) (Conn, error)) {
 	conn, err := dial(r.Context())
 	if err != nil {
@@ -227,7 +228,7 @@ func carryIn(w http.ResponseWriter, r *http.Request, dial func(context.Context) 
 	up.Wait()
 }
 
-// single is a listener with one connection, which lives as long as it.
+// single is a listener with one connection, and lives as long as that.
 type single struct {
 	conn chan net.Conn
 	over chan struct{}
@@ -247,7 +248,7 @@ func (s *single) end()           { s.once.Do(func() { close(s.over) }) }
 func (s *single) Close() error   { s.end(); return nil }
 func (s *single) Addr() net.Addr { return addr{} }
 
-// watched says when it was closed.
+// watched reports when it was closed.
 type watched struct {
 	net.Conn
 	closed func()

@@ -1,5 +1,5 @@
-// Package hook is the program an agent's hooks run: it hands what the agent says to the guest beside it, and prints what is
-// answered. Nothing it does may hold an agent up or make it fail: without a guest, or without an answer, it has no opinion.
+// Package hook is the program that an agent's hooks run: it passes the agent's event to the guest in its sandbox, and prints the
+// answer. It must never delay an agent or make it fail: without a guest, or without an answer, it makes no decision.
 package hook
 
 import (
@@ -18,13 +18,13 @@ import (
 const (
 	dialIn  = 500 * time.Millisecond // the guest's socket is on this machine
 	writeIn = 2 * time.Second
-	readIn  = 5 * time.Second // what an agent says comes at once
+	readIn  = 5 * time.Second // an agent sends its event at once
 )
 
-// maxInput bounds what is read of an agent: it may carry whole files.
+// maxInput bounds what is read from an agent: it may contain whole files.
 const maxInput = 32 << 20
 
-// Run is `parawork-guest hook [--wait DURATION] AGENT`. It returns an error for wrong arguments only.
+// Run is `parawork-guest hook [--wait DURATION] AGENT`. It returns an error only for wrong arguments.
 func Run(ctx context.Context, args []string, env func(string) string, in io.Reader, out io.Writer) error {
 	fs := flag.NewFlagSet("parawork-guest hook", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -49,8 +49,8 @@ func Run(ctx context.Context, args []string, env func(string) string, in io.Read
 	return nil
 }
 
-// read returns everything the agent says, nil when that is too much or does not come. An agent must not find its pipe broken,
-// so that what is too much is read to its end too.
+// read returns the agent's whole event, nil when it is too long or does not come. An agent must not find its pipe broken, so an
+// event that is too long is read to its end too.
 func read(in io.Reader) []byte {
 	got := make(chan []byte, 1)
 	go func() { // ends with its reader; the program does in any case
@@ -69,7 +69,7 @@ func read(in io.Reader) []byte {
 	}
 }
 
-// ask hands req to the guest and prints what is answered within the time.
+// ask passes req to the guest and prints the answer if it comes in time.
 func ask(ctx context.Context, sock string, req []byte, wait time.Duration, out io.Writer) {
 	d := net.Dialer{Timeout: dialIn}
 	conn, err := d.DialContext(ctx, "unix", sock)
@@ -83,7 +83,7 @@ func ask(ctx context.Context, sock string, req []byte, wait time.Duration, out i
 		return
 	}
 	if wait <= 0 {
-		// The guest closes when it has taken it. The agent's next hook must not be heard before this one.
+		// The guest closes when it has accepted it. The agent's next hook must not arrive before this one.
 		_, _ = conn.Read(make([]byte, 1))
 		return
 	}
@@ -97,19 +97,19 @@ func ask(ctx context.Context, sock string, req []byte, wait time.Duration, out i
 	}
 }
 
-// What is left of an event that is too long: its long texts are cut, then only its names are kept.
+// What remains of an event that is too long: its long texts are cut, then only its names are kept.
 const (
 	longText = 8 << 10
-	maxEvent = guest.MaxHookEvent - 4<<10 // room for what goes with it
+	maxEvent = guest.MaxHookEvent - 4<<10 // room for the other fields
 )
 
-// shrink makes an event fit to be sent; false for one that is no JSON object.
+// shrink makes an event short enough to be sent; false for one that is not a JSON object.
 func shrink(raw []byte) (json.RawMessage, bool) {
 	var doc map[string]any
 	if json.Unmarshal(raw, &doc) != nil || doc == nil {
 		return nil, false
 	}
-	delete(doc, "tool_response") // nobody asks for it, and it may be large
+	delete(doc, "tool_response") // nobody uses it, and it may be large
 	for _, limit := range []int{1 << 30, longText, 256} {
 		b, err := json.Marshal(cutTexts(doc, limit))
 		if err == nil && len(b) <= maxEvent {

@@ -1,8 +1,9 @@
-// Package launch is the step between the server and the program that makes a box: what must happen in the new process itself
-// before it becomes that program. It shows what is to be seen inside at paths that the box's user can reach, joins the limits,
-// becomes that user, and hands over what the program reads from descriptors, so that nothing of it stands in an argument list.
+// Package launch is the step between the server and the program that creates a sandbox: what must happen in the new process
+// itself before it becomes that program. It binds what is to be visible inside at paths that the sandbox's user can reach, joins
+// the limits, becomes that user, and passes data to the program through descriptors, so that none of it appears in an argument
+// list.
 //
-// It runs with the server's rights and before anything of an agent's does; what it is told comes from the server alone.
+// It runs with the server's rights and before any code of an agent; its input comes only from the server.
 package launch
 
 import (
@@ -12,22 +13,22 @@ import (
 
 // Descriptors of a launch.
 const (
-	ListenFD = 3   // the guest's listening socket, handed on
+	ListenFD = 3   // the guest's listening socket, passed on
 	SpecFD   = 4   // the Spec, as JSON
-	InfoFD   = 5   // where the program tells of the box, handed on
-	firstFD  = 200 // far above what the program itself opens: what lies there is replaced, the Go runtime's own epoll among it
+	InfoFD   = 5   // where the program reports about the sandbox, passed on
+	firstFD  = 200 // far above what the program itself opens: descriptors there are replaced, including the Go runtime's own epoll
 )
 
-// stage is where sources are shown: in a mount namespace of the launch's own, so that nobody else sees it. It is a folder every
-// machine has, and under which lies nothing that a box is to see.
+// stage is where sources are bound: in a private mount namespace, so that nobody else sees it. It is a folder that every machine
+// has, and below it is nothing a sandbox must see.
 const stage = "/sys"
 
-// Spec says what one launch does.
+// Spec describes one launch.
 type Spec struct {
-	Sources []string `json:"sources,omitempty"` // files and folders shown at Staged; only for a server that is root
-	UID     int      `json:"uid"`               // who the program runs as; -1 = who the server is
+	Sources []string `json:"sources,omitempty"` // files and folders bound at Staged; only for a server that is root
+	UID     int      `json:"uid"`               // the user of the program; -1 = the server's
 	GID     int      `json:"gid"`
-	Groups  []int    `json:"groups,omitempty"` // beside GID
+	Groups  []int    `json:"groups,omitempty"` // in addition to GID
 	Limits  Limits   `json:"limits"`
 	Data    [][]byte `json:"data"` // what the program reads from DataFD
 	Path    string   `json:"path"`
@@ -35,11 +36,11 @@ type Spec struct {
 	Env     []string `json:"env"`
 }
 
-// Limits are bounds on each process, for what the kernel does not bound by group. 0 = as it is.
+// Limits are bounds on each process, for what the kernel does not bound by group. 0 = unchanged.
 type Limits struct {
 	OpenFiles uint64 `json:"open_files,omitempty"`
 	FileSize  uint64 `json:"file_size,omitempty"` // bytes
-	Processes uint64 `json:"processes,omitempty"` // of the user, so only where the user is the box's alone
+	Processes uint64 `json:"processes,omitempty"` // of the user, so only where the user belongs to one sandbox
 }
 
 // Staged is the path at which the launched program finds source i.

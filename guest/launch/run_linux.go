@@ -18,16 +18,16 @@ import (
 // maxSpec bounds the Spec.
 const maxSpec = 1 << 20
 
-// oomScore makes the kernel, short of memory, end what is in a box before the server and what else the machine does.
+// oomScore makes the kernel, short of memory, kill processes in a sandbox before the server and the machine's other processes.
 const oomScore = "500"
 
-// Run does what the Spec at SpecFD says and becomes its program. It returns only with an error.
+// Run executes the Spec at SpecFD and becomes its program. It returns only with an error.
 func Run() error {
 	s, err := read()
 	if err != nil {
 		return fmt.Errorf("reading what to launch: %w", err)
 	}
-	runtime.LockOSThread() // what is done here belongs to this thread until it is the program
+	runtime.LockOSThread() // what is changed here belongs to this thread until it is the program
 	if err := unix.CloseRange(ListenFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 		return fmt.Errorf("closing descriptors: %w", err)
 	}
@@ -38,7 +38,7 @@ func Run() error {
 	}
 	for i, b := range s.Data {
 		if err := provide(i, b); err != nil {
-			return fmt.Errorf("handing over data: %w", err)
+			return fmt.Errorf("passing data: %w", err)
 		}
 	}
 	if err := bound(s.Limits); err != nil {
@@ -46,13 +46,13 @@ func Run() error {
 	}
 	if s.UID >= 0 {
 		if err := become(s.UID, s.GID, s.Groups); err != nil {
-			return fmt.Errorf("becoming the box's user: %w", err)
+			return fmt.Errorf("becoming the sandbox's user: %w", err)
 		}
 	}
 	unix.Umask(0o022)
 	for _, fd := range []uintptr{ListenFD, InfoFD} {
 		if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil && !errors.Is(err, unix.EBADF) {
-			return fmt.Errorf("handing over descriptor %d: %w", fd, err)
+			return fmt.Errorf("passing descriptor %d: %w", fd, err)
 		}
 	}
 	if err := syscall.Exec(s.Path, s.Args, s.Env); err != nil {
@@ -64,7 +64,7 @@ func Run() error {
 func read() (s Spec, err error) {
 	f := os.NewFile(SpecFD, "spec")
 	if f == nil {
-		return s, errors.New("this is started by the server only")
+		return s, errors.New("only the server starts this program")
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxSpec+1))
@@ -86,14 +86,14 @@ func read() (s Spec, err error) {
 	return s, nil
 }
 
-// show binds each source below stage. The server may walk through folders that the box's user may not; what is shown is what a
-// source's last element itself is, never what it leads to.
+// show binds each source below stage. The server may walk through folders that the sandbox's user may not; it binds the last
+// element of a source itself, never what a link leads to.
 func show(sources []string) error {
 	fds := make([]int, len(sources))
-	for i, path := range sources { // all are opened before anything lies over a part of the tree
+	for i, path := range sources { // open all before anything covers a part of the tree
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("opening %s to show it in the box: %w", path, err)
+			return fmt.Errorf("opening %s to show it in the sandbox: %w", path, err)
 		}
 		fds[i] = fd
 	}
@@ -103,7 +103,7 @@ func show(sources []string) error {
 	for i, fd := range fds {
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
-			return fmt.Errorf("looking at %s: %w", sources[i], err)
+			return fmt.Errorf("examining %s: %w", sources[i], err)
 		}
 		target := Staged(i)
 		var err error
@@ -119,7 +119,7 @@ func show(sources []string) error {
 			err = unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), target, "", unix.MS_BIND|unix.MS_REC, "")
 		}
 		if err != nil {
-			return fmt.Errorf("showing %s in the box: %w", sources[i], err)
+			return fmt.Errorf("showing %s in the sandbox: %w", sources[i], err)
 		}
 		_ = unix.Close(fd)
 	}
@@ -148,7 +148,7 @@ func provide(i int, b []byte) error {
 	return unix.Close(fd)
 }
 
-// bound sets the limits that hold for each process by itself.
+// bound sets the limits that apply to each process.
 func bound(l Limits) error {
 	limits := []struct {
 		what string
@@ -174,11 +174,11 @@ func bound(l Limits) error {
 			return fmt.Errorf("limiting %s: %w", b.what, err)
 		}
 	}
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(oomScore), 0) // a wish: some containers do not let it be raised
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte(oomScore), 0) // best effort: some containers do not allow raising it
 	return nil
 }
 
-// become gives up the server's user for good.
+// become gives up the server's user irrevocably.
 func become(uid, gid int, groups []int) error {
 	if slices.ContainsFunc(groups, func(g int) bool { return g <= 0 }) {
 		return errors.New("it would be in the group of root")

@@ -4,5 +4,5 @@ package launch
 
 import "errors"
 
-// Run says that boxes need Linux.
+// Run returns an error: sandboxes need Linux.
 func Run() error { return errors.New("boxes need Linux") }

@@ -16,10 +16,10 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// askIn bounds the gate's answer to one question: it may have to reach a host far away.
+// askIn bounds the gate's answer to one request: it may have to reach a distant host.
 const askIn = 60 * time.Second
 
-// Ask has the gate connect to target, "host:port". It returns what the other end has said already.
+// Ask makes the gate connect to target, "host:port". It returns what the other end has already sent.
 func Ask(gate net.Conn, target string) (early []byte, err error) {
 	_ = gate.SetDeadline(time.Now().Add(askIn))
 	if _, err := fmt.Fprintf(gate, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target); err != nil {
@@ -31,7 +31,7 @@ func Ask(gate net.Conn, target string) (early []byte, err error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		words, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // what came of it will do
+		words, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // as much as can be read
 		if text := strings.TrimSpace(strings.ToValidUTF8(string(words), "?")); text != "" {
 			return nil, errors.New(text)
 		}
@@ -42,7 +42,7 @@ func Ask(gate net.Conn, target string) (early []byte, err error) {
 	return early, err
 }
 
-// readHead reads an answer of the gate's; its head is bounded.
+// readHead reads an answer of the gate; its header is bounded.
 func readHead(conn io.Reader, method string) (*http.Response, *bufio.Reader, error) {
 	head := &io.LimitedReader{R: conn, N: maxHead}
 	r := bufio.NewReader(head)
@@ -53,8 +53,8 @@ func readHead(conn io.Reader, method string) (*http.Response, *bufio.Reader, err
 	return resp, r, nil
 }
 
-// Connect is the program `parawork-guest connect HOST PORT`: standard input and output become a connection to a host outside. ssh runs
-// it as its ProxyCommand.
+// Connect is the program `parawork-guest connect HOST PORT`: standard input and output become a connection to an outside host.
+// ssh runs it as its ProxyCommand.
 func Connect(ctx context.Context, args []string, env func(string) string, in io.Reader, out io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("usage: parawork-guest connect HOST PORT")

@@ -1,5 +1,5 @@
-// Package relay lets ordinary programs out of a sandbox that has no network: it listens on the sandbox's own loopback, where the proxy
-// variables point, and passes bytes to the gate's socket. It judges nothing; the gate does.
+// Package relay lets ordinary programs out of a sandbox that has no network: it listens on the sandbox's own loopback, where the
+// proxy variables point, and passes bytes to the gate's socket. It makes no decisions; the gate does.
 //
 // Goroutines: Run has one for each listener, and two for each connection; it waits for all of them.
 package relay
@@ -27,23 +27,24 @@ import (
 const Address = "127.0.0.1:3128"
 
 const (
-	// maxConns bounds the connections of a sandbox, so that a program that floods the relay does not take its guest's descriptors.
+	// maxConns bounds the connections of a sandbox, so that a program that floods the relay does not use up its guest's
+	// descriptors.
 	maxConns = 512
-	// dialIn is how long the gate is waited for: a server that restarts is back by then.
+	// dialIn is how long to wait for the gate: a restarting server is back by then.
 	dialIn = 15 * time.Second
-	// maxHead bounds the head of what the gate answers.
+	// maxHead bounds the header of the gate's answer.
 	maxHead = 16 << 10
 )
 
-// Config of a Relay. Socket is required.
+// Config configures a Relay. Socket is required.
 type Config struct {
 	Socket string        // the gate's
-	Listen string        // default Address; a port of its own choice where that one is taken
+	Listen string        // default Address; the system chooses a port where that one is taken
 	DialIn time.Duration // default 15 s
 	Log    *slog.Logger
 }
 
-// Relay passes connections on to the gate. Make it with Open, run it with Run.
+// Relay passes connections to the gate. Create it with Open, run it with Run.
 type Relay struct {
 	cfg   Config
 	door  net.Listener
@@ -70,12 +71,12 @@ func Open(cfg Config) (*Relay, error) {
 		door, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listening for programs that want out: %w", err)
+		return nil, fmt.Errorf("listening for outgoing connections: %w", err)
 	}
 	return &Relay{cfg: cfg, door: door, slots: make(chan struct{}, maxConns), live: make(map[net.Conn]bool)}, nil
 }
 
-// URL is what the proxy variables say.
+// URL is the value of the proxy variables.
 func (r *Relay) URL() string { return "http://" + r.door.Addr().String() }
 
 // Run passes connections until ctx ends.
@@ -99,7 +100,7 @@ func (r *Relay) hangUp() {
 	}
 }
 
-// keep notes a connection until it is dropped. It returns false when the relay has ended.
+// keep tracks a connection until it is dropped. It returns false when the relay has ended.
 func (r *Relay) keep(c net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +119,7 @@ func (r *Relay) drop(c net.Conn) {
 	delete(r.live, c)
 }
 
-// accept passes the connections of l on until ctx ends, each to target where it is not "".
+// accept passes on the connections of l until ctx ends, each to target where it is not "".
 func (r *Relay) accept(ctx context.Context, l net.Listener, target string) {
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	for {
@@ -129,7 +130,7 @@ func (r *Relay) accept(ctx context.Context, l net.Listener, target string) {
 			}
 			return
 		}
-		if err != nil { // out of descriptors: others give theirs back
+		if err != nil { // out of descriptors: others will be closed
 			select {
 			case <-ctx.Done():
 			case <-time.After(50 * time.Millisecond):
@@ -157,7 +158,7 @@ func (r *Relay) accept(ctx context.Context, l net.Listener, target string) {
 func (r *Relay) pass(ctx context.Context, conn *net.TCPConn, target string) {
 	gate, err := dial(ctx, r.cfg.Socket, r.cfg.DialIn)
 	if err != nil {
-		r.cfg.Log.Warn("the way out cannot be reached", "error", err)
+		r.cfg.Log.Warn("the gate cannot be reached", "error", err)
 		if target == "" {
 			const words = "Parawork: the server does not answer. Try again in a moment.\n"
 			_, _ = fmt.Fprintf(conn, "HTTP/1.1 503 Parawork does not answer\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(words), words)
@@ -171,17 +172,17 @@ func (r *Relay) pass(ctx context.Context, conn *net.TCPConn, target string) {
 	if target != "" {
 		early, err := Ask(gate, target)
 		if err != nil {
-			r.cfg.Log.Warn("a port of the server's cannot be reached", "target", target, "error", err)
+			r.cfg.Log.Warn("a port of the server cannot be reached", "target", target, "error", err)
 			return
 		}
 		if _, err := conn.Write(early); err != nil {
 			return
 		}
 	}
-	proxycopy.Both(conn, gate, proxycopy.Options{}) // the gate judges what has stood still too long
+	proxycopy.Both(conn, gate, proxycopy.Options{}) // the gate decides what has been idle too long
 }
 
-// dial reaches the gate. While nobody listens there, as when the server restarts, it tries again.
+// dial reaches the gate. While nobody listens there, as when the server restarts, it retries.
 func dial(ctx context.Context, socket string, in time.Duration) (*net.UnixConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, in)
 	defer cancel()
@@ -202,12 +203,12 @@ func dial(ctx context.Context, socket string, in time.Duration) (*net.UnixConn, 
 	}
 }
 
-// forward finds the ports of the server's loopback that may be reached, and lets programs find them at the same place.
+// forward finds the ports of the server's loopback that may be reached, and makes them available at the same address inside.
 func (r *Relay) forward(ctx context.Context) {
 	ports, err := r.forwards(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			r.cfg.Log.Warn("the gate does not tell which ports lead out", "error", err)
+			r.cfg.Log.Warn("the gate did not report the forwarded ports", "error", err)
 		}
 		return
 	}
@@ -216,7 +217,7 @@ func (r *Relay) forward(ctx context.Context) {
 		at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		l, err := lc.Listen(ctx, "tcp", at)
 		if err != nil {
-			r.cfg.Log.Warn("a port that leads out cannot be opened", "port", port, "error", err)
+			r.cfg.Log.Warn("a forwarded port cannot be opened", "port", port, "error", err)
 			continue
 		}
 		r.work.Go(func() { r.accept(ctx, l, at) })
@@ -245,7 +246,7 @@ func (r *Relay) forwards(ctx context.Context) ([]int, error) {
 	}
 	for _, p := range f.Ports {
 		if p < 1 || p > 65535 || len(f.Ports) > guest.MaxForwards {
-			return nil, errors.New("the gate's answer cannot be right")
+			return nil, errors.New("the gate's answer is invalid")
 		}
 	}
 	return f.Ports, nil

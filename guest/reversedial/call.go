@@ -1,17 +1,17 @@
-// Package reversedial turns a pipe round. A guest that nobody can dial, as in a container without a network, calls its host: it keeps a
-// few connections to the host's socket ready, and the host takes one whenever it wants a pipe. When the host goes away the guest
-// calls again and again, until the next one is there.
+// Package reversedial reverses the direction of dialling. A guest that nobody can dial, as in a container without a network,
+// dials its host: it keeps a few idle connections to the host's socket, and the host takes one whenever it wants a pipe. When the
+// host goes away the guest dials again and again, until the next one is there.
 //
-// Both ends prove to each other that they know the sandbox's token before either says anything else: whoever else finds the
-// socket learns nothing, and is not taken for the guest.
+// Both ends prove to each other that they know the sandbox's token before either sends anything else: another process that finds
+// the socket learns nothing, and cannot pose as the guest.
 //
-//	guest -> host   "PWC1", role, 32 random bytes
-//	host -> guest   32 random bytes, proof("host")
-//	guest -> host   proof("guest")
-//	host -> guest   one byte, when the connection is wanted; from here on it is the pipe
+// \tguest -> host "PWC1", role, 32 random bytes
+// \thost -> guest 32 random bytes, proof("host")
+// \tguest -> host proof("guest")
+// \thost -> guest one byte, when the connection is wanted; from here on it is the pipe
 //
-// A proof is the HMAC-SHA256, with the token as key, of who proves, the role and both numbers. The role is that of a guest or that
-// of a host's successor, at whose call a host closes its door.
+// A proof is the HMAC-SHA256, with the token as key, of the prover, the role and both numbers. The role is that of a guest or
+// that of a host's successor, at whose request a host closes its listener.
 package reversedial
 
 import (
@@ -35,7 +35,7 @@ const (
 	asNextHost = 'h'
 )
 
-// errProof says that the other end does not know the token.
+// errProof reports that the other end does not know the token.
 var errProof = errors.New("the other end does not know the token")
 
 func proof(token string, who string, role byte, caller, host []byte) []byte {
@@ -84,7 +84,7 @@ func receive(conn net.Conn, token string) (role byte, err error) {
 	}
 	role = first[len(magic)]
 	if string(first[:len(magic)]) != magic || role != asGuest && role != asNextHost {
-		return 0, errors.New("the caller speaks another language")
+		return 0, errors.New("the caller uses another protocol")
 	}
 	answer := make([]byte, nonceSize, nonceSize+sha256.Size)
 	_, _ = rand.Read(answer) // never fails
@@ -102,8 +102,8 @@ func receive(conn net.Conn, token string) (role byte, err error) {
 	return role, conn.SetDeadline(time.Time{})
 }
 
-// TakeOver asks whoever keeps the door at the other end of dial to close it: a server that is still there although its successor
-// has begun. No door, or nobody behind it, is no error.
+// TakeOver asks the host that listens at the other end of dial to close its listener: a server that is still there although its
+// successor has started. A missing listener is not an error.
 func TakeOver(ctx context.Context, dial func(context.Context) (net.Conn, error), token string) error {
 	conn, err := dial(ctx)
 	if err != nil {
@@ -111,11 +111,11 @@ func TakeOver(ctx context.Context, dial func(context.Context) (net.Conn, error),
 	}
 	defer conn.Close()
 	if err := introduce(conn, token, asNextHost); err != nil {
-		return fmt.Errorf("taking the door over: %w", err)
+		return fmt.Errorf("taking over the listener: %w", err)
 	}
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, conn) // until the door is closed
+	_, err = io.Copy(io.Discard, conn) // until the listener is closed
 	return err
 }

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	idle     = 4                      // connections kept ready: a terminal takes two at once
-	callSoon = 20 * time.Millisecond  // before the first call again
-	callLate = 500 * time.Millisecond // between calls to a host that is away
+	idle     = 4                      // idle connections: a terminal takes two at once
+	callSoon = 20 * time.Millisecond  // before the first retry
+	callLate = 500 * time.Millisecond // between attempts to reach a missing host
 )
 
-// Listener accepts pipes by calling: what Accept returns, the guest has dialled and the host has asked for.
+// Listener accepts pipes by dialling: Accept returns connections that the guest has dialled and the host has asked for.
 type Listener struct {
 	path, token string
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	pipes  chan net.Conn
-	turn   locks.Turn // one call at a time: a host that is away is not stormed
+	turn   locks.Turn // one attempt at a time, so that an absent host is not flooded
 	work   sync.WaitGroup
 }
 
-// Listen begins to call the host's unix socket at path. Close ends it.
+// Listen begins to dial the host's unix socket at path. Close ends it.
 func Listen(path, token string) *Listener {
 	l := &Listener{path: path, token: token, pipes: make(chan net.Conn), turn: locks.NewTurn()}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -38,7 +38,7 @@ func Listen(path, token string) *Listener {
 	return l
 }
 
-// keep holds one connection ready, and another one whenever the host has taken it.
+// keep holds one idle connection, and replaces it whenever the host has taken it.
 func (l *Listener) keep() {
 	for l.ctx.Err() == nil {
 		conn := l.connect()
@@ -58,7 +58,7 @@ func (l *Listener) keep() {
 	}
 }
 
-// connect calls until somebody answers who knows the token; nil when the Listener is closed.
+// connect dials until a host that knows the token answers; nil when the Listener is closed.
 func (l *Listener) connect() net.Conn {
 	unlock, err := l.turn.Lock(l.ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the calling; pipes that were accepted go on.
+// Close stops the dialling; accepted pipes continue.
 func (l *Listener) Close() error {
 	if l.ctx.Err() != nil {
 		return errors.New("already closed")

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	mostReady   = 16 // connections kept for one guest
-	mostPending = 16 // callers who have not proved yet who they are
+	mostReady   = 16 // idle connections of one guest
+	mostPending = 16 // callers that have not proved who they are yet
 )
 
-// ErrClosed says that the door was closed: by its owner, or because another host took it over.
-var ErrClosed = errors.New("the door to the sandbox was closed")
+// ErrClosed reports that the listener was closed: by its owner, or because another host took over.
+var ErrClosed = errors.New("the listener for the sandbox was closed")
 
-// Acceptor is the host's end: where the guest calls.
+// Acceptor is the host's end, to which the guest connects.
 type Acceptor struct {
 	l     net.Listener
 	token string
@@ -28,7 +28,7 @@ type Acceptor struct {
 	work    sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool // those who have not proved yet who they are
+	conns map[net.Conn]bool // those that have not proved who they are yet
 }
 
 // Open begins to listen for the guest that knows token. Close ends it, and closes l.
@@ -41,7 +41,7 @@ func Open(l net.Listener, token string) *Acceptor {
 
 func (d *Acceptor) accept() {
 	for {
-		// Room is made before the next caller is heard: whoever calls in a storm waits at the door.
+		// Free a slot before accepting the next caller: under a flood of calls the others wait in the listen queue.
 		select {
 		case d.pending <- struct{}{}:
 		case <-d.closed:
@@ -54,7 +54,7 @@ func (d *Acceptor) accept() {
 				d.shut()
 				return
 			}
-			t := time.NewTimer(callSoon) // no descriptors left, perhaps
+			t := time.NewTimer(callSoon) // perhaps out of descriptors
 			select {
 			case <-t.C:
 			case <-d.closed:
@@ -73,7 +73,7 @@ func (d *Acceptor) accept() {
 	}
 }
 
-// hold keeps an eye on a connection until it is let go; false when the door is closed.
+// hold tracks a connection until it is released; false when the listener is closed.
 func (d *Acceptor) hold(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +91,7 @@ func (d *Acceptor) letGo(conn net.Conn) {
 	delete(d.conns, conn)
 }
 
-// greet hears who calls.
+// greet performs the handshake with a caller.
 func (d *Acceptor) greet(conn net.Conn) {
 	defer d.letGo(conn)
 	role, err := receive(conn, d.token)
@@ -100,7 +100,7 @@ func (d *Acceptor) greet(conn net.Conn) {
 		_ = conn.Close()
 	case role == asNextHost:
 		d.shut()
-		_ = conn.Close() // tells the successor that the door is free
+		_ = conn.Close() // tells the successor that it may listen
 	default:
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func (d *Acceptor) greet(conn net.Conn) {
 	}
 }
 
-// Dial takes a connection of the guest's, and waits for one when there is none.
+// Dial takes a connection of the guest, and waits for one when there is none.
 func (d *Acceptor) Dial(ctx context.Context) (net.Conn, error) {
 	for {
 		select {
@@ -134,7 +134,7 @@ func (d *Acceptor) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// Closed reports whether the door was closed.
+// Closed reports whether the listener was closed.
 func (d *Acceptor) Closed() bool { return d.isClosed() }
 
 func (d *Acceptor) isClosed() bool {
@@ -146,7 +146,7 @@ func (d *Acceptor) isClosed() bool {
 	}
 }
 
-// shut lets nobody in any more and sends away who waits. Pipes that were taken go on.
+// shut accepts nobody any more and disconnects idle callers. Pipes in use continue.
 func (d *Acceptor) shut() {
 	d.once.Do(func() {
 		d.mu.Lock()
@@ -165,7 +165,7 @@ func (d *Acceptor) shut() {
 	})
 }
 
-// Close ends the door. Pipes that were taken go on.
+// Close closes the listener. Pipes in use continue.
 func (d *Acceptor) Close() {
 	d.shut()
 	d.mu.Lock()

@@ -1,9 +1,9 @@
-// Package seal encrypts the pipe between a host and its guest, where what carries the pipe keeps a record of it: E2B's daemon logs every
-// byte that is written to a process, and its log can be read with the API key. What crosses the pipe holds agents' keys, logins and files.
+// Package seal encrypts the pipe between a host and its guest, where the carrier of the pipe records it: E2B's daemon logs every
+// byte that is written to a process, and its log can be read with the API key. The pipe carries agents' keys, logins and files.
 //
-// Both ends know the guest's token. Each sends a fresh X25519 key; both directions are AES-256-GCM under keys derived from the exchange and
-// the token, so that a record cannot be read later by who learns the token, and nobody answers without it. A frame is a length of 4 bytes
-// and the sealed bytes; nonces count. It does not hide how much is sent, or when.
+// Both ends know the guest's token. Each sends a fresh X25519 key; both directions are AES-256-GCM under keys derived from the
+// exchange and the token, so that a record cannot be read by a later holder of the token, and nobody answers without it. A frame
+// is a length of 4 bytes and the sealed bytes; nonces count. It does not hide how much is sent, or when.
 package seal
 
 import (
@@ -22,20 +22,20 @@ import (
 )
 
 const (
-	hello    = "pwseal1\n" // what a host says first
+	hello    = "pwseal1\n" // the host's first message
 	keyBytes = 32
 	maxPlain = 64 << 10 // bytes of one frame before sealing
 	lengthOf = 4
 )
 
-// ErrNotSealed says that the other end does not speak this, or does not know the token.
+// ErrNotSealed reports that the other end does not use this protocol, or does not know the token.
 var ErrNotSealed = errors.New("the pipe is not sealed with the guest's token")
 
 // Client seals a host's end of a pipe. It waits for the guest's key.
 func Client(pipe io.ReadWriteCloser, token string) (io.ReadWriteCloser, error) {
 	mine, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
+		return nil, fmt.Errorf("generating a key: %w", err)
 	}
 	if _, err := pipe.Write(append([]byte(hello), mine.PublicKey().Bytes()...)); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func gcm(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// sealed is a pipe. One goroutine reads at a time; any may write.
+// sealed is an encrypted pipe. One goroutine reads at a time; any may write.
 type sealed struct {
 	io.ReadWriteCloser
 	in  reader
@@ -91,7 +91,7 @@ type sealed struct {
 func (s *sealed) Read(p []byte) (int, error)  { return s.in.read(p) }
 func (s *sealed) Write(p []byte) (int, error) { return s.out.write(p) }
 
-// nonce is the count of a direction's frames.
+// nonce counts a direction's frames.
 type nonce [12]byte
 
 func (n *nonce) next() []byte {
@@ -99,15 +99,15 @@ func (n *nonce) next() []byte {
 	return n[:]
 }
 
-// reader opens frames. A read that is broken off by a deadline is taken up again where it was: net/http does so to take a connection over.
+// reader opens frames. A read interrupted by a deadline is resumed where it was: net/http does so to take over a connection.
 type reader struct {
 	r    io.Reader
 	aead cipher.AEAD
 	n    nonce
 	head [lengthOf]byte
 	got  int    // bytes of head and buf that have come
-	buf  []byte // of the frame that is coming
-	rest []byte // opened and not yet asked for
+	buf  []byte // of the frame being read
+	rest []byte // opened and not yet read
 	err  error
 }
 
@@ -191,14 +191,14 @@ func (w *writer) write(p []byte) (int, error) {
 		}
 		b := binary.BigEndian.AppendUint32(w.buf[:0], uint32(n))
 		if _, err := w.w.Write(w.aead.Seal(b, w.n.next(), piece, nil)); err != nil {
-			return done, err // what follows a torn frame cannot be read: the pipe is over
+			return done, err // nothing after a torn frame can be read: the pipe is over
 		}
 		done += len(piece)
 	}
 	return done, nil
 }
 
-// Listen seals the guest's end of each pipe that l accepts. The host's key is awaited at the first read, not by Accept.
+// Listen seals the guest's end of each pipe that l accepts. The first read waits for the host's key, not Accept.
 func Listen(l net.Listener, token string) net.Listener { return &listener{l, token} }
 
 type listener struct {
@@ -240,7 +240,7 @@ func (c *conn) shake() error {
 	}
 	mine, err := ecdh.X25519().GenerateKey(rand.Reader)
 	if err != nil {
-		return fmt.Errorf("making a key: %w", err)
+		return fmt.Errorf("generating a key: %w", err)
 	}
 	toGuest, toHost, err := keys(mine, first[len(hello):], first[len(hello):], mine.PublicKey().Bytes(), c.token)
 	if err != nil {

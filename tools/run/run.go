@@ -30,7 +30,7 @@ type Tool struct {
 	now      func() time.Time
 }
 
-// New makes the tool.
+// New returns the tool.
 func New(commands Commands, now func() time.Time) *Tool { return &Tool{commands, now} }
 
 var _ tools.Tool = (*Tool)(nil)
@@ -121,7 +121,7 @@ func (t *Tool) Call(ctx context.Context, c tools.Caller, args json.RawMessage) (
 	return t.result(ran, c.Limits.ResultBytes)
 }
 
-// result shows a command within a limit: the output, which is in the text and in the object, is cut until both fit.
+// result formats a command within a limit: it cuts the output, which is in the text and in the object, until both fit.
 func (t *Tool) result(ran command.Command, most int) (tools.Result, error) {
 	out, errs := strings.ToValidUTF8(string(ran.Stdout), "\uFFFD"), strings.ToValidUTF8(string(ran.Stderr), "\uFFFD")
 	a := answer{CommandID: ran.ID, WorkspaceID: ran.WorkspaceID, State: ran.State, StateReason: ran.Reason, ExitCode: ran.ExitCode, Stdout: out, Stderr: errs,
@@ -139,7 +139,7 @@ func (t *Tool) result(ran command.Command, most int) (tools.Result, error) {
 	}
 }
 
-// failed reports whether the command did not do what it was run for.
+// failed reports whether the command failed.
 func (a answer) failed() bool {
 	switch a.State {
 	case command.Pending, command.Executing:
@@ -148,7 +148,7 @@ func (a answer) failed() bool {
 	return a.State != command.Completed || a.ExitCode == nil || *a.ExitCode != 0
 }
 
-// text is the command for an agent to read.
+// text formats the command for an agent to read.
 func (a answer) text() string {
 	var b strings.Builder
 	switch {
@@ -172,7 +172,8 @@ func (a answer) text() string {
 	return b.String()
 }
 
-// ends keeps the beginning and the end of a text, each at most half of most bytes, with a line between them that says so.
+// ends returns the beginning and the end of a text, each at most half of most bytes, with a line between them that marks the
+// omission.
 func ends(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -1,5 +1,5 @@
-// Package tooltest is what every tool must hold, as tests that a tool's package calls in its own. It calls the tool through a Set of its
-// own, as the server does, and judges what it answers by the schemas the tool declares.
+// Package tooltest tests the rules that every tool must follow; a tool's package calls it in its own tests. It calls the tool
+// through a Set, as the server does, and checks the answers against the schemas the tool declares.
 package tooltest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Subject is a tool under test and what to call it with.
+// Subject is a tool under test and the arguments to call it with.
 type Subject struct {
 	Tool   tools.Tool
 	Caller tools.Caller // who may call it
@@ -29,11 +29,11 @@ type Subject struct {
 	// Stranger is a caller of another team who names the workspace of Caller.
 	Stranger tools.Caller
 
-	// Quick are arguments of a call that succeeds at once, again and again, and side by side. The suite changes them to wrong ones.
+	// Quick are arguments of a call that succeeds at once, repeatedly, and in parallel. The suite replaces them by wrong ones.
 	Quick json.RawMessage
 
-	// Slow are arguments of a call that lasts for minutes unless it is stopped; nil for a tool that has none. Began returns once its work
-	// is under way; Stopped once it is not, and each gives up when ctx ends.
+	// Slow are arguments of a call that lasts for minutes unless it is stopped; nil for a tool that has none. Began returns once
+	// its work is under way; Stopped once it has stopped; each gives up when ctx ends.
 	Slow    json.RawMessage
 	Began   func(ctx context.Context) error
 	Stopped func(ctx context.Context) error
@@ -48,7 +48,7 @@ type Subject struct {
 // patience bounds each wait: the suite fails and does not hang.
 const patience = 2 * time.Minute
 
-// book is a Recorder that keeps everything.
+// book is a Recorder that stores everything.
 type book struct {
 	mu   sync.Mutex
 	rows []tools.Record
@@ -120,7 +120,7 @@ func (s *suite) with(t *testing.T, field string, value any) json.RawMessage {
 	return raw
 }
 
-// Texts and schemas are there and whole: a keyword that nobody knows is a mistyped one.
+// Texts and schemas must be complete: an unknown keyword is a mistyped one.
 func (s *suite) testSpec(t *testing.T) {
 	again, err := json.Marshal(s.Tool.Spec())
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *suite) arguments(t *testing.T) *jsonschema.Schema {
 	return &schema
 }
 
-// known fails on keywords that are none.
+// known fails on unknown keywords.
 func known(t *testing.T, at string, s *jsonschema.Schema) {
 	t.Helper()
 	for keyword := range s.Extra {
@@ -177,7 +177,7 @@ func known(t *testing.T, at string, s *jsonschema.Schema) {
 	}
 }
 
-// fits fails when a result is not what the spec says.
+// fits fails when a result does not match the spec.
 func (s *suite) fits(t *testing.T, r tools.Result) {
 	t.Helper()
 	if len(r.Content) == 0 {
@@ -254,7 +254,7 @@ func (s *suite) testUnknownField(t *testing.T) {
 	refused(t, "deep nesting", err, fault.Invalid, "no_such_field")
 }
 
-// wrong are values of all types of JSON.
+// wrong has values of all JSON types.
 var wrong = map[string]any{"null": nil, "boolean": true, "number": 1.5, "string": "\u00e4", "array": []any{[]any{nil}}, "object": map[string]any{"a": []any{nil}}}
 
 // testWrongTypes gives each argument values of types that it does not take.
@@ -290,7 +290,7 @@ func (s *suite) testHugeArguments(t *testing.T) {
 	}
 }
 
-// testStranger has somebody of another team, and somebody who is nobody's, name the workspace.
+// testStranger calls as a member of another team, and as nobody, for the workspace.
 func (s *suite) testStranger(t *testing.T) {
 	for what, c := range map[string]tools.Caller{"another team": s.Stranger, "no team": {WorkspaceID: s.Caller.WorkspaceID, UserID: s.Caller.UserID},
 		"no user": {WorkspaceID: s.Caller.WorkspaceID, TeamID: s.Caller.TeamID}} {
@@ -341,7 +341,7 @@ func (s *suite) testLargeResult(t *testing.T) {
 	s.fits(t, r)
 }
 
-// testCancel has the caller leave while the work is under way: the call returns, and the work stops.
+// testCancel cancels the call while the work is under way: the call returns, and the work stops.
 func (s *suite) testCancel(t *testing.T) {
 	if s.Slow == nil {
 		t.Skip("no call of it lasts")
@@ -358,7 +358,7 @@ func (s *suite) testCancel(t *testing.T) {
 	s.ended(t, ended, func(err error) bool { return errors.Is(err, context.Canceled) }, tools.Cancelled)
 }
 
-// testTimeout has the call's time run out while the work is under way.
+// testTimeout lets the call's time run out while the work is under way.
 func (s *suite) testTimeout(t *testing.T) {
 	if s.Slow == nil {
 		t.Skip("no call of it lasts")
