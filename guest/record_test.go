@@ -6,7 +6,7 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// A guest that tells of an early output what cannot be is not believed.
+// A guest's impossible report of an early output is rejected.
 func TestEarlyOutputIsChecked(t *testing.T) {
 	t.Parallel()
 	p := func(state guest.ProcessState, end int64, s guest.Stream, n int) guest.Process {

@@ -108,7 +108,7 @@ func TestAnswersWaitForTheEndOfAPaste(t *testing.T) {
 	}
 }
 
-// TestColorsOfWhoSizes: programs hear of the theme of whoever sizes the terminal.
+// TestColorsOfWhoSizes: programs get the theme of the viewer who sizes the terminal.
 func TestColorsOfWhoSizes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -70,7 +70,7 @@ func (p *puppet) shows(text string) {
 	if _, err := p.out.WriteString(text); err != nil {
 		p.t.Fatal(err)
 	}
-	eventually(p.t, "it is heard", func() bool { return p.s.get(p.t, p.id).Bytes >= before+int64(len(text)) })
+	eventually(p.t, "the output is read", func() bool { return p.s.get(p.t, p.id).Bytes >= before+int64(len(text)) })
 }
 
 func (p *puppet) title(mark string) {
@@ -147,7 +147,7 @@ func (p *puppet) settles(how question.State, answer string, state state.State) {
 	}
 }
 
-// A hook that is heard after its dialog was read off the screen asks the same: nobody is asked twice.
+// A hook that reports after its dialog was read off the screen asks the same question: nobody is asked twice.
 func TestHookTakesThePlaceOfItsDialog(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

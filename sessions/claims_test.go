@@ -104,7 +104,7 @@ func TestASessionIsResumedOnce(t *testing.T) {
 	h.codexes()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	eventually(t, "it is heard", func() bool { return s.get(t, row.ID).Title == "ready" })
+	eventually(t, "the title arrives", func() bool { return s.get(t, row.ID).Title == "ready" })
 	s.Hook(t.Context(), row.ID, "", started(someConversation))
 	dir := filepath.Join(h.dir, "homes", h.actor.User.ID, ".codex/sessions/2026/01/01")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -198,7 +198,7 @@ func TestAHungSandboxDelaysNobodysState(t *testing.T) {
 	}}
 	s := h.start()
 	hung := s.begin(t, sessions.StartRequest{Agent: agents.Codex, Env: map[string]string{"PATH": h.dir + ":" + os.Getenv("PATH")}})
-	eventually(t, "it is heard", func() bool { return s.get(t, hung.ID).Title == "ready" })
+	eventually(t, "the title arrives", func() bool { return s.get(t, hung.ID).Title == "ready" })
 	s.places.Set(fake.Knobs{OwnDisk: true})
 	other, err := s.Start(t.Context(), h.actor, h.addWorkspace("other").ID, sessions.StartRequest{Agent: agents.Command, Argv: []string{"cat"}})
 	if err != nil {

@@ -59,7 +59,7 @@ func TestKeyboardIsHeldAskedForAndHandedOver(t *testing.T) {
 	control(t, bob, sessions.Release, "", "keyboard_not_held")
 
 	control(t, ada, sessions.Hold, "", "")
-	eventually(t, "all are told who holds it", func() bool { who, _ := eve.keyboard(); return who == "ada" })
+	eventually(t, "everybody sees who holds it", func() bool { who, _ := eve.keyboard(); return who == "ada" })
 	types(t, bob, "lost\n", "keyboard_held")
 	if err := s.Input(t.Context(), h.actor, row.ID, "lost\n"); fault.CodeOf(err) != "keyboard_held" {
 		t.Errorf("the API typed past the holder: %v", err)
@@ -157,14 +157,14 @@ func TestWatchersAreNamed(t *testing.T) {
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	eventually(t, "others are told to look", func() bool { return s.bus.count() > before })
+	eventually(t, "others are notified", func() bool { return s.bus.count() > before })
 	a.Wish(guest.Size{Cols: 100, Rows: 30})
 	control(t, a, sessions.Hold, "", "")
 	if got := s.get(t, row.ID).Watchers; !got[0].Holds {
 		t.Errorf("got %+v", got)
 	}
 	types(t, a, "x", "")
-	eventually(t, "who types is told with the time", func() bool {
+	eventually(t, "viewers see who types, with the time", func() bool {
 		at, _ := a.field("writer_at").(float64)
 		return at > 0 && a.field("writer").(map[string]any)["user_id"] == "ada"
 	})

@@ -131,7 +131,7 @@ func TestAFullDiskMakesNoHole(t *testing.T) {
 			want := append([]byte("ready\n"), counted(last)...)
 			switch way {
 			case "goes on":
-				eventually(t, "viewers are told", func() bool {
+				eventually(t, "viewers see the notice", func() bool {
 					notice, _ := sc.field("notice").(string)
 					return strings.Contains(notice, "disk is full")
 				})
@@ -146,7 +146,7 @@ func TestAFullDiskMakesNoHole(t *testing.T) {
 			empty()
 			switch way {
 			case "goes on":
-				eventually(t, "viewers are told that it is over", func() bool { return sc.field("notice") == nil })
+				eventually(t, "viewers see that it is over", func() bool { return sc.field("notice") == nil })
 			case "ends":
 				place, _ := s.manager.Live(h.ws.ID)
 				eventually(t, "its place may forget it", func() bool {

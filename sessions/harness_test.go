@@ -94,7 +94,7 @@ func (h *harness) addWorkspace(name string) workspaces.Workspace {
 	return w
 }
 
-// Workspace, Record, Spec, Actor and AgentAccount make the harness the other rooms.
+// Workspace, Record, Spec, Actor and AgentAccount let the harness stand in for the other services.
 
 func (h *harness) Workspace(ctx context.Context, id string) (workspaces.Workspace, error) {
 	w := h.ws
@@ -278,7 +278,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// sizeMark is a size a viewer was told before the byte at an offset.
+// sizeMark is a size a viewer got before the byte at an offset.
 type sizeMark struct {
 	at   int64
 	size [2]uint16

@@ -45,7 +45,7 @@ func (r *roster) insideOf(ctx context.Context, p *executors.Place) (*inside, err
 		machine: p.Kind.Base() == executors.Runner && caps.Boundary != executors.ContainerBoundary}, nil
 }
 
-// brief is what an agent is told about its sandbox.
+// brief describes the sandbox to an agent.
 func (r *roster) brief(ctx context.Context, p *executors.Place) string {
 	caps, _ := r.kinds.Place(ctx, p.Kind)
 	return caps.Brief

@@ -91,7 +91,7 @@ func TestJournalTellsWhatHappened(t *testing.T) {
 	}
 }
 
-// Bytes are told with the times at which they came.
+// The timing of output is the time at which its bytes came.
 func TestJournalTellsWhenBytesCame(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -45,7 +45,7 @@ func TestSilentWorkIsSeen(t *testing.T) {
 	s.within(t, row.ID, state.Working, "process")
 }
 
-// A shell at its prompt is idle; what it runs is told by name.
+// A shell at its prompt is idle; a program it runs is shown by name.
 func TestShellTellsWhatItRuns(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -84,7 +84,7 @@ func TestShortLinesAreWork(t *testing.T) {
 	s.within(t, row.ID, state.Working, "bytes")
 }
 
-// What was printed but not judged when the server was killed is heard after the restart, an answer too.
+// Output that the server had not evaluated when it was killed is evaluated after the restart, and so is an answer.
 func TestOutputIsHeardAgainAfterAKill(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

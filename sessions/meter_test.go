@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// meterDouble keeps what it is told, once, as the real one does, and refuses as often as it is told to.
+// meterDouble stores each request once, as the real meter does, and fails as often as the test wants.
 type meterDouble struct {
 	mu       sync.Mutex
 	refuse   int

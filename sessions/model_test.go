@@ -197,7 +197,7 @@ func TestSizesStandBetweenTheBytes(t *testing.T) {
 			if i >= len(sc.marks) || sc.marks[i].size != want {
 				t.Fatalf("%s: sizes %v", what, sc.marks)
 			}
-			// A program hears of its size only after it was set.
+			// A program is notified of its size only after it was set.
 			if at := bytes.Index(sc.got, fmt.Appendf(nil, "size %d %d", want[1], want[0])); i > 0 && (at < 0 || int64(at) < sc.marks[i].at) {
 				t.Errorf("%s: %v told at %d, the program said so at %d", what, want, sc.marks[i].at, at)
 			}

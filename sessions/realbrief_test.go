@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 )
 
-// Agents are told where they work: their model hears it before the conversation begins.
+// Agents get a description of their sandbox: their model sees it before the conversation begins.
 func TestRealAgentsAreToldOfTheirPlace(t *testing.T) {
 	t.Parallel()
 	const prompt = `#script [{"recall":"Work Laptop"}]`
@@ -35,7 +35,7 @@ func TestRealAgentsAreToldOfTheirPlace(t *testing.T) {
 			s := h.start()
 			row := s.begin(t, sessions.StartRequest{Agent: name, Prompt: prompt})
 			s.reaches(t, row.ID, state.Idle)
-			eventually(t, "the model says what it was told", func() bool {
+			eventually(t, "the model repeats the description", func() bool {
 				screen := s.output(t, row.ID)
 				return strings.Contains(strings.Join(strings.Fields(screen), " "), "Laptop") && strings.Contains(screen, "amd64")
 			})
@@ -52,5 +52,5 @@ func TestEveryProgramFindsWhereItWorks(t *testing.T) {
 	h.knobs.Brief = "You work on Work Laptop."
 	s := h.start()
 	row := s.run(t, "sh", "-c", `printf '<%s>' "$PARAWORK_PLACE"`)
-	eventually(t, "it is told", func() bool { return strings.Contains(s.output(t, row.ID), "<You work on Work Laptop.>") })
+	eventually(t, "the agent has the description", func() bool { return strings.Contains(s.output(t, row.ID), "<You work on Work Laptop.>") })
 }

@@ -119,7 +119,7 @@ func TestSearchOverSessions(t *testing.T) {
 	}
 }
 
-// A search file that is damaged is written anew once more is printed, and what it told of is still found.
+// A damaged search file is rewritten once more is printed, and the output it covered is still found.
 func TestADamagedSearchFileIsWrittenAnew(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -217,7 +217,7 @@ func TestSearchOfALongHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("with a damaged search file", false)
-	// Two files that tell of the same bytes: each line is found once.
+	// Two files that cover the same bytes: each line is found once.
 	files, _ = filepath.Glob(filepath.Join(h.dir, "sessions", row.ID, "*.find"))
 	last := files[len(files)-1]
 	b, err := os.ReadFile(last)

@@ -68,7 +68,7 @@ func TestASleepingSessionIsShownAndWakesWhenSomebodyTypes(t *testing.T) {
 	// To look at it, to move the mouse in it and to make it larger are no reasons to wake it.
 	sc = s.watch(t, row.ID, ana)
 	sc.shows(t, "heard one")
-	eventually(t, "the viewer is told that it sleeps", func() bool { return sc.field("asleep") == true })
+	eventually(t, "the viewer sees that it sleeps", func() bool { return sc.field("asleep") == true })
 	if reason, _ := sc.field("reason").(string); reason != "Asleep after 30 idle minutes. It wakes when you type." {
 		t.Errorf("it sleeps for %q", reason)
 	}
@@ -86,7 +86,7 @@ func TestASleepingSessionIsShownAndWakesWhenSomebodyTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc.shows(t, "heard two")
-	eventually(t, "the viewer is told that it is awake", func() bool { return sc.field("asleep") == nil })
+	eventually(t, "the viewer sees that it is awake", func() bool { return sc.field("asleep") == nil })
 	eventually(t, "it is as large as was wished", func() bool { return sc.cells() == [2]uint16{101, 31} })
 	sc.Close()
 	h.sleep(s, row, 2)
@@ -99,7 +99,7 @@ func TestASleepingSessionIsShownAndWakesWhenSomebodyTypes(t *testing.T) {
 	}
 	sc = s.watch(t, row.ID, ana)
 	sc.shows(t, "heard two")
-	eventually(t, "the viewer is told that it sleeps", func() bool { return sc.field("asleep") == true })
+	eventually(t, "the viewer sees that it sleeps", func() bool { return sc.field("asleep") == true })
 	if n := h.world.Runs(row.SandboxID); n != 2 {
 		t.Errorf("woken by a restart: %d runs", n)
 	}

@@ -188,7 +188,7 @@ func TestQueueWaitsForPeople(t *testing.T) {
 	if got := strings.Join(h.reported(), " "); got != "half_a_line_0 queued_0" {
 		t.Errorf("told: %s", got)
 	}
-	// A question the agent does not tell of is seen on its screen.
+	// A question the agent does not report is read off its screen.
 	s.queue(t, row.ID, "ask 0")
 	eventually(t, "it asks", func() bool { return strings.Contains(s.output(t, row.ID), "1. Yes") })
 	s.queue(t, row.ID, "after 0")

@@ -56,7 +56,7 @@ func TestTeamCapDropsWhatEndedFirst(t *testing.T) {
 		t.Fatalf("kept %v of %v", after, before)
 	}
 	v := s.watch(t, first.ID, sessions.Attach{UserID: "u", Name: "Ana"})
-	eventually(t, "its end is told", func() bool { v.mu.Lock(); defer v.mu.Unlock(); return v.exit != nil })
+	eventually(t, "the viewer gets its end", func() bool { v.mu.Lock(); defer v.mu.Unlock(); return v.exit != nil })
 	if _, offset, end, err := s.Output(t.Context(), first.ID, 0, 10); err != nil || offset != end || end != want {
 		t.Fatalf("output from %d to %d, want %d (%v)", offset, end, want, err)
 	}

@@ -354,7 +354,7 @@ func TestOneSizeOwner(t *testing.T) {
 	a.Wish(guest.Size{Cols: 159, Rows: 72})
 	b.Wish(guest.Size{Cols: 54, Rows: 40})
 	a.shows(t, "72 159")
-	eventually(t, "both are told", func() bool { return a.cells() == [2]uint16{159, 72} && b.cells() == a.cells() })
+	eventually(t, "both get the size", func() bool { return a.cells() == [2]uint16{159, 72} && b.cells() == a.cells() })
 	if owner := b.field("size_owner").(map[string]any); owner["user_id"] != "a" {
 		t.Errorf("owner %v", owner)
 	}
@@ -391,7 +391,7 @@ func TestTitleAndStateReachViewers(t *testing.T) {
 	}
 	eventually(t, "it waits", func() bool { return sc.field("state") == "waiting" && sc.field("reason") == "Continue?" })
 	late := s.watch(t, row.ID, sessions.Attach{})
-	eventually(t, "a late viewer is told", func() bool { return late.field("state") == "waiting" })
+	eventually(t, "a late viewer sees the state", func() bool { return late.field("state") == "waiting" })
 	if err := sc.Input(t.Context(), []byte("\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func TestOutputGoesOnWhenTheDiskDoesNot(t *testing.T) {
 	if sc.gaps != 0 {
 		t.Errorf("%d gaps", sc.gaps)
 	}
-	eventually(t, "viewers are told", func() bool { return sc.field("notice") != nil })
+	eventually(t, "viewers see the notice", func() bool { return sc.field("notice") != nil })
 	if _, err := s.Start(t.Context(), h.actor, h.ws.ID, sessions.StartRequest{Agent: agents.Shell}); err == nil {
 		t.Error("a session without a log was started")
 	}

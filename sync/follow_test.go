@@ -225,11 +225,11 @@ func TestLiesAreRefused(t *testing.T) {
 			box.sets <- reset(2, change("honest"))
 			eventually(t, "the honest set", func() bool { return h.changes().Version == 1 })
 			box.sets <- lie
-			eventually(t, "the lie is told of", func() bool { return strings.Contains(h.changes().Error, "cannot be true") })
+			eventually(t, "the false report is shown", func() bool { return strings.Contains(h.changes().Error, "cannot be true") })
 			if set := h.changes(); paths(set) != "honest" {
 				t.Fatalf("kept %v", paths(set))
 			}
-			// An honest word later mends it.
+			// A later honest report clears the error.
 			if a := <-box.asked; a.since != 0 {
 				t.Fatalf("asked %+v", a)
 			}
@@ -298,7 +298,7 @@ func TestEventsAreFew(t *testing.T) {
 	}
 }
 
-// Whoever wants to know is told which files changed just now: not of a whole set, which tells nothing of when.
+// Touched gets the files that changed just now, but not those of a whole set, which does not say when they changed.
 func TestTouchedFilesAreTold(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, storetest.SQLite(t))
@@ -316,7 +316,7 @@ func TestTouchedFilesAreTold(t *testing.T) {
 	box.sets <- delta(101, change("b"))
 	box.sets <- many
 	box.sets <- gone
-	eventually(t, "all are told", func() bool { return len(h.reported()) >= 3 })
+	eventually(t, "all are reported", func() bool { return len(h.reported()) >= 3 })
 	got := h.reported()
 	if got[0] != "b+0" || !strings.HasPrefix(got[1], "m00 m01") || !strings.HasSuffix(got[1], "m19+10") || got[2] != "a+0" || len(got) != 3 {
 		t.Fatalf("told %q", got)

@@ -92,7 +92,7 @@ func (h *harness) run() {
 }
 
 // Publish keeps events.
-// note is told of files that changed.
+// note takes files that changed.
 func (h *harness) note(_ string, paths []string, more int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -144,7 +144,7 @@ func TestWithoutASandbox(t *testing.T) {
 	}
 }
 
-// Before a sandbox ends its files come home, without anybody asking.
+// Before a sandbox ends its files are synced, without a request.
 func TestTheLastFilesComeHome(t *testing.T) {
 	t.Parallel()
 	r := newRemoteHarness(t)
@@ -163,7 +163,7 @@ func TestTheLastFilesComeHome(t *testing.T) {
 	}
 }
 
-// What a sandbox takes with it is told.
+// Files lost with a sandbox are reported.
 func TestASandboxThatIsLost(t *testing.T) {
 	t.Parallel()
 	r := newRemoteHarness(t)
@@ -180,7 +180,7 @@ func TestASandboxThatIsLost(t *testing.T) {
 	eventually(t, "the change is known", func() bool { return len(r.changes().Items) == 1 && r.home().Pending == 1 })
 	must(t, r.manager.Destroy(t.Context(), r.workspaceID))
 	close(hold)
-	eventually(t, "it is told", func() bool {
+	eventually(t, "the loss is reported", func() bool {
 		st, err := r.store.MirrorState(t.Context(), r.workspaceID)
 		return err == nil && st.State == filesync.Behind && st.Pending == 1 && strings.Contains(st.Reason, "ended before")
 	})

@@ -13,14 +13,14 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 )
 
-// Who looks at a worktree on this server is told the names as soon as the guest knows them; where it does not, or cannot be right, the
+// LookAround at a worktree on this server gets the names as soon as the guest knows them; where it does not, or cannot be right, the
 // guest looks as always, or nobody does.
 func TestLookingByNames(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		dirty guest.Dirty
 		err   error
-		paths []string // nil = not told
+		paths []string // nil = none reported
 		fails bool
 	}{
 		"names":            {guest.Dirty{Base: baseA, Paths: []string{"a", guest.EncodePath("d\xff")}}, nil, []string{"a", "d\xff"}, false},

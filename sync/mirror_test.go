@@ -22,7 +22,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Everything that can happen to a file comes home: content, mode, links, names, renames, empty files, folders that turn into files.
+// Everything that can happen to a file is synced: content, mode, links, names, renames, empty files, folders that turn into files.
 func TestFilesComeHome(t *testing.T) {
 	t.Parallel()
 	r := newRemoteHarness(t)
@@ -93,16 +93,16 @@ func TestFilesComeHome(t *testing.T) {
 	}
 }
 
-// What changes comes without anybody asking, and is told.
+// Changes are synced without a request, and published.
 func TestFilesComeByThemselves(t *testing.T) {
 	t.Parallel()
 	r := newRemoteHarness(t)
 	put(t, r.in("a.txt"), "a\n")
-	eventually(t, "the file is home", func() bool {
+	eventually(t, "the file is synced", func() bool {
 		b, err := os.ReadFile(r.onHost("a.txt"))
 		return err == nil && string(b) == "a\n" && r.home().State == filesync.Synced
 	})
-	eventually(t, "it is told", func() bool {
+	eventually(t, "the sync is published", func() bool {
 		for _, e := range r.published() {
 			if e.Type == "sync.updated" && e.WorkspaceID == r.workspaceID {
 				return true
@@ -298,7 +298,7 @@ func TestTheBaseMoves(t *testing.T) {
 	}
 }
 
-// What does not come is told with the reason, and what the host has of it stays.
+// Files that are not synced are listed with the reason, and the host's version stays.
 func TestWhatDoesNotCome(t *testing.T) {
 	t.Parallel()
 	r := newRemoteHarness(t, func(c *filesync.Config) { c.MaxFile, c.MaxTotal = 1<<20, 3<<20 })
@@ -367,7 +367,7 @@ func TestDyingAnywhere(t *testing.T) {
 			put(t, r.in("passing.txt"), "two\n")
 			put(t, r.onHost("src/lib.go"), "a person's\n")
 			put(t, r.in("src/lib.go"), "two\n")
-			look := func() { // so that the first set that is told is of now
+			look := func() { // so that the first reported set is current
 				_, err := r.place.Guest.PollNow(t.Context(), git(t, r.host, "rev-parse", "HEAD"))
 				must(t, err)
 			}

@@ -15,7 +15,7 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 )
 
-// keeper keeps versions, and fails as often as it is told to.
+// keeper stores versions, and fails as often as the test wants.
 type keeper struct {
 	mu   sync.Mutex
 	fail int
@@ -81,7 +81,7 @@ func TestWhatCameHomeAndWasNotKeptIsKeptLater(t *testing.T) {
 	k.breaks(2)
 	put(t, r.in("README.md"), "changed\n")
 	r.sync()
-	eventually(t, "what came home is kept", func() bool { return k.has("README.md") })
+	eventually(t, "a version has what was synced", func() bool { return k.has("README.md") })
 }
 
 // What somebody looks at who keeps it themself is kept once; where they could not, it is looked at again.
@@ -126,7 +126,7 @@ func TestWhoLooksKeepsWhatIsNew(t *testing.T) {
 	eventually(t, "what was not kept is kept later", func() bool { return k.has("whole: a b c") })
 }
 
-// A server that dies between files that came home and the version with them: the next one has all files compared, although nothing of them
+// A server that dies between syncing files and storing the version with them: the next one has all files compared, although nothing of them
 // changes any more.
 func TestWhatCameHomeBeforeTheServerDiedIsKept(t *testing.T) {
 	t.Parallel()

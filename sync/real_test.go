@@ -183,7 +183,7 @@ func TestARealPlace(t *testing.T) {
 	if set, err = r.service.SyncNow(t.Context(), r.workspaceID); err != nil || len(set.Items) != 2 || set.Version <= before {
 		t.Fatalf("%+v %v", set, err)
 	}
-	eventually(t, "the last version is told", func() bool {
+	eventually(t, "the last version is published", func() bool {
 		e := r.published()
 		return len(e) > 0 && e[len(e)-1].Version == r.changes().Version
 	})

@@ -5,11 +5,11 @@
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --call SOCKET --token-file FILE
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen SOCKET --letter FILE
 //	parawork-guest bridge [--wait DURATION] SOCKET [ID]
-//	parawork-guest outlet SOCKET
+//	parawork-guest egress-bridge SOCKET
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest connect HOST PORT
 //
-// "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "outlet" is
+// "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
 // the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
@@ -53,7 +53,7 @@ var version = "dev"
 
 const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --letter FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--own-network] [--make-root]
        parawork-guest bridge [--wait DURATION] SOCKET [ID]
-       parawork-guest outlet SOCKET
+       parawork-guest egress-bridge SOCKET
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest connect HOST PORT
        parawork-guest version
@@ -76,7 +76,7 @@ func main() {
 		err = launch.Run()
 	case "bridge":
 		err = runBridge(args[1:])
-	case "outlet":
+	case "egress-bridge":
 		err = runEgressBridge(args[1:])
 	case "egress":
 		err = runEgress(args[1:])

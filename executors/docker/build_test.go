@@ -159,7 +159,7 @@ func TestAProgramThatTheSandboxHides(t *testing.T) {
 	s := spec(t)
 	s.Image = "parawork-test-hidden:1"
 	c := dial(t, create(t, newExecutor(t, t.TempDir()), s))
-	for program, want := range map[string]string{"hidden": `start_failed: "hidden" cannot be run: /usr/bin/hidden is a link to /tmp/tools/hidden, which is not there: /tmp is the sandbox's own and hides what the image has there`,
+	for program, want := range map[string]string{"hidden": `start_failed: "hidden" cannot be run: /usr/bin/hidden is a link to /tmp/tools/hidden, which does not exist: /tmp is the sandbox's own folder and hides the image's`,
 		"nowhere": `start_failed: "nowhere" was not found in PATH (/usr/local/sbin, /usr/local/bin, /usr/sbin, /usr/bin, /sbin, /bin)`} {
 		p, err := c.Start(t.Context(), guest.ProcessSpec{ID: id.New("p"), Argv: []string{program}})
 		if err != nil || p.Reason != want {

@@ -188,7 +188,7 @@ func (s *sandbox) carry(ctx context.Context, done chan<- struct{}) {
 	pause := carrySoon
 	for ctx.Err() == nil {
 		began := time.Now()
-		p, err := s.exec(ctx, "outlet", remoteGate)
+		p, err := s.exec(ctx, "egress-bridge", remoteGate)
 		if err == nil {
 			egressbridge.Serve(ctx, p, s.gate, s.e.cfg.Log)
 			_ = p.Close()

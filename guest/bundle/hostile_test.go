@@ -89,7 +89,7 @@ func TestWhatIsNoBundle(t *testing.T) {
 		{"cut among its files", whole[:len(whole)-4096], ""},
 		{"cut within git's folder", whole[:len(whole)/4/512*512+100], ""},
 		{"noise behind its beginning", append(slices.Clone(whole[:2048]), bytes.Repeat([]byte("noise"), 1000)...), ""},
-		{"a second plan", archive(t, guest.BundleWorktree, file(guest.BundlePlanEntry, `{"kind":"objects"}`)), "is not part of one"},
+		{"a second plan", archive(t, guest.BundleWorktree, file(guest.BundlePlanEntry, `{"kind":"objects"}`)), "is not part of a bundle"},
 		{"without a name", archive(t, guest.BundleWorktree, append(repository(t), entry{tar.Header{Typeflag: tar.TypeDir, Name: guest.BundleTree, Mode: 0o755}, ""})...), "leads out of the worktree"},
 	} {
 		code := "parcel_broken"
@@ -246,7 +246,7 @@ func TestWhatGitSaysIsTold(t *testing.T) {
 	r.failed("without a worktree", "p2", archive(t, guest.BundleWorktree, repository(t)...), "bundle_failed", "opening the worktree")
 }
 
-// Whoever asks is told how far it is, and may leave; a guest that ends stops what it unpacks.
+// A caller of Unpack gets progress reports and may leave; a guest that ends cancels its unpackings.
 func TestAGuestThatEndsStopsUnpacking(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -273,7 +273,7 @@ func TestAGuestThatEndsStopsUnpacking(t *testing.T) {
 		t.Errorf("a piece that comes late: %v", err)
 	}
 	if err := r.store.Unpack(t.Context(), "p1", request(b), func(guest.Bundle) error { return left }); !errors.Is(err, left) {
-		t.Errorf("who cannot be told: %v", err)
+		t.Errorf("a caller that cannot be notified: %v", err)
 	}
 	reported := make(chan guest.Bundle, 1)
 	asked := make(chan struct{})

@@ -64,7 +64,7 @@ func ms(d []time.Duration) float64 {
 	return float64(d[len(d)/2]) / 1e6
 }
 
-// BenchmarkDetection measures the time from a write to the record that tells of it, in a tree of 10,000 files.
+// BenchmarkDetection measures the time from a write to the record that reports it, in a tree of 10,000 files.
 func BenchmarkDetection(b *testing.B) {
 	tr := manyFiles(b)
 	p := tr.poller()

@@ -51,7 +51,7 @@ func TestNamesAreNotHalf(t *testing.T) {
 	}
 }
 
-// A list that does not fit one answer is told otherwise.
+// A list that does not fit one answer is unsupported.
 func TestNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	many := make([]string, dirtyPaths+1)

@@ -374,7 +374,7 @@ func TestFifos(t *testing.T) {
 			t.Fatal(err)
 		}
 		if set := tr.pollSet(p); set.Error == "" {
-			t.Fatal("a FIFO for an index is not told")
+			t.Fatal("a FIFO in place of the index is not reported")
 		}
 	})
 }

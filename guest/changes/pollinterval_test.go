@@ -35,7 +35,7 @@ func TestQuietIsPolledEverMoreRarely(t *testing.T) {
 	}
 	covered, _ := simulate(time.Hour, 20*time.Millisecond, true, never)
 	if covered > 40 {
-		t.Errorf("%d polls in a quiet hour while the file system tells of writes", covered)
+		t.Errorf("%d polls in a quiet hour while the file system reports writes", covered)
 	}
 	minute, _ := simulate(time.Minute, 20*time.Millisecond, false, never)
 	if minute < 5 || minute > 10 {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cheap polls as a watcher does: git may believe what it remembers. It returns the paths that are told.
+// cheap polls as a watcher does: git may believe what it remembers. It returns the reported paths.
 func (tr *tree) cheap(p *Poller) map[string]bool {
 	tr.t.Helper()
 	t, err := p.tracker(tr.base)
@@ -144,7 +144,7 @@ func TestAnAnswerNowIsNoMemory(t *testing.T) {
 				t.Error("the names lack the new file")
 			}
 			if got := tr.poll(p); got["p/new/0"].Path == "" {
-				t.Errorf("who asks is told %v", got)
+				t.Errorf("PollNow returned %v", got)
 			}
 			if reported := tr.cheap(p); !reported["p/new/0"] {
 				t.Errorf("the poll after it tells %v", reported)

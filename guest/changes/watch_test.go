@@ -41,7 +41,7 @@ func next(t testing.TB, sets <-chan guest.ChangeSet, within time.Duration) guest
 	case s := <-sets:
 		return s
 	case <-time.After(within):
-		t.Fatalf("nothing was told within %v", within)
+		t.Fatalf("nothing was reported within %v", within)
 		return guest.ChangeSet{}
 	}
 }
@@ -84,7 +84,7 @@ func TestWatchSendsOnlyDifferences(t *testing.T) {
 	}
 	stop()
 
-	// Who knows the version is told what differs from it, or that nothing does; who names an unknown one is told everything.
+	// A watcher with a known version gets the differences from it, or an empty set; one with an unknown version gets everything.
 	sets, stop = tr.watching(p, s.Version)
 	if again := next(t, sets, time.Minute); again.Reset || len(again.Upserts) != 0 || again.Version != s.Version {
 		t.Fatalf("again %+v", again)
@@ -104,7 +104,7 @@ func TestWatchSendsOnlyDifferences(t *testing.T) {
 	}
 }
 
-// A write is told, whatever kind of notice there was of it. How soon is the schedule's, which is tested without a clock.
+// A write is reported, however it was noticed. The schedule, which is tested without a clock, decides how soon.
 func TestWriteIsToldSoon(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -59,7 +59,7 @@ func (p *packed) file(t testing.TB, name string, mode int64, b []byte) {
 	p.header(t, tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode}, b)
 }
 
-// done returns the bundle and what is said of it.
+// done returns the bundle and its state.
 func (p *packed) done(t testing.TB) ([]byte, guest.UnpackRequest) {
 	t.Helper()
 	if err := p.tw.Close(); err != nil {
@@ -226,7 +226,7 @@ func TestBundleOverCuts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last != int64(len(b)) || dials.Load() < 4 {
-		t.Errorf("told of %d bytes of %d, %d pipes", last, len(b), dials.Load())
+		t.Errorf("reported %d bytes of %d, %d pipes", last, len(b), dials.Load())
 	}
 	if most := int64(len(b)) * 2; sent.Load() > most {
 		t.Errorf("%d bytes were sent for a bundle of %d", sent.Load(), len(b))

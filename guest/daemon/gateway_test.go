@@ -167,7 +167,7 @@ func TestGatewayCarriesRequestsAndStreams(t *testing.T) {
 	select {
 	case <-left:
 	case <-time.After(time.Minute):
-		t.Error("the host was not told that the program left")
+		t.Error("the host did not learn that the program left")
 	}
 }
 

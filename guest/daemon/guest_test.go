@@ -251,7 +251,7 @@ func alive(pid int) bool {
 	return err == nil && !strings.Contains(string(b), ") Z ")
 }
 
-// fakeChanges is a Changes that sends what it is told.
+// fakeChanges is a Changes that sends the given sets.
 type fakeChanges struct{}
 
 func (f *fakeChanges) Watch(ctx context.Context, base string, since uint64, send func(guest.ChangeSet) error) error {

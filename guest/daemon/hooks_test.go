@@ -200,7 +200,7 @@ func TestHooksWaitForTheHost(t *testing.T) {
 			t.Fatalf("%d: %s", i, last.Event)
 		}
 	}
-	// Another host is not told again what was told, but for what it says it has not seen.
+	// Another host does not get earlier records again, except those after the number it names.
 	if again, _ := call(t, p.hooks(last.Seq-1)); again.ID != last.ID {
 		t.Errorf("again %+v", again)
 	}

@@ -120,7 +120,7 @@ func TestAHostThatHangsUpFreesTheProgram(t *testing.T) {
 		conn.Close()
 		_ = far.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := io.ReadAll(far); err != nil && strings.Contains(err.Error(), "timeout") {
-			t.Errorf("%s: the program is not told", name)
+			t.Errorf("%s: the program did not learn that the connection ended", name)
 		}
 		far.Close()
 	}

@@ -38,7 +38,7 @@ func programHook() {
 	}
 }
 
-// patternAt fills p with the bytes of a stream from offset off in which every place can be told from its neighbours.
+// patternAt fills p with the bytes of a stream from offset off in which every offset differs from its neighbours.
 func patternAt(p []byte, off int64) {
 	for i := range p {
 		x := uint64(off+int64(i)) * 0x9E3779B97F4A7C15

@@ -36,7 +36,7 @@ func protocols() *http.Protocols {
 	return p
 }
 
-// Run is `parawork-guest outlet SOCKET`. It returns when the host has closed standard input.
+// Run is `parawork-guest egress-bridge SOCKET`. It returns when the host has closed standard input.
 func Run(ctx context.Context, args []string, in io.ReadCloser, out io.WriteCloser) error {
 	if len(args) != 1 {
 		return errors.New("the socket for programs is required")

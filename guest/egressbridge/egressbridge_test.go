@@ -20,7 +20,7 @@ import (
 // harness is a sandbox's socket, carried to a gate.
 func harness(t *testing.T, gate func(net.Conn)) (socket string, cut func()) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "outlet")
+	dir, err := os.MkdirTemp("", "egress-bridge")
 	if err != nil {
 		t.Fatal(err)
 	}

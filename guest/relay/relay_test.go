@@ -271,7 +271,7 @@ func TestConnect(t *testing.T) {
 	}
 	err = relay.Connect(t.Context(), []string{"refused.example", "22"}, env, strings.NewReader(""), &out)
 	if err == nil || err.Error() != "refused.example:22 is not allowed" {
-		t.Errorf("a refusal is told as %v", err)
+		t.Errorf("a refusal is reported as %v", err)
 	}
 	for _, args := range [][]string{{"x"}, {"x", "0"}, {"x", "70000"}, {"", "1"}, {"a\r\nb", "1"}, {"u@h", "22"}} {
 		if err := relay.Connect(t.Context(), args, env, strings.NewReader(""), io.Discard); err == nil {

@@ -146,7 +146,7 @@ func TestStrangersAreNotLetIn(t *testing.T) {
 	talk(t, d, "hello")
 }
 
-// A host that does not know the token is told nothing.
+// A host that does not know the token learns nothing.
 func TestTheGuestDoesNotAnswerAStranger(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")

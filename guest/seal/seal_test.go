@@ -34,7 +34,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// guest echoes what it is told, and returns how it ended.
+// guest echoes its input, and returns how it ended.
 func guest(t *testing.T, token string) (dial func() *wire, ended <-chan error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -194,7 +194,7 @@ func TestAReadThatIsBrokenOffGoesOn(t *testing.T) {
 	}
 }
 
-// halves sends the first half of a write at once, and the second when it is told.
+// halves sends the first half of a write at once, and the second on request.
 type halves struct {
 	net.Conn
 	hold atomic.Bool

@@ -50,7 +50,7 @@ type Launch struct {
 	Account      Account
 	Permissions  string  // AllPermissions; otherwise it asks
 	Inside       *Inside // nil: the home is on this server, one per user
-	Brief        string  // what the agent is told about its environment, on top of its own instructions; "" = nothing
+	Brief        string  // a description of the agent's environment, added to its own instructions; "" = nothing
 
 	program string // absolute, or looked up in the sandbox
 	home    Home

@@ -60,7 +60,7 @@ func TestGatewayInPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.Env["PARAWORK_GATEWAY_URL"] != url || p.Secrets["PARAWORK_GATEWAY_TOKEN"] != token {
-			t.Errorf("%s is not told where the gateway is: %v %v", agent, p.Env, p.Secrets)
+			t.Errorf("%s does not get the gateway's address: %v %v", agent, p.Env, p.Secrets)
 		}
 		if strings.Contains(fmt.Sprint(p.Argv, p.Env), token) {
 			t.Errorf("%s: the token is where it may be shown: %v %v", agent, p.Argv, p.Env)

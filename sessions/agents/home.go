@@ -55,7 +55,7 @@ func (h Home) rel(name string) string {
 // abs is rel as the agent sees it.
 func (h Home) abs(name string) string { return path.Join(h.Dir, h.rel(name)) }
 
-// state is the folder the agent is told to store its own files in.
+// state is the folder in which the agent stores its own files.
 func (h Home) state() string { return h.abs("") }
 
 // base is the home without an account: it holds what all accounts share.

@@ -170,7 +170,7 @@ func TestProgramsOfAnImage(t *testing.T) {
 	if got := h.NotFound(agents.ClaudeCode, &own); !strings.Contains(got, "not on this machine") || !strings.Contains(got, "npm install -g @anthropic-ai/claude-code") || !strings.Contains(got, "runner.json") {
 		t.Errorf("on a machine: %q", got)
 	}
-	if got := h.NotFound(agents.ClaudeCode, in); got != "Claude Code is not in this place's image. Put it into the image with: npm install -g @anthropic-ai/claude-code" {
+	if got := h.NotFound(agents.ClaudeCode, in); got != "Claude Code is not in this sandbox's image. Add it to the image with: npm install -g @anthropic-ai/claude-code" {
 		t.Error(got)
 	}
 	if got := h.NotFound("mine", in); !strings.Contains(got, `"run"`) {

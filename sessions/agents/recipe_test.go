@@ -70,7 +70,7 @@ func TestEveryAgentIsInTheDocs(t *testing.T) {
 	}
 }
 
-// Where an agent is started it is told what its images tell it.
+// An agent gets the environment of its recipe wherever it is started.
 func TestAnAgentIsStartedWithTheEnvironmentOfItsImages(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil, recipe.Programs(agents.Packages())...)

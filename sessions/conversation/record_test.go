@@ -479,7 +479,7 @@ type memoryFile struct {
 func (f memoryFile) Stat() (int64, string, error) { return f.size, "1", nil }
 func (f memoryFile) Close() error                 { return nil }
 
-// Each answer of the model is told of once, with all it used, however many lines it has; what a record read again tells is the same.
+// Each answer of the model is reported once, with its whole usage, however many lines it has; reading a record again reports the same.
 func TestRepliesOfRealAgents(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{

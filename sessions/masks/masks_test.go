@@ -99,7 +99,7 @@ func TestLaunchesAreSealed(t *testing.T) {
 	}
 }
 
-// Somebody who waits is told of to the sessions with their starter's own secrets alone.
+// Only sessions with their starter's own secrets show that somebody waits.
 func TestWantedBeside(t *testing.T) {
 	m, _ := newMasks(t, nil)
 	own, plain := &terminal{}, &terminal{}

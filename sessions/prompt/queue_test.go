@@ -79,7 +79,7 @@ type session struct {
 	mu      sync.Mutex // the session's lock
 	row     prompt.Row
 	changed chan struct{}
-	why     string // its workspace stands still
+	why     string // its workspace is suspended
 	woken   bool
 	guest   int // how often somebody wanted to type
 }
@@ -187,7 +187,7 @@ func TestPromptsWait(t *testing.T) {
 	}
 	s.Pressed([]byte("half a sentence"))
 	s.set(func() { s.row = prompt.Row{State: state.Idle, StartedAt: 1} })
-	s.waits(t, "somebody typed text that the agent has not got yet: send or clear it in the terminal")
+	s.waits(t, "the agent's input field holds unsent text: send or clear it in the terminal")
 	s.Pressed([]byte("\x03"))
 	if _, err := s.queue.CancelPrompt(t.Context(), s.store.all[0].ID); err != nil {
 		t.Fatal(err)

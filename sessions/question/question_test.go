@@ -252,7 +252,7 @@ func TestQuestionsOutliveTheServer(t *testing.T) {
 	}
 }
 
-// A hook of the agent is heard while its session listens: the conversation it names, and what it says of the state.
+// While its session listens, a hook's report takes effect: the conversation it names, and the state it reports.
 func TestHooksAreHeard(t *testing.T) {
 	t.Parallel()
 	s := newSession(t, &memory{all: map[string]question.Question{}})

@@ -29,7 +29,7 @@ func sources() report.Sources {
 			conversation.Item{Kind: conversation.Edit, Path: "/root/.bashrc", Status: conversation.OK, At: 42},
 			conversation.Item{Kind: conversation.Edit, Path: "/root/.profile", Status: conversation.Denied, At: 43},
 		), placed(
-			conversation.Item{Kind: conversation.Prompt, Text: "Mend the bug\n# and be quick", At: 10},
+			conversation.Item{Kind: conversation.Prompt, Text: "Fix the bug\n# and be quick", At: 10},
 			conversation.Item{Kind: conversation.Tool, Tool: "Bash", Title: "go test ./...", Status: conversation.Failed, At: 20},
 			conversation.Item{Kind: conversation.Edit, Path: "main.go", Status: conversation.OK, At: 30},
 		)},
@@ -125,7 +125,7 @@ func TestMarkdownOfHostileNamesStaysText(t *testing.T) {
 	}
 	text := r.Markdown()
 	for _, want := range []string{`Fix \[it\]\(http\://evil\) \@all`, "`` pw/fix`it ``", "``` a`` b # Heading ![x](http://evil/x.png) ```", "rtl\uFFFDgnp.exe", "without asking for permissions",
-		"` Mend the bug # and be quick `", "**passed** unit", "evil.example:443 `, 1 time, not listed", "$0.0123 sandbox, $0.0450 models and 1 request of unknown cost", "1m30s"} {
+		"` Fix the bug # and be quick `", "**passed** unit", "evil.example:443 `, 1 time, not listed", "$0.0123 sandbox, $0.0450 models and 1 request of unknown cost", "1m30s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

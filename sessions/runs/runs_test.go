@@ -20,7 +20,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// harness makes the other rooms: workspaces that are ready as soon as they are looked at twice, and sessions that only count.
+// harness stands in for the other services: workspaces that are ready as soon as they are looked at twice, and sessions that only count.
 type harness struct {
 	t     *testing.T
 	db    *store.DB
@@ -171,7 +171,7 @@ func TestAttemptsTellForThemselves(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	s, _ := h.serve()
-	r, err := s.Create(t.Context(), h.actor, h.team, runs.Request{ProjectID: "prj_1", Prompt: "  Mend   the\tflaky test\nplease", Attempts: []runs.AttemptRequest{
+	r, err := s.Create(t.Context(), h.actor, h.team, runs.Request{ProjectID: "prj_1", Prompt: "  Fix   the\tflaky test\nplease", Attempts: []runs.AttemptRequest{
 		{Agent: "a"}, {Agent: "b"}, {Agent: "a"}, {Agent: "missing"}, {Agent: "b", Base: "gone", Name: "My own"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -181,8 +181,8 @@ func TestAttemptsTellForThemselves(t *testing.T) {
 	for _, a := range r.Attempts {
 		got = append(got, a.Name+"|"+string(a.State)+"|"+a.Code)
 	}
-	want := []string{"Mend the flaky test · A 1|started|", "Mend the flaky test · B 1|started|", "Mend the flaky test · A 2|started|",
-		"Mend the flaky test · MISSING|failed|agent_not_installed", "My own|failed|base_not_found"}
+	want := []string{"Fix the flaky test · A 1|started|", "Fix the flaky test · B 1|started|", "Fix the flaky test · A 2|started|",
+		"Fix the flaky test · MISSING|failed|agent_not_installed", "My own|failed|base_not_found"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}

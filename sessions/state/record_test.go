@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/sessions/conversation"
 )
 
-// The record tells of a tool before its question of permission opens, but is read after it: it does not close the question.
+// The record shows a tool before its permission question opens, but is read after it: it does not close the question.
 func TestLateRecordClosesNoQuestion(t *testing.T) {
 	t.Parallel()
 	p := newPlay(t, true)

@@ -150,7 +150,7 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 	t.Run("a transcript that lags", func(t *testing.T) {
 		p := asks(t)
 		p.m.Observe(p.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Busy, At: p.now.Add(-time.Minute)})
-		p.is(Waiting, "it tells of before the question")
+		p.is(Waiting, "it reports a time before the question")
 	})
 	t.Run("stuck", func(t *testing.T) {
 		p := works(t)

@@ -58,7 +58,7 @@ func (h *host) Observe(hint agents.Hint) {
 	h.heard = append(h.heard, hint.Mood)
 }
 
-// counter refuses the first request it is told of.
+// counter rejects the first request.
 type counter struct {
 	mu      sync.Mutex
 	refused bool

@@ -76,7 +76,7 @@ func bench(t *testing.T) (tool *run.Tool, caller tools.Caller, root string) {
 	return run.New(commands, time.Now), tools.Caller{TeamID: team.ID, WorkspaceID: w.id, UserID: user.ID}, w.root
 }
 
-// until asks again and again; processes and files tell nobody.
+// until polls: processes and files send no notifications.
 func until(ctx context.Context, what string, ok func() bool) error {
 	for !ok() {
 		select {
@@ -141,7 +141,7 @@ func call(t *testing.T, tool tools.Tool, c tools.Caller, args string) (tools.Res
 	return r, a
 }
 
-// A command that failed is told to the agent as such, with what it printed; one in the background goes on.
+// The agent sees that a command failed, with its output; a background command continues.
 func TestWhatAnAgentIsTold(t *testing.T) {
 	tool, caller, root := bench(t)
 	if err := os.Mkdir(filepath.Join(root, "sub"), 0o755); err != nil {
@@ -182,7 +182,7 @@ func TestArgvAndCommandExcludeEachOther(t *testing.T) {
 	}
 }
 
-// Of long output the agent is given the beginning and the end, whole characters of it, and is told what is missing.
+// Of long output the agent gets the beginning and the end, in whole characters, and the number of bytes left out.
 func TestLongOutputKeepsItsEnds(t *testing.T) {
 	tool, caller, _ := bench(t)
 	caller.Limits.ResultBytes = 8 << 10

@@ -94,7 +94,7 @@ function run(req) {
     uris.set(id, (data.id ?? "") + " " + data.uri);
     return id;
   };
-  // Character sets are plain tables: they are told apart by writing a few characters into a terminal of their own.
+  // Character sets are plain tables: writing a few characters into a separate terminal identifies them.
   const known = new Map();
   const probe = new Terminal({ cols: 20, rows: 2, allowProposedApi: true, logLevel: "off" });
   for (const c of CHARSETS) {
