@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Name is the boundary in words, as people see it everywhere.
+// Name is the boundary as people read it everywhere.
 func (b Boundary) Name() string {
 	switch b {
 	case ProcessBoundary:
@@ -20,7 +20,7 @@ func (b Boundary) Name() string {
 	return "No isolation"
 }
 
-// LeastWords puts "at least this boundary" into a sentence.
+// LeastWords is the boundary as it reads in a sentence: "at least this boundary".
 func (b Boundary) LeastWords() string {
 	switch b {
 	case ProcessBoundary:
@@ -35,7 +35,7 @@ func (b Boundary) LeastWords() string {
 	return "any place"
 }
 
-// Stronger is the stronger of two boundaries; "" is the weakest.
+// Stronger returns the stronger of two boundaries; "" is the weakest.
 func Stronger(a, b Boundary) Boundary {
 	if a.AtLeast(b) {
 		return a
@@ -43,7 +43,7 @@ func Stronger(a, b Boundary) Boundary {
 	return b
 }
 
-// Differences says in words what changes for a workspace that goes from one place to another.
+// Differences lists, in sentences for people, what changes for a workspace that moves from one executor to another.
 func Differences(from, to Capabilities) []string {
 	out := []string{}
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -58,9 +58,9 @@ func Differences(from, to Capabilities) []string {
 	}
 	switch {
 	case to.Network && !from.Network:
-		say("The network is kept to what the project allows.")
+		say("Only hosts the project allows can be reached.")
 	case !to.Network && from.Network:
-		say("The network is open: what the project allows is not enforced.")
+		say("The network is open: the project's list of allowed hosts is not enforced.")
 	}
 	switch {
 	case to.Limits && !from.Limits:
@@ -70,30 +70,30 @@ func Differences(from, to Capabilities) []string {
 	}
 	switch {
 	case to.Host && !from.Host:
-		say("Programs are this server's own instead of the image's.")
+		say("Programs come from this server instead of from the image.")
 	case !to.Host && from.Host:
-		say("Programs are the image's instead of this server's.")
+		say("Programs come from the image instead of from this server.")
 	}
 	switch {
 	case to.OwnDisk && !from.OwnDisk:
-		say("The code is sent to another machine (%s), and what changes there comes back. Files that git ignores stay here, but for those that are copied into each workspace.", to.Name)
+		say("The code is sent to another machine (%s), and changes made there are synced back. Files that git ignores stay on the server, except those that are copied into each workspace.", to.Name)
 	case !to.OwnDisk && from.OwnDisk:
-		say("The code is on this server alone. Files that git ignores stay behind on the other machine.")
+		say("The code stays on this server. Files that git ignores stay behind on the other machine.")
 	}
 	switch {
 	case to.PriceNano > 0:
 		say("It costs %s an hour while it runs.", dollars(to.PriceNano))
 	case from.PriceNano > 0:
-		say("It costs nothing by the hour.")
+		say("It has no hourly price.")
 	}
 	if to.Isolated != from.Isolated {
-		say("Agents have another home folder: what they keep there, such as logins, stays behind. Conversations of Claude Code and Codex come along when they are resumed.")
+		say("Agents get another home folder: what they store there, such as logins, stays behind. Conversations of Claude Code and Codex are moved along when they are resumed.")
 	}
-	say("The worktree and all commits stay; processes, /tmp and programs installed in the old place do not.")
+	say("The worktree and all commits stay; running processes, /tmp and programs installed in the old place do not.")
 	return out
 }
 
-// dollars writes an amount of nano-USD.
+// dollars formats an amount of nano-USD.
 func dollars(nano int64) string {
 	if cents := (nano + 5_000_000) / 10_000_000; cents >= 100 || nano%10_000_000 == 0 {
 		return fmt.Sprintf("$%d.%02d", cents/100, cents%100)

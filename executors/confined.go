@@ -8,10 +8,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Confined gives a sandbox made of processes of this machine what a control group can do for it: figures, limits that can be
-// changed, and pause. Executors embed it; without a group it says that it cannot.
+// Confined gives a sandbox whose processes run on this machine what a control group offers: figures, limits that can be changed, and pause.
+// Executors embed it. Without a group its methods return an error that says so.
 type Confined struct {
-	Group *cgroup.Group // nil = none can be had here
+	Group *cgroup.Group // nil = this machine offers none
 }
 
 var (
@@ -21,14 +21,14 @@ var (
 )
 
 var errNotGrouped = fault.New(fault.Unsupported, "sandbox_not_grouped",
-	"This sandbox has no control group, so it can neither be paused nor limited. parawork doctor says why and what to do.")
+	"This sandbox has no control group, so it can neither be paused nor limited. Run parawork doctor to see why and what to do.")
 
-// GroupLimits are a sandbox's limits as its control group takes them.
+// GroupLimits converts a sandbox's limits to those of a control group.
 func GroupLimits(l Limits) cgroup.Limits {
 	return cgroup.Limits{CPUs: l.CPUs, MemoryBytes: l.MemoryMB << 20, Processes: l.Processes}
 }
 
-// Figures are the group's.
+// Figures returns the group's figures.
 func (c Confined) Figures() (Figures, error) {
 	if c.Group == nil {
 		return Figures{}, errNotGrouped
@@ -41,7 +41,7 @@ func (c Confined) Figures() (Figures, error) {
 		OOMKills: f.OOMKills, ThrottledMs: f.ThrottledMs, ForksRefused: f.ForksRefused}, nil
 }
 
-// SetLimits changes the group's.
+// SetLimits changes the group's limits.
 func (c Confined) SetLimits(l Limits) error {
 	if c.Group == nil {
 		return errNotGrouped
@@ -49,7 +49,7 @@ func (c Confined) SetLimits(l Limits) error {
 	err := c.Group.Set(GroupLimits(l))
 	if errors.Is(err, cgroup.ErrInUse) {
 		return fault.New(fault.Conflict, "memory_in_use",
-			"More memory is in use than the new limit of %s. Stop something that uses it, or choose more.", MemoryWords(l.MemoryMB))
+			"The sandbox uses more memory than the new limit of %s. Stop something that uses it, or choose a higher limit.", MemoryWords(l.MemoryMB))
 	}
 	if err == nil {
 		boundFiles(c.Group.Processes(), l.DiskMB)

@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// Counters count what happens in the places of this process: since it began, for operators. The zero value is ready, and nil counts
-// nothing. Safe for concurrent use.
+// Counters count, for operators, what happened to the sandboxes of this process since it started. The zero value is ready to use, and a nil
+// Counters counts nothing. Safe for concurrent use.
 type Counters struct {
 	since atomic.Int64 // ms UTC
 	mu    sync.Mutex
 	kinds map[Kind]*tally
 }
 
-// tally is what is counted of one kind. Only with the Counters' mu.
+// tally holds the counts of one kind. Guarded by the Counters' mu.
 type tally struct {
 	created, failed, cleaned, reused, unhealthy, fallbacks, warmHits, warmMisses int64
 
@@ -24,13 +24,13 @@ type tally struct {
 	command       timing
 }
 
-// TimingBounds are the upper bounds of a Timing's buckets, ms.
+// TimingBounds are the upper bounds of a Timing's buckets, in ms.
 var TimingBounds = [...]int64{50, 100, 250, 500, 1000, 2000, 3000, 5000, 10_000, 20_000, 30_000, 60_000, 180_000}
 
-// newest is how many durations quantiles are told from.
+// newest is how many durations the quantiles are computed from.
 const newest = 1000
 
-// timing counts durations. Only with the Counters' mu.
+// timing collects durations. Guarded by the Counters' mu.
 type timing struct {
 	count, sum int64
 	buckets    [len(TimingBounds)]int64
@@ -56,11 +56,11 @@ func (t *timing) add(ms int64) {
 	t.at = (t.at + 1) % newest
 }
 
-// Timing is how long something took. Quantiles are those of the newest thousand.
+// Timing says how long something took. The quantiles cover the newest thousand durations.
 type Timing struct {
 	Count   int64
 	SumMs   int64
-	Buckets [len(TimingBounds)]int64 // how many took at most TimingBounds[i] ms, and longer than the bound before it
+	Buckets [len(TimingBounds)]int64 // how many took at most TimingBounds[i] ms but longer than the previous bound
 	P50Ms   int64
 	P95Ms   int64
 }
@@ -75,31 +75,31 @@ func (t *timing) reported() Timing {
 	return out
 }
 
-// quantile is the value below which percent of the sorted values lie, or which they reach.
+// quantile returns the smallest of the sorted values that at least percent of them do not exceed.
 func quantile(sorted []int64, percent int) int64 {
 	at := (len(sorted)*percent + 99) / 100
 	return sorted[max(at-1, 0)]
 }
 
-// Counts are what was counted of one kind of place, or of a family.
+// Counts are the counts of one kind of executor, or of a family.
 type Counts struct {
 	Kind           Kind
 	Created        int64 // sandboxes that became live
-	Failed         int64 // sandboxes that could not be made
-	Cleaned        int64 // sandboxes that were removed: unknown ones, and idle ones
-	Reused         int64 // times somebody got the live sandbox instead of a new one
-	HealthFailures int64 // health checks that were not answered
-	Fallbacks      int64 // workspaces that started elsewhere because this place could not serve
-	WarmHits       int64 // sandboxes that were made of a warm one
-	WarmMisses     int64 // sandboxes that could have been, had there been a warm one
+	Failed         int64 // failed attempts to make a sandbox
+	Cleaned        int64 // sandboxes removed because they were unknown or idle
+	Reused         int64 // times a caller got the live sandbox instead of a new one
+	HealthFailures int64 // unanswered health checks
+	Fallbacks      int64 // workspaces that started in another executor because this one could not serve
+	WarmHits       int64 // sandboxes taken from the warm pool
+	WarmMisses     int64 // sandboxes the warm pool could have served but had none ready
 	RunMs          int64 // how long sandboxes ran
-	IdleMs         int64 // of that: without anything to do
+	IdleMs         int64 // of that: while idle
 	Create         Timing
-	Lag            Timing // from the change of a file to its being home
-	Command        Timing // from the asking for a command in a live sandbox to its running
+	Lag            Timing // from the change of a file until the server has it
+	Command        Timing // from the request for a command in a live sandbox until it runs
 }
 
-// count does fn with the tally of a kind.
+// count calls fn with the tally of a kind.
 func (c *Counters) count(k Kind, fn func(*tally)) {
 	if c == nil {
 		return
@@ -118,35 +118,35 @@ func (c *Counters) count(k Kind, fn func(*tally)) {
 	fn(t)
 }
 
-// Created notes that a sandbox became live, and how long its making took.
+// Created counts a sandbox that became live, and how long making it took.
 func (c *Counters) Created(k Kind, ms int64) {
 	c.count(k, func(t *tally) { t.created++; t.create.add(ms) })
 }
 
-// Failed notes that a sandbox could not be made.
+// Failed counts a sandbox that could not be made.
 func (c *Counters) Failed(k Kind) { c.count(k, func(t *tally) { t.failed++ }) }
 
-// Cleaned notes that a sandbox was removed that nobody knew or needed.
+// Cleaned counts the removal of a sandbox that was unknown or not needed.
 func (c *Counters) Cleaned(k Kind) { c.count(k, func(t *tally) { t.cleaned++ }) }
 
-// Reused notes that somebody got the live sandbox.
+// Reused counts a caller that got the live sandbox.
 func (c *Counters) Reused(k Kind) { c.count(k, func(t *tally) { t.reused++ }) }
 
-// Unhealthy notes that a health check was not answered.
+// Unhealthy counts an unanswered health check.
 func (c *Counters) Unhealthy(k Kind) { c.count(k, func(t *tally) { t.unhealthy++ }) }
 
-// FellBack notes that a workspace started elsewhere because this place could not serve.
+// FellBack counts a workspace that started in another executor because this one could not serve.
 func (c *Counters) FellBack(k Kind) { c.count(k, func(t *tally) { t.fallbacks++ }) }
 
-// Synced notes that a file's change is home, and how long after it.
+// Synced counts a changed file that reached the server, and how long after its change.
 func (c *Counters) Synced(k Kind, lagMs int64) { c.count(k, func(t *tally) { t.lag.add(lagMs) }) }
 
-// Commanded notes that a command runs, and how long after it was asked for in a live sandbox.
+// Commanded counts a command that started, and how long after the request in a live sandbox.
 func (c *Counters) Commanded(k Kind, ms int64) {
 	c.count(k, func(t *tally) { t.command.add(ms) })
 }
 
-// Warm notes whether a sandbox was made of a warm one.
+// Warm counts whether a sandbox was taken from the warm pool.
 func (c *Counters) Warm(k Kind, hit bool) {
 	c.count(k, func(t *tally) {
 		if hit {
@@ -157,7 +157,7 @@ func (c *Counters) Warm(k Kind, hit bool) {
 	})
 }
 
-// Ran notes that a sandbox ran for a while, and whether it had nothing to do.
+// Ran counts how long a sandbox ran, and whether it was idle.
 func (c *Counters) Ran(k Kind, ms int64, idle bool) {
 	c.count(k, func(t *tally) {
 		t.runMs += ms
@@ -167,7 +167,7 @@ func (c *Counters) Ran(k Kind, ms int64, idle bool) {
 	})
 }
 
-// Counts tells what was counted, by kind.
+// Counts returns the counts by kind.
 func (c *Counters) Counts() map[Kind]Counts {
 	if c == nil {
 		return nil
@@ -184,8 +184,8 @@ func (c *Counters) Counts() map[Kind]Counts {
 	return out
 }
 
-// Begin notes since when is counted, ms UTC, where that is not known yet.
+// Begin sets when counting began, ms UTC, unless that is already set.
 func (c *Counters) Begin(now int64) { c.since.CompareAndSwap(0, now) }
 
-// Since is since when is counted, ms UTC.
+// Since returns when counting began, ms UTC.
 func (c *Counters) Since() int64 { return c.since.Load() }

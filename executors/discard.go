@@ -4,7 +4,7 @@ import "context"
 
 type discarding struct{}
 
-// Discard marks a Destroy whose caller gives up what the sandbox holds and this server does not.
+// Discard marks the context of a Destroy whose caller gives up what only the sandbox holds.
 func Discard(ctx context.Context) context.Context { return context.WithValue(ctx, discarding{}, true) }
 
 // Discarding reports whether Discard marked ctx.

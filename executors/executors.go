@@ -1,10 +1,14 @@
-// Package executors is the contract every place to work fulfils: an executor makes a place, starts the guest in it, hands back a byte pipe to
-// it, and destroys it; everything else is the guest's. It holds what executors, the Manager (executors/manager) and those who work in sandboxes
-// say to each other: what is asked for (Spec) and can be done (Capabilities), the stored row (Record), the live sandbox everybody shares (Place),
-// and who takes part in its life (Participant). No executor knows another; this package knows none of them, nor who decides about them.
+// Package executors defines the contract of every executor: an executor makes a sandbox, starts the guest in it, returns a byte pipe to
+// the guest, and destroys the sandbox; the guest does everything else. The package holds the types that executors, the Manager
+// (executors/manager) and the users of sandboxes exchange: the request (Spec), the abilities (Capabilities), the stored row (Record), the
+// live
+// sandbox everybody shares (Place), and the participants in its life (Participant). No executor knows another. This package knows no
+// executor
+// and none of the packages that choose between them.
 //
-// Goroutines: none of its own; Place.Run has one for each output of the tool it runs while it runs. Locks: a Place's guard its own state, and
-// none is held while a guest is asked.
+// Goroutines: the package starts none, except that Place.Run reads each output of a tool in a goroutine while the tool runs. Locks: a
+// Place's
+// locks guard its own state, and none is held during a call to the guest.
 package executors
 
 import (
@@ -13,72 +17,72 @@ import (
 	"io"
 )
 
-// Kind names a kind of place: "local", "bubblewrap", "docker", "runner", "e2b", ...
+// Kind names a kind of executor: "local", "bubblewrap", "docker", "runner", "e2b", ...
 type Kind string
 
-// Local is the server itself, without isolation: for people who trust each other.
+// Local runs on the server itself, without isolation: for people who trust each other.
 const Local Kind = "local"
 
 // ErrGone says that a handle's sandbox no longer exists.
 var ErrGone = errors.New("sandbox is gone")
 
-// Capabilities tell what a place can do now, in words for the UI where Reason and Isolation are concerned.
+// Capabilities say what an executor can do now. Reason and Isolation are sentences for the UI.
 type Capabilities struct {
 	Kind      Kind
 	Name      string // "This server"
 	Available bool
-	Reason    string // why not available, "" when it is
-	Away      bool   // it is not available because nobody hears it now; it comes back by itself, and commands wait for it
+	Reason    string // why it is not available, "" when it is
+	Away      bool   // it is unreachable for now; it comes back without help, and commands wait for it
 	AwaySince int64  // since when, ms UTC; 0 = not known
 	Cure      string // what to do about it
-	Isolation string // in words: "No isolation: the agent has the server user's rights"
+	Isolation string // for people: "No isolation: the agent has the server user's rights"
 	Isolated  bool
 	Boundary  Boundary
 	Limits    bool   // Spec.Limits are enforced
 	Network   bool   // Spec.Network is enforced
-	Host      bool   // programs are the host's own, found where the server finds them; else they are the image's
-	StartMs   int64  // how long a sandbox takes to be made, as last measured or as known; 0 = not known
-	Warning   string // in words: what works less well than it could, "" = nothing
-	Brief     string // what agents are told of it beside their own instructions, "" = nothing
+	Host      bool   // programs are the host's own, found where the server finds them; otherwise they come from the image
+	StartMs   int64  // how long making a sandbox takes, as last measured or as known; 0 = unknown
+	Warning   string // for people: what works less well than it could, "" = nothing
+	Brief     string // what agents read about it in addition to their own instructions, "" = nothing
 	Pause     bool
 	Ports     bool
 	PriceNano int64 // nano-USD per hour, of the default size; 0 = free
-	Metered   bool  // its time counts in people's hours, and in how many run at once
+	Metered   bool  // its time counts towards people's quotas of hours and of concurrent sandboxes
 
 	OwnDisk    bool            // the worktree inside is a copy: see Participant.Arriving
-	Programs   map[string]bool // agents' programs that are known to be there, or not to be; nothing is known of others
-	Gated      bool            // of a place with a disk of its own: its way out is a gate of this machine all the same
-	SharedHome bool            // agents' home there is somebody's own: nothing of it is copied to or from it
-	PauseFree  bool            // what is paused costs nothing and lives on by itself
-	Sizes      []Size          // what can be chosen, the smallest first; none = limits say how much it gets
-	LeaseMs    int64           // how long a sandbox lives that nobody extends; 0 = for ever
+	Programs   map[string]bool // whether agents' programs are installed, where that is known; an agent that is not listed is unknown
+	Gated      bool            // with OwnDisk: its traffic nevertheless leaves through a gate of this machine
+	SharedHome bool            // agents' home in it belongs to a person: nothing is copied to or from it
+	PauseFree  bool            // a paused sandbox costs nothing and lives on without this server
+	Sizes      []Size          // the sizes to choose from, the smallest first; none = limits say how much a sandbox gets
+	LeaseMs    int64           // how long a sandbox lives unless its lease is extended; 0 = forever
 	MakeMs     int64           // how long making one may take; 0 = three minutes
-	RunMs      int64           // how long one run may last; 0 = for ever
+	RunMs      int64           // how long one run may last; 0 = unlimited
 }
 
-// Spec asks for a sandbox. ID is chosen by the caller: Create is idempotent on it.
+// Spec describes the sandbox to make. The caller chooses ID: Create is idempotent on it.
 type Spec struct {
 	ID          string
 	TeamID      string
 	WorkspaceID string
 	Root        string     // the worktree on the host
-	Inside      string     // where the worktree lies in a place with a disk of its own; it names no path of the host
-	Key         string     // what people call the workspace, such as PW-142
-	Folder      string     // on a member's machine: the allowed folder whose repository it borrows; "" = none
-	Size        Size       // what a place with sizes is asked for
-	UserID      string     // who asked; "" = the server
-	Warm        *Handle    // a warm sandbox to be taken instead of making one; see Warmer
+	Inside      string     // where the worktree lies in a sandbox with a disk of its own; not a path of the host
+	Key         string     // the workspace's name for people, such as PW-142
+	Folder      string     // on a member's machine: the allowed folder whose repository the worktree shares objects with; "" = none
+	Size        Size       // the requested size, for executors with sizes
+	UserID      string     // the user who asked; "" = the server
+	Warm        *Handle    // the warm sandbox to use instead of making one; see Warmer
 	GitDirs     []string   // host git dirs the worktree needs
-	MountSpec   *MountSpec // for places that isolate; nil elsewhere
+	MountSpec   *MountSpec // for executors that isolate; nil elsewhere
 	Limits      Limits
 	Network     Network
-	Gate        string            // folder on this machine with the socket of the only way out, shown at InsideGate; "" = no way out
+	Gate        string            // host folder with the socket of the only way out, mounted at InsideGate; "" = no way out
 	Caches      []Mount           // caches the team shares
-	Groups      []int             // groups the processes belong to beside their own, which caches are shared through; only for a root server
-	Env         map[string]string // given to every process in the sandbox: see GuestEnv
-	Image       string            // what a container is made from; "" = the configured one
-	ImageID     string            // the id of Image, where whoever chose it has judged that very image; the name is then for people alone
-	ImageFor    string            // the project whose own images this may be made from
+	Groups      []int             // supplementary groups of the processes, through which caches are shared; only for a server that runs as root
+	Env         map[string]string // environment of every process in the sandbox: see GuestEnv
+	Image       string            // the image a container is made from; "" = the configured one
+	ImageID     string            // the id of Image once that exact image has been approved; the name is then only for display
+	ImageFor    string            // the project whose own images this sandbox may be made from
 }
 
 // State of a sandbox.
@@ -94,7 +98,7 @@ const (
 	Failed   State = "failed"
 )
 
-// Handle is what finds a sandbox again after a restart. It is stored before first use. State is the executor's own, opaque.
+// Handle identifies a sandbox across restarts. It is stored before first use. State belongs to the executor and is opaque to others.
 type Handle struct {
 	Kind    Kind
 	ID      string
@@ -105,48 +109,47 @@ type Handle struct {
 // Executor makes sandboxes of one kind. Safe for concurrent use.
 type Executor interface {
 	Kind() Kind
-	// Capabilities says what can be done now. It never fails for a place that merely cannot work: that is Available=false.
+	// Capabilities says what the executor can do now. An executor that cannot work returns Available=false, not an error.
 	Capabilities(ctx context.Context) (Capabilities, error)
-	// Create is idempotent on s.ID. On error nothing is left behind.
+	// Create makes the sandbox. It is idempotent on s.ID. On error it leaves nothing behind.
 	Create(ctx context.Context, s Spec) (Sandbox, error)
-	// Recover finds a sandbox after a restart. ErrGone when it no longer exists.
+	// Recover finds a sandbox again after a restart. ErrGone when it no longer exists.
 	Recover(ctx context.Context, h Handle) (Sandbox, error)
-	// List returns everything of ours that exists, for the reaper.
+	// List returns every sandbox of this installation that exists, for the reaper.
 	List(ctx context.Context) ([]Handle, error)
 }
 
-// Sandbox is one live place with a guest in it.
+// Sandbox is one live sandbox with a guest in it.
 type Sandbox interface {
 	Handle() Handle
-	// Token is the secret the guest asks of its host. It never leaves the server: not into logs, events or API answers.
+	// Token is the secret by which the guest authenticates its host. It never leaves the server: not in logs, events or API responses.
 	Token() string
-	// Dial opens a pipe to the guest. It may be called again after a cut, and while other pipes are open: streams of a terminal
-	// take one each.
+	// Dial opens a pipe to the guest. Callers may dial again after a pipe was cut, and while other pipes are open: each terminal stream uses
+	// one.
 	Dial(ctx context.Context) (io.ReadWriteCloser, error)
-	// Destroy ends everything inside and removes the place. Idempotent.
+	// Destroy ends everything inside and removes the sandbox. Idempotent.
 	Destroy(ctx context.Context) error
 }
 
-// Pauser is an optional ability of a Sandbox: everything in it stands still between Pause and Resume, its guest too. Both are
-// idempotent. Recover of one that stands still lets it go on, for a guest that stands still cannot say who it is: the Manager makes it
-// stand still again.
+// Pauser is an optional ability of a Sandbox: between Pause and Resume everything in it is suspended, its guest too. Both are idempotent.
+// Recover of a suspended sandbox resumes it, because a suspended guest cannot identify itself: the Manager suspends it again.
 type Pauser interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
 }
 
 // Stopper is an optional ability of an Executor some of whose sandboxes have a disk of their own: Stop ends everything in the sandbox of h,
-// whether its guest answers or not, and keeps that disk, which destroying it removes. Create with its id, and Recover, start it again. A
-// sandbox without such a disk is destroyed. Idempotent.
+// whether or not its guest answers, and preserves the disk. Only Destroy removes the disk. Create with the same id, and Recover, start the
+// sandbox again. Stop destroys a sandbox without such a disk. Idempotent.
 type Stopper interface {
 	Stop(ctx context.Context, h Handle) error
 }
 
-// RemnantKeeper is an optional ability of an Executor whose sandboxes, when their guest has died, leave the guest's own folder
-// behind on this host: records of how processes ended and the output nobody had read yet (see guest.ReadProcessRecord).
+// RemnantKeeper is an optional ability of an Executor that leaves the guest's folder on this host when a guest has died: it records how
+// processes ended and holds output that was not yet read (see guest.ReadProcessRecord).
 type RemnantKeeper interface {
-	// Remnants returns the guest's own folder of a sandbox that is gone, while it is there.
+	// Remnants returns the guest's folder of a sandbox that is gone, while the folder exists.
 	Remnants(sandboxID string) (dir string, ok bool)
-	// Sweep removes what is left of a sandbox that is gone. Idempotent. A sandbox that lives is left alone.
+	// Sweep removes what is left of a sandbox that is gone. Idempotent. It does not touch a live sandbox.
 	Sweep(ctx context.Context, sandboxID string) error
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundFiles sets how large a file of these processes, and of all they start, may become; 0 = as large as may be. Without the right to
-// raise what was set before, it stays for those that run.
+// boundFiles limits the size of files that these processes, and all they start, may write; 0 = unlimited. Without the right to raise an
+// earlier limit, running processes keep it.
 func boundFiles(pids []int, diskMB int64) {
 	most := uint64(unix.RLIM_INFINITY)
 	if diskMB > 0 {
@@ -19,7 +19,7 @@ func boundFiles(pids []int, diskMB int64) {
 			var now unix.Rlimit
 			if unix.Prlimit(pid, unix.RLIMIT_FSIZE, nil, &now) == nil {
 				now.Cur = min(most, now.Max)
-				_ = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &now, nil) // the walk over the disk bounds it too
+				_ = unix.Prlimit(pid, unix.RLIMIT_FSIZE, &now, nil) // the disk usage scan enforces the limit too
 			}
 		}
 	}

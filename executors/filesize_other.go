@@ -2,5 +2,5 @@
 
 package executors
 
-// boundFiles does nothing here.
+// boundFiles does nothing on this operating system.
 func boundFiles([]int, int64) {}

@@ -8,13 +8,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// maxLinks bounds how many links a folder's path may go through.
+// maxLinks is how many symbolic links a folder's path may go through.
 const maxLinks = 10
 
 var errCwdOutside = fault.New(fault.Invalid, "invalid_cwd", "cwd leads out of the workspace.")
 
-// Folder turns a wished working folder into one relative to the root, and refuses what is no folder inside the root, also by
-// a link. It keeps honest people inside; a command itself may go wherever its place allows.
+// Folder turns a requested working folder into one relative to the root. It refuses a path that is no folder inside the root, also when a
+// symbolic link leads out. It prevents mistakes, not attacks: a command itself may go wherever its sandbox allows.
 func (p *Place) Folder(ctx context.Context, cwd string) (string, error) {
 	for range maxLinks {
 		rel, err := insideRoot(p.Hello.Root, cwd)
@@ -23,7 +23,7 @@ func (p *Place) Folder(ctx context.Context, cwd string) (string, error) {
 		}
 		info, err := p.Guest.Stat(ctx, rel)
 		if fault.Is(err, fault.NotFound) {
-			return "", fault.New(fault.Invalid, "invalid_cwd", "The folder %q is not there.", rel)
+			return "", fault.New(fault.Invalid, "invalid_cwd", "The folder %q does not exist.", rel)
 		}
 		if err != nil {
 			return "", err
@@ -43,7 +43,7 @@ func (p *Place) Folder(ctx context.Context, cwd string) (string, error) {
 	return "", fault.New(fault.Invalid, "invalid_cwd", "The folder %q goes through too many links.", cwd)
 }
 
-// insideRoot makes a folder relative to the root by its words; "" is the root itself.
+// insideRoot returns a folder relative to the root, judging the path alone; "" is the root itself.
 func insideRoot(root, cwd string) (string, error) {
 	if path.IsAbs(cwd) {
 		root, cwd = path.Clean(root), path.Clean(cwd)

@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Ticket names the sandbox a gate is opened for and what it may reach through it.
+// Ticket names the sandbox a gate is opened for and what the sandbox may reach through it.
 type Ticket struct {
 	SandboxID   string
 	WorkspaceID string
@@ -15,24 +15,25 @@ type Ticket struct {
 	Network     Network
 }
 
-// Gate opens the only way out of sandboxes that have no network of their own: a folder with a socket each. Who speaks on a socket is
-// the sandbox it was made for, so nothing inside holds a secret. Safe for concurrent use.
+// Gate opens the only way out for sandboxes that have no network of their own: one folder with a socket per sandbox. The socket identifies
+// the sandbox, so nothing inside holds a secret. Safe for concurrent use.
 type Gate interface {
-	// Open listens in the folder it returns, which is shown read-only at InsideGate. Idempotent: after a restart the same folder is
-	// listened in again, and the sandbox that has it mounted need not know.
+	// Open listens in the folder it returns, which is mounted read-only at InsideGate. Idempotent: after a restart it listens in the same
+	// folder again, and the sandbox that has it mounted notices nothing.
 	Open(ctx context.Context, t Ticket) (dir string, err error)
 	// Close ends every connection through the sandbox's gate and removes its folder. Idempotent.
 	Close(sandboxID string)
-	// Has reports whether the sandbox has a gate, of this process or of one before it.
+	// Has reports whether the sandbox has a gate, opened by this process or an earlier one.
 	Has(sandboxID string) bool
 }
 
-// Networks says what of the network a workspace reaches.
+// Networks says which part of the network a workspace may reach.
 type Networks interface {
 	Network(ctx context.Context, workspaceID string) (Network, error)
 }
 
-// Gated has every sandbox that isolates given a gate before it is made, opened again before it is found again, and closed when it has ended.
+// Gated returns a Participant that opens a gate for every isolated sandbox before it is made, opens it again before the sandbox is
+// recovered, and closes it when the sandbox has ended.
 func Gated(g Gate, n Networks) Participant {
 	open := func(ctx context.Context, t Ticket) (string, error) {
 		dir, err := g.Open(ctx, t)
@@ -47,10 +48,10 @@ func Gated(g Gate, n Networks) Participant {
 		}
 		network, err := n.Network(ctx, s.WorkspaceID)
 		if err != nil {
-			return fmt.Errorf("reading what of the network workspace %s reaches: %w", s.WorkspaceID, err)
+			return fmt.Errorf("reading which network workspace %s may reach: %w", s.WorkspaceID, err)
 		}
 		s.Network = network
-		if c.OwnDisk && !c.Gated { // on another machine, whose place has walls of its own
+		if c.OwnDisk && !c.Gated { // on another machine, whose executor isolates it
 			return nil
 		}
 		s.Gate, err = open(ctx, Ticket{SandboxID: s.ID, WorkspaceID: s.WorkspaceID, TeamID: s.TeamID, Network: network})
@@ -61,11 +62,11 @@ func Gated(g Gate, n Networks) Participant {
 			return nil // it never had one
 		}
 		network, err := n.Network(ctx, r.WorkspaceID)
-		if fault.Is(err, fault.NotFound) { // it is being deleted: its sandbox is found to be ended
+		if fault.Is(err, fault.NotFound) { // the workspace is being deleted: recovery finds that its sandbox has ended
 			network, err = Network{Mode: NetworkNone}, nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading what of the network workspace %s reaches: %w", r.WorkspaceID, err)
+			return fmt.Errorf("reading which network workspace %s may reach: %w", r.WorkspaceID, err)
 		}
 		_, err = open(ctx, Ticket{SandboxID: r.Handle.ID, WorkspaceID: r.WorkspaceID, TeamID: r.TeamID, Network: network})
 		return err

@@ -7,11 +7,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// CheckHello refuses a guest of another sandbox (ErrGone: ours is not there) and one that speaks a protocol version this
-// host does not.
+// CheckHello rejects the guest of another sandbox (ErrGone: ours does not exist) and one that speaks a protocol version this host does not.
 func CheckHello(h guest.Hello, sandboxID string) error {
 	if h.SandboxID != sandboxID {
-		return fmt.Errorf("another guest answers where %s should be: %w", sandboxID, ErrGone)
+		return fmt.Errorf("another sandbox's guest answers in place of %s: %w", sandboxID, ErrGone)
 	}
 	if h.Version > guest.Version || h.Version < guest.Version-1 || h.Version < 1 {
 		return fault.New(fault.Unsupported, "guest_version",

@@ -6,10 +6,11 @@ import (
 	"github.com/parawork/parawork/internal/schema"
 )
 
-// executionIdle is how long a sandbox that served single commands only may be idle where idle sandboxes cost money: single commands come and go.
+// executionIdle is how long a sandbox that only ran single commands may be idle where idle sandboxes cost money.
 const executionIdle = 10 * time.Minute
 
-// IdleRules say how long a sandbox may be idle before it is ended: for ever where it costs nothing but memory of the server's own.
+// IdleRules say how long a sandbox may be idle before the server ends it. Without a rule, a sandbox that costs only the server's memory may
+// be idle forever.
 type IdleRules struct {
 	Kinds    Descriptors
 	Said     *time.Duration           // what an operator says where idle sandboxes cost nothing; nil = each kind's Usual

@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/internal/schema"
 )
 
-// What costs money is ended soon, what an operator says holds for the rest, and nobody ends what runs on a member's machine.
+// Sandboxes that cost money end soon, the operator's rule holds for the rest, and no rule ends what runs on a member's machine.
 func TestIdleRules(t *testing.T) {
 	t.Parallel()
 	hour := time.Hour

@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// What a limit may be, where it is not 0.
+// Smallest and largest values of a limit that is not 0.
 const (
 	leastCPUs, mostCPUs           = 0.05, 1024
 	leastMemoryMB, mostMemoryMB   = 128, 16 << 20 // less does not hold a guest and an agent
@@ -16,7 +16,7 @@ const (
 	leastWall, mostWall           = 1, 10 * 366 * 24 * 60
 )
 
-// field is one of the limits, by the name the API gives it.
+// field is one of the limits, by its name in the API.
 type field struct {
 	name  string
 	least float64
@@ -47,7 +47,7 @@ func LimitNames() []string {
 	return out
 }
 
-// With is l with what over says put over it.
+// With returns l with the values set in over replaced.
 func (l Limits) With(over Limits) Limits {
 	for _, f := range fields {
 		if v := f.get(over); v > 0 {
@@ -57,7 +57,7 @@ func (l Limits) With(over Limits) Limits {
 	return l
 }
 
-// AtMost is l within most: what has no bound of its own gets most's.
+// AtMost returns l capped by most: a value of l that is 0 becomes most's.
 func (l Limits) AtMost(most Limits) Limits {
 	for _, f := range fields {
 		if top := f.get(most); top > 0 && (f.get(l) == 0 || f.get(l) > top) {
@@ -67,7 +67,7 @@ func (l Limits) AtMost(most Limits) Limits {
 	return l
 }
 
-// Check refuses limits that are of no use, and those above most. The error names the field and, where there is one, the maximum.
+// Check refuses limits too small to be useful and limits above most. The error names the field and, where there is one, the maximum.
 func (l Limits) Check(most Limits) error {
 	for _, f := range fields {
 		v, top := f.get(l), f.get(most)
@@ -84,10 +84,10 @@ func (l Limits) Check(most Limits) error {
 	return nil
 }
 
-// None reports whether nothing is bounded.
+// None reports whether no limit is set.
 func (l Limits) None() bool { return l == Limits{} }
 
-// Words lists what is bounded, for people: "2 cores, 4 GiB of memory, 8 hours".
+// Words lists the limits that are set, for people: "2 cores, 4 GiB of memory, 8 hours".
 func (l Limits) Words() string {
 	var out []string
 	for _, f := range fields {
@@ -110,7 +110,7 @@ func (l Limits) Words() string {
 	return strings.Join(out, ", ")
 }
 
-// Plain writes a number without needless digits.
+// Plain formats a number without needless digits.
 func Plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func cpuWords(v float64) string {
@@ -120,7 +120,7 @@ func cpuWords(v float64) string {
 	return Plain(v) + " cores"
 }
 
-// MemoryWords writes MiB for people: "512 MiB", "2 GiB", "1.5 GiB".
+// MemoryWords formats MiB for people: "512 MiB", "2 GiB", "1.5 GiB".
 func MemoryWords(mb int64) string {
 	if mb < 1024 {
 		return strconv.FormatInt(mb, 10) + " MiB"
@@ -129,7 +129,7 @@ func MemoryWords(mb int64) string {
 	return strings.TrimSuffix(text, ".0") + " GiB"
 }
 
-// MinutesWords writes minutes for people: "45 minutes", "8 hours", "1 hour 30 minutes", "2 days".
+// MinutesWords formats minutes for people: "45 minutes", "8 hours", "1 hour 30 minutes", "2 days".
 func MinutesWords(minutes int64) string {
 	var parts []string
 	for _, u := range []struct {

@@ -1,6 +1,6 @@
 package executors
 
-// Note is something a workspace's people should read in its timeline.
+// Note is an entry for a workspace's timeline.
 type Note struct {
 	WorkspaceID, TeamID string
 	Kind                string // limit.memory, limit.processes, limit.disk, limit.wall, limit.disk_near, limit.wall_near

@@ -1,19 +1,19 @@
 package executors
 
-// Owned is an optional ability of an Executor that is somebody's own, as a member's machine is.
+// Owned is an optional ability of an Executor that belongs to somebody, such as a member's machine.
 type Owned interface {
 	Owner() Owner
 }
 
-// Owner says whose a place is. The zero value is the server's own.
+// Owner says whom an executor belongs to. The zero value is the server itself.
 type Owner struct {
 	TeamID string
 	UserID string
-	Name   string // of the user, for people
-	Shared bool   // everybody of the team may use it
+	Name   string // the user's name, for display
+	Shared bool   // all members of the team may use it
 }
 
-// OwnerOf says whose an executor is.
+// OwnerOf returns the owner of an executor.
 func OwnerOf(e Executor) Owner {
 	if o, ok := e.(Owned); ok {
 		return o.Owner()
@@ -21,5 +21,5 @@ func OwnerOf(e Executor) Owner {
 	return Owner{}
 }
 
-// Admits reports whether the user may have work done in the place.
+// Admits reports whether the user may run work in the executor.
 func (o Owner) Admits(userID string) bool { return o.Shared || o.UserID == userID }

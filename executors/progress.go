@@ -2,18 +2,19 @@ package executors
 
 import "context"
 
-// Notifier hears how far a making is: a step's name, a title for people and a detail, "" = as before, and what is done of all, 0 = not
-// known. It may be called often, and never from two goroutines at once.
+// Notifier receives the progress of a making: a step's name, a title for people and a detail ("" = unchanged), and how much is done of the
+// total (0 = unknown). It may be called often, but never from two goroutines at once.
 type Notifier func(ctx context.Context, step, title, detail string, done, all int64)
 
 type progressKey struct{}
 
-// WithProgress has SayStep and SayProgress tell t: whoever calls an executor's Create shows people what comes of it.
+// WithProgress makes SayStep and SayProgress call t: callers of an executor's Create use it to show the progress to people.
 func WithProgress(ctx context.Context, t Notifier) context.Context {
 	return context.WithValue(ctx, progressKey{}, t)
 }
 
-// SayStep tells, from within an executor's Create, how far it is: people see it as a step of the making. Elsewhere it does nothing.
+// SayStep reports, from within an executor's Create, the step that runs now; people see it as a step of the making. Without WithProgress it
+// does nothing.
 func SayStep(ctx context.Context, step, title, detail string) {
 	SayProgress(ctx, step, title, detail, 0, 0)
 }

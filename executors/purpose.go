@@ -2,7 +2,7 @@ package executors
 
 import "context"
 
-// Asker is who asks for a place, and for what.
+// Asker says who asks for a sandbox, and for what.
 type Asker struct {
 	Purpose Purpose
 	UserID  string // "" = the server
@@ -10,13 +10,13 @@ type Asker struct {
 
 type askerKey struct{}
 
-// As marks ctx as of somebody who needs a place for a purpose: Ensure makes it theirs, and the place's purpose grows with its uses.
-// userID "" is the server. Without it Ensure is of nobody in particular.
+// As marks ctx as coming from a user who needs a sandbox for a purpose: Ensure records the user, and the sandbox's purpose is the strongest
+// of its uses. userID "" is the server. Without it Ensure acts for nobody in particular.
 func As(ctx context.Context, p Purpose, userID string) context.Context {
 	return context.WithValue(ctx, askerKey{}, Asker{p, userID})
 }
 
-// AskerOf is who As says wants a place, and for what; else who asks, by By.
+// AskerOf returns what As stored in ctx, else the user stored by By.
 func AskerOf(ctx context.Context) (p Purpose, userID string) {
 	if a := AsOf(ctx); a != (Asker{}) {
 		return a.Purpose, a.UserID
@@ -27,12 +27,12 @@ func AskerOf(ctx context.Context) (p Purpose, userID string) {
 
 type byKey struct{}
 
-// By marks ctx as of a request of a user: what is asked of a place for it is asked for them.
+// By marks ctx as the request of a user: sandboxes are asked for on the user's behalf.
 func By(ctx context.Context, userID string) context.Context {
 	return context.WithValue(ctx, byKey{}, userID)
 }
 
-// AsOf is who As says wants a place, and for what; the zero Asker when nobody in particular does.
+// AsOf returns what As stored in ctx; the zero Asker when there is none.
 func AsOf(ctx context.Context) Asker {
 	a, _ := ctx.Value(askerKey{}).(Asker)
 	return a

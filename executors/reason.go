@@ -6,13 +6,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// maxReason bounds the guest's words in a record.
+// maxReason limits the guest's words in a record.
 const maxReason = 1000
 
-// ReasonOf is the sentence for the person where there is one, else the error's words.
+// ReasonOf returns the sentence for people where err has one, else the error's text.
 func ReasonOf(err error) string { return fault.Words(err, err.Error()) }
 
-// CleanReason makes foreign words fit for a record: valid, without control characters, bounded.
+// CleanReason makes untrusted text fit for a record: valid, without control characters, limited in length.
 func CleanReason(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -26,7 +26,7 @@ func CleanReason(s string) string {
 	return s
 }
 
-// ErrStopping is what everybody is told who asks for something while the server stops.
+// ErrStopping is returned for every request while the server stops.
 func ErrStopping() error {
 	return fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
 }

@@ -1,6 +1,6 @@
 package executors
 
-// Auto asks for the strongest place that is available to be chosen.
+// Auto chooses the strongest available executor that may be chosen.
 const Auto Kind = "auto"
 
 // Record is the stored row of a sandbox. Times are ms UTC, 0 = not yet.
@@ -11,17 +11,17 @@ type Record struct {
 	State       State
 	Reason      string
 	StartedAt   int64
-	HealthAt    int64 // of one that stands still: when it began to
+	HealthAt    int64 // of a suspended sandbox: when it was suspended
 	EndedAt     int64
 
-	UserID     string    // who asked for it; "" = the server
+	UserID     string    // the user who asked for it; "" = the server
 	Purpose    Purpose   // the strongest use so far
 	Steps      []Step    // how it was made
-	CPUs       int       // its size, where its place has sizes
+	CPUs       int       // its size, where its executor has sizes
 	MemoryMB   int64     // likewise
 	PriceNano  int64     // nano-USD an hour while it runs, as of its making
-	LeaseUntil int64     // when its place pauses or ends it unless it is extended
-	RunEndsAt  int64     // beyond this its place extends nothing
-	PausedFor  PausedFor // why it stands still
+	LeaseUntil int64     // when its executor pauses or ends it unless the lease is extended
+	RunEndsAt  int64     // the executor extends the lease no further than this
+	PausedFor  PausedFor // why it is suspended
 	Pooled     bool      // it was taken from the pool
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Registry finds executors by their kind: the server's own, which are the same for as long as it runs, and the members of families, which come
-// and go. It is never changed after NewRegistry, and safe for concurrent use.
+// Registry finds executors by kind: the server's own, which stay the same for the life of the process, and the members of families, which
+// come and go. It does not change after NewRegistry, and is safe for concurrent use.
 type Registry struct {
 	own      []Executor
 	byKind   map[Kind]Executor
 	families map[Kind]Family
 }
 
-// NewRegistry makes a Registry of a server's own executors, in their order, and of families.
+// NewRegistry makes a Registry of a server's own executors, in this order, and of families.
 func NewRegistry(own []Executor, families ...Family) *Registry {
 	r := &Registry{own: slices.Clone(own), byKind: make(map[Kind]Executor), families: make(map[Kind]Family)}
 	for _, e := range own {
@@ -48,7 +48,7 @@ func (r *Registry) OwnOf(k Kind) (Executor, bool) {
 	return e, ok
 }
 
-// All returns every executor there is now, by kind: the server's own and the members of every family.
+// All returns every executor that exists now, by kind: the server's own and the members of every family.
 func (r *Registry) All(ctx context.Context) map[Kind]Executor {
 	out := maps.Clone(r.byKind)
 	for _, f := range r.families {
@@ -68,10 +68,10 @@ func (r *Registry) Members(ctx context.Context, teamID string) []Executor {
 	return out
 }
 
-// OfFamily reports whether k is a family of this server, or belongs to one.
+// OfFamily reports whether k is a family of this server, or one of its members.
 func (r *Registry) OfFamily(k Kind) bool { return r.families[k.Base()] != nil }
 
-// Kinds are the kinds of this server's own executors, and its families.
+// Kinds returns the kinds of this server's own executors, and its families.
 func (r *Registry) Kinds() []Kind {
 	out := make([]Kind, 0, len(r.own)+len(r.families))
 	for _, e := range r.own {
@@ -80,7 +80,7 @@ func (r *Registry) Kinds() []Kind {
 	return slices.AppendSeq(out, maps.Keys(r.families))
 }
 
-// OwnerOf says whose the executor of a kind is; false when there is no such executor.
+// OwnerOf returns the owner of the executor of a kind; false when there is no such executor.
 func (r *Registry) OwnerOf(ctx context.Context, k Kind) (Owner, bool) {
 	e, ok := r.Find(ctx, k)
 	if !ok {
@@ -89,7 +89,7 @@ func (r *Registry) OwnerOf(ctx context.Context, k Kind) (Owner, bool) {
 	return OwnerOf(e), true
 }
 
-// ErrNoMember says that there is no such member of a family in the team: never was, was revoked, or is another team's.
+// ErrNoMember says that the team has no such member of a family: it never existed, was revoked, or belongs to another team.
 func ErrNoMember() error {
 	return fault.New(fault.NotFound, "runner_not_found", "This team has no such machine: it was never connected, or it was revoked. Choose another place.").With("field", "executor")
 }

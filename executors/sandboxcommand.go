@@ -16,10 +16,10 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// defaultBoxOutput bounds each output of a SandboxCommand that names no bound.
+// defaultBoxOutput limits each output of a SandboxCommand that sets no limit.
 const defaultBoxOutput = 4 << 20
 
-// SandboxCommand asks for a bounded command that is not recorded: how other rooms run small tools inside a sandbox.
+// SandboxCommand is a bounded, unrecorded command: how other packages run small tools inside a sandbox.
 type SandboxCommand struct {
 	Argv      []string
 	Env       map[string]string
@@ -27,7 +27,7 @@ type SandboxCommand struct {
 	Cwd       string
 	TimeoutMs int64 // 0 = DefaultTimeout
 	MaxOutput int64 // bytes of each output; more is an error; 0 = 4 MiB
-	// Stdout gets the output as it comes instead of the result. An error of it ends the command, and is answered.
+	// Stdout receives the output as it comes, instead of the result. An error it returns ends the command, and Run returns it.
 	Stdout io.Writer
 }
 
@@ -39,7 +39,7 @@ type SandboxResult struct {
 	Stderr   []byte
 }
 
-// timeout is how long a SandboxCommand may take.
+// timeout returns how long a SandboxCommand may take.
 func (b SandboxCommand) timeout() time.Duration {
 	if b.TimeoutMs <= 0 {
 		return DefaultTimeout
@@ -47,27 +47,27 @@ func (b SandboxCommand) timeout() time.Duration {
 	return time.Duration(b.TimeoutMs) * time.Millisecond
 }
 
-// Limits of a command's time.
+// Limits on a command's time.
 const (
 	DefaultTimeout = 30 * time.Second
 	MaxTimeout     = 7 * 24 * time.Hour
 )
 
-// How the host deals with the guest's processes.
+// Timing of the host's dealings with the guest's processes.
 const (
-	// StopGrace is how long a cancelled command may take to end by itself after TERM.
+	// StopGrace is how long a cancelled command may take to exit after SIGTERM.
 	StopGrace = 2 * time.Second
 	// Overtime is how much longer than a command's timeout the host waits for the guest to end it.
 	Overtime = 10 * time.Second
-	// DrainIdle is how long the output of an ended command may stand still before the host stops waiting for its end.
+	// DrainIdle is how long the output of an ended command may be silent before the host stops waiting for its end.
 	DrainIdle = 5 * time.Second
 	// AckEvery is how many bytes are read between two acknowledgements.
 	AckEvery = 256 << 10
-	// SettleTimeout bounds the writes and clean-ups that must happen although the caller has left.
+	// SettleTimeout bounds the writes and clean-ups that must happen even though the caller has left.
 	SettleTimeout = 30 * time.Second
 )
 
-// Run runs a small tool in the place: bounded in time and output, not recorded. See Manager.RunInSandbox.
+// Run runs a small tool in the sandbox: bounded in time and output, not recorded. See Manager.RunInSandbox.
 func (p *Place) Run(ctx context.Context, b SandboxCommand) (SandboxResult, error) {
 	if err := CheckArgv(b.Argv, b.Env); err != nil {
 		return SandboxResult{}, err
@@ -131,14 +131,14 @@ func causeOr(ctx context.Context, err error) error {
 	return err
 }
 
-// forget ends what is left of a process and lets the guest forget it.
+// forget ends a process that still runs and makes the guest forget it.
 func (p *Place) forget(ctx context.Context, processID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopGrace+DrainIdle)
 	defer cancel()
 	if proc, err := p.Guest.Process(ctx, processID); err == nil && proc.State == guest.Running {
-		_, _ = p.Guest.Stop(ctx, processID, 0) // Remove says what matters
+		_, _ = p.Guest.Stop(ctx, processID, 0) // the error of Remove is the one that matters
 	}
-	_ = p.Guest.Remove(ctx, processID) // a guest that is gone has forgotten
+	_ = p.Guest.Remove(ctx, processID) // a guest that is gone has nothing to forget
 }
 
 // collect reads one output to its end, at most limit bytes.
@@ -149,7 +149,7 @@ func (p *Place) collect(ctx context.Context, processID string, s guest.Stream, l
 	}
 	defer out.Close()
 	if out.From > 0 {
-		return nil, fault.New(fault.TooLarge, "output_too_large", "The output is longer than what the sandbox keeps.")
+		return nil, fault.New(fault.TooLarge, "output_too_large", "The output is longer than the sandbox can buffer.")
 	}
 	b, err := io.ReadAll(io.LimitReader(out, limit+1))
 	if int64(len(b)) > limit {
@@ -158,7 +158,7 @@ func (p *Place) collect(ctx context.Context, processID string, s guest.Stream, l
 	return b, err
 }
 
-// pass hands on standard output as it comes, at most limit bytes. What was taken is acknowledged, so that the sandbox need not keep it.
+// pass forwards standard output as it comes, at most limit bytes. It acknowledges what it forwarded, so that the sandbox can drop it.
 func (p *Place) pass(ctx context.Context, processID string, w io.Writer, limit int64) error {
 	out, err := p.Guest.SharedOutput(ctx, processID, guest.Stdout, 0)
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *Place) pass(ctx context.Context, processID string, w io.Writer, limit i
 	}
 	defer out.Close()
 	if out.From > 0 {
-		return fault.New(fault.TooLarge, "output_too_large", "The output is longer than what the sandbox keeps.")
+		return fault.New(fault.TooLarge, "output_too_large", "The output is longer than the sandbox can buffer.")
 	}
 	buf := make([]byte, 64<<10)
 	var off, acked int64
@@ -193,7 +193,7 @@ func (p *Place) pass(ctx context.Context, processID string, w io.Writer, limit i
 	}
 }
 
-// feed writes stdin and closes it. A process that does not want it all has decided so: that is no error.
+// feed writes stdin and closes it. A process may stop reading early: that is no error.
 func (p *Place) feed(ctx context.Context, processID string, stdin []byte) error {
 	in, err := p.Guest.Input(ctx, processID)
 	if err != nil {
@@ -221,7 +221,7 @@ func (p *Place) unlessEnded(ctx context.Context, processID string, err error) er
 	return err
 }
 
-// CheckArgv refuses a program, its arguments and its environment that cannot be.
+// CheckArgv rejects an impossible program, arguments or environment.
 func CheckArgv(argv []string, env map[string]string) error {
 	if len(argv) == 0 || argv[0] == "" {
 		return fault.New(fault.Invalid, "invalid_command", "Give the command to run: argv (a list) or command (a line).")
@@ -239,7 +239,7 @@ func CheckArgv(argv []string, env map[string]string) error {
 	total = 0
 	for k, v := range env {
 		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 {
-			return fault.New(fault.Invalid, "invalid_env", "The environment has a name or value that cannot be: %q.", k)
+			return fault.New(fault.Invalid, "invalid_env", "The environment has an invalid name or value: %q.", k)
 		}
 		total += len(k) + len(v) + 2
 	}
@@ -249,10 +249,11 @@ func CheckArgv(argv []string, env map[string]string) error {
 	return nil
 }
 
-// CheckCwd refuses a folder that cannot be inside the root by its words; Place.Folder refuses one that leads out by a link.
+// CheckCwd rejects a path that cannot be a folder inside the root, judging the path alone; Place.Folder also rejects symbolic links that
+// lead out.
 func CheckCwd(cwd string) error {
 	if strings.IndexByte(cwd, 0) >= 0 || len(cwd) > guest.MaxPath {
-		return fault.New(fault.Invalid, "invalid_cwd", "cwd is not a folder's path.")
+		return fault.New(fault.Invalid, "invalid_cwd", "cwd is not the path of a folder.")
 	}
 	if c := path.Clean(cwd); c == ".." || strings.HasPrefix(c, "../") {
 		return errCwdOutside

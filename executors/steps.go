@@ -3,7 +3,7 @@ package executors
 // Purpose says what a sandbox is used for. It decides how long the sandbox may be idle; the strongest use so far counts.
 type Purpose string
 
-// Purposes, as in the API. A sandbox that nobody said anything of is an agent's.
+// Purposes, as in the API. A sandbox without a stated purpose counts as an agent's.
 const (
 	ForAgent     Purpose = "agent"     // sessions: agents, terminals
 	ForApp       Purpose = "app"       // a program that people look at in a browser
@@ -23,23 +23,23 @@ func (p Purpose) Rank() int {
 	return 0
 }
 
-// PausedFor says why a sandbox stands still.
+// PausedFor says why a sandbox is suspended.
 type PausedFor string
 
-// Reasons, as in the API. What stands still for a person or a limit waits until somebody wakes it; the others wake by themselves when
-// their guest is needed.
+// Reasons, as in the API. A sandbox suspended by a person or a limit waits until somebody wakes it; the others wake when their guest is
+// needed.
 const (
 	ByPerson  PausedFor = "person"
 	ByIdle    PausedFor = "idle"    // nobody used it for a while
 	ByLimit   PausedFor = "limit"   // it reached what it may use
-	ByCeiling PausedFor = "ceiling" // its place lets no run last longer
-	ByLease   PausedFor = "lease"   // its place paused it, since nobody extended it: this server was away
+	ByCeiling PausedFor = "ceiling" // its executor limits the length of a run
+	ByLease   PausedFor = "lease"   // its executor paused it because nobody extended the lease: this server was away
 )
 
-// Wakes reports whether a sandbox that stands still for this wakes by itself when its guest is needed.
+// Wakes reports whether a sandbox suspended for this reason wakes when its guest is needed.
 func (f PausedFor) Wakes() bool { return f == ByIdle || f == ByCeiling || f == ByLease }
 
-// StepState says how far a step is.
+// StepState is the progress of a step.
 type StepState string
 
 // States of a step, as in the API.
@@ -51,13 +51,13 @@ const (
 	StepCancelled StepState = "cancelled"
 )
 
-// Step is one step of a sandbox's making. Times are ms UTC, 0 = not yet.
+// Step is one step of making a sandbox. Times are ms UTC, 0 = not yet.
 type Step struct {
 	Name      string    `json:"name"`
 	Title     string    `json:"title"`
 	State     StepState `json:"state"`
 	Detail    string    `json:"detail,omitempty"`
-	Done      int64     `json:"done,omitempty"` // bytes, or of whatever the step has many
+	Done      int64     `json:"done,omitempty"` // bytes, or whatever the step counts
 	All       int64     `json:"all,omitempty"`  // 0 = not known
 	StartedAt int64     `json:"started_at,omitempty"`
 	EndedAt   int64     `json:"ended_at,omitempty"`

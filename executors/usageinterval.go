@@ -4,39 +4,39 @@ import (
 	"context"
 )
 
-// UsageInterval is one stretch of a sandbox running, as a Ledger is told of it. A pause ends it; waking begins another one.
+// UsageInterval is one interval in which a sandbox ran, as reported to a Ledger. A pause ends it; waking begins another one.
 type UsageInterval struct {
 	SandboxID   string
-	TeamID      string // "" = the instance's own
+	TeamID      string // "" = the instance itself
 	WorkspaceID string
-	UserID      string // who asked for the sandbox; "" = the server
+	UserID      string // the user who asked for the sandbox; "" = the server
 	Kind        Kind
 	Purpose     string
 	CPUs        int
 	MemoryMB    int64
 	PriceNano   int64 // nano-USD an hour while it runs; 0 = free
-	Metered     bool  // its time counts in people's hours, and in how many run at once
-	Since       int64 // when it began as far as its place knows, ms UTC; 0 = now
+	Metered     bool  // its time counts towards people's quotas of hours and of concurrent sandboxes
+	Since       int64 // when it began according to the executor, ms UTC; 0 = now
 }
 
-// StopSource says who knows when a stretch ended.
+// StopSource says where the end time of a usage interval comes from.
 type StopSource string
 
-// Witnesses of an end, the best first.
+// Sources of an end time, the best first.
 const (
 	ByExecutor  StopSource = "executor"  // the executor's own record
 	ByServer    StopSource = "server"    // this server ended it, or made it stand still
 	ByHeartbeat StopSource = "heartbeat" // nobody: it was last known to run then
 )
 
-// Ran is a place's own record of a sandbox's latest run. Times are ms UTC by the place's clock, 0 = it does not know, or not yet.
+// Ran is an executor's own record of a sandbox's latest run. Times are ms UTC by the executor's clock, 0 = unknown, or not yet.
 type Ran struct {
 	BeganAt int64
-	EndedAt int64 // it was paused or ended then
+	EndedAt int64 // when it was paused or ended
 }
 
-// RunRecorder is an optional ability of an Executor whose place keeps a record of when sandboxes run: the best there is for what they cost.
+// RunRecorder is an optional ability of an Executor that records when sandboxes run: the best basis for their cost.
 type RunRecorder interface {
-	// Ran tells of the sandbox's latest run. ErrGone when the place knows nothing of it any more.
+	// Ran returns the sandbox's latest run. ErrGone when the executor has no record of it any more.
 	Ran(ctx context.Context, h Handle) (Ran, error)
 }

@@ -1,8 +1,8 @@
-// Package caches shares what the workspaces of one team download and build, in places that isolate: never across teams. It shows the folders
-// to sandboxes that are made, measures them and empties those that grew too large while nobody of the team uses them. It knows nothing of
-// sandboxes that live: who makes it says whether one of a team does.
+// Package caches shares what the workspaces of one team download and build, in isolated sandboxes, and never across teams. It mounts the
+// folders in new sandboxes, measures them, and empties those that grew too large while nobody of the team uses them. It does not know which
+// sandboxes live: its Config does.
 //
-// Goroutines: none of its own; Caches.Run is the caller's. It takes no locks.
+// Goroutines: it starts none; the caller runs Caches.Run. It takes no locks.
 package caches
 
 import (
@@ -23,33 +23,33 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// insideCaches is where the team's caches lie in every isolating place.
+// insideCaches is where the team's caches lie in every isolated sandbox.
 const insideCaches = "/var/cache/parawork"
 
-// sharedTools are the tools whose downloads and builds a team shares, by the variable that names the folder.
+// sharedTools are the tools whose downloads and builds a team shares, by the environment variable that names the folder.
 var sharedTools = []struct{ name, variable string }{
 	{"go-mod", "GOMODCACHE"}, {"go-build", "GOCACHE"}, {"npm", "npm_config_cache"}, {"pip", "PIP_CACHE_DIR"},
 }
 
-// firstTeamGroup is the id before that of the first team's group: far from what systems, people and workspaces' users have.
+// firstTeamGroup is the id before that of the first team's group: outside the ranges used by systems, people and workspaces' users.
 const firstTeamGroup = 600_000_000
 
-// Config is what Caches are made of.
+// Config configures Caches.
 type Config struct {
-	Dir   string                                                      // absolute: a folder for each team below it (data/caches)
-	Max   int64                                                       // bytes of one team; 0 = no bound
+	Dir   string                                                      // absolute: holds a folder for each team (data/caches)
+	Max   int64                                                       // limit per team; 0 = unlimited
 	Chown bool                                                        // the server is root: a team shares through a group of its own
 	Group func(ctx context.Context, teamID string) (int64, error)     // the number of a team's group; needed with Chown
 	Share func(ctx context.Context, workspaceID string) (bool, error) // whether a workspace takes part; nil = all do
 	InUse func(ctx context.Context, teamID string) (bool, error)      // whether a sandbox of the team lives
-	Every time.Duration                                               // how often caches that are too large are trimmed; default 10 min
+	Every time.Duration                                               // how often oversized caches are trimmed; default 10 min
 	After func(time.Duration) <-chan time.Time                        // default time.After
 	Log   *slog.Logger
 }
 
-// Caches are what the workspaces of a team share of downloads and builds, in places that isolate. Never across teams. Whoever works in
-// a team can put into them what the others then use: they trust one another with that. All that lies in them is an agent's: the host
-// measures and removes it, and reads none of it.
+// Caches are what the workspaces of a team share of downloads and builds, in isolated sandboxes, and never across teams. Whoever works in a
+// team can put files there that the others then use: team members trust one another with that. Agents write all of it: the host measures and
+// removes it, and reads none of it.
 type Caches struct{ cfg Config }
 
 // New makes Caches. It starts nothing.
@@ -64,15 +64,15 @@ func New(cfg Config) *Caches {
 	return &Caches{cfg: cfg}
 }
 
-// Size is how much one cache of a team holds.
+// Size is the size of one cache of a team.
 type Size struct {
 	Name  string
 	Bytes int64
 }
 
-// Outfit shows a team's caches in a sandbox that isolates; for Participant.Making.
+// Outfit mounts a team's caches in an isolated sandbox; for Participant.Making.
 func (c *Caches) Outfit(ctx context.Context, caps executors.Capabilities, s *executors.Spec) error {
-	if !caps.Isolated || caps.OwnDisk || !plainName(s.TeamID) { // another machine sees no folder of this one
+	if !caps.Isolated || caps.OwnDisk || !plainName(s.TeamID) { // another machine cannot mount a folder of this one
 		return nil
 	}
 	if c.cfg.Share != nil {
@@ -109,8 +109,8 @@ func (c *Caches) Outfit(ctx context.Context, caps executors.Capabilities, s *exe
 	return nil
 }
 
-// prepare makes one cache's folder. The folders above belong to the server. What is made in the folder is the group's, and the group may
-// write it whatever the umask of who made it: that is what its default access list is for.
+// prepare makes one cache's folder. The folders above belong to the server. A default access list lets the team's group write all that is
+// made in the folder, whatever the umask of the process that made it.
 func (c *Caches) prepare(dir string, gid int) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (c *Caches) prepare(dir string, gid int) error {
 	return shareBelow(dir)
 }
 
-// plainName keeps what is no id from becoming a path.
+// plainName keeps anything but an id from becoming a path.
 func plainName(id string) bool {
 	return id != "" && !strings.ContainsAny(id, "/\x00") && !strings.HasPrefix(id, ".")
 }
@@ -151,7 +151,7 @@ func (c *Caches) Sizes(ctx context.Context, teamID string) ([]Size, error) {
 	return out, ctx.Err()
 }
 
-// size adds up what lies in one cache. Links are not followed; what cannot be read counts nothing.
+// size adds up the files of one cache. It does not follow links, and counts what it cannot read as nothing.
 func (c *Caches) size(ctx context.Context, teamID, name string) (n int64) {
 	if !plainName(teamID) {
 		return 0
@@ -176,10 +176,10 @@ func (c *Caches) size(ctx context.Context, teamID, name string) (n int64) {
 	return n
 }
 
-// Max is how much one team's caches may hold, 0 = no bound.
+// Max returns the limit of one team's caches, 0 = unlimited.
 func (c *Caches) Max() int64 { return c.cfg.Max }
 
-// Empty removes what is in a team's caches. Sandboxes that live keep their folders, empty.
+// Empty removes what is in a team's caches. Live sandboxes keep their folders, empty.
 func (c *Caches) Empty(ctx context.Context, teamID string) error {
 	if !plainName(teamID) {
 		return nil
@@ -192,7 +192,7 @@ func (c *Caches) Empty(ctx context.Context, teamID string) error {
 	return nil
 }
 
-// empty removes everything in one cache, but not its folder, which sandboxes may be shown.
+// empty removes everything in one cache, but not its folder, which sandboxes may have mounted.
 func (c *Caches) empty(ctx context.Context, teamID, name string) error {
 	root, err := os.OpenRoot(filepath.Join(c.cfg.Dir, teamID, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +212,7 @@ func (c *Caches) empty(ctx context.Context, teamID, name string) error {
 			return ctx.Err()
 		}
 		if err := root.RemoveAll(e.Name()); err != nil {
-			openUp(root, e.Name()) // go's cache of modules is read-only, to its owner too
+			openUp(root, e.Name()) // Go's module cache is read-only, for its owner too
 			err = root.RemoveAll(e.Name())
 			errs = append(errs, err)
 		}
@@ -220,7 +220,7 @@ func (c *Caches) empty(ctx context.Context, teamID, name string) error {
 	return errors.Join(errs...)
 }
 
-// openUp lets folders be changed by their owner.
+// openUp makes folders writable for their owner.
 func openUp(root *os.Root, name string) {
 	_ = fs.WalkDir(root.FS(), name, func(p string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
@@ -230,7 +230,7 @@ func openUp(root *os.Root, name string) {
 	})
 }
 
-// Run trims caches that are too large until ctx ends.
+// Run trims oversized caches until ctx ends.
 func (c *Caches) Run(ctx context.Context) error {
 	for {
 		select {
@@ -242,7 +242,7 @@ func (c *Caches) Run(ctx context.Context) error {
 	}
 }
 
-// Trim empties the caches of teams that have grown too large, those that were used longest ago first, while no sandbox of the team lives.
+// Trim empties the oversized caches of teams without a live sandbox, the least recently used first.
 func (c *Caches) Trim(ctx context.Context) {
 	if c.cfg.Max <= 0 {
 		return
@@ -287,12 +287,12 @@ func (c *Caches) trim(ctx context.Context, teamID string) error {
 			return err
 		}
 		all -= s.Bytes
-		c.cfg.Log.Info("a team's cache was emptied, since its caches had grown too large", "team_id", teamID, "cache", s.Name, "bytes", s.Bytes)
+		c.cfg.Log.Info("a team's cache was emptied because its caches had grown too large", "team_id", teamID, "cache", s.Name, "bytes", s.Bytes)
 	}
 	return nil
 }
 
-// usedAt is when something was last put into a cache, as its top folder tells.
+// usedAt returns when something was last added to a cache, going by its top folder.
 func (c *Caches) usedAt(teamID, name string) time.Time {
 	info, err := os.Lstat(filepath.Join(c.cfg.Dir, teamID, name))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shareBelow gives a folder a default access list: what is made below it may be written by its group and by nobody else but its owner.
+// shareBelow gives a folder a default access list: only the owner and the group of what is made below may write it.
 func shareBelow(dir string) error {
 	const (
 		version            = 2

@@ -12,7 +12,7 @@ import (
 // codeAway is the code of the error that an executor cannot be reached now.
 const codeAway = "runner_offline"
 
-// defaultLease is how long a sandbox is asked to live where its executor does not say what it gives.
+// defaultLease is how long a sandbox is asked to live where its executor states no lease.
 const defaultLease = 10 * time.Minute
 
 // OwnDisk reports whether sandboxes of a kind have a disk of their own.
@@ -21,7 +21,7 @@ func (ch *Chooser) OwnDisk(ctx context.Context, k executors.Kind) bool {
 	return ok && ch.CapabilitiesOf(ctx, e).OwnDisk
 }
 
-// Unreachable says why a member of a family cannot be reached now; nil = it can, or it is no such place.
+// Unreachable returns why a member of a family cannot be reached now; nil = it can, or the kind is no such member.
 func (ch *Chooser) Unreachable(ctx context.Context, k executors.Kind) error {
 	if k.Member() == "" {
 		return nil
@@ -34,11 +34,11 @@ func (ch *Chooser) Unreachable(ctx context.Context, k executors.Kind) error {
 	if !c.Away {
 		return nil
 	}
-	return fault.New(fault.Unavailable, codeAway, "%s is %s. What runs there goes on, and is taken up when it is back.", c.Name, strings.TrimSuffix(c.Reason, ".")).
+	return fault.New(fault.Unavailable, codeAway, "%s is %s. What runs there goes on, and you can continue once it is back.", c.Name, strings.TrimSuffix(c.Reason, ".")).
 		With("executor", string(k.Base())).With("runner_id", k.Member()).With("offline_since", c.AwaySince)
 }
 
-// LeaseOf is how long sandboxes of a kind live that nobody extends.
+// LeaseOf returns how long sandboxes of a kind live without an extension.
 func (ch *Chooser) LeaseOf(ctx context.Context, k executors.Kind) time.Duration {
 	if e, ok := ch.cfg.Executors.Find(ctx, k); ok {
 		if ms := ch.CapabilitiesOf(ctx, e).LeaseMs; ms > 0 {
@@ -48,7 +48,7 @@ func (ch *Chooser) LeaseOf(ctx context.Context, k executors.Kind) time.Duration 
 	return defaultLease
 }
 
-// NameOf is what people call a kind of place.
+// NameOf returns a kind's name for people.
 func (ch *Chooser) NameOf(ctx context.Context, k executors.Kind) string {
 	if e, ok := ch.cfg.Executors.Find(ctx, k); ok {
 		return ch.CapabilitiesOf(ctx, e).Name

@@ -8,15 +8,15 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Admit refuses to have work of a user done in a place that is somebody else's. userID "" is the server, which goes on with what its
-// people began.
+// Admit refuses to run a user's work in an executor that belongs to somebody else. userID "" is the server, which continues what people
+// began.
 func (ch *Chooser) Admit(ctx context.Context, k executors.Kind, userID string) error {
 	if k.Member() == "" || userID == "" {
 		return nil
 	}
 	e, ok := ch.cfg.Executors.Find(ctx, k)
 	if !ok {
-		return nil // it is gone: whoever needs it is told so
+		return nil // it is gone: whoever needs it gets that error
 	}
 	return ch.admit(ctx, e, userID)
 }

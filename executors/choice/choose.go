@@ -11,34 +11,34 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Policy is what a team says about its places.
+// Policy is what a team decides about executors.
 type Policy struct {
 	Weakest executors.Boundary // the weakest boundary its work may have; "" = the instance's
-	Default executors.Kind     // what its workspaces get that name no place; "" = the instance's
+	Default executors.Kind     // the executor of workspaces that name none; "" = the instance's
 
-	NoChoice bool // members name no place for their workspaces: the project's holds, or the team's
+	NoChoice bool // members may not choose an executor for their workspaces: the project's holds, or the team's
 
 	team string // whose it is
 }
 
-// Rules are the instance's own words about places.
+// Rules are the instance's own decisions about executors.
 type Rules struct {
-	Default executors.Kind // what a workspace gets when nobody names a place; "" = Auto
-	Fixed   bool           // Default is what every workspace gets: nobody may choose
+	Default executors.Kind // the executor of a workspace when nobody names one; "" = Auto
+	Fixed   bool           // every workspace gets Default: nobody may choose
 }
 
-// Policies keeps what teams say about their places.
+// Policies reads the teams' policies.
 type Policies interface {
 	PlacePolicy(ctx context.Context, teamID string) (Policy, error)
 }
 
-// Policy is the team's policy with the instance's filled in: the stronger boundary of the two holds.
+// Policy returns the team's policy, completed by the instance's: the stronger boundary of the two holds.
 func (ch *Chooser) Policy(ctx context.Context, teamID string) (Policy, error) {
 	var p Policy
 	if ch.cfg.Policies != nil && teamID != "" {
 		var err error
 		if p, err = ch.cfg.Policies.PlacePolicy(ctx, teamID); err != nil {
-			return Policy{}, fmt.Errorf("reading what places the team may use: %w", err)
+			return Policy{}, fmt.Errorf("reading which places the team may use: %w", err)
 		}
 	}
 	p.team = teamID
@@ -51,15 +51,15 @@ func (ch *Chooser) Policy(ctx context.Context, teamID string) (Policy, error) {
 	return p, nil
 }
 
-// Choose says where a team's new workspace lives: the first of wishes that is not "", else the team's place, else the instance's. Auto
-// becomes the strongest that works. What cannot be used is an error that says why and names what would do: nothing weaker is
-// ever taken instead. A place of somebody's own is chosen only for those whom it admits: see As.
+// Choose returns where a team's new workspace lives: the first of wishes that is not "", else the team's executor, else the instance's. Auto
+// becomes the strongest that works. An executor that cannot be used is an error that says why and names the alternatives: Choose never falls
+// back to a weaker one. An executor that belongs to somebody is chosen only for those whom it admits: see As.
 func (ch *Chooser) Choose(ctx context.Context, teamID string, wishes ...executors.Kind) (executors.Kind, error) {
 	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
 		return "", err
 	}
-	wish, given := pol.Default, pol.Default // given: what the member gets who names none
+	wish, given := pol.Default, pol.Default // given: what a member gets who names none
 	for i := len(wishes) - 1; i >= 0; i-- {
 		if wishes[i] == "" {
 			continue
@@ -91,8 +91,8 @@ func (ch *Chooser) Choose(ctx context.Context, teamID string, wishes ...executor
 	return e.Kind(), ch.admit(ctx, e, executors.AsOf(ctx).UserID)
 }
 
-// CheckWish refuses a place that cannot be a project's or a team's: one this server does not have. One that merely cannot be used
-// now may be named.
+// CheckWish refuses an executor that cannot be a project's or a team's: one this server does not have. One that merely cannot be used now is
+// accepted.
 func (ch *Chooser) CheckWish(ctx context.Context, teamID string, kind executors.Kind) error {
 	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
@@ -112,7 +112,7 @@ func (ch *Chooser) checkWish(ctx context.Context, pol Policy, kind executors.Kin
 		return nil
 	}
 	if ch.cfg.Executors.OfFamily(kind) {
-		return fault.New(fault.Invalid, "executor_personal", "A member's own machine is no place for everybody: choose it for a workspace.").With("field", "executor")
+		return fault.New(fault.Invalid, "executor_personal", "A member's own machine cannot be the place of a whole project or team: choose it for a workspace.").With("field", "executor")
 	}
 	e, ok := ch.cfg.Executors.OwnOf(kind)
 	if !ok {
@@ -161,12 +161,12 @@ func (ch *Chooser) unknown(ctx context.Context, pol Policy, kind executors.Kind)
 
 func (ch *Chooser) tooWeak(ctx context.Context, pol Policy, c executors.Capabilities) error {
 	would, words := ch.wouldDo(ctx, pol, c.Kind)
-	return fault.New(fault.Forbidden, "place_too_weak", "%s (%s) is weaker than this team allows: at least %s is asked for.%s", c.Name,
+	return fault.New(fault.Forbidden, "place_too_weak", "%s (%s) is weaker than this team allows: it requires at least %s.%s", c.Name,
 		strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords(), words).With("field", "executor").With("places", would).
 		With("boundary", string(c.Boundary)).With("weakest_boundary", string(pol.Weakest))
 }
 
-// wouldDo lists the places that work and are allowed, but the one that was asked for, and puts them into a sentence.
+// wouldDo lists in a sentence the executors that work and are allowed, except the one that was asked for.
 func (ch *Chooser) wouldDo(ctx context.Context, pol Policy, not executors.Kind) ([]string, string) {
 	kinds, names := []string{}, []string{}
 	for _, c := range ch.Capabilities(ctx) {
@@ -175,9 +175,9 @@ func (ch *Chooser) wouldDo(ctx context.Context, pol Policy, not executors.Kind) 
 		}
 	}
 	if len(kinds) == 0 {
-		return kinds, " No other place of this server would do now."
+		return kinds, " No other place of this server is available now."
 	}
-	return kinds, " What would do now: " + strings.Join(names, ", ") + "."
+	return kinds, " Available now: " + strings.Join(names, ", ") + "."
 }
 
 // strongest finds what Auto means now.
@@ -195,9 +195,9 @@ func (ch *Chooser) strongest(ctx context.Context, pol Policy) (executors.Executo
 		case !c.Available:
 			why = append(why, fmt.Sprintf("%s: %s. %s", c.Name, strings.TrimSuffix(c.Reason, "."), c.Cure))
 		case !c.Boundary.AtLeast(pol.Weakest):
-			why = append(why, fmt.Sprintf("%s: %s, and at least %s is asked for.", c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords()))
+			why = append(why, fmt.Sprintf("%s: %s, and the team requires at least %s.", c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords()))
 		case c.Boundary == executors.NoBoundary && ch.crowded(ctx):
-			why = append(why, fmt.Sprintf("%s: it isolates nothing, and with more than one team it is used only where it is named.", c.Name))
+			why = append(why, fmt.Sprintf("%s: it isolates nothing, so with more than one team it is used only when it is named.", c.Name))
 		default:
 			return e, c, nil
 		}
@@ -213,12 +213,12 @@ func (ch *Chooser) strongest(ctx context.Context, pol Policy) (executors.Executo
 	}
 	words := strings.Join(why, " ")
 	if len(would) > 0 {
-		words += " What can be chosen by name: " + strings.Join(would, ", ") + "."
+		words += " You can choose by name: " + strings.Join(would, ", ") + "."
 	}
 	return nil, executors.Capabilities{}, fault.New(fault.Unavailable, "no_executor", "No place to work is available now. %s", words).With("places", would)
 }
 
-// crowded reports whether the instance has more than one team. Not knowing counts as yes.
+// crowded reports whether the instance has more than one team. An unknown number counts as yes.
 func (ch *Chooser) crowded(ctx context.Context) bool {
 	if ch.cfg.Teams == nil {
 		return false
@@ -230,20 +230,20 @@ func (ch *Chooser) crowded(ctx context.Context) bool {
 	return err != nil || n > 1
 }
 
-// Option is a place as a team may, or may not, choose it.
+// Option is an executor, and whether a team may choose it.
 type Option struct {
 	executors.Capabilities
-	Allowed   bool   // the team's weakest boundary, and the instance's, allow it
+	Allowed   bool   // the weakest boundary of the team and of the instance allow it
 	Forbidden string // why not, in words
 	Default   bool   // what a workspace of the team gets that names none
 
-	IdleAfter time.Duration   // after how long an idle sandbox is paused or ended, whatever it is for; 0 = never
-	Fallback  bool            // a place of this server may stand in for it
-	Owner     executors.Owner // whose it is; only these may choose it
+	IdleAfter time.Duration   // after how long an idle sandbox of any purpose is paused or ended; 0 = never
+	Fallback  bool            // an executor of this server may stand in for it
+	Owner     executors.Owner // whom it belongs to; only these may choose it
 }
 
-// Options says of every place whether a team may choose it, in the order of choice, then of its members' machines, and what the team's policy
-// comes to.
+// Options returns for every executor whether a team may choose it, in order of preference, followed by its members' machines, and the team's
+// effective policy.
 func (ch *Chooser) Options(ctx context.Context, teamID string) ([]Option, Policy, error) {
 	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
@@ -274,15 +274,15 @@ func (ch *Chooser) Options(ctx context.Context, teamID string) ([]Option, Policy
 			s.Fallback = ch.cfg.Fallback(ctx, c.Kind.Base())
 		}
 		if !s.Allowed {
-			s.Forbidden = fmt.Sprintf("weaker than allowed: at least %s is asked for", pol.Weakest.LeastWords())
+			s.Forbidden = fmt.Sprintf("weaker than allowed: at least %s is required", pol.Weakest.LeastWords())
 		}
 		out = append(out, s)
 	}
 	return out, pol, nil
 }
 
-// PermitIn says why nothing new may start in a team's sandbox of a kind: its place has become weaker than the team allows. What runs there is
-// left alone.
+// PermitIn says why nothing new may start in a team's sandbox of a kind: its isolation is now weaker than the team allows. Running programs
+// are left alone.
 func (ch *Chooser) PermitIn(ctx context.Context, teamID string, k executors.Kind) error {
 	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
@@ -300,12 +300,12 @@ func (ch *Chooser) PermitIn(ctx context.Context, teamID string, k executors.Kind
 		return nil
 	}
 	would, words := ch.wouldDo(ctx, pol, c.Kind)
-	return fault.New(fault.Forbidden, "place_too_weak", "The workspace lives in %s (%s), which is weaker than this team allows by now: at least %s is asked for. Move it to another place first; what runs may go on.%s",
+	return fault.New(fault.Forbidden, "place_too_weak", "The workspace lives in %s (%s), which is weaker than this team allows by now: it requires at least %s. Move it to another place first; what runs may go on.%s",
 		c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords(), words).With("places", would).
 		With("boundary", string(c.Boundary)).With("weakest_boundary", string(pol.Weakest))
 }
 
-// Place says what a place can do now; false when this server has no such place.
+// Place returns what an executor can do now; false when this server has no such executor.
 func (ch *Chooser) Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool) {
 	e, ok := ch.cfg.Executors.Find(ctx, kind)
 	if !ok {
@@ -314,13 +314,13 @@ func (ch *Chooser) Place(ctx context.Context, kind executors.Kind) (executors.Ca
 	return ch.CapabilitiesOf(ctx, e), true
 }
 
-// Weakest is the weakest boundary of the instance, "" = any.
+// Weakest returns the weakest boundary of the instance, "" = any.
 func (ch *Chooser) Weakest() executors.Boundary { return ch.cfg.Weakest }
 
-// Fixed reports whether nobody may choose a place.
+// Fixed reports whether nobody may choose an executor.
 func (ch *Chooser) Fixed() bool { return ch.cfg.Rules().Fixed }
 
-// ChooseHere says which is the strongest place on this server that works and that the team allows, for work whose own place cannot serve.
+// ChooseHere returns the strongest working executor of this server that the team allows, for work whose own executor cannot serve.
 func (ch *Chooser) ChooseHere(ctx context.Context, teamID string) (executors.Kind, error) {
 	pol, err := ch.Policy(ctx, teamID)
 	if err != nil {
@@ -333,14 +333,13 @@ func (ch *Chooser) ChooseHere(ctx context.Context, teamID string) (executors.Kin
 	return e.Kind(), nil
 }
 
-// CheckPolicy refuses what a team cannot say about its places: a default that this server does not have, or that its own weakest
-// boundary forbids.
+// CheckPolicy refuses an invalid team policy: a default that this server does not have, or that the team's own weakest boundary forbids.
 func (ch *Chooser) CheckPolicy(ctx context.Context, p Policy) error {
 	p.Weakest = executors.Stronger(p.Weakest, ch.cfg.Weakest)
 	return ch.checkWish(ctx, p, p.Default)
 }
 
-// KindFor is the kind of place k would become, k where none does.
+// KindFor returns the kind that k resolves to, k itself if none does.
 func (ch *Chooser) KindFor(ctx context.Context, k executors.Kind) executors.Kind {
 	if e, _, err := ch.Pick(ctx, Policy{Default: executors.Auto}, k); err == nil {
 		return e.Kind()

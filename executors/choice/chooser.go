@@ -1,8 +1,11 @@
-// Package choice says where workspaces may live: which executors there are, what each can do and costs now, what teams and the instance allow, and
-// what Auto means. It knows nothing of sandboxes that live.
+// Package choice decides where workspaces may live: which executors exist, what each can do and costs now, what teams and the instance
+// allow, and
+// what Auto means. It knows nothing about live sandboxes.
 //
-// Goroutines: one for each executor that is being asked what it can do, which ends with the executor's answer; Close waits for them. Locks:
-// Chooser.mu guards which executors were asked, a probe's mu what one answered; neither is held while an executor, a store or a price is asked.
+// Goroutines: one for each executor that is being asked for its capabilities, which ends with the executor's answer; Close waits for them.
+// Locks: Chooser.mu guards which executors were asked, a probe's mu the answer of one; neither is held during a call to an executor, a store
+// or a
+// price.
 package choice
 
 import (
@@ -18,26 +21,26 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// Config is what a Chooser is made of.
+// Config configures a Chooser.
 type Config struct {
 	Executors *executors.Registry
 	Order     []executors.Kind                   // what Auto tries, strongest first; default: the order of Executors
-	Default   executors.Kind                     // what a workspace gets when nobody names a place; "" = Auto
-	Fixed     bool                               // Default is what every workspace gets: nobody may choose
-	Weakest   executors.Boundary                 // the weakest boundary of the instance, whatever teams say
-	Policies  Policies                           // what teams say about their places; optional
-	Teams     func(context.Context) (int, error) // how many teams there are: with more than one, Auto takes no place without a boundary; optional
+	Default   executors.Kind                     // the executor of a workspace when nobody names one; "" = Auto
+	Fixed     bool                               // every workspace gets Default: nobody may choose
+	Weakest   executors.Boundary                 // the weakest boundary of the instance, whatever teams decide
+	Policies  Policies                           // reads the teams' policies; optional
+	Teams     func(context.Context) (int, error) // counts the teams: with more than one, Auto uses no executor without a boundary; optional
 
-	ProbeFresh   time.Duration    // how long what an executor says of itself is good for; default 30 s
-	ProbeTimeout time.Duration    // how long an executor may take to say it; default 5 s
-	Price        metering.Pricing // what places cost; default: what they say themselves
-	// Sizes are those of a place, marked for a user of a team ("" = the server); optional.
+	ProbeFresh   time.Duration    // how long an executor's capabilities stay fresh; default 30 s
+	ProbeTimeout time.Duration    // how long an executor may take to answer; default 5 s
+	Price        metering.Pricing // the executors' prices; default: what they report themselves
+	// Sizes returns an executor's sizes, marked for a user of a team ("" = the server); optional.
 	Sizes func(ctx context.Context, teamID, userID string, c executors.Capabilities) ([]executors.Size, error)
-	// Usual are the limits of a sandbox for which nobody says otherwise, which a place without sizes is priced by; optional.
+	// Usual returns the limits of a sandbox without limits of its own, by which an executor without sizes is priced; optional.
 	Usual     func(ctx context.Context, k executors.Kind) executors.Limits
 	IdleAfter func(executors.Kind, executors.Purpose) time.Duration // how long a sandbox may be idle, for Options; optional
-	Fallback  func(context.Context, executors.Kind) bool            // whether a place of this server may stand in for the kind; optional
-	Rules     func() Rules                                          // what operators say now; default: Default and Fixed, for good
+	Fallback  func(context.Context, executors.Kind) bool            // whether an executor of this server may stand in for the kind; optional
+	Rules     func() Rules                                          // the operator's current rules; default: always Default and Fixed
 	Now       func() time.Time
 	Log       *slog.Logger
 }
@@ -75,7 +78,7 @@ type Chooser struct {
 	mu     sync.Mutex
 	probes map[executors.Kind]*probe // of executors that were asked
 
-	work tasks.Group // questions to executors
+	work tasks.Group // calls to executors
 }
 
 // New makes a Chooser. It starts nothing and panics on a Config without Executors.
@@ -87,7 +90,7 @@ func New(cfg Config) *Chooser {
 	return ch
 }
 
-// Close waits for the questions that are under way. From then on no executor is asked.
+// Close waits for the calls under way. From then on it asks no executor.
 func (ch *Chooser) Close() { ch.work.Close() }
 
 func (ch *Chooser) now() int64 { return ch.cfg.Now().UnixMilli() }

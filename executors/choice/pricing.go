@@ -8,13 +8,13 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// What a sandbox counts as that has no limit, in a place that has a price and no sizes.
+// The size by which a sandbox without limits is charged, in an executor that has a price and no sizes.
 const (
 	unboundCPUs     = 1
 	unboundMemoryMB = 1024
 )
 
-// counted is the size a sandbox is charged for in a place without sizes: what its limits let it have, in whole CPUs.
+// counted returns the size a sandbox is charged for in an executor without sizes: its limits, in whole CPUs.
 func counted(l executors.Limits) (cpus int, memoryMB int64) {
 	cpus, memoryMB = int(math.Ceil(l.CPUs)), l.MemoryMB
 	if cpus <= 0 {
@@ -26,10 +26,10 @@ func counted(l executors.Limits) (cpus int, memoryMB int64) {
 	return cpus, memoryMB
 }
 
-// CapabilitiesOf says what e can do, as last heard while that is fresh, with what it costs now.
+// CapabilitiesOf returns e's capabilities, as last reported while that is fresh, with its current price.
 func (ch *Chooser) CapabilitiesOf(ctx context.Context, e executors.Executor) executors.Capabilities {
 	c := ch.answer(ctx, e)
-	c.Sizes = slices.Clone(c.Sizes) // what was heard is everybody's
+	c.Sizes = slices.Clone(c.Sizes) // the reported value is shared: copy it
 	for i, s := range c.Sizes {
 		c.Sizes[i].PriceNano, c.Metered = ch.cfg.Price.Of(e.Kind(), s.CPUs, s.MemoryMB, s.PriceNano)
 		if s.Default {
@@ -47,7 +47,7 @@ func (ch *Chooser) CapabilitiesOf(ctx context.Context, e executors.Executor) exe
 	return c
 }
 
-// Charged is what a new sandbox of a place is charged for: its size, or where the place has none and costs something, what its limits say.
+// Charged returns what a new sandbox is charged for: its size, or its limits where the executor has a price but no sizes.
 func (ch *Chooser) Charged(c executors.Capabilities, size executors.Size, l executors.Limits) (cpus int, memoryMB, hourNano int64) {
 	if len(c.Sizes) > 0 {
 		return size.CPUs, size.MemoryMB, size.PriceNano

@@ -10,24 +10,25 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// staleFor is how long an answer that is not fresh any more is still given while the next one is awaited.
+// staleFor is how long an outdated answer is still returned while the next one is awaited.
 const staleFor = 10 * time.Minute
 
-// probe is what one executor said last of what it can do. A place without a boundary is asked each time, for whether it may be used
-// hangs on how many teams there are; the others are asked when their answer is not fresh, once at a time, and never waited for
-// longer than ProbeTimeout: a daemon that hangs holds up nobody.
+// probe holds what one executor last reported. An executor without a boundary is asked each time, because whether it may be used depends on
+// the number of teams. The others are asked when their answer is outdated, one call at a time, and no caller waits longer than ProbeTimeout:
+// a daemon that hangs blocks nobody.
 type probe struct {
 	mu      sync.Mutex
 	known   bool
-	lasts   bool // caps need not be asked for each time
+	lasts   bool // caps may be reused
 	caps    executors.Capabilities
 	at      int64         // ms UTC of caps
-	asking  chan struct{} // closed when the answer under way is there or given up; nil without one
-	hangs   bool          // an answer was given up and has not come yet
-	startMs int64         // how long makings took lately
+	asking  chan struct{} // closed when the call under way has answered or was given up; nil without one
+	hangs   bool          // a call was given up and has not answered yet
+	startMs int64         // how long recent makings took
 }
 
-// Capabilities says of every configured executor what it can do, in the order of choice. Members of families are not among them: see Options.
+// Capabilities returns the capabilities of every configured executor, in order of preference. Members of families are not included: see
+// Options.
 func (ch *Chooser) Capabilities(ctx context.Context) []executors.Capabilities {
 	var all []executors.Executor
 	seen := make(map[executors.Kind]bool)
@@ -52,7 +53,7 @@ func (ch *Chooser) Capabilities(ctx context.Context) []executors.Capabilities {
 	return out
 }
 
-// answer is what e said of what it can do, while that is fresh.
+// answer returns e's capabilities, while they are fresh.
 func (ch *Chooser) answer(ctx context.Context, e executors.Executor) executors.Capabilities {
 	p := ch.probeOf(e.Kind())
 	p.mu.Lock()
@@ -78,14 +79,14 @@ func (ch *Chooser) answer(ctx context.Context, e executors.Executor) executors.C
 	select {
 	case <-asking:
 	case <-ctx.Done():
-		return silent(e, "whoever asked did not wait for its answer")
+		return silent(e, "the caller did not wait for its answer")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reported()
 }
 
-// told is the answer with how long makings took. Only with p.mu.
+// told returns the answer and how long makings took. Guarded by p.mu.
 func (p *probe) reported() executors.Capabilities {
 	c := p.caps
 	if p.startMs > 0 {
@@ -94,11 +95,11 @@ func (p *probe) reported() executors.Capabilities {
 	return c
 }
 
-// ask begins to ask e. Only with p.mu.
+// ask starts a call to e. Guarded by p.mu.
 func (ch *Chooser) ask(p *probe, e executors.Executor) {
 	asking := make(chan struct{})
 	p.asking = asking
-	ctx, cancel := context.WithTimeout(context.Background(), ch.cfg.ProbeTimeout) // the answer is for all who wait for it, not for who came first
+	ctx, cancel := context.WithTimeout(context.Background(), ch.cfg.ProbeTimeout) // the answer is for everybody who waits, not only for the first caller
 	giveUp := context.AfterFunc(ctx, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -107,7 +108,7 @@ func (ch *Chooser) ask(p *probe, e executors.Executor) {
 			p.hangs = true
 		}
 	})
-	begun := ch.work.Go(func() { // ends with the executor's answer: an executor heeds the end of its context
+	begun := ch.work.Go(func() { // ends with the executor's answer: an executor returns when its context ends
 		defer cancel()
 		c, err := e.Capabilities(ctx)
 		giveUp()
@@ -118,7 +119,7 @@ func (ch *Chooser) ask(p *probe, e executors.Executor) {
 		case ctx.Err() != nil && err != nil:
 			p.give(ch.unanswered(p, e, "it did not answer within "+ch.cfg.ProbeTimeout.String()), true, ch.now())
 		case err != nil:
-			ch.cfg.Log.Warn("executor did not tell its capabilities", "executor", e.Kind(), "error", err)
+			ch.cfg.Log.Warn("an executor did not report its capabilities", "executor", e.Kind(), "error", err)
 			p.give(ch.unanswered(p, e, "it did not answer: "+executors.CleanReason(err.Error())), true, ch.now())
 		default:
 			c = complete(e, c)
@@ -132,7 +133,7 @@ func (ch *Chooser) ask(p *probe, e executors.Executor) {
 	}
 }
 
-// give keeps an answer and wakes who waits for it. Only with p.mu.
+// give stores an answer and wakes the waiting callers. Guarded by p.mu.
 func (p *probe) give(c executors.Capabilities, lasts bool, now int64) {
 	p.known, p.caps, p.lasts, p.at = true, c, lasts, now
 	if p.asking != nil {
@@ -155,7 +156,7 @@ func complete(e executors.Executor, c executors.Capabilities) executors.Capabili
 	return c
 }
 
-// unanswered is what is said of an executor that says nothing: not available, otherwise as it was known. Only with p.mu.
+// unanswered returns the capabilities of an executor that does not answer: not available, otherwise as last known. Guarded by p.mu.
 func (ch *Chooser) unanswered(p *probe, e executors.Executor, reason string) executors.Capabilities {
 	c := silent(e, reason)
 	if p.known && p.caps.Boundary != "" {
@@ -164,12 +165,12 @@ func (ch *Chooser) unanswered(p *probe, e executors.Executor, reason string) exe
 	return c
 }
 
-// silent is what is said of an executor that never said anything. Its boundary is not known, so that nothing is promised of it.
+// silent returns the capabilities of an executor that never answered. Its boundary is unknown, so that nothing is promised.
 func silent(e executors.Executor, reason string) executors.Capabilities {
 	return executors.Capabilities{Kind: e.Kind(), Name: string(e.Kind()), Reason: reason, Cure: "Look into the server's log."}
 }
 
-// Recheck forgets what a place said of itself, since a making failed there, and asks it anew at once.
+// Recheck drops an executor's cached capabilities after a failed making, and asks it again at once.
 func (ch *Chooser) Recheck(e executors.Executor) {
 	p := ch.probeOf(e.Kind())
 	p.mu.Lock()
@@ -180,7 +181,7 @@ func (ch *Chooser) Recheck(e executors.Executor) {
 	}
 }
 
-// NoteMaking notes how long the making of a sandbox took: the newest counts for a third.
+// NoteMaking records how long making a sandbox took: the newest counts for a third of the average.
 func (ch *Chooser) NoteMaking(k executors.Kind, ms int64) {
 	p := ch.probeOf(k)
 	p.mu.Lock()
@@ -191,15 +192,15 @@ func (ch *Chooser) NoteMaking(k executors.Kind, ms int64) {
 	p.startMs = max((2*p.startMs+ms)/3, 1)
 }
 
-// Reprobe forgets what every place said of itself, for what changed around them.
+// Reprobe drops all cached capabilities because something around the executors changed.
 func (ch *Chooser) Reprobe() {
 	for _, e := range ch.cfg.Executors.Own() {
 		ch.Recheck(e)
 	}
 }
 
-// probeOf is what is kept of what a place says of itself. A member of a family is asked each time: it answers from memory, and comes and
-// goes at any moment.
+// probeOf returns the probe of an executor. A member of a family is asked each time: it answers from memory, and comes and goes at any
+// moment.
 func (ch *Chooser) probeOf(k executors.Kind) *probe {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -211,7 +212,7 @@ func (ch *Chooser) probeOf(k executors.Kind) *probe {
 	return p
 }
 
-// Forget drops what is kept of members that are no more.
+// Forget drops the probes of members that no longer exist.
 func (ch *Chooser) Forget(known map[executors.Kind]executors.Executor) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

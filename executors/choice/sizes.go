@@ -9,14 +9,14 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Fit chooses a sandbox's size in a place that has sizes: the smallest that can be had with as much as the limits say, the default where
-// they say nothing.
+// Fit chooses a sandbox's size in an executor that has sizes: the smallest available one that covers the limits, or the default where they
+// say nothing.
 func Fit(c executors.Capabilities, l executors.Limits) (executors.Size, error) {
 	if len(c.Sizes) == 0 {
 		return executors.Size{}, nil
 	}
 	wish := l.CPUs > 0 || l.MemoryMB > 0
-	var missed, refused *executors.Size // would do, and cannot be had, or not by who asks
+	var missed, refused *executors.Size // large enough, but not available, or not to the asking user
 	for i, s := range c.Sizes {
 		if wish && (float64(s.CPUs) < l.CPUs || s.MemoryMB < l.MemoryMB) || !wish && !s.Default {
 			continue
@@ -44,20 +44,20 @@ func Fit(c executors.Capabilities, l executors.Limits) (executors.Size, error) {
 	return executors.Size{}, noSuchSize(c)
 }
 
-// ForWhom marks the sizes of a place that a user of a team may not have.
+// ForWhom marks the sizes of an executor that a user of a team may not have.
 func (ch *Chooser) ForWhom(ctx context.Context, teamID, userID string, c executors.Capabilities) (executors.Capabilities, error) {
 	if ch.cfg.Sizes == nil || len(c.Sizes) == 0 {
 		return c, nil
 	}
 	var err error
 	if c.Sizes, err = ch.cfg.Sizes(ctx, teamID, userID, c); err != nil {
-		return c, fmt.Errorf("reading what sizes may be had in %s: %w", c.Kind, err)
+		return c, fmt.Errorf("reading which sizes are allowed in %s: %w", c.Kind, err)
 	}
 	return c, nil
 }
 
-// CheckSize refuses what a team's workspace asks of a place that has sizes when there is no such size, or not for who asks. Only CPUs and
-// memory are looked at.
+// CheckSize refuses a workspace's requested size when the executor has no such size, or the asking user may not have it. It compares only
+// CPUs and memory.
 func (ch *Chooser) CheckSize(ctx context.Context, teamID string, k executors.Kind, l executors.Limits) error {
 	e, ok := ch.cfg.Executors.Find(ctx, k)
 	if !ok || l.CPUs == 0 && l.MemoryMB == 0 {

@@ -2,20 +2,20 @@ package command
 
 import "sync"
 
-// OutputKeep is how many bytes a command record keeps of the beginning and as many of the end of each output.
+// OutputKeep is how many bytes of the beginning, and of the end, of each output a command record stores.
 const OutputKeep = 512 << 10
 
-// keeper keeps the first and the last OutputKeep bytes of a stream. Safe for concurrent use.
+// keeper stores the first and the last OutputKeep bytes of a stream. Safe for concurrent use.
 type keeper struct {
 	mu   sync.Mutex
 	head []byte
 	tail []byte // a ring once it is full
-	at   int    // where the ring's oldest byte is
+	at   int    // index of the ring's oldest byte
 	next int64  // absolute offset after the last byte added
 	cut  bool   // bytes in between are missing
 }
 
-// add takes the bytes at offset off; bytes that were seen before are ignored, a jump is noted as a cut.
+// add appends the bytes at offset off. It ignores bytes it has seen before, and records a jump as a cut.
 func (k *keeper) add(off int64, p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -39,7 +39,7 @@ func (k *keeper) add(off int64, p []byte) {
 		k.tail = append(k.tail, p[:n]...)
 		p = p[n:]
 	}
-	for len(p) > 0 { // the ring is full: the oldest bytes give way
+	for len(p) > 0 { // the ring is full: overwrite the oldest bytes
 		k.cut = true
 		n := copy(k.tail[k.at:], p)
 		k.at = (k.at + n) % OutputKeep
@@ -47,14 +47,14 @@ func (k *keeper) add(off int64, p []byte) {
 	}
 }
 
-// offset is the absolute offset after the last byte added.
+// offset returns the absolute offset after the last byte added.
 func (k *keeper) offset() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.next
 }
 
-// bytes returns a copy of what is kept, and whether something in between is missing.
+// bytes returns a copy of the stored bytes, and whether some in between are missing.
 func (k *keeper) bytes() ([]byte, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// cancelPatience is how long somebody who cancels a command waits for its end.
+	// cancelPatience is how long Cancel waits for the command's end.
 	cancelPatience = executors.StopGrace + 2*executors.DrainIdle
-	// backgroundLog is what the guest keeps of each output of a background command: it is not acknowledged while the command
-	// runs, so that a restarted server can read it again.
+	// backgroundLog is how much of each output of a background command the guest stores: it is not acknowledged while the command runs, so
+	// that a restarted server can read it again.
 	backgroundLog = 16 << 20
-	// settle is how long the answer to a command's start waits for its end: a short command is one way there and back.
+	// settle is how long the response to a command's start may wait for its end: a short command then takes one round trip.
 	settle = 25 * time.Millisecond
 )
 
@@ -28,21 +28,21 @@ const (
 type running struct {
 	id      string
 	fn      func(Event) error // nil when nobody streams
-	queued  chan struct{}     // closed when it waits for a place that is away
+	queued  chan struct{}     // closed when it waits for an unreachable executor
 	started chan struct{}
 	done    chan struct{}
 
 	cancelOnce sync.Once
 	cancelled  chan struct{}
 
-	fnMu  sync.Mutex   // fn is called one at a time
-	moves atomic.Int64 // bytes read and calls made: whether the output stands still
+	fnMu  sync.Mutex   // serializes calls of fn
+	moves atomic.Int64 // bytes read and calls made: shows whether the output still moves
 	inFn  atomic.Int32
 
 	stdout, stderr           keeper
-	outRedactor, errRedactor redactor // through which all output goes
+	outRedactor, errRedactor redactor // all output passes through them
 
-	early *guest.Process // of a command that had ended when its start was answered: how, and all it said
+	early *guest.Process // of a command that had ended when its start was answered: its exit and its whole output
 
 	mu  sync.Mutex
 	cmd Command
@@ -73,7 +73,7 @@ func (r *running) wasCancelled() bool {
 	}
 }
 
-// snapshot is the command as it is now.
+// snapshot returns the command's current record.
 func (r *running) snapshot() Command {
 	r.mu.Lock()
 	c := r.cmd
@@ -85,7 +85,7 @@ func (r *running) snapshot() Command {
 	return c
 }
 
-// tell passes an event to the one who streams; an error of theirs cancels the command.
+// tell passes an event to the streaming caller; an error it returns cancels the command.
 func (r *running) notify(e Event) {
 	if r.fn == nil {
 		return
@@ -103,7 +103,7 @@ func (r *running) notify(e Event) {
 	r.moves.Add(1)
 }
 
-// drive brings a command through its whole life.
+// drive runs a command from start to end.
 func (c *Commands) drive(r *running, spec guest.ProcessSpec, timeout time.Duration) {
 	ctx, cancel := context.WithCancel(c.life)
 	defer cancel()
@@ -121,7 +121,7 @@ func (c *Commands) drive(r *running, spec guest.ProcessSpec, timeout time.Durati
 	c.follow(ctx, r, place, timeout)
 }
 
-// settled concludes a command whose end and output came with the answer to its start.
+// settled concludes a command whose end and output came with the response to its start.
 func (c *Commands) settled(r *running, place *executors.Place) {
 	r.outRedactor.take(0, r.early.Early[guest.Stdout])
 	r.errRedactor.take(0, r.early.Early[guest.Stderr])
@@ -136,10 +136,10 @@ var (
 	errQueue     = errors.New("its place could not be reached")
 )
 
-// follow reads a running command's outputs until it has ended, and concludes it. When this server stops, it lets go and
-// leaves the record open.
+// follow reads a running command's outputs until it has ended, and concludes it. When this server stops, it returns and leaves the record
+// open.
 func (c *Commands) follow(ctx context.Context, r *running, place *executors.Place, timeout time.Duration) {
-	defer place.Use()() // what runs is not idle, however quiet it is
+	defer place.Use()() // a running command is not idle, however quiet it is
 	rctx, stopReading := context.WithCancel(ctx)
 	defer stopReading()
 	var readers sync.WaitGroup
@@ -163,13 +163,13 @@ func (c *Commands) follow(ctx context.Context, r *running, place *executors.Plac
 	}
 	c.conclude(r, proc, err)
 	if err == nil {
-		// It ended by its own account: what it left running in the background may go on. Nobody waits for its place to forget it, which
-		// may be far away.
+		// It exited on its own: what it left running in the background may go on. Nobody waits for the guest to forget it, because that may
+		// be a slow remote call.
 		c.remove(place, r.id)
 	}
 }
 
-// waitEnd waits until the process has ended, by itself or because it was cancelled or took too long.
+// waitEnd waits until the process has ended: it exited, was cancelled or took too long.
 func (c *Commands) waitEnd(ctx context.Context, r *running, place *executors.Place, timeout time.Duration) (guest.Process, error) {
 	type end struct {
 		proc guest.Process
@@ -207,8 +207,8 @@ func (c *Commands) waitEnd(ctx context.Context, r *running, place *executors.Pla
 	return proc, nil
 }
 
-// halt ends a process. While its place is away it is waited for: the guest there minds the command's timeout itself, and what became of
-// the command is known only there.
+// halt ends a process. While its executor is unreachable it waits: the guest there enforces the command's timeout, and only the guest knows
+// what became of the command.
 func (c *Commands) halt(ctx context.Context, processID string, place *executors.Place) (guest.Process, error) {
 	for attempt := 0; ; attempt++ {
 		sctx, cancel := context.WithTimeout(ctx, executors.StopGrace+executors.DrainIdle)
@@ -231,7 +231,7 @@ func (c *Commands) wait(ctx context.Context, place *executors.Place, processID s
 		case err == nil && proc.State == guest.Exited:
 			return proc, nil
 		case fault.Is(err, fault.NotFound):
-			return guest.Process{}, fmt.Errorf("the guest does not know the command any more: %w", err)
+			return guest.Process{}, fmt.Errorf("the guest no longer knows the command: %w", err)
 		case ctx.Err() != nil:
 			return guest.Process{}, context.Cause(ctx)
 		}
@@ -241,7 +241,7 @@ func (c *Commands) wait(ctx context.Context, place *executors.Place, processID s
 	}
 }
 
-// pause waits a growing while before something is asked of the guest again.
+// pause waits, longer each time, before the next call to the guest.
 func (c *Commands) pause(ctx context.Context, place *executors.Place, attempt int) error {
 	t := time.NewTimer(min(50*time.Millisecond<<min(attempt, 6), 2*time.Second))
 	defer t.Stop()
@@ -259,7 +259,7 @@ func (c *Commands) pause(ctx context.Context, place *executors.Place, attempt in
 	}
 }
 
-// read passes one output through its sieve, again from where it stands after each cut of the pipe, until its end.
+// read passes one output through its redactor until its end, and resumes after each cut of the pipe.
 func (c *Commands) read(ctx context.Context, r *running, place *executors.Place, s guest.Stream, k *redactor, ack bool) {
 	buf := make([]byte, 32<<10)
 	for attempt := 0; ; attempt++ {
@@ -285,7 +285,7 @@ func (c *Commands) readOnce(ctx context.Context, r *running, place *executors.Pl
 	defer out.Close()
 	off := out.From
 	if off < k.offset() {
-		return fmt.Errorf("the guest answered offset %d when asked for %d", off, k.offset())
+		return fmt.Errorf("the guest returned offset %d when asked for %d", off, k.offset())
 	}
 	acked := off
 	for {
@@ -310,7 +310,7 @@ func (c *Commands) readOnce(ctx context.Context, r *running, place *executors.Pl
 	}
 }
 
-// drain waits for the rest of an ended command's output, as long as it moves.
+// drain waits for the rest of an ended command's output, as long as more arrives.
 func (c *Commands) drain(r *running, drained <-chan struct{}, place *executors.Place) {
 	t := time.NewTicker(executors.DrainIdle)
 	defer t.Stop()
@@ -326,7 +326,7 @@ func (c *Commands) drain(r *running, drained <-chan struct{}, place *executors.P
 		case <-t.C:
 			now := r.moves.Load()
 			if now == last && r.inFn.Load() == 0 {
-				c.cfg.Log.Warn("output of an ended command stands still", "command_id", r.id)
+				c.cfg.Log.Warn("the output of an ended command does not end", "command_id", r.id)
 				return
 			}
 			last = now
@@ -334,7 +334,7 @@ func (c *Commands) drain(r *running, drained <-chan struct{}, place *executors.P
 	}
 }
 
-// discard ends what is left of a process and lets the guest forget it.
+// discard ends a process that still runs and makes the guest forget it.
 func (c *Commands) discard(place *executors.Place, processID string) {
 	select {
 	case <-place.Done():
@@ -349,7 +349,7 @@ func (c *Commands) discard(place *executors.Place, processID string) {
 	c.remove(place, processID)
 }
 
-// remove lets the guest forget an ended process and its log.
+// remove makes the guest forget an ended process and its log.
 func (c *Commands) remove(place *executors.Place, processID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), executors.DrainIdle)
 	defer cancel()
@@ -373,7 +373,7 @@ func (c *Commands) conclude(r *running, proc guest.Process, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), executors.SettleTimeout)
 	defer cancel()
 	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
-		c.cfg.Log.Error("end of a command could not be stored", "command_id", r.id, "error", err)
+		c.cfg.Log.Error("the end of a command could not be stored", "command_id", r.id, "error", err)
 	}
 	r.mu.Lock()
 	r.cmd = cmd
@@ -385,13 +385,13 @@ func (c *Commands) conclude(r *running, proc guest.Process, err error) {
 
 var noProcess guest.Process
 
-// verdict says in what state a command ended, and why in words where that is not plain.
+// verdict returns the state in which a command ended, and the reason where the state alone does not explain it.
 func verdict(proc guest.Process, err error, cancelled bool) (State, string) {
 	switch {
 	case errors.Is(err, errOvertime) || proc.Reason == "timeout":
 		return TimedOut, "It took longer than its timeout."
 	case errors.Is(err, errQueue) && !cancelled:
-		return TimedOut, "It waited too long for its place, which cannot be reached, and is not run any more."
+		return TimedOut, "It waited too long for its place, which cannot be reached, and will not run any more."
 	case err != nil && cancelled:
 		return Cancelled, ""
 	case err != nil:

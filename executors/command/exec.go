@@ -1,9 +1,12 @@
-// Package command runs plain commands in the sandboxes of workspaces and keeps records of them: the operations people know from other
-// sandboxes, on top of the guest's processes. A command runs once or not at all: it waits for a place that is away, outlives a restart of the
-// server in its guest, and ends when its place ends. What it prints is masked before anybody sees it.
+// Package command runs plain commands in the sandboxes of workspaces and records them: the operations people know from other sandbox
+// products, built on the guest's processes. A command runs once or not at all: it waits for an unreachable executor, survives a restart of
+// the
+// server in its guest, and ends when its sandbox ends. Secrets in its output are masked before anybody sees it.
 //
-// Goroutines: each command under way has one that drives it, which has two for its outputs while it runs; Commands.Run waits for them. Locks:
-// Commands.mu guards which commands are under way, and a command's own locks its record and outputs; none is held while a guest is asked.
+// Goroutines: each command under way has one that drives it, which has two for its outputs while it runs; Commands.Run waits for them.
+// Locks:
+// Commands.mu guards which commands are under way, and a command's own locks its record and outputs; none is held during a call to the
+// guest.
 package command
 
 import (
@@ -25,38 +28,38 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// Sandboxes are the places commands run in: the Manager's.
+// Sandboxes are the sandboxes commands run in: the Manager's.
 type Sandboxes interface {
-	// Spec says what a workspace needs, and of which kind of place.
+	// Spec returns the sandbox a workspace needs, and its kind.
 	Spec(ctx context.Context, workspaceID string) (executors.Spec, executors.Kind, error)
-	// Permit refuses a workspace whose place its team does not allow any more.
+	// Permit refuses a workspace whose executor its team no longer allows.
 	Permit(ctx context.Context, workspaceID string) error
-	// Ensure returns the workspace's live place and makes one when there is none.
+	// Ensure returns the workspace's live sandbox and makes one when there is none.
 	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
-	// Live returns the workspace's live place without making one.
+	// Live returns the workspace's live sandbox without making one.
 	Live(workspaceID string) (*executors.Place, bool)
-	// WakesItself reports whether the workspace's sandbox stands still and wakes by itself once its guest is needed.
+	// WakesItself reports whether the workspace's sandbox is suspended and wakes when its guest is needed.
 	WakesItself(workspaceID string) bool
 	// MayReturn reports whether the sandbox is stored as open but could not be reached yet.
 	MayReturn(workspaceID, sandboxID string) bool
-	// KindOf says where a workspace's sandbox is, or would be; "" = not known.
+	// KindOf returns the kind of the workspace's sandbox, or of the one it would get; "" = not known.
 	KindOf(ctx context.Context, workspaceID string) executors.Kind
-	// Place says what a kind of place can do now.
+	// Place returns what a kind of executor can do now.
 	Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool)
 	// Counters count what happens.
 	Counters() *executors.Counters
 }
 
-// Config is what Commands is made of.
+// Config configures Commands.
 type Config struct {
 	Places     Sandboxes
 	Store      Store
 	Now        func() time.Time
 	After      func(time.Duration) <-chan time.Time // the clock of the sweep; default time.After
-	Keep       time.Duration                        // how long records of ended commands are kept; default 1 h
-	Queue      time.Duration                        // how long a command waits for a place that is away; default 10 min
+	Keep       time.Duration                        // how long records of ended commands are stored; default 1 h
+	Queue      time.Duration                        // how long a command waits for an unreachable executor; default 10 min
 	SweepEvery time.Duration                        // default 1 min
-	// Secrets says what a command is given, and what it must not show; an error keeps it from being started. Nil: nothing.
+	// Secrets returns the secrets a command gets, and those its output must not show; an error prevents its start. Nil: none.
 	Secrets func(ctx context.Context, c Command) (Secrets, error)
 	Log     *slog.Logger
 }
@@ -85,10 +88,10 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Commands runs plain commands in the places of workspaces and keeps records of them. Safe for concurrent use.
+// Commands runs plain commands in the sandboxes of workspaces and records them. Safe for concurrent use.
 type Commands struct {
 	cfg  Config
-	life context.Context // ends with Run: followers let go, the commands in the guests go on
+	life context.Context // ends with Run: followers return, the commands in the guests go on
 	end  context.CancelFunc
 
 	mu   sync.Mutex
@@ -102,13 +105,13 @@ func New(cfg Config) *Commands {
 		panic(err)
 	}
 	c := &Commands{cfg: cfg, live: make(map[string]*running)}
-	c.life, c.end = context.WithCancel(tenant.All(context.Background(), "commands go on when who asked has left"))
+	c.life, c.end = context.WithCancel(tenant.All(context.Background(), "commands go on when their caller has left"))
 	return c
 }
 
-// Exec runs a command. In the foreground it answers when the command has ended, and ctx's end cancels the command; in the
-// background it answers once the command runs, waits for a place that is away, or could not be started. How the command ended is in the answer's State;
-// the error is for requests that are wrong and for records that cannot be stored.
+// Exec runs a command. In the foreground it returns when the command has ended, and ctx's end cancels the command; in the background it
+// returns once the command runs, waits for an unreachable executor, or could not be started. The result's State says how the command ended;
+// the error is for invalid requests and for records that cannot be stored.
 func (c *Commands) Exec(ctx context.Context, req Request) (Command, error) {
 	r, err := c.launch(ctx, req, nil)
 	if err != nil {
@@ -126,8 +129,8 @@ func (c *Commands) Exec(ctx context.Context, req Request) (Command, error) {
 	return c.await(ctx, r)
 }
 
-// ExecStream runs a command in the foreground and tells fn everything as it happens: started, stdout and stderr, ended. fn
-// is never called concurrently; while it blocks, the command's output waits. An error of fn cancels the command.
+// ExecStream runs a command in the foreground and passes every event to fn as it happens: started, stdout and stderr, ended. fn is never
+// called concurrently; while it blocks, the command's output waits. An error of fn cancels the command.
 func (c *Commands) ExecStream(ctx context.Context, req Request, fn func(Event) error) (Command, error) {
 	req.Background = false
 	r, err := c.launch(ctx, req, fn)
@@ -150,15 +153,15 @@ func (c *Commands) await(ctx context.Context, r *running) (Command, error) {
 	defer late.Stop()
 	select {
 	case <-r.done:
-	case <-late.C: // its place is away: it is ended once that is back
+	case <-late.C: // its executor is unreachable: the server ends it once that is back
 	case <-c.life.Done():
-		// The followers have let go; the next start closes the record.
+		// The followers have returned; the next start closes the record.
 		return r.snapshot(), executors.ErrStopping()
 	}
 	return r.snapshot(), context.Cause(ctx)
 }
 
-// Command returns a command as it is now, with the output so far.
+// Command returns a command's current record, with the output so far.
 func (c *Commands) Command(ctx context.Context, commandID string) (Command, error) {
 	c.mu.Lock()
 	r := c.live[commandID]
@@ -169,7 +172,7 @@ func (c *Commands) Command(ctx context.Context, commandID string) (Command, erro
 	return c.cfg.Store.Command(ctx, commandID)
 }
 
-// Wait returns a command once it has ended; ctx's end, or this server's, ends the waiting and nothing else.
+// Wait returns a command once it has ended; ctx's end, or the server's, ends only the waiting.
 func (c *Commands) Wait(ctx context.Context, commandID string) (Command, error) {
 	for {
 		c.mu.Lock()
@@ -192,16 +195,16 @@ func (c *Commands) Wait(ctx context.Context, commandID string) (Command, error) 
 			return Command{}, context.Cause(ctx)
 		case <-c.life.Done():
 			return Command{}, executors.ErrStopping()
-		case <-c.cfg.After(waitAgain): // its place could not be reached yet when this server started: the sweep takes it up
+		case <-c.cfg.After(waitAgain): // its sandbox could not be reached yet when this server started: the sweep takes over
 		}
 	}
 }
 
-// waitAgain is how often Wait looks whether somebody follows the command by now.
+// waitAgain is how often Wait checks whether the command is followed by now.
 const waitAgain = 2 * time.Second
 
-// Cancel ends a command and answers when it has ended: TERM to all of it, a grace, KILL. A command that has ended already
-// stays as it ended; one whose place is away is ended once that is back, which the answer says.
+// Cancel ends a command and returns when it has ended: SIGTERM to the whole tree, a grace period, SIGKILL. A command that has already ended
+// does not change. One whose executor is unreachable ends once that is back, and the result says so.
 func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error) {
 	c.mu.Lock()
 	r := c.live[commandID]
@@ -226,7 +229,7 @@ func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error
 	}
 }
 
-// launch checks the request, stores the record and starts driving the command.
+// launch checks the request, stores the record and starts the command.
 func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error) (*running, error) {
 	if err := checkExec(&req); err != nil {
 		return nil, err
@@ -251,7 +254,7 @@ func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error
 		r.cmd.OwnSecrets = given.Own
 		r.mask(given.Masks)
 	}
-	// Known before it is stored, so that the sweep never takes it for somebody's who has left.
+	// Registered before it is stored, so that the sweep never takes it for one that nobody follows.
 	c.mu.Lock()
 	c.live[r.id] = r
 	c.mu.Unlock()
@@ -287,7 +290,7 @@ func (c *Commands) forget(r *running) {
 
 func (c *Commands) now() int64 { return c.cfg.Now().UnixMilli() }
 
-// checkExec refuses what cannot be run and fills in the defaults.
+// checkExec rejects an invalid request and fills in the defaults.
 func checkExec(req *Request) error {
 	switch {
 	case req.Command != "" && len(req.Argv) > 0:

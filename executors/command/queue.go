@@ -12,8 +12,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// begin starts the command's process and stores that it runs. A command whose place is away waits for it, and one whose start got no
-// answer is asked for again under the same id, which its guest starts once: it runs once, or not at all.
+// begin starts the command's process and stores that it runs. A command whose executor is unreachable waits. When a start got no answer,
+// begin repeats it under the same id, which the guest starts once: so the command runs once, or not at all.
 func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec) (*executors.Place, error) {
 	sctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -24,7 +24,7 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 		case <-sctx.Done():
 		}
 	}()
-	var sent *executors.Place // where it was asked for, and may run
+	var sent *executors.Place // where its start was requested, and it may run
 	for attempt := 0; ; attempt++ {
 		place, proc, err := c.try(sctx, r, spec, &sent)
 		if err == nil {
@@ -40,7 +40,7 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 			}
 		}
 		if sent != nil && c.life.Err() == nil {
-			// Whether it was started is not known for sure when the pipe was cut: end it in any case.
+			// When the pipe was cut, nobody knows for sure whether it was started: end it in any case.
 			if c.away(ctx, sent.Kind) {
 				c.endLater(r.id, sent)
 			} else {
@@ -51,8 +51,8 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 	}
 }
 
-// try asks for the command's place, and there for its process. sent is set as soon as the process may run. The place is told with an error,
-// too, once it was had.
+// try asks for the command's sandbox, and starts its process there. sent is set as soon as the process may run. It returns the sandbox, once
+// it had one, also with an error.
 func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, sent **executors.Place) (*executors.Place, guest.Process, error) {
 	asked := r.snapshot()
 	if err := c.cfg.Places.Permit(ctx, asked.WorkspaceID); err != nil {
@@ -63,14 +63,14 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 		return nil, guest.Process{}, err
 	}
 	if *sent != nil && *sent != place && (*sent).SandboxID != place.SandboxID {
-		return nil, guest.Process{}, fmt.Errorf("%w: it may have begun in the sandbox that was here before", errLost)
+		return nil, guest.Process{}, fmt.Errorf("%w: it may have begun in the previous sandbox", errLost)
 	}
 	ready := c.now()
 	if spec.Cwd, err = place.Folder(ctx, spec.Cwd); err != nil {
 		return place, guest.Process{}, err
 	}
 	if *sent == nil {
-		// Stored before it is asked for: whoever finds an open record knows where its process may be.
+		// Stored before the start is requested: whoever finds an open record knows where its process may be.
 		r.mu.Lock()
 		r.cmd.SandboxID = place.SandboxID
 		cmd := r.cmd
@@ -112,16 +112,16 @@ func (c *Commands) began(ctx context.Context, r *running, place *executors.Place
 	return nil
 }
 
-// unreachableCodes are of errors that say no more than that there was no answer.
+// unreachableCodes are the codes of errors that only say that there was no answer.
 var unreachableCodes = []string{"guest_unreachable", "sandbox_unreachable", "runner_offline", "runner_cut", "runner_silent"}
 
-// waits reports whether a command that could not be started is to be tried again: its place is away, or was had and did not answer
-// whether it started it. What it waits for is in its record.
+// waits reports whether to retry a command that could not be started: its executor is unreachable, or was reached but did not say whether it
+// started the command. Its record says what it waits for.
 func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) bool {
 	cmd := r.snapshot()
 	kind := c.cfg.Places.KindOf(ctx, cmd.WorkspaceID)
 	away := c.away(ctx, kind)
-	// What comes and goes may have come back between the error and this question.
+	// A member of a family may have come back between the error and this check.
 	unreachable := slices.Contains(unreachableCodes, fault.CodeOf(err)) && (had || kind.Base() == executors.Runner)
 	asleep := had && fault.CodeOf(err) == "workspace_paused" && c.cfg.Places.WakesItself(cmd.WorkspaceID) // it fell asleep in between
 	if !away && !unreachable && !asleep {
@@ -139,14 +139,14 @@ func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) b
 	cmd = r.cmd
 	r.mu.Unlock()
 	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
-		c.cfg.Log.Warn("waiting of a command could not be stored", "command_id", r.id, "error", err)
+		c.cfg.Log.Warn("the waiting state of a command could not be stored", "command_id", r.id, "error", err)
 	}
 	close(r.queued)
 	r.notify(Event{Type: EventQueued, Command: &cmd})
 	return true
 }
 
-// endLater ends a process in a place that is away as soon as it is back, or has ended.
+// endLater ends a process in an unreachable sandbox as soon as that is back, or has ended.
 func (c *Commands) endLater(processID string, place *executors.Place) {
 	c.work.Go(func() {
 		ctx, cancel := context.WithTimeout(c.life, executors.MaxTimeout)
@@ -157,7 +157,7 @@ func (c *Commands) endLater(processID string, place *executors.Place) {
 	})
 }
 
-// away reports whether a kind of place cannot be heard now and comes back by itself.
+// away reports whether a kind of executor is unreachable now but comes back without help.
 func (c *Commands) away(ctx context.Context, k executors.Kind) bool {
 	caps, ok := c.cfg.Places.Place(ctx, k)
 	return ok && caps.Away

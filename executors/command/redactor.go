@@ -8,24 +8,23 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 )
 
-// Secrets is what a command is given that nobody may see in what it prints.
+// Secrets are values a command receives that nobody may see in its output.
 type Secrets struct {
 	Env   map[string]string
 	Masks []string
-	Own   bool // some are its starter's own
+	Own   bool // some belong to its starter
 }
 
-// redactorHold is how long what may be the beginning of a secret waits for its rest.
+// redactorHold is how long the possible beginning of a secret is held back for its rest.
 const redactorHold = 50 * time.Millisecond
 
-// sieve masks one output of a command on its way to whoever reads it: what passes has the length and the offsets of what came. Safe for
-// concurrent use.
+// redactor masks secrets in one output of a command before readers get it: the output keeps its length and offsets. Safe for concurrent use.
 type redactor struct {
 	pass func(off int64, p []byte)
 
 	mu   sync.Mutex
 	m    redact.Masker
-	next int64 // offset of the byte that comes next
+	next int64 // offset of the next byte
 	hold *time.Timer
 }
 
@@ -36,14 +35,14 @@ func (s *redactor) add(masks []string) {
 	s.m.Add(masks...)
 }
 
-// offset is where the output is to be read on.
+// offset returns the offset from which the output is read next.
 func (s *redactor) offset() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next
 }
 
-// take takes the bytes at off, which it may change. Bytes that came before are left out.
+// take processes the bytes at off, which it may modify. It skips bytes it has seen before.
 func (s *redactor) take(off int64, p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +53,7 @@ func (s *redactor) take(off int64, p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	if off > s.next { // bytes in between are missing: what was held back has no rest
+	if off > s.next { // bytes in between are missing: what was held back will not be completed
 		s.flush()
 		s.next = off
 	}
@@ -78,7 +77,7 @@ func (s *redactor) letGo() {
 	s.flush()
 }
 
-// end lets go of what is held back, and of the timer.
+// end releases what is held back, and the timer.
 func (s *redactor) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +100,7 @@ func (r *running) mask(masks []string) {
 	r.errRedactor.add(masks)
 }
 
-// Mask lets the commands that run and fit mask more secrets in what they print from now on.
+// Mask makes the running commands that satisfy fit mask more secrets in their output from now on.
 func (c *Commands) Mask(fits func(Command) bool, masks []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +114,7 @@ func (c *Commands) Mask(fits func(Command) bool, masks []string) {
 	}
 }
 
-// OwnSecretsHere returns whose own secrets commands that run in a workspace were given: everybody who works there could read them.
+// OwnSecretsHere returns whose personal secrets the running commands of a workspace received: everybody who works there could read them.
 func (c *Commands) OwnSecretsHere(workspaceID string) (userIDs []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

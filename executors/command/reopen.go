@@ -8,8 +8,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Recover takes up the commands that were open when the server stopped: background commands that run on are followed
-// again, the others are ended and closed with the reason. It comes after the Manager's Recover.
+// Recover handles the commands that were open when the server stopped: it follows background commands that still run, and ends the others
+// and closes their records with the reason. Call it after the Manager's Recover.
 func (c *Commands) Recover(ctx context.Context) error {
 	open, err := c.cfg.Store.OpenCommands(ctx)
 	if err != nil {
@@ -21,8 +21,8 @@ func (c *Commands) Recover(ctx context.Context) error {
 	return nil
 }
 
-// Run drops old records from time to time until ctx is done. It returns when everything that followed commands has ended;
-// the commands themselves go on in their guests.
+// Run drops old records from time to time until ctx is done. It returns when all followers of commands have ended; the commands themselves
+// go on in their guests.
 func (c *Commands) Run(ctx context.Context) error {
 	for {
 		c.sweep(ctx)
@@ -36,7 +36,7 @@ func (c *Commands) Run(ctx context.Context) error {
 	}
 }
 
-// sweep drops the records that were kept long enough and takes up open commands whose sandbox could not be reached before.
+// sweep drops records that are old enough and handles open commands whose sandbox could not be reached before.
 func (c *Commands) sweep(ctx context.Context) {
 	n, err := c.cfg.Store.DropCommands(ctx, c.cfg.Now().Add(-c.cfg.Keep).UnixMilli())
 	if err != nil && ctx.Err() == nil {
@@ -46,16 +46,16 @@ func (c *Commands) sweep(ctx context.Context) {
 		c.cfg.Log.Info("old commands dropped", "count", n)
 	}
 	if err := c.Recover(ctx); err != nil && ctx.Err() == nil {
-		c.cfg.Log.Warn("open commands could not be taken up", "error", err)
+		c.cfg.Log.Warn("the open commands could not be handled", "error", err)
 	}
 }
 
-// reopen takes up one open command nobody in this process drives.
+// reopen handles one open command that nothing in this process drives.
 func (c *Commands) reopen(cmd Command) {
 	place, live := c.cfg.Places.Live(cmd.WorkspaceID)
 	here := live && place.SandboxID == cmd.SandboxID
 	if !here && cmd.SandboxID != "" && c.cfg.Places.MayReturn(cmd.WorkspaceID, cmd.SandboxID) {
-		return // its sandbox cannot be reached yet: the next sweep looks again
+		return // its sandbox cannot be reached yet: the next sweep tries again
 	}
 	r := newRunning(cmd, nil)
 	c.mu.Lock()
@@ -74,7 +74,7 @@ func (c *Commands) resume(r *running, cmd Command, place *executors.Place, here 
 	if here && cmd.Background && cmd.State == Executing {
 		if c.cfg.Secrets != nil {
 			given, err := c.cfg.Secrets(c.life, cmd)
-			if err != nil { // what it prints cannot be masked: it goes on unheard, and is asked for again with the next sweep
+			if err != nil { // its output cannot be masked: it goes on unread, and the next sweep tries again
 				c.cfg.Log.Warn("a command is not followed: its secrets cannot be read", "command_id", cmd.ID, "error", err)
 				c.forget(r)
 				return
@@ -84,7 +84,7 @@ func (c *Commands) resume(r *running, cmd Command, place *executors.Place, here 
 		close(r.started)
 		ctx, cancel := context.WithCancel(c.life)
 		defer cancel()
-		// The guest keeps the timeout; the host's own watch starts anew with the longest a command may take.
+		// The guest enforces the timeout; the host's own timer starts again with the longest time a command may take.
 		c.follow(ctx, r, place, executors.MaxTimeout)
 		return
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Abilities names the optional abilities of an executor, sorted, as whoever looks for them by a type assertion finds them. A wrapper that does
-// not pass one on loses it without a word.
+// Abilities returns the names of the optional abilities of an executor, sorted, as a type assertion finds them. A wrapper that does not
+// forward one loses it silently.
 func Abilities(e executors.Executor) []string {
 	return named(map[string]bool{
 		"Ender": can[executors.Destroyer](e), "Owned": can[executors.Owned](e), "Remainer": can[executors.RemnantKeeper](e), "Remover": can[executors.Remover](e),
@@ -16,7 +16,7 @@ func Abilities(e executors.Executor) []string {
 	})
 }
 
-// SandboxAbilities names the optional abilities of a sandbox likewise.
+// SandboxAbilities returns the names of the optional abilities of a sandbox likewise.
 func SandboxAbilities(sb executors.Sandbox) []string {
 	return named(map[string]bool{
 		"Leased": can[executors.Leased](sb), "Limiter": can[executors.Limiter](sb), "Metered": can[executors.Metered](sb), "Narrow": can[executors.SinglePipe](sb),
@@ -24,13 +24,13 @@ func SandboxAbilities(sb executors.Sandbox) []string {
 	})
 }
 
-// can reports whether v is found to be a T.
+// can reports whether v is a T.
 func can[T any](v any) bool {
 	_, ok := v.(T)
 	return ok
 }
 
-// named returns the names of what is there, sorted.
+// named returns the names of those that are present, sorted.
 func named(is map[string]bool) []string {
 	var out []string
 	for name, there := range is {
@@ -42,7 +42,7 @@ func named(is map[string]bool) []string {
 	return out
 }
 
-// testAbilities sees that an executor, and what it makes and finds again, can do what its package says it can, and nothing else.
+// testAbilities checks that an executor, and the sandboxes it makes and recovers, have the abilities their package declares, and no others.
 func testAbilities(t *testing.T, cfg Config) {
 	b := makeBox(t, cfg)
 	if got := Abilities(b.ex); !slices.Equal(got, cfg.Abilities) {
@@ -56,6 +56,6 @@ func testAbilities(t *testing.T, cfg Config) {
 		t.Fatalf("Recover: %v", err)
 	}
 	if got := SandboxAbilities(again); !slices.Equal(got, cfg.SandboxAbilities) {
-		t.Errorf("the abilities of a sandbox that was found again are %q, not %q", got, cfg.SandboxAbilities)
+		t.Errorf("the abilities of a recovered sandbox are %q, not %q", got, cfg.SandboxAbilities)
 	}
 }

@@ -58,7 +58,7 @@ func testAttach(t *testing.T, cfg Config) {
 			}
 		}
 	})
-	t.Run("an acknowledged byte may be forgotten, and the gap is told", func(t *testing.T) {
+	t.Run("an acknowledged byte may be forgotten, and the reader gets the gap", func(t *testing.T) {
 		b := newBox(t, cfg)
 		p := b.sh("printf 0123456789")
 		b.wait(p.ID)
@@ -108,7 +108,7 @@ func testAttach(t *testing.T, cfg Config) {
 			t.Errorf("typed %q", text)
 		}
 	})
-	t.Run("a process goes on while nobody is there", func(t *testing.T) {
+	t.Run("a process goes on without a reader", func(t *testing.T) {
 		b := newBox(t, cfg)
 		p := b.tty("echo ready; read -r x; i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; echo all done")
 		sc := b.watch(p.ID, guest.Terminal, 0)
@@ -131,7 +131,7 @@ func testAttach(t *testing.T, cfg Config) {
 		head.expect("the beginning", func(s string) bool { return len(s) > 10_000 })
 		before, _ := head.text()
 		head.stop()
-		b.wire.cut() // the server dies: its pipes are cut and nobody says goodbye
+		b.wire.cut() // the server dies: its pipes are cut without a goodbye
 
 		b.ex = cfg.New(t, b.dir)
 		handles, err := b.ex.List(b.ctx)
@@ -146,7 +146,7 @@ func testAttach(t *testing.T, cfg Config) {
 		b.sb = sb
 		b.c, b.wire = newClient(sb)
 		rest := b.watch(p.ID, guest.Terminal, int64(len(before)))
-		// How much of it came before the cut is not known: it may have been all.
+		// How much of it came before the cut is unknown: it may have been all.
 		rest.expect("last line", func(s string) bool { return strings.Contains(before+s, "line 29999\r\n") })
 		b.typeIn(b.input(p.ID), 1, "again\r")
 		tail := rest.expectEnd()
@@ -161,7 +161,7 @@ func testAttach(t *testing.T, cfg Config) {
 			t.Errorf("ended as %+v", end)
 		}
 	})
-	t.Run("exit is told after a restart", func(t *testing.T) {
+	t.Run("the exit is reported after a restart", func(t *testing.T) {
 		b := newBox(t, cfg)
 		p := b.sh("echo bye; exit 43")
 		b.wire.cut()

@@ -15,8 +15,8 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// Deliver is the usual Config.Deliver: what lies in root on the host is packed and unpacked in the guest's worktree by its own tar, and
-// belongs to the guest's user.
+// Deliver is the usual Config.Deliver: it packs root on the host and unpacks it in the guest's worktree with the sandbox's own tar, as the
+// guest's user.
 func Deliver(ctx context.Context, c *client.Client, root string) error {
 	archive, err := pack(root)
 	if err != nil {
@@ -51,7 +51,7 @@ func Deliver(ctx context.Context, c *client.Client, root string) error {
 	return err
 }
 
-// words are what a process said on its standard error.
+// words returns what a process printed on its standard error.
 func words(ctx context.Context, c *client.Client, id string) []byte {
 	out, err := c.Output(ctx, id, guest.Stderr, 0)
 	if err != nil {

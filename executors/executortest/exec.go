@@ -16,10 +16,10 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// Workspaces is a Manager's view of workspaces that need nothing but a root: workspace id to root.
+// Workspaces is a Manager's view of workspaces that need only a root: workspace id to root.
 type Workspaces map[string]string
 
-// Spec answers the root of a known workspace.
+// Spec returns the root of a known workspace.
 func (w Workspaces) Spec(_ context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
 	root, ok := w[workspaceID]
 	if !ok {
@@ -55,7 +55,7 @@ func newShop(t *testing.T, cfg Config) *shop {
 	return s
 }
 
-// open makes the Manager and Commands of a server over what is stored, recovers and runs them.
+// open makes a server's Manager and Commands over the stored state, recovers and runs them.
 func (s *shop) open(t *testing.T, cfg Config) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -150,7 +150,7 @@ func testExec(t *testing.T, cfg Config) {
 			}
 		}
 	})
-	t.Run("a program that is not there fails", func(t *testing.T) {
+	t.Run("a missing program fails", func(t *testing.T) {
 		s := newShop(t, cfg)
 		c := s.exec(t, command.Request{Argv: []string{"no-such-program"}})
 		if c.State != command.Failed || c.Reason == "" || c.ExitCode != nil {
@@ -287,7 +287,7 @@ func testExec(t *testing.T, cfg Config) {
 			t.Errorf("command %+v", got)
 		}
 	})
-	t.Run("a bounded tool for other rooms", func(t *testing.T) {
+	t.Run("a bounded tool for other packages", func(t *testing.T) {
 		s := newShop(t, cfg)
 		res, err := s.m.RunInSandbox(s.ctx, s.ws, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", "cat; echo e >&2; exit 4"},
 			Stdin: bytes.Repeat([]byte("in"), 100_000)})
@@ -311,7 +311,7 @@ func testExec(t *testing.T, cfg Config) {
 			t.Errorf("left in the guest: %+v, %v", list, err)
 		}
 	})
-	t.Run("what the sandbox tells of itself", func(t *testing.T) {
+	t.Run("the sandbox describes itself", func(t *testing.T) {
 		s := newShop(t, cfg)
 		if _, err := s.m.Sandbox(s.ctx, s.ws); !fault.Is(err, fault.NotFound) {
 			t.Errorf("before there is one: %v", err)

@@ -27,15 +27,14 @@ const patience = time.Minute
 
 // Config says how to make the executor under test.
 type Config struct {
-	// New makes an executor that keeps all it has below dir. Called again with the same dir it is the executor of a
-	// restarted server.
+	// New makes an executor that stores all its state below dir. Called again with the same dir it is the executor of a restarted server.
 	New func(t *testing.T, dir string) executors.Executor
 	// Root makes a worktree on the host for a sandbox; default GitRoot.
 	Root func(t *testing.T) string
-	// Deliver brings what lies in a root on the host into the worktree of a sandbox with a disk of its own: see Deliver. nil = the
-	// sandbox shows the root itself.
+	// Deliver copies a root on the host into the worktree of a sandbox with a disk of its own: see Deliver. nil = the sandbox shows the root
+	// itself.
 	Deliver func(ctx context.Context, c *client.Client, root string) error
-	// Abilities and SandboxAbilities are the optional abilities of the executor and of its sandboxes, sorted: all it has, and no other.
+	// Abilities and SandboxAbilities are the optional abilities of the executor and of its sandboxes, sorted and complete.
 	Abilities, SandboxAbilities []string
 }
 
@@ -158,7 +157,7 @@ func newBox(t *testing.T, cfg Config) *box {
 	return makeBox(t, cfg)
 }
 
-// makeBox makes a sandbox that is destroyed when the test ends, for a test that is not run beside others.
+// makeBox makes a sandbox that is destroyed when the test ends, for a test that does not run in parallel with others.
 func makeBox(t *testing.T, cfg Config) *box {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
@@ -309,7 +308,7 @@ func (b *box) watch(pid string, s guest.Stream, from int64) *scope {
 	return sc
 }
 
-// text is what was read so far, and the error that ended it.
+// text returns what was read so far, and the error that ended it.
 func (sc *scope) text() (string, error) {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
@@ -361,7 +360,7 @@ func (sc *scope) expectEnd() string {
 	}
 }
 
-// input opens a process's input for the length of the test.
+// input opens a process's input for the duration of the test.
 func (b *box) input(pid string) *client.Input {
 	b.t.Helper()
 	in, err := b.c.Input(b.ctx, pid)
@@ -379,7 +378,7 @@ func (b *box) typeIn(in *client.Input, seq uint64, text string) {
 	}
 }
 
-// eventually polls until ok answers true: for states nobody announces.
+// eventually polls until ok returns true, for states without a notification.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -387,7 +386,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still not so: %s", what)
 		}
-		time.Sleep(20 * time.Millisecond) // nothing tells of this state but asking again
+		time.Sleep(20 * time.Millisecond) // this state has no notification
 	}
 }
 

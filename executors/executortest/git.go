@@ -41,7 +41,7 @@ func testGit(t *testing.T, cfg Config) {
 			t.Errorf("changes %+v", got)
 		}
 	})
-	t.Run("a file that cannot be read does not hide the others", func(t *testing.T) {
+	t.Run("an unreadable file does not hide the others", func(t *testing.T) {
 		b := newBox(t, cfg)
 		base := Git(t, b.spec.Root, "rev-parse", "HEAD")
 		b.run("echo x > locked; echo y > open.txt; echo z >> dir/b.txt; mkdir shut; echo > shut/in; chmod 000 locked dir/b.txt shut a.txt")
@@ -61,7 +61,7 @@ func testGit(t *testing.T, cfg Config) {
 			t.Errorf("afterwards: %v, %q", err, set.Error)
 		}
 	})
-	t.Run("a change is told without being asked", func(t *testing.T) {
+	t.Run("a change is reported without being asked", func(t *testing.T) {
 		b := newBox(t, cfg)
 		base := Git(t, b.spec.Root, "rev-parse", "HEAD")
 		ctx, cancel := context.WithTimeout(b.ctx, patience)

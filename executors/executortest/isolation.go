@@ -23,7 +23,7 @@ type try struct{ name, arg string }
 
 func (a try) String() string { return strings.TrimSpace(a.name + " " + a.arg) }
 
-// Isolation runs what must be impossible inside a place that isolates: each try is made by a program of the agent's, inside.
+// Isolation runs everything that must be impossible inside an isolated sandbox: the agent's program makes each try from inside.
 func Isolation(t *testing.T, cfg Config) {
 	t.Helper()
 	h := newHost(t, cfg)
@@ -40,17 +40,17 @@ func Isolation(t *testing.T, cfg Config) {
 			}
 		})
 	}
-	t.Run("the host is as it was", func(t *testing.T) { h.unharmed(t) })
+	t.Run("the host is unchanged", func(t *testing.T) { h.unharmed(t) })
 }
 
-// Breaches returns the tries that succeed: for places that do not isolate, where it says in public what that means.
+// Breaches returns the tries that succeed, for executors that do not isolate: their documentation states what that means.
 func Breaches(t *testing.T, cfg Config) []string {
 	t.Helper()
 	h := newHost(t, cfg)
 	var got []string
 	for _, a := range h.tries() {
 		if a.name == "write" || a.name == "syscall" || a.name == "device" || a.name == "setuid" {
-			continue // a place without isolation would really do it
+			continue // an executor without isolation would really do it
 		}
 		if _, code := h.attempt(t, h.box, a); code == 1 {
 			got = append(got, a.String())
@@ -59,7 +59,7 @@ func Breaches(t *testing.T, cfg Config) []string {
 	return got
 }
 
-// host is the machine around the place under attack: what it has that an agent wants.
+// host is the machine around the sandbox under attack, with the things an agent would want.
 type host struct {
 	dir       string // of the server: its database, configuration and keys
 	neighbour string // another workspace's worktree
@@ -78,7 +78,7 @@ func newHost(t *testing.T, cfg Config) *host {
 	t.Setenv("PARAWORK_TEST_SECRET", secretWord)
 	h := &host{dir: t.TempDir(), open: sharedFile(t)}
 	for _, name := range []string{"parawork.db", "config.json", "secret.key"} {
-		h.put(t, filepath.Join(h.dir, name), 0o644) // worse than it is: a place must not need the host's modes
+		h.put(t, filepath.Join(h.dir, name), 0o644) // worse than in reality: a sandbox must not depend on the host's file modes
 	}
 	h.neighbour = GitRoot(t)
 	h.put(t, filepath.Join(h.neighbour, "plans.txt"), 0o644)
@@ -86,7 +86,7 @@ func newHost(t *testing.T, cfg Config) *host {
 	h.put(t, filepath.Join(h.home, ".ssh", "id_ed25519"), 0o644)
 	h.listen(t)
 	sleeper := exec.Command("sleep", "86400")
-	sleeper.Args = []string{secretWord, "86400"} // its command line tells whether other processes can be seen
+	sleeper.Args = []string{secretWord, "86400"} // its command line shows whether other processes are visible
 	sleeper.Path, _ = exec.LookPath("sleep")
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func (h *host) put(t *testing.T, path string, mode os.FileMode) {
 	}
 }
 
-// sharedFile is a file of the host's everybody may read: modes do not protect it, only walls do.
+// sharedFile is a world-readable file of the host: only isolation protects it.
 func sharedFile(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "parawork-test-")
@@ -142,7 +142,7 @@ func sharedFile(t *testing.T) string {
 	return path
 }
 
-// listen opens services of the host's: none may be reached.
+// listen opens services of the host: the agent must reach none.
 func (h *host) listen(t *testing.T) {
 	t.Helper()
 	accept := func(l net.Listener) string {
@@ -188,7 +188,7 @@ func (h *host) listen(t *testing.T) {
 	}
 }
 
-// tries are everything an agent might do, with the names of this host's treasures.
+// tries are everything an agent might do, with the names of this host's secrets.
 func (h *host) tries() []try {
 	out := []try{
 		{"identity", ""}, {"fds", ""}, {"environ", secretWord}, {"procs", secretWord}, {"guest", ""}, {"interface", ""},
@@ -225,7 +225,7 @@ func (h *host) tries() []try {
 	return append(out, try{"tty syscall", "tiocsti"})
 }
 
-// attempt makes one try inside the box and returns what it said.
+// attempt makes one try inside the sandbox and returns its output.
 func (h *host) attempt(t *testing.T, b *box, a try) (string, int) {
 	t.Helper()
 	name, tty := strings.CutPrefix(a.name, "tty ")
@@ -251,7 +251,7 @@ func (h *host) attempt(t *testing.T, b *box, a try) (string, int) {
 	if err != nil {
 		t.Fatalf("waiting for the try %s: %v", a, err)
 	}
-	if end.Signal == "SIGSYS" { // a filter that ends who asks
+	if end.Signal == "SIGSYS" { // a filter that kills the caller
 		return "ended by the filter of system calls", 0
 	}
 	if end.ExitCode == nil {
@@ -287,7 +287,7 @@ func readAll(t *testing.T, r io.Reader) string {
 	return string(b)
 }
 
-// attackerEnv names an attacker that was built already, for tests that run as a user who cannot build.
+// attackerEnv names a prebuilt attacker, for tests that run as a user who cannot build.
 const attackerEnv = "PARAWORK_TEST_ATTACKER"
 
 // attackerProgram builds the agent's program: static, so that it runs in any image.

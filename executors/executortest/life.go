@@ -68,7 +68,7 @@ func testLife(t *testing.T, cfg Config) {
 			Root: filepath.Join(t.TempDir(), "no", "such", "folder")}
 		if sb, err := ex.Create(ctx, spec); err == nil {
 			_ = sb.Destroy(ctx)
-			t.Fatal("a root that is not there was taken")
+			t.Fatal("a root that does not exist was accepted")
 		}
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
@@ -98,7 +98,7 @@ func testLife(t *testing.T, cfg Config) {
 			t.Errorf("the worktree was touched: %v", err)
 		}
 	})
-	t.Run("a sandbox that is gone is gone", func(t *testing.T) {
+	t.Run("a destroyed sandbox is gone", func(t *testing.T) {
 		b := newBox(t, cfg)
 		if err := b.sb.Destroy(b.ctx); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func testLife(t *testing.T, cfg Config) {
 			return errors.Is(err, executors.ErrGone)
 		})
 	})
-	t.Run("a stranger is not let in", func(t *testing.T) {
+	t.Run("a stranger is rejected", func(t *testing.T) {
 		b := newBox(t, cfg)
 		stranger, _ := newClient(withToken{b.sb})
 		defer stranger.Close()

@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/events"
 )
 
-// ManagerConfig is what a Manager, and what it stands on, are made of in a test: see the Configs of manager, choice, metering and pool.
+// ManagerConfig configures a Manager, and what it depends on, in a test: see the Configs of manager, choice, metering and pool.
 type ManagerConfig struct {
 	Executors []executors.Executor
 	Families  []executors.Family
@@ -49,11 +49,11 @@ type ManagerConfig struct {
 	Ledger metering.Ledger
 	Price  metering.Pricing
 
-	Warm      pool.Store // with PoolRules: sandboxes are made ahead of time
+	Warm      pool.Store // with PoolRules: there is a warm pool
 	PoolRules func(ctx context.Context) pool.Rules
 }
 
-// Managed is a Manager with what it stands on, joined as the program joins them.
+// Managed is a Manager with its dependencies, joined as the program joins them.
 type Managed struct {
 	*manager.Manager
 	*choice.Chooser
@@ -65,7 +65,7 @@ type Managed struct {
 	meters atomic.Pointer[meter.Meters]
 }
 
-// NewManager makes a Manager and what it stands on. It starts nothing.
+// NewManager makes a Manager and its dependencies. It starts nothing.
 func NewManager(c ManagerConfig) *Managed {
 	if c.Counters == nil {
 		c.Counters = &executors.Counters{}
@@ -84,7 +84,7 @@ func NewManager(c ManagerConfig) *Managed {
 	return m
 }
 
-// UseMeters is the Manager's, whose usual limits are what sandboxes without sizes are priced by.
+// UseMeters is the Manager's; it also prices sandboxes without sizes by the meters' usual limits.
 func (m *Managed) UseMeters(cfg meter.Config) (*meter.Meters, error) {
 	mt, err := m.Manager.UseMeters(cfg)
 	m.meters.Store(mt)

@@ -11,8 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// MemStore keeps sandboxes and commands in memory, by the same rules as the real store: for the suite, which may not know
-// the database.
+// MemStore stores sandboxes and commands in memory, by the same rules as the real store: the suite must not depend on the database.
 type MemStore struct {
 	mu        sync.Mutex
 	sandboxes []executors.Record

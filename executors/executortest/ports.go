@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// testPorts reaches programs that listen inside, as previews do.
+// testPorts connects to programs that listen inside, as previews do.
 func testPorts(t *testing.T, cfg Config) {
 	program := attackerProgram(t)
 	made := cfg

@@ -126,10 +126,10 @@ func testProcesses(t *testing.T, cfg Config) {
 			t.Errorf("ended as %+v", end)
 		}
 	})
-	t.Run("firehose does not hold up another's echo", func(t *testing.T) {
+	t.Run("a firehose does not block another process's echo", func(t *testing.T) {
 		b := newBox(t, cfg)
 		hose := b.tty("yes xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx")
-		// A reader that never reads: its stream's window fills and must be nobody else's trouble.
+		// A reader that never reads: its stream's window fills, which must not affect others.
 		stuck, err := b.c.Output(b.ctx, hose.ID, guest.Terminal, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -8,14 +8,14 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// heartbeat is a shell line whose process appends to a file as long as it lives, in a session of its own.
+// heartbeat is a shell line whose process, in a session of its own, appends to a file as long as it lives.
 const heartbeat = `setsid sh -c 'trap "" HUP; while :; do echo x >> beat; sleep 0.05; done' </dev/null >/dev/null 2>&1 &`
 
 // beats reports whether the heartbeat still goes on.
 func (b *box) beats() bool {
 	size := func() string { return strings.TrimSpace(b.run("wc -c < beat 2>/dev/null || echo 0")) }
 	before := size()
-	time.Sleep(300 * time.Millisecond) // the heart beats six times meanwhile, or is still
+	time.Sleep(300 * time.Millisecond) // six heartbeats in this time, or none
 	return size() != before
 }
 
@@ -51,7 +51,7 @@ func testSignals(t *testing.T, cfg Config) {
 			t.Errorf("read %q", text)
 		}
 	})
-	t.Run("stop kills what ignores TERM, in every session", func(t *testing.T) {
+	t.Run("stop kills processes that ignore SIGTERM, in every session", func(t *testing.T) {
 		b := newBox(t, cfg)
 		p := b.tty(`trap '' TERM HUP; ` + heartbeat + ` echo ready; while :; do sleep 0.05; done`)
 		b.watch(p.ID, guest.Terminal, 0).expectText("ready")
@@ -89,7 +89,7 @@ func testSignals(t *testing.T, cfg Config) {
 		if err := b.sb.Destroy(b.ctx); err != nil {
 			t.Fatalf("Destroy: %v", err)
 		}
-		// The worktree outlives its sandbox: a second sandbox looks at it.
+		// The worktree survives its sandbox: a second sandbox looks at it.
 		b2 := *b
 		b2.spec.ID += "b"
 		sb, err := b.ex.Create(b.ctx, b2.spec)

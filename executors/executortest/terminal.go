@@ -26,7 +26,7 @@ func testTerminal(t *testing.T, cfg Config) {
 	})
 	t.Run("it is the controlling terminal", func(t *testing.T) {
 		b := newBox(t, cfg)
-		// A shell that is interrupted between two programs takes it for theirs and goes on: a trap is heard always.
+		// A shell interrupted between two programs takes the signal for theirs and goes on: a trap always fires.
 		p := b.tty("trap 'exit 130' INT; echo ready; while :; do sleep 0.05; done; echo not reached")
 		sc := b.watch(p.ID, guest.Terminal, 0)
 		sc.expectText("ready")

@@ -9,8 +9,8 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Cloud is an executor as of somebody else's machines: its sandboxes have a disk of their own, stand still for nothing, and live only as
-// long as somebody extends their lease. Real processes run on while a sandbox stands still; only nobody reaches them.
+// Cloud is an executor on somebody else's machines: its sandboxes have a disk of their own, are suspended for free, and live only as long as
+// somebody extends their lease. Real processes run on while a sandbox is suspended, but nobody can reach them.
 type Cloud struct{ *Executor }
 
 var (
@@ -35,7 +35,7 @@ func (c *Cloud) Set(k Knobs) {
 	c.Executor.Set(k)
 }
 
-// Capabilities answers what the knobs say.
+// Capabilities returns what the knobs say.
 func (c *Cloud) Capabilities(ctx context.Context) (executors.Capabilities, error) {
 	caps, err := c.Executor.Capabilities(ctx)
 	k := c.get()
@@ -58,7 +58,7 @@ func (c *Cloud) Create(ctx context.Context, s executors.Spec) (executors.Sandbox
 	return cloudSandbox{sb.(*sandbox)}, nil
 }
 
-// run begins a run of a box. Only with w.mu.
+// run begins a run of a box. Guarded by w.mu.
 func (w *World) run(b *box, k Knobs) {
 	b.still, b.leaseEnds, b.runEnds = false, 0, 0
 	now := w.now()
@@ -84,7 +84,7 @@ func (c *Cloud) Recover(ctx context.Context, h executors.Handle) (executors.Sand
 	return out, out.Resume(ctx)
 }
 
-// Asleep tells of a sandbox without waking it.
+// Asleep reports whether a sandbox is suspended, without waking it.
 func (c *Cloud) Asleep(_ context.Context, h executors.Handle) (bool, error) {
 	if err := c.get().AsleepErr; err != nil {
 		return false, err
@@ -98,7 +98,7 @@ func (c *Cloud) Asleep(_ context.Context, h executors.Handle) (bool, error) {
 	return c.w.standsStill(b), nil
 }
 
-// standsStill reports whether a box stands still, by its lease too. Only with w.mu.
+// standsStill reports whether a box is suspended, also because its lease ended. Guarded by w.mu.
 func (w *World) standsStill(b *box) bool {
 	if !b.still && b.leaseEnds > 0 && w.now() >= b.leaseEnds {
 		b.still = true
@@ -114,7 +114,7 @@ func (w *World) now() int64 {
 	return w.Now().UnixMilli()
 }
 
-// Runs says how many runs a sandbox has had; 0 = there is none such.
+// Runs returns how many runs a sandbox has had; 0 = it does not exist.
 func (w *World) Runs(id string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *World) Runs(id string) int {
 	return 0
 }
 
-// Expire has a sandbox stand still as if its lease had ended.
+// Expire suspends a sandbox as if its lease had ended.
 func (w *World) Expire(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +134,7 @@ func (w *World) Expire(id string) {
 	}
 }
 
-// Still reports whether a sandbox stands still.
+// Still reports whether a sandbox is suspended.
 func (w *World) Still(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,7 +176,7 @@ func (s cloudSandbox) Resume(context.Context) error {
 	})
 }
 
-var errAsleep = errors.New("the sandbox stands still")
+var errAsleep = errors.New("the sandbox is suspended")
 
 func (s cloudSandbox) Extend(_ context.Context, d time.Duration) (executors.Lease, error) {
 	var l executors.Lease

@@ -1,5 +1,5 @@
-// Package fake is an executor whose guests run in this process, with knobs for everything that can go wrong: for the tests
-// of rooms that work in sandboxes. Processes are real; only the place is not one of its own.
+// Package fake is an executor whose guests run in this process, with knobs for everything that can go wrong: for the tests of packages that
+// work in sandboxes. Its processes are real; only the isolation is missing.
 package fake
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/parawork/parawork/guest/daemon"
 )
 
-// Kind is what a fake executor calls itself unless told otherwise.
+// Kind is the kind of a fake executor unless Knobs.Kind is set.
 const Kind executors.Kind = "fake"
 
-// World is where fake sandboxes live: it outlives the Executors of "restarted servers". Safe for concurrent use.
+// World is where fake sandboxes live: it survives the Executors of "restarted servers". Safe for concurrent use.
 type World struct {
 	Now func() time.Time // the clock of leases; nil = time.Now. Set before use
 
@@ -44,14 +44,14 @@ type box struct {
 	ended  chan struct{}
 	dir    string
 
-	// Of a Cloud's, under the world's mu.
+	// Used by a Cloud, under the world's mu.
 	still     bool
 	leaseEnds int64 // ms UTC, 0 = never
 	runEnds   int64
 	runs      int
 }
 
-// NewWorld makes a World that keeps its guests' files below dir.
+// NewWorld makes a World that stores its guests' files below dir.
 func NewWorld(dir string, log *slog.Logger) *World {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &World{dir: dir, log: log, boxes: make(map[string]*box)}
@@ -68,7 +68,7 @@ func (w *World) Close() {
 	}
 }
 
-// Vanish ends a sandbox as if its machine had died: nothing is left, nobody is told.
+// Vanish ends a sandbox as if its machine had died: nothing is left, and there is no notification.
 func (w *World) Vanish(id string) {
 	w.mu.Lock()
 	b := w.boxes[id]
@@ -87,7 +87,7 @@ func (b *box) end() {
 	_ = os.RemoveAll(b.dir)
 }
 
-// Knobs are what goes wrong. The zero value is an executor that works.
+// Knobs control what goes wrong. The zero value is an executor that works.
 type Knobs struct {
 	CreateErr   error         // Create fails
 	CreateDelay time.Duration // Create takes this long
@@ -95,17 +95,17 @@ type Knobs struct {
 	RecoverErr  error         // Recover fails
 	DestroyErr  error         // Destroy fails
 	ListErr     error         // List fails
-	Liar        bool          // guests call themselves another sandbox, from the next Create on
-	Unavailable string        // Capabilities: the reason why not
-	Away        bool          // Capabilities: it cannot be heard now and comes back
+	Liar        bool          // guests report another sandbox's id, from the next Create on
+	Unavailable string        // Capabilities: the reason why it is not available
+	Away        bool          // Capabilities: it is unreachable now and comes back
 	Isolated    bool          // Capabilities: it says that it isolates
 	OwnDisk     bool          // sandboxes have a worktree and a home of their own, which begin empty; it isolates
 	Kind        executors.Kind
-	Brief       string                                      // Capabilities: what agents are told of it
-	Boundary    executors.Boundary                          // what Capabilities claims; "" = none
-	Probe       func(context.Context) error                 // called by Capabilities, which fails with its error
-	Wrap        func(io.ReadWriteCloser) io.ReadWriteCloser // put around each pipe
-	CreateErrs  []error                                     // how many Creates that come next end; nil = well. Those after them as CreateErr says
+	Brief       string                                      // Capabilities: what agents read about it
+	Boundary    executors.Boundary                          // the boundary in Capabilities; "" = none
+	Probe       func(context.Context) error                 // called by Capabilities, which returns its error
+	Wrap        func(io.ReadWriteCloser) io.ReadWriteCloser // wraps each pipe
+	CreateErrs  []error                                     // results of the next Creates, in order; nil = success. Later ones follow CreateErr
 	Creating    func(context.Context)                       // called by Create
 
 	// Of a Cloud.
@@ -145,14 +145,14 @@ func (e *Executor) Set(k Knobs) {
 	e.knobs = k
 }
 
-// Specs are what sandboxes were asked for with, in order.
+// Specs returns the specs of the requested sandboxes, in order.
 func (e *Executor) Specs() []executors.Spec {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.specs)
 }
 
-// Creates says how many sandboxes were asked for.
+// Creates returns how many sandboxes were requested.
 func (e *Executor) Creates() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,7 +165,7 @@ func (e *Executor) get() Knobs {
 	return e.knobs
 }
 
-// Kind is Knobs.Kind or "fake".
+// Kind returns Knobs.Kind, or "fake".
 func (e *Executor) Kind() executors.Kind {
 	if k := e.get().Kind; k != "" {
 		return k
@@ -173,7 +173,7 @@ func (e *Executor) Kind() executors.Kind {
 	return Kind
 }
 
-// Capabilities answers what the knobs say.
+// Capabilities returns what the knobs say.
 func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
 	k := e.get()
 	if k.Probe != nil {
@@ -375,7 +375,7 @@ func (l *memListener) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// cut breaks every pipe there is.
+// cut breaks every open pipe.
 func (l *memListener) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

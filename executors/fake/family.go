@@ -18,7 +18,7 @@ type Family struct {
 	all []*Machine
 }
 
-// Machine is an executor as a member's own machine: it is somebody's, and its sandboxes have a disk of their own.
+// Machine is an executor like a member's own machine: it belongs to somebody, and its sandboxes have a disk of their own.
 type Machine struct {
 	*Executor
 	kind  executors.Kind
@@ -34,10 +34,10 @@ var (
 // NewFamily makes a family without members over w.
 func NewFamily(w *World) *Family { return &Family{w: w} }
 
-// Base is that of members' own machines.
+// Base returns the base kind of members' own machines.
 func (f *Family) Base() executors.Kind { return executors.Runner }
 
-// Add makes a member. One that is there already has another owner from now on.
+// Add adds a member. An existing one gets another owner.
 func (f *Family) Add(name string, owner executors.Owner) *Machine {
 	m := &Machine{New(f.w), executors.Runner.Of(name), owner}
 	m.Set(Knobs{})
@@ -47,14 +47,14 @@ func (f *Family) Add(name string, owner executors.Owner) *Machine {
 	return m
 }
 
-// Remove takes a member away.
+// Remove removes a member.
 func (f *Family) Remove(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.all = slices.DeleteFunc(f.all, func(m *Machine) bool { return m.kind == executors.Runner.Of(name) })
 }
 
-// Members are those of a team; "" = all.
+// Members returns those of a team; "" = all.
 func (f *Family) Members(_ context.Context, teamID string) []executors.Executor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,7 +79,7 @@ func (f *Family) Member(_ context.Context, k executors.Kind) (executors.Executor
 	return nil, false
 }
 
-// Owner says whose it is.
+// Owner returns whom the machine belongs to.
 func (m *Machine) Owner() executors.Owner { return m.owner }
 
 // Set turns the knobs.
@@ -95,7 +95,7 @@ func (m *Machine) List(ctx context.Context) ([]executors.Handle, error) {
 	return slices.DeleteFunc(all, func(h executors.Handle) bool { return h.Kind != m.kind }), err
 }
 
-// GoAway has the machine be out of reach, as without network: its sandboxes live on.
+// GoAway makes the machine unreachable, as without network: its sandboxes live on.
 func (m *Machine) GoAway(reason string) {
 	gone := errors.New("there is no way to the machine")
 	k := m.get()

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Pooled is a Cloud that can make sandboxes ahead of time: of a class for each size.
+// Pooled is a Cloud that can make sandboxes ahead of time, in one class per size.
 type Pooled struct{ *Cloud }
 
 var (
@@ -20,7 +20,7 @@ var (
 // NewPooled makes a Pooled over w. A second one over the same World is that of a restarted server.
 func NewPooled(w *World) *Pooled { return &Pooled{NewCloud(w)} }
 
-// Class tells the size.
+// Class returns the size.
 func (p *Pooled) Class(s executors.Spec) string {
 	if p.get().NoClass {
 		return ""
@@ -50,7 +50,7 @@ func (p *Pooled) Warm(ctx context.Context, id, class string) (executors.Handle, 
 	return b.handle, nil
 }
 
-// Create makes a sandbox of the warm one that s names, where it is there.
+// Create uses the warm sandbox that s names, where it exists.
 func (p *Pooled) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
 	if s.Warm != nil {
 		if p.get().TakeErr != nil {

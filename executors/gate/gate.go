@@ -1,9 +1,9 @@
-// Package gate is the only way out of sandboxes that have no network of their own: an HTTP proxy on one unix socket for each. Which
-// socket it is says which sandbox speaks, so nothing inside holds a secret that could be stolen. It knows CONNECT and plain HTTP.
+// Package gate is the only way out for sandboxes that have no network of their own: an HTTP proxy on one unix socket per sandbox. The
+// socket identifies the sandbox, so nothing inside holds a secret that could be stolen. The proxy speaks CONNECT and plain HTTP.
 //
-// A host is judged by its name first, and a name that is not allowed is never resolved. Then it is resolved once, its addresses are
-// judged, and exactly a judged address is dialed: a name server that changes its answer changes nothing. Addresses inside the server's
-// own networks, its own and those of clouds' metadata are refused in every mode, unless the operator allows them.
+// The gate judges a host by its name first, and never resolves a name that is not allowed. It resolves an allowed name once, judges the
+// addresses, and dials exactly a judged address: a name server that changes its answer changes nothing. It refuses addresses inside the
+// server's own networks, its own addresses and those of clouds' metadata services in every mode, unless the operator allows them.
 //
 // Goroutines: one for each open gate, one for each connection and one more for each tunnel; Close ends those of one gate, Run all when
 // its context ends.
@@ -32,36 +32,36 @@ import (
 // socketName is the socket in a sandbox's folder.
 const socketName = "egress"
 
-// Limits of all gates together and of each.
+// Limits of all gates together and of each gate.
 const (
 	maxConns    = 8192 // connections of all sandboxes
 	maxBoxConns = 512  // connections of one
-	maxLookups  = 64   // names being resolved for all sandboxes
-	boxLookups  = 16   // names being resolved for one
+	maxLookups  = 64   // concurrent name lookups of all sandboxes
+	boxLookups  = 16   // concurrent name lookups of one
 )
 
 // Config of a Gate. Dir is required.
 type Config struct {
 	Dir string // where each sandbox's folder is made
 
-	// Allow are networks that are reached although they are not public.
+	// Allow are networks that sandboxes may reach although they are not public.
 	Allow []egress.Exception
-	// Upstream names the proxy a host is reached through, nil where it is reached directly; as http.Transport.Proxy. Optional.
+	// Upstream returns the proxy through which a host is reached, nil where it is reached directly; as http.Transport.Proxy. Optional.
 	Upstream func(*url.URL) (*url.URL, error)
-	// Refused hears of each connection that was refused, Reached of each that was made, and of each page the server's own proxy is asked for. They must not
-	// block. Optional.
+	// Refused is called for each refused connection; Reached for each connection made, and for each page requested from the server's own
+	// proxy. They must not block. Optional.
 	Refused func(executors.Refusal)
 	Reached func(executors.Reach)
-	// Fresh says what a workspace may reach now. It is asked before a name is refused for not being listed, now and then. Optional.
+	// Fresh returns what a workspace may reach now. The gate calls it, now and then, before it refuses a name that is not listed. Optional.
 	Fresh func(ctx context.Context, workspaceID string) (executors.Network, error)
-	// Known are the sandboxes that have not ended. Folders of others are removed. Optional.
+	// Known returns the sandboxes that have not ended. Folders of others are removed. Optional.
 	Known func(ctx context.Context) ([]string, error)
 
-	MaxConns    int                                                            // default 8192, less where there are few descriptors
+	MaxConns    int                                                            // default 8192, or less where there are few file descriptors
 	MaxBoxConns int                                                            // default 512
 	HeadIn      time.Duration                                                  // how long the head of a request may take; default 10 s
-	Idle        time.Duration                                                  // how long nothing may come through a connection; default 1 h
-	HalfIdle    time.Duration                                                  // the same once one side has ended; default 10 min
+	Idle        time.Duration                                                  // how long a connection may be silent; default 1 h
+	HalfIdle    time.Duration                                                  // the same after one side has closed; default 10 min
 	DialIn      time.Duration                                                  // default 20 s
 	Resolve     func(ctx context.Context, name string) ([]netip.Addr, error)   // default: the system's
 	Dial        func(ctx context.Context, to netip.AddrPort) (net.Conn, error) // default: net.Dialer's
@@ -84,7 +84,7 @@ func (c *Config) defaults() {
 	set(&c.SweepEvery, 10*time.Minute)
 	if c.MaxConns <= 0 {
 		c.MaxConns = maxConns
-		if n := descriptors(); n > 0 { // each connection takes two; the server needs more than half for itself
+		if n := descriptors(); n > 0 { // each connection takes two descriptors; the server needs more than half for itself
 			c.MaxConns = max(min(maxConns, n/5), 64)
 		}
 	}
@@ -113,7 +113,7 @@ func (c *Config) defaults() {
 type Gate struct {
 	cfg     Config
 	guard   egress.Guard
-	ports   []int // of the server's loopback, that sandboxes find at the same place
+	ports   []int // ports on the server's loopback that sandboxes find at the same address
 	slots   chan struct{}
 	lookups chan struct{}
 
@@ -141,7 +141,7 @@ func New(cfg Config) (*Gate, error) {
 	return g, nil
 }
 
-// dir is a sandbox's folder.
+// dir returns a sandbox's folder.
 func (g *Gate) dir(sandboxID string) string { return filepath.Join(g.cfg.Dir, sandboxID) }
 
 func checkID(id string) error {
@@ -157,7 +157,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// Open listens in the sandbox's folder, which it returns. When the gate is open already, it takes the ticket's network.
+// Open listens in the sandbox's folder, which it returns. When the gate is already open, it updates the allowed network to the ticket's.
 func (g *Gate) Open(ctx context.Context, t executors.Ticket) (string, error) {
 	if err := checkID(t.SandboxID); err != nil {
 		return "", err
@@ -198,11 +198,11 @@ func (g *Gate) Close(sandboxID string) {
 
 func (g *Gate) remove(sandboxID string) {
 	if err := os.RemoveAll(g.dir(sandboxID)); err != nil {
-		g.cfg.Log.Warn("folder of a gate could not be removed", "sandbox_id", sandboxID, "error", err)
+		g.cfg.Log.Warn("the folder of a gate could not be removed", "sandbox_id", sandboxID, "error", err)
 	}
 }
 
-// Has reports whether the sandbox has a gate, of this process or of one before it.
+// Has reports whether the sandbox has a gate, opened by this process or an earlier one.
 func (g *Gate) Has(sandboxID string) bool {
 	if checkID(sandboxID) != nil {
 		return false
@@ -217,7 +217,7 @@ func (g *Gate) Has(sandboxID string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Update changes what the sandboxes of a workspace may reach from now on. Connections to what they may not reach any more are ended.
+// Update changes what the sandboxes of a workspace may reach from now on, and ends connections that are no longer allowed.
 func (g *Gate) Update(workspaceID string, n executors.Network) {
 	for _, b := range g.open() {
 		if b.ticket.WorkspaceID == workspaceID {
@@ -226,7 +226,7 @@ func (g *Gate) Update(workspaceID string, n executors.Network) {
 	}
 }
 
-// Workspaces are those that have an open gate.
+// Workspaces returns those that have an open gate.
 func (g *Gate) Workspaces() []string {
 	var out []string
 	for _, b := range g.open() {
@@ -243,7 +243,7 @@ func (g *Gate) open() []*box {
 	return slices.Collect(maps.Values(g.boxes))
 }
 
-// Run removes what ended sandboxes left, from time to time, until ctx is done. Then it ends every connection and waits; the folders
+// Run removes the folders of ended sandboxes from time to time until ctx is done. Then it ends every connection and waits; the other folders
 // stay, for the sandboxes that live on.
 func (g *Gate) Run(ctx context.Context) error {
 	g.sweep(ctx)
@@ -269,18 +269,18 @@ func (g *Gate) sweep(ctx context.Context) {
 	if g.cfg.Known == nil {
 		return
 	}
-	// The folders come first: a sandbox has its row before its folder.
+	// List the folders first: a sandbox has its row before its folder.
 	entries, err := os.ReadDir(g.cfg.Dir)
 	if err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
-			g.cfg.Log.Warn("folders of gates could not be listed", "error", err)
+			g.cfg.Log.Warn("the folders of gates could not be listed", "error", err)
 		}
 		return
 	}
 	known, err := g.cfg.Known(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			g.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+			g.cfg.Log.Warn("the open sandboxes could not be read", "error", err)
 		}
 		return
 	}

@@ -19,12 +19,12 @@ import (
 	"github.com/parawork/parawork/internal/proxycopy"
 )
 
-// refused is the error of a connection that may not be.
+// refused is the error of a connection that is not allowed.
 type refused struct{ executors.Refusal }
 
 func (r refused) Error() string { return r.Words() }
 
-// ServeHTTP answers one request of the sandbox's.
+// ServeHTTP handles one request of the sandbox.
 func (b *box) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	if b.closed {
@@ -46,7 +46,7 @@ func (b *box) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(guest.Forwards{Ports: append([]int{}, b.g.ports...)})
 	default:
-		complain(w, http.StatusBadRequest, "This is the way out of a sandbox: an HTTP proxy. It has no pages of its own.")
+		complain(w, http.StatusBadRequest, "This is a sandbox's way out to the network: an HTTP proxy. It has no pages of its own.")
 	}
 }
 
@@ -55,7 +55,7 @@ func complain(w http.ResponseWriter, status int, words string) {
 	http.Error(w, "Parawork: "+words, status)
 }
 
-// connect answers CONNECT: it makes a tunnel to a host.
+// connect handles CONNECT: it makes a tunnel to a host.
 func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	host, port, err := hostname.Split(r.RequestURI)
 	if err != nil || r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
@@ -95,7 +95,7 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 	proxycopy.Both(in.UnixConn, out, proxycopy.Options{Idle: b.g.cfg.Idle, HalfIdle: b.g.cfg.HalfIdle})
 }
 
-// sorry answers a CONNECT that came to nothing. Programs show the words after the number, where they show anything.
+// sorry answers a failed CONNECT. Programs that show anything show the words after the status code.
 func (b *box) sorry(w http.ResponseWriter, err error) {
 	status, words := notify(err)
 	conn, _, herr := http.NewResponseController(w).Hijack()
@@ -109,7 +109,7 @@ func (b *box) sorry(w http.ResponseWriter, err error) {
 		status, strings.TrimSuffix(words, "."), len(body), body)
 }
 
-// tell puts an error of reach into a status and words. What the words name of a host is plain ASCII.
+// tell converts an error of reach to a status and a message. The part that names a host is plain ASCII.
 func notify(err error) (int, string) {
 	if r, is := errors.AsType[refused](err); is {
 		if r.Reason == executors.Unresolved {
@@ -126,7 +126,7 @@ func notify(err error) (int, string) {
 	return http.StatusBadGateway, "The host could not be reached."
 }
 
-// forward answers a request for a page over plain HTTP.
+// forward handles a request for a page over plain HTTP.
 func (b *box) forward(w http.ResponseWriter, r *http.Request) {
 	authority := r.URL.Host
 	if r.URL.Port() == "" {
@@ -138,13 +138,13 @@ func (b *box) forward(w http.ResponseWriter, r *http.Request) {
 		complain(w, http.StatusBadRequest, "The request must name a host, such as http://example.com/, without user name and password.")
 		return
 	case r.URL.Scheme != "http":
-		complain(w, http.StatusNotImplemented, "Only plain http is fetched for you. Use CONNECT for everything else, as clients do for https.")
+		complain(w, http.StatusNotImplemented, "The proxy fetches only plain http itself. Use CONNECT for everything else, as clients do for https.")
 		return
 	case r.Header.Get("Upgrade") != "":
 		complain(w, http.StatusNotImplemented, "Use CONNECT for what is not plain http, as clients do for WebSockets.")
 		return
 	}
-	// The connection to a host is kept for a while, its permission is not.
+	// The connection to a host is reused for a while, its permission is not.
 	if why := b.judge(r.Context(), host, port); why != "" {
 		b.refuse(host, port, why)
 		status, words := notify(refused{b.refusal(host, port, why)})
@@ -161,7 +161,7 @@ func (b *box) forward(w http.ResponseWriter, r *http.Request) {
 	authority = hostname.Join(host, port)
 	p := httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			// What was judged is what is asked for, also of a proxy that resolves the name once more.
+			// Request exactly what was judged, also from a proxy that resolves the name once more.
 			pr.Out.URL.Host, pr.Out.Host = authority, strings.TrimSuffix(authority, ":80")
 			if _, said := pr.In.Header["User-Agent"]; !said {
 				pr.Out.Header["User-Agent"] = nil // nothing is added
@@ -178,8 +178,8 @@ func (b *box) forward(w http.ResponseWriter, r *http.Request) {
 	p.ServeHTTP(w, r)
 }
 
-// transportFor says how a page is fetched: directly, or through the server's own proxy. There the connection is the proxy's, whatever the
-// host; so it is the request that ends when the host may not be reached any more.
+// transportFor returns how to fetch a page: directly, or through the server's own proxy. In the latter case one connection serves every
+// host, so the request ends, not the connection, when the host is no longer allowed.
 func (b *box) transportFor(r **http.Request, host string, port int) (t http.RoundTripper, done func(), err error) {
 	proxy, err := b.upstream("http", host, port)
 	if err != nil || proxy == nil {
@@ -199,7 +199,7 @@ func (b *box) transportFor(r **http.Request, host string, port int) (t http.Roun
 	return b.far, func() { b.drop(l) }, nil
 }
 
-// newRemoteTransport fetches pages through the server's own proxy, and no other way.
+// newRemoteTransport fetches pages only through the server's own proxy.
 func (b *box) newRemoteTransport() *http.Transport {
 	t := b.newTransport()
 	t.DialContext = (&net.Dialer{Timeout: b.g.cfg.DialIn}).DialContext
@@ -237,12 +237,12 @@ func (b *box) newTransport() *http.Transport {
 		MaxIdleConns:           16,
 		MaxIdleConnsPerHost:    4,
 		IdleConnTimeout:        30 * time.Second,
-		ResponseHeaderTimeout:  15 * time.Minute, // a model may think before it says a word
+		ResponseHeaderTimeout:  15 * time.Minute, // a model may think for a long time before it answers
 		MaxResponseHeaderBytes: 256 << 10,
 	}
 }
 
-// page is a connection for pages, which does not stand still forever.
+// page is a connection for pages that ends when it is silent too long.
 type page struct {
 	proxycopy.Conn
 	idle time.Duration
@@ -268,14 +268,14 @@ func (b *box) refusal(host string, port int, why executors.RefusalReason) execut
 	return executors.Refusal{TeamID: b.ticket.TeamID, WorkspaceID: b.ticket.WorkspaceID, Host: host, Port: port, Reason: why}
 }
 
-// reached notes that a host was reached.
+// reached reports that a host was reached.
 func (b *box) reached(host string, port int) {
 	if b.g.cfg.Reached != nil {
 		b.g.cfg.Reached(executors.Reach{TeamID: b.ticket.TeamID, WorkspaceID: b.ticket.WorkspaceID, Host: host, Port: port})
 	}
 }
 
-// refuse notes that a host was refused.
+// refuse reports that a host was refused.
 func (b *box) refuse(host string, port int, why executors.RefusalReason) {
 	b.g.cfg.Log.Debug("host refused", "workspace_id", b.ticket.WorkspaceID, "host", host, "port", port, "reason", why)
 	if b.g.cfg.Refused != nil {

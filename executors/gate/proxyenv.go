@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// Upstream says which proxy the server itself goes out through for a host; nil when there is none at all. proxy is what config.json says: an
-// address, none, which is no proxy, or "" for what the environment says.
+// Upstream returns the function that names the proxy through which the server itself reaches a host; nil when there is no proxy. proxy comes
+// from config.json: an address, none for no proxy, or "" for the environment's.
 func Upstream(proxy, none string, env func(string) string) (func(*url.URL) (*url.URL, error), error) {
 	either := func(upper, lower string) string {
 		if v := env(upper); v != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/proxycopy"
 )
 
-// reach connects to a host, or says why not: refused where it may not be, and noted.
+// reach connects to a host, or returns why not: refused where it is not allowed, which it reports.
 func (b *box) reach(ctx context.Context, host string, port int) (proxycopy.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.g.cfg.DialIn)
 	defer cancel()
@@ -37,7 +37,7 @@ func (b *box) reach(ctx context.Context, host string, port int) (proxycopy.Conn,
 	return nil, refused{b.refusal(host, port, why)}
 }
 
-// dial connects to a host whose name may be reached.
+// dial connects to a host whose name is allowed.
 func (b *box) dial(ctx context.Context, host string, port int) (proxycopy.Conn, error) {
 	proxy, err := b.upstream("https", host, port)
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *box) dial(ctx context.Context, host string, port int) (proxycopy.Conn, 
 	return b.race(ctx, addrs)
 }
 
-// upstream names the server's own proxy for a host, nil where there is none.
+// upstream returns the server's own proxy for a host, nil where there is none.
 func (b *box) upstream(scheme, host string, port int) (*url.URL, error) {
 	if b.g.cfg.Upstream == nil {
 		return nil, nil
@@ -68,14 +68,14 @@ func (b *box) upstream(scheme, host string, port int) (*url.URL, error) {
 	return proxy, nil
 }
 
-// inside reports whether the addresses of a host are known to lead inside. A proxy resolves names itself, and often it alone can; but
-// what leads inside is not asked of it.
+// inside reports whether the addresses of a host are known to be internal. A proxy resolves names itself, and often only the proxy can; but
+// the gate does not ask the proxy for internal addresses.
 func inside(err error) bool {
 	r, is := errors.AsType[refused](err)
 	return is && r.Reason == executors.PrivateAddress
 }
 
-// addresses resolves a host and leaves out what may not be dialed.
+// addresses resolves a host and drops addresses that may not be dialed.
 func (b *box) addresses(ctx context.Context, host string, port int) ([]netip.AddrPort, error) {
 	var found []netip.Addr
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -102,7 +102,7 @@ func (b *box) addresses(ctx context.Context, host string, port int) ([]netip.Add
 // lookUpIn is how long a name server may take.
 const lookUpIn = 10 * time.Second
 
-// lookUp resolves a name, not too many at once.
+// lookUp resolves a name, with a limit on concurrent lookups.
 func (b *box) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	for _, turns := range []chan struct{}{b.lookups, b.g.lookups} {
 		select {
@@ -117,7 +117,7 @@ func (b *box) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	return b.g.cfg.Resolve(ctx, name)
 }
 
-// resolve asks the system. A name with dots is meant as it stands, not as part of one of the server's own domains.
+// resolve asks the system's resolver. A name with dots is absolute, not relative to one of the server's own domains.
 func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	if strings.Contains(name, ".") {
 		name += "."
@@ -125,13 +125,13 @@ func resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// stagger is how long an address may take before the next one is tried beside it.
+// stagger is how long an address may take before the next one is tried in parallel.
 const stagger = 250 * time.Millisecond
 
-// maxAddrs bounds how many addresses of a host are tried.
+// maxAddrs limits how many addresses of a host are tried.
 const maxAddrs = 16
 
-// race dials the addresses one after the other, the next one when one fails or takes long, and returns the first that answers.
+// race dials the addresses in order, starting the next one when one fails or takes long, and returns the first connection made.
 func (b *box) race(ctx context.Context, addrs []netip.AddrPort) (proxycopy.Conn, error) {
 	addrs = alternate(addrs)
 	addrs = addrs[:min(len(addrs), maxAddrs)]
@@ -195,7 +195,7 @@ func (b *box) race(ctx context.Context, addrs []netip.AddrPort) (proxycopy.Conn,
 	}
 }
 
-// alternate takes turns between the families, beginning with that of the first.
+// alternate interleaves the address families, beginning with that of the first address.
 func alternate(addrs []netip.AddrPort) []netip.AddrPort {
 	var same, other []netip.AddrPort
 	for _, a := range addrs {

@@ -18,10 +18,10 @@ import (
 	"github.com/parawork/parawork/internal/sockpath"
 )
 
-// maxHead bounds the head of a request.
+// maxHead limits the head of a request.
 const maxHead = 16 << 10
 
-// box is the gate of one sandbox. All that comes through its socket is hostile.
+// box is the gate of one sandbox. All that comes through its socket is untrusted.
 type box struct {
 	g      *Gate
 	ticket executors.Ticket
@@ -53,7 +53,7 @@ type link struct {
 	end  func()
 }
 
-// How often a sandbox may knock and ask: a page of a registry needs hundreds at once, a loop that does nothing else thousands.
+// Rate limits of connections and lookups per sandbox: a page of a registry needs hundreds at once, a runaway loop thousands.
 const (
 	burst   = 2048
 	asecond = 1000
@@ -69,7 +69,7 @@ func newBox(g *Gate, t executors.Ticket) *box {
 	return b
 }
 
-// listen makes the folder and the socket in it. The folder of an earlier server is taken over: sandboxes have it mounted.
+// listen makes the folder and the socket in it. It reuses the folder of an earlier server, because sandboxes have it mounted.
 func (b *box) listen() error {
 	if err := os.MkdirAll(b.g.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("making the folder of gates: %w", err)
@@ -82,7 +82,7 @@ func (b *box) listen() error {
 		return err
 	}
 	defer done()
-	if err := os.Chmod(b.dir, 0o755); err != nil { // whatever the umask is: the sandbox's own user enters it
+	if err := os.Chmod(b.dir, 0o755); err != nil { // whatever the umask: the sandbox's own user must be able to enter it
 		return err
 	}
 	if err := os.Remove(filepath.Join(b.dir, socketName)); err != nil && !os.IsNotExist(err) {
@@ -101,9 +101,9 @@ func (b *box) listen() error {
 	return nil
 }
 
-// serve answers until the gate is shut, and returns when all its connections have ended.
+// serve handles connections until the gate is shut, and returns when all have ended.
 func (b *box) serve() {
-	_ = b.srv.Serve(door{b}) // it ends by being shut
+	_ = b.srv.Serve(door{b}) // it ends because the gate was shut
 	b.shut()
 	b.work.Wait()
 	b.plain.CloseIdleConnections()
@@ -125,7 +125,7 @@ func (b *box) shut() {
 	}
 }
 
-// update takes new rules and ends the connections they do not allow.
+// update sets new rules and ends the connections they do not allow.
 func (b *box) update(n executors.Network) {
 	r := compile(n)
 	b.mu.Lock()
@@ -143,7 +143,7 @@ func (b *box) update(n executors.Network) {
 	}
 }
 
-// hold notes a connection to a host until drop is called. It returns false, having ended it, when the rules changed meanwhile.
+// hold registers a connection to a host until drop is called. When the rules changed meanwhile, it ends the connection and returns false.
 func (b *box) hold(l *link) bool {
 	b.mu.Lock()
 	ok := !b.closed && b.rules.judge(l.host, l.port) == ""
@@ -164,11 +164,11 @@ func (b *box) drop(l *link) {
 	l.end()
 }
 
-// freshEvery is how often at most it is asked what a workspace may reach.
+// freshEvery is the shortest time between two calls of Fresh.
 const freshEvery = 2 * time.Second
 
-// judge says why a host may not be reached, "" when it may. What may be reached may have changed without anybody telling: an agent's
-// account with an address of its own was added.
+// judge returns why a host may not be reached, "" when it may. The allowed hosts may have changed without a notification, such as when an
+// agent's account with an address of its own was added.
 func (b *box) judge(ctx context.Context, host string, port int) executors.RefusalReason {
 	b.mu.Lock()
 	why := b.rules.judge(host, port)
@@ -191,7 +191,7 @@ func (b *box) judge(ctx context.Context, host string, port int) executors.Refusa
 	return b.rules.judge(host, port)
 }
 
-// rules are what a sandbox may reach, made ready to be asked.
+// rules are a sandbox's network rules, prepared for lookups.
 type rules struct {
 	mode executors.NetworkMode
 	list []hostname.Pattern
@@ -200,14 +200,14 @@ type rules struct {
 func compile(n executors.Network) rules {
 	r := rules{mode: n.Mode}
 	for _, s := range n.Allow {
-		if p, err := hostname.Parse(s); err == nil { // what cannot be read allows nothing
+		if p, err := hostname.Parse(s); err == nil { // an unreadable rule allows nothing
 			r.list = append(r.list, p)
 		}
 	}
 	return r
 }
 
-// judge says why a host may not be reached by its name, "" when it may. A mode nobody knows reaches nothing.
+// judge returns why the name of a host may not be reached, "" when it may. An unknown mode reaches nothing.
 func (r rules) judge(host string, port int) executors.RefusalReason {
 	switch r.mode {
 	case executors.NetworkOpen:
@@ -232,7 +232,7 @@ func (r rules) judge(host string, port int) executors.RefusalReason {
 	return why
 }
 
-// door hands the server connections, no more than may be open, each counted until it is closed.
+// door is a listener that limits the open connections, and counts each until it is closed.
 type door struct{ b *box }
 
 func (d door) Addr() net.Addr { return d.b.listener.Addr() }
@@ -246,7 +246,7 @@ func (d door) Accept() (net.Conn, error) {
 		}
 		c, err := b.listener.AcceptUnix()
 		if err != nil {
-			return nil, err // the server waits and tries again where that helps
+			return nil, err // the HTTP server waits and retries where that helps
 		}
 		if b.conns.Add(1) <= int64(b.g.cfg.MaxBoxConns) {
 			select {
@@ -260,7 +260,7 @@ func (d door) Accept() (net.Conn, error) {
 	}
 }
 
-// turnAway tells a caller that there are too many, without waiting for it.
+// turnAway answers a caller that there are too many connections, without waiting for it.
 func turnAway(c *net.UnixConn) {
 	const words = "Parawork: too many connections are open. Close some, or try again in a moment.\n"
 	_ = c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
@@ -268,8 +268,7 @@ func turnAway(c *net.UnixConn) {
 	_ = c.Close()
 }
 
-// caller is a connection of the sandbox's. A caller that does not take what it asked for is not waited for longer than for one that
-// says nothing.
+// caller is a connection from the sandbox. A caller that does not read what it requested gets no more time than one that is silent.
 type caller struct {
 	*net.UnixConn
 	b    *box
@@ -290,7 +289,7 @@ func (c *caller) Close() error {
 	return err
 }
 
-// pace lets a number of things happen at once and then so many a second.
+// pace allows a burst and then a fixed rate per second.
 type pace struct {
 	mu     sync.Mutex
 	most   float64
@@ -325,7 +324,7 @@ func (p *pace) wait(ctx context.Context) error {
 	}
 }
 
-// descriptors is how many this process may have open, 0 = not known.
+// descriptors returns how many file descriptors this process may have open, 0 = not known.
 func descriptors() int {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/proxycopy"
 )
 
-// upstreamError says that the server's own proxy did not do what was asked, without naming it or its password.
+// upstreamError says that the server's own proxy failed, without naming it or its password.
 type upstreamError struct {
 	status string // its answer, "" when there was none
 	cause  error
@@ -24,14 +24,14 @@ type upstreamError struct {
 
 func (e *upstreamError) Error() string {
 	if e.status != "" {
-		return "The proxy this server goes out through answered: " + e.status
+		return "The proxy this server uses to reach the network answered: " + e.status
 	}
-	return "The proxy this server goes out through could not be reached."
+	return "The proxy this server uses to reach the network could not be reached."
 }
 
 func (e *upstreamError) Unwrap() error { return e.cause }
 
-// throughProxy has the server's own proxy connect to target.
+// throughProxy connects to target through the server's own proxy.
 func throughProxy(ctx context.Context, proxy *url.URL, target string) (proxycopy.Conn, error) {
 	port := proxy.Port()
 	if port == "" {
@@ -88,7 +88,7 @@ func ask(conn proxycopy.Conn, user *url.Userinfo, target string) (proxycopy.Conn
 
 func plainStatus(code int) string { return fmt.Sprintf("%d %s", code, http.StatusText(code)) }
 
-// eager is a connection whose other end has spoken already.
+// eager is a connection whose other end has already sent bytes.
 type eager struct {
 	proxycopy.Conn
 	early []byte

@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// Running is a process that was started here and outlives the server.
+// Running is a process that was started here and survives the server.
 type Running struct {
 	Pid      int
 	Identity Identity
 	Ended    <-chan struct{} // closed when it has ended and was reaped
 }
 
-// StartDetached starts cmd in a session of its own, so that nothing that ends the server ends it.
+// StartDetached starts cmd in a session of its own, so that it survives whatever ends the server.
 func StartDetached(cmd *exec.Cmd) (*Running, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -37,7 +37,7 @@ func StartDetached(cmd *exec.Cmd) (*Running, error) {
 	return run, nil
 }
 
-// Kill ends it, unless it has ended.
+// Kill kills it, unless it has ended.
 func (r *Running) Kill() {
 	select {
 	case <-r.Ended:

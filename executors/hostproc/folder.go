@@ -23,15 +23,15 @@ import (
 // Files of a sandbox's folder.
 const (
 	TokenName  = "token"      // the guest's secret, readable by the owner only
-	RecordName = "guest.json" // who the guest process is
-	OutputName = "guest.log"  // what the guest itself prints
-	KindName   = "kind"       // whose folder it is
+	RecordName = "guest.json" // identifies the guest process
+	OutputName = "guest.log"  // the guest's own output
+	KindName   = "kind"       // the executor's kind
 )
 
-// maxSmall bounds the small files of a sandbox's folder.
+// maxSmall limits the small files of a sandbox's folder.
 const maxSmall = 64 << 10
 
-// CheckID refuses ids that are not one plain path element: the id names a folder.
+// CheckID rejects ids that are not one plain path element: the id names a folder.
 func CheckID(id string) error {
 	if id == "" || len(id) > 64 {
 		return fault.New(fault.Invalid, "invalid_sandbox_id", "The sandbox id must have 1 to 64 characters.")
@@ -44,7 +44,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// MakeFolder makes the folder of a sandbox, for the server's eyes only, and marks it as one of kind.
+// MakeFolder makes the folder of a sandbox, accessible to the server only, and marks it with kind.
 func MakeFolder(parent, id string, kind executors.Kind) (string, error) {
 	dir := filepath.Join(parent, id)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
@@ -56,8 +56,8 @@ func MakeFolder(parent, id string, kind executors.Kind) (string, error) {
 	return dir, os.WriteFile(filepath.Join(dir, KindName), []byte(kind), 0o600)
 }
 
-// Folders returns the ids of the sandboxes of kind that have a folder below parent. A folder that does not say whose it is
-// belongs to unmarked: its maker died before anything ran in it, or was a server that marked none.
+// Folders returns the ids of the sandboxes of kind that have a folder below parent. A folder without a mark counts as unmarked's: its maker
+// died before anything ran in it, or was a server that set no marks.
 func Folders(parent string, kind, unmarked executors.Kind) ([]string, error) {
 	entries, err := os.ReadDir(parent)
 	if errors.Is(err, os.ErrNotExist) {
@@ -82,7 +82,7 @@ func Folders(parent string, kind, unmarked executors.Kind) ([]string, error) {
 	return out, nil
 }
 
-// MakeToken makes the guest's secret and keeps it in the folder.
+// MakeToken makes the guest's secret and stores it in the folder.
 func MakeToken(dir string, rand io.Reader) (string, error) {
 	var raw [32]byte
 	if _, err := io.ReadFull(rand, raw[:]); err != nil {
@@ -92,13 +92,13 @@ func MakeToken(dir string, rand io.Reader) (string, error) {
 	return token, os.WriteFile(filepath.Join(dir, TokenName), []byte(token), 0o600)
 }
 
-// ReadToken reads it.
+// ReadToken reads the token.
 func ReadToken(dir string) (string, error) {
 	b, err := ReadSmall(filepath.Join(dir, TokenName))
 	return strings.TrimSpace(string(b)), err
 }
 
-// WriteRecord keeps who the guest process is, atomically.
+// WriteRecord stores the identity of the guest process, atomically.
 func WriteRecord(dir string, record any) error {
 	b, err := json.Marshal(record)
 	if err != nil {
@@ -107,7 +107,7 @@ func WriteRecord(dir string, record any) error {
 	return atomicfile.Write(filepath.Join(dir, RecordName), b, 0o600)
 }
 
-// ReadRecord reads it.
+// ReadRecord reads the record.
 func ReadRecord(dir string, record any) error {
 	b, err := ReadSmall(filepath.Join(dir, RecordName))
 	if err != nil {
@@ -116,19 +116,19 @@ func ReadRecord(dir string, record any) error {
 	return json.Unmarshal(b, record)
 }
 
-// Unreadable reports whether a file could not be read for a reason that may pass and says nothing of what it tells, such as too many open
-// files: it is neither missing nor wrong.
+// Unreadable reports whether reading a file failed for a temporary reason that says nothing about the file, such as too many open files: the
+// file is neither missing nor wrong.
 func Unreadable(err error) bool {
 	var path *fs.PathError
 	return errors.As(err, &path) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP)
 }
 
-// OpenOutput opens the file for what the guest itself prints.
+// OpenOutput opens the file for the guest's own output.
 func OpenOutput(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, OutputName), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
 }
 
-// Tail is the end of what the guest printed, for a person.
+// Tail returns the end of the guest's output, for a person.
 func Tail(dir string) string {
 	b, err := ReadSmall(filepath.Join(dir, OutputName))
 	if err != nil || len(b) == 0 {
@@ -140,7 +140,7 @@ func Tail(dir string) string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(b), "?"))
 }
 
-// ReadSmall reads a small regular file of a folder an agent may write to: no link, no FIFO, no endless file.
+// ReadSmall reads a small regular file of a folder an agent may write to: it rejects links, FIFOs and large files.
 func ReadSmall(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -157,8 +157,8 @@ func ReadSmall(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSmall))
 }
 
-// RemoveFolder removes a sandbox's folder, also where what ran in it has taken the server's rights away from its folders.
-// Nothing of the sandbox runs any more.
+// RemoveFolder removes a sandbox's folder, also where a process in it has removed the server's access rights. Nothing of the sandbox runs
+// any more.
 func RemoveFolder(dir string) error {
 	err := os.RemoveAll(dir)
 	if !errors.Is(err, fs.ErrPermission) {

@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/cgroup"
 )
 
-// groupTimeout bounds what is waited for the kernel to let go of a group.
+// groupTimeout bounds the wait for the kernel to release a group.
 const groupTimeout = 30 * time.Second
 
 // Groups gives each sandbox a control group, where this machine has them.
@@ -19,7 +19,7 @@ type Groups struct {
 	Tree *cgroup.Tree // nil = none
 }
 
-// Support says what they are of use for here, and in words what is missing.
+// Support says what control groups can do on this machine, and what is missing.
 func (gs Groups) Support() (limits, pause bool, warning string) {
 	if gs.Tree == nil {
 		return false, false, ""
@@ -31,8 +31,8 @@ func (gs Groups) Support() (limits, pause bool, warning string) {
 	return s.All(), s.Freeze, warning
 }
 
-// Enter puts a process that was just started, and has started nothing itself yet, into a group of the sandbox's own with its limits. A
-// limit that cannot be enforced here is not asked for: Support says so.
+// Enter puts a process that was just started, and has started nothing itself yet, into a group of the sandbox's own with its limits. It
+// skips limits that cannot be enforced on this machine: Support reports them.
 func (gs Groups) Enter(pid int, sandboxID string, limits executors.Limits) error {
 	if gs.Tree == nil || gs.Tree.Support().Version == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (gs Groups) Enter(pid int, sandboxID string, limits executors.Limits) error
 	return g.Join(pid)
 }
 
-// Of finds a sandbox's group again: what embeds it can do nothing where it has none.
+// Of finds a sandbox's group again. Without a group, the value's methods do nothing.
 func (gs Groups) Of(sandboxID string) executors.Confined {
 	if gs.Tree == nil {
 		return executors.Confined{}
@@ -66,7 +66,7 @@ func (gs Groups) Of(sandboxID string) executors.Confined {
 	return executors.Confined{Group: g}
 }
 
-// Unfreeze lets a sandbox that stands still go on, so that it can answer, or end.
+// Unfreeze resumes a suspended sandbox, so that it can answer, or end.
 func (gs Groups) Unfreeze(ctx context.Context, sandboxID string) error {
 	g := gs.Of(sandboxID).Group
 	if g == nil || !g.Frozen() {
@@ -75,7 +75,7 @@ func (gs Groups) Unfreeze(ctx context.Context, sandboxID string) error {
 	return g.Unfreeze(ctx)
 }
 
-// Dissolve ends what is left in a sandbox's group and removes it.
+// Dissolve kills what is left in a sandbox's group and removes the group.
 func (gs Groups) Dissolve(ctx context.Context, sandboxID string) error {
 	g := gs.Of(sandboxID).Group
 	if g == nil {

@@ -15,22 +15,22 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Guest is how one guest is spoken to.
+// Guest says how to reach one guest.
 type Guest struct {
 	ID    string // of the sandbox
 	Dir   string // its folder
 	Token string
-	Pid   int // what it calls itself
+	Pid   int // the id it reports
 	Now   func() time.Time
 }
 
 // Dial opens a pipe to it.
 func (g Guest) Dial(ctx context.Context) (io.ReadWriteCloser, error) { return Dial(ctx, g.Dir) }
 
-// Find says hello to a guest that was started before. ErrGone when somebody else answers, or its door is gone for good; any
-// other error says that it cannot be told now.
+// Find greets a guest that was started before. ErrGone when another guest answers, or its socket is lost; any other error means that the
+// state is unknown now.
 func (g Guest) Find(ctx context.Context) error {
-	// Who answers is checked here and not by the client, for another's answer is a proof and not a failure.
+	// The identity is checked here and not by the client, because another guest's answer is a proof and not a failure.
 	c := client.New(client.Config{Dial: g.Dial, Token: g.Token, Now: g.Now})
 	defer c.Close()
 	hello, err := c.Hello(ctx)
@@ -38,10 +38,10 @@ func (g Guest) Find(ctx context.Context) error {
 	case fault.CodeOf(err) == "guest_unauthorized":
 		return fmt.Errorf("another guest answers for sandbox %s: %w", g.ID, executors.ErrGone)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
-		// It runs but its door is gone for good: nobody can reach it any more.
+		// It runs but its socket is lost: nobody can reach it any more.
 		return fmt.Errorf("the guest of sandbox %s has lost its socket (%w): %w", g.ID, err, executors.ErrGone)
 	case err != nil:
-		return fmt.Errorf("saying hello to sandbox %s: %w", g.ID, err)
+		return fmt.Errorf("greeting sandbox %s: %w", g.ID, err)
 	case hello.Pid != g.Pid:
 		return fmt.Errorf("another guest answers for sandbox %s: %w", g.ID, executors.ErrGone)
 	}
@@ -71,8 +71,8 @@ func (g Guest) Ready(ctx context.Context, within time.Duration, ended <-chan str
 	}
 }
 
-// Shutdown asks the guest to end its processes and itself, and waits a bounded while until gone says so. It returns what the
-// guest said against it.
+// Shutdown asks the guest to end its processes and itself, and waits a limited time until gone returns true. It returns the guest's error,
+// if any.
 func (g Guest) Shutdown(ctx context.Context, grace time.Duration, gone func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*grace+time.Second)
 	defer cancel()

@@ -22,22 +22,22 @@ import (
 // handleVersion is the version of the handles of guests.
 const handleVersion = 1
 
-// Config says how Guests works.
+// Config configures Guests.
 type Config struct {
 	Kind     executors.Kind
 	Dir      string        // absolute: one folder per sandbox below it
 	Own      string        // the guest's own folder in a sandbox's folder; "" = that folder itself
 	FirstPid bool          // the guest is the first process of a pid namespace
-	Groups   Groups        // the control groups that sandboxes get
+	Groups   Groups        // the control groups for sandboxes
 	ReadyIn  time.Duration // how long a guest may take to answer its first hello; default 10 s
-	Grace    time.Duration // what processes get between TERM and KILL; default 2 s
+	Grace    time.Duration // the time between SIGTERM and SIGKILL; default 2 s
 	Now      func() time.Time
 	Rand     io.Reader // default crypto/rand
 	Log      *slog.Logger
 }
 
-// Guests is what executors that start guests on this machine have in common: it makes, finds, lists and ends them. An executor embeds it
-// and has it Make a sandbox with a function that starts the guest. Safe for concurrent use.
+// Guests is what executors that start guests on this machine have in common: it makes, finds, lists and ends them. An executor embeds it and
+// calls Make with a function that starts the guest. Safe for concurrent use.
 type Guests struct {
 	cfg   Config
 	turns locks.Keyed // making, finding and destroying one sandbox take turns
@@ -69,21 +69,21 @@ func New(cfg Config) *Guests {
 	return &Guests{cfg: cfg}
 }
 
-// Record is who the processes of a sandbox are, as this machine counts them.
+// Record identifies the processes of a sandbox on this machine.
 type Record struct {
 	Identity          // the guest
-	Outer    Identity `json:"outer,omitzero"` // a process that waits beside the guest and ends with it, where there is one
+	Outer    Identity `json:"outer,omitzero"` // a process that waits next to the guest and ends with it, where there is one
 }
 
-// Start is what a guest is started with.
+// Start is the input for starting a guest.
 type Start struct {
 	Spec             executors.Spec
 	Dir, Token       string   // the sandbox's folder and the guest's secret in it
 	Listener, Output *os.File // of the guest; closed once Launch has returned, so that only the guest has them
 }
 
-// Launch starts a guest in a session of its own, so that nothing that ends the server ends it. It stores who the guest is with WriteRecord
-// as soon as that is known. ended is closed when the process that was started has ended and was reaped.
+// Launch starts a guest in a session of its own, so that it survives whatever ends the server. It calls WriteRecord as soon as the guest's
+// identity is known. ended is closed when the started process has ended and was reaped.
 type Launch func(ctx context.Context, s Start) (who Record, ended <-chan struct{}, err error)
 
 // sandbox is one guest on this machine.
@@ -99,11 +99,12 @@ func (g *Guests) sandbox(id, token string, who Record) *sandbox {
 	return &sandbox{of: g, id: id, token: token, who: who, Confined: g.cfg.Groups.Of(id)}
 }
 
-// Handle carries who the processes are. The token is not in it, for handles are stored: it stays in the sandbox's folder.
+// Handle carries the identity of the processes. It does not carry the token, because handles are stored: the token stays in the sandbox's
+// folder.
 func (s *sandbox) Handle() executors.Handle {
 	b, err := json.Marshal(s.who)
 	if err != nil {
-		panic(err) // a struct of numbers and strings always encodes
+		panic(err) // encoding a struct of numbers and strings cannot fail
 	}
 	return executors.Handle{Kind: s.of.cfg.Kind, ID: s.id, Version: handleVersion, State: b}
 }
@@ -116,7 +117,7 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 
 func (s *sandbox) Destroy(ctx context.Context) error { return s.of.End(ctx, s.id) }
 
-// guest is how the guest of the sandbox is spoken to.
+// guest returns how to reach the guest of the sandbox.
 func (s *sandbox) guest() Guest {
 	pid := s.who.Pid
 	if s.of.cfg.FirstPid {
@@ -125,12 +126,13 @@ func (s *sandbox) guest() Guest {
 	return Guest{ID: s.id, Dir: s.of.folder(s.id), Token: s.token, Pid: pid, Now: s.of.cfg.Now}
 }
 
-// Kind is the kind of the executor.
+// Kind returns the kind of the executor.
 func (g *Guests) Kind() executors.Kind { return g.cfg.Kind }
 
 func (g *Guests) folder(id string) string { return filepath.Join(g.cfg.Dir, id) }
 
-// Make starts a guest for s with launch, or finds the one that was started for s.ID before; started says which. On error nothing is left behind.
+// Make starts a guest for s with launch, or finds the one that was started for s.ID before; started says which. On error it leaves nothing
+// behind.
 func (g *Guests) Make(ctx context.Context, s executors.Spec, launch Launch) (sb executors.Sandbox, started bool, err error) {
 	if err := CheckID(s.ID); err != nil {
 		return nil, false, err
@@ -143,7 +145,7 @@ func (g *Guests) Make(ctx context.Context, s executors.Spec, launch Launch) (sb 
 	if !errors.Is(err, executors.ErrGone) {
 		return nil, false, err
 	}
-	if err := g.destroy(ctx, s.ID); err != nil { // rests of an earlier try
+	if err := g.destroy(ctx, s.ID); err != nil { // leftovers of an earlier try
 		return nil, false, err
 	}
 	made, err := g.start(ctx, s, launch)
@@ -169,7 +171,7 @@ func (g *Guests) start(ctx context.Context, s executors.Spec, launch Launch) (*s
 	if err != nil {
 		return nil, err
 	}
-	defer listener.Close() // again, where launching failed
+	defer listener.Close() // a second time where launching failed
 	output, err := OpenOutput(dir)
 	if err != nil {
 		return nil, err
@@ -179,14 +181,13 @@ func (g *Guests) start(ctx context.Context, s executors.Spec, launch Launch) (*s
 	if err != nil {
 		return nil, err
 	}
-	_ = listener.Close() // only the guest has it now: when it ends, dialing fails at once
+	_ = listener.Close() // now only the guest has it: when it ends, dialing fails at once
 	sb := g.sandbox(s.ID, token, who)
 	return sb, sb.guest().Ready(ctx, g.cfg.ReadyIn, ended)
 }
 
-// Recover finds a guest again. ErrGone when its process has ended, or can never be reached again: then what it left running is
-// ended, and its folder stays for those who want to know how its processes ended. Any other error says that it cannot be
-// told now.
+// Recover finds a guest again. ErrGone when its process has ended, or can never be reached again: Recover then ends what it left running,
+// and leaves its folder for those who want to know how its processes ended. Any other error means that the state is unknown now.
 func (g *Guests) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
 	if err := g.check(h); err != nil {
 		return nil, err
@@ -198,7 +199,7 @@ func (g *Guests) Recover(ctx context.Context, h executors.Handle) (executors.San
 	s, err := g.find(ctx, h)
 	if errors.Is(err, executors.ErrGone) {
 		if eerr := g.endAll(ctx, h.ID); eerr != nil {
-			g.cfg.Log.Warn("rests of a sandbox could not be ended", "sandbox_id", h.ID, "error", eerr)
+			g.cfg.Log.Warn("the leftovers of a sandbox could not be ended", "sandbox_id", h.ID, "error", eerr)
 		}
 	}
 	if err != nil {
@@ -207,7 +208,7 @@ func (g *Guests) Recover(ctx context.Context, h executors.Handle) (executors.San
 	return s, nil
 }
 
-// check refuses handles of other executors.
+// check rejects handles of other executors.
 func (g *Guests) check(h executors.Handle) error {
 	if h.Kind != g.cfg.Kind {
 		return fmt.Errorf("handle of kind %q given to the %s executor", h.Kind, g.cfg.Kind)
@@ -258,7 +259,7 @@ func readRecord(dir string) (Record, error) {
 	return who, err
 }
 
-// Remove ends and removes a sandbox that nobody has found again, whether its guest answers or not. Idempotent.
+// Remove ends and removes a sandbox that was not recovered, whether or not its guest answers. Idempotent.
 func (g *Guests) Remove(ctx context.Context, h executors.Handle) error {
 	if err := g.check(h); err != nil {
 		return err
@@ -266,7 +267,7 @@ func (g *Guests) Remove(ctx context.Context, h executors.Handle) error {
 	return g.End(ctx, h.ID)
 }
 
-// End destroys a sandbox whose guest may not answer any more. Idempotent.
+// End destroys a sandbox whose guest may no longer answer. Idempotent.
 func (g *Guests) End(ctx context.Context, sandboxID string) error {
 	if err := CheckID(sandboxID); err != nil {
 		return err
@@ -275,7 +276,7 @@ func (g *Guests) End(ctx context.Context, sandboxID string) error {
 	return g.destroy(ctx, sandboxID)
 }
 
-// Remnants returns the guest's own folder, which outlives it until Sweep.
+// Remnants returns the guest's own folder, which survives it until Sweep.
 func (g *Guests) Remnants(sandboxID string) (string, bool) {
 	if CheckID(sandboxID) != nil {
 		return "", false
@@ -325,18 +326,18 @@ func (g *Guests) destroy(ctx context.Context, id string) error {
 func (g *Guests) endAll(ctx context.Context, id string) error {
 	who, err := readRecord(g.folder(id))
 	if terr := g.cfg.Groups.Unfreeze(ctx, id); terr != nil {
-		g.cfg.Log.Warn("sandbox that stands still could not be woken to be ended", "sandbox_id", id, "error", terr)
+		g.cfg.Log.Warn("a suspended sandbox could not be resumed to be ended", "sandbox_id", id, "error", terr)
 	}
 	var known map[int]Proc
 	if err == nil && who.GuestOf(id) {
-		// Counted before the guest ends: afterwards they have no parent that shows whose they are.
+		// Listed before the guest ends: afterwards they have no parent that shows which sandbox they belong to.
 		known = Members(id, who.Identity)
 		g.shutdown(ctx, id, who)
 	}
 	return errors.Join(End(ctx, id, known, who.Identity, g.cfg.Grace), g.cfg.Groups.Dissolve(ctx, id))
 }
 
-// shutdown asks the guest to end its processes and itself. What it does not do, End does.
+// shutdown asks the guest to end its processes and itself. End does what the guest does not.
 func (g *Guests) shutdown(ctx context.Context, id string, who Record) {
 	token, err := ReadToken(g.folder(id))
 	if err != nil {
@@ -344,6 +345,6 @@ func (g *Guests) shutdown(ctx context.Context, id string, who Record) {
 	}
 	gone := func() bool { return !who.Alive() && !who.Outer.Alive() }
 	if err := g.sandbox(id, token, who).guest().Shutdown(ctx, g.cfg.Grace, gone); err != nil {
-		g.cfg.Log.Debug("guest did not take its shutdown", "sandbox_id", id, "error", err)
+		g.cfg.Log.Debug("a guest did not accept its shutdown", "sandbox_id", id, "error", err)
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// Identity tells one process from every other there ever was on this machine: pids are used again, but not with the same
-// start time in the same boot.
+// Identity distinguishes one process from every other there ever was on this machine: pids are reused, but not with the same start time in
+// the same boot.
 type Identity struct {
 	Pid    int    `json:"pid"`
 	Start  uint64 `json:"start"` // clock ticks since boot; on macOS microseconds since 1970
 	BootID string `json:"boot_id"`
 }
 
-// Proc is one process as the process table tells of it.
+// Proc is one process as listed in the process table.
 type Proc struct {
 	pid, ppid int
 	start     uint64
@@ -62,14 +62,14 @@ func (id Identity) alive() (bool, error) {
 	return err == nil && p.start == id.Start && !p.zombie, err
 }
 
-// GuestOf reports whether exactly this process still runs and is the guest of a sandbox: a record that names a stranger, by
-// accident or by an agent's hand, must not get the stranger ended.
+// GuestOf reports whether exactly this process still runs and is the guest of a sandbox: a record that names an unrelated process, by
+// accident or tampering, must not get that process killed.
 func (id Identity) GuestOf(sandboxID string) bool {
 	runs, err := id.Runs(sandboxID)
 	return err == nil && runs
 }
 
-// Runs is GuestOf that tells a guest that has ended from one that cannot be looked for now.
+// Runs is GuestOf, but distinguishes a guest that has ended from one that cannot be looked up now.
 func (id Identity) Runs(sandboxID string) (bool, error) {
 	if alive, err := id.alive(); err != nil || !alive {
 		return false, err
@@ -88,8 +88,8 @@ func (id Identity) Runs(sandboxID string) (bool, error) {
 // Mark is the environment entry every process of a sandbox inherits from its guest.
 const Mark = "PARAWORK_SANDBOX_ID"
 
-// Members finds the live processes of a sandbox: the guest, its descendants in whatever session they are, and those that
-// carry the sandbox's mark, which finds them also when the guest that kept them together has died.
+// Members finds the live processes of a sandbox: the guest, its descendants in any session, and processes with the sandbox's mark, which are
+// found even after the guest has died.
 func Members(id string, guest Identity) map[int]Proc {
 	all := table()
 	self := os.Getpid()
@@ -125,8 +125,8 @@ func marked(pid int, want string) bool {
 	return err == nil && slices.Contains(env, want)
 }
 
-// signal sends sig to exactly this process: the handle is taken first and the start time checked after, so a pid that was
-// used again is never hit.
+// signal sends sig to exactly this process: it opens the handle first and checks the start time afterwards, so it never hits a process that
+// reuses the pid.
 func (p Proc) signal(sig syscall.Signal) {
 	h, err := os.FindProcess(p.pid)
 	if err != nil {
@@ -145,12 +145,12 @@ func (p Proc) live() bool {
 	return err == nil && now.start == p.start && !now.zombie
 }
 
-// killRounds bounds how often a tree that forks against its end is walked.
+// killRounds limits how often End lists a tree that keeps forking.
 const killRounds = 50
 
-// End ends every member of the sandbox and those known before, guest first among them: TERM, a grace, KILL until none is left.
+// End ends every member of the sandbox and those listed before, the guest first: SIGTERM, a grace period, then SIGKILL until none is left.
 func End(ctx context.Context, id string, known map[int]Proc, guest Identity, grace time.Duration) error {
-	// Whoever was seen once stays known: a process that lost its parent and its mark is still one of ours.
+	// A process stays listed once it was seen: one that lost its parent and its mark still belongs to the sandbox.
 	seen := maps.Clone(known)
 	if seen == nil {
 		seen = make(map[int]Proc)
@@ -190,7 +190,7 @@ func End(ctx context.Context, id string, known map[int]Proc, guest Identity, gra
 	return fmt.Errorf("%d processes of sandbox %s do not end", len(found), id)
 }
 
-// WaitGone polls until gone answers true, d has passed or ctx is done: the kernel tells only parents of a process's end.
+// WaitGone polls until gone returns true, d has passed or ctx is done: the kernel notifies only parents of a process's end.
 func WaitGone(ctx context.Context, d time.Duration, gone func() bool) bool {
 	deadline := time.NewTimer(d)
 	defer deadline.Stop()

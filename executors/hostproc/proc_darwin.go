@@ -13,7 +13,7 @@ const stateZombie = 5
 // readProc reads one process; os.ErrNotExist when there is none.
 func readProc(pid int) (Proc, error) {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
-	if err != nil || int(k.Proc.P_pid) != pid { // of a process that is not there the kernel says nothing at all
+	if err != nil || int(k.Proc.P_pid) != pid { // the kernel reports nothing at all for a missing process
 		return Proc{}, os.ErrNotExist
 	}
 	return fromKernel(k), nil
@@ -46,13 +46,13 @@ func table() map[int]Proc {
 	return out
 }
 
-// arguments are those a process was started with.
+// arguments returns the arguments a process was started with.
 func arguments(pid int) ([]string, error) {
 	args, _, err := started(pid)
 	return args, err
 }
 
-// environ is the environment a process was started with. The kernel keeps that of the system's own programs to itself.
+// environ returns the environment a process was started with. The kernel hides that of the system's own programs.
 func environ(pid int) ([]string, error) {
 	_, env, err := started(pid)
 	return env, err

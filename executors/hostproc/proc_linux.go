@@ -19,7 +19,7 @@ func readProc(pid int) (Proc, error) {
 		}
 		return Proc{}, err
 	}
-	// The name in parentheses may contain anything, parentheses too: fields are counted from the last one.
+	// The name in parentheses may contain anything, parentheses too: count fields from the last one.
 	i := bytes.LastIndexByte(b, ')')
 	f := strings.Fields(string(b[i+1:]))
 	if i < 0 || len(f) < 20 {
@@ -62,10 +62,10 @@ func table() map[int]Proc {
 	return out
 }
 
-// arguments are those a process was started with.
+// arguments returns the arguments a process was started with.
 func arguments(pid int) ([]string, error) { return entries(pid, "cmdline") }
 
-// environ is the environment a process was started with.
+// environ returns the environment a process was started with.
 func environ(pid int) ([]string, error) { return entries(pid, "environ") }
 
 // entries reads a file of a process whose entries end with NUL.

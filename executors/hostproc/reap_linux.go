@@ -16,14 +16,13 @@ func Reap(cmd *exec.Cmd) {
 		return got == pid || errors.Is(werr, unix.ECHILD)
 	})
 	if err != nil { // an old kernel
-		_, _ = cmd.Process.Wait() // how it ended is told by its record and its log
+		_, _ = cmd.Process.Wait() // its record and its log say how it ended
 		return
 	}
 	_ = cmd.Process.Release()
 }
 
-// whenEnded calls done when the process may have ended, until done says that it has. The error is that of a kernel that cannot
-// tell.
+// whenEnded calls done when the process may have ended, until done returns true. It returns an error when the kernel cannot report the end.
 func whenEnded(pid int, done func() bool) error {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // SocketName is the guest's socket in a sandbox's folder.
 const SocketName = "guest.sock"
 
-// socketPath returns a path to the folder's socket that fits into a socket address. done gives back what it needs.
+// socketPath returns a path to the folder's socket that fits into a socket address. done releases its resources.
 func socketPath(dir string) (path string, done func(), err error) {
 	if path = filepath.Join(dir, SocketName); sockpath.Fits(path) {
 		return path, func() {}, nil

@@ -6,10 +6,10 @@ import (
 	"errors"
 )
 
-var errStarted = errors.New("the kernel's words about how a process was started are not understood")
+var errStarted = errors.New("the kernel's data about how a process was started is not understood")
 
-// parseStarted reads what macOS tells of how a process was started (KERN_PROCARGS2, as ps reads it): the number of arguments, the path of
-// the program, NULs up to a word's border, the arguments and then the environment, each ended by NUL. The process may have written over
+// parseStarted parses what macOS reports about how a process was started (KERN_PROCARGS2, as ps reads it): the number of arguments, the path
+// of the program, NULs up to a word boundary, the arguments and then the environment, each ended by NUL. The process may have overwritten
 // all of it.
 func parseStarted(b []byte) (args, env []string, err error) {
 	if len(b) < 4 {
@@ -27,7 +27,7 @@ func parseStarted(b []byte) (args, env []string, err error) {
 		switch {
 		case len(args) < count:
 			args = append(args, string(entry))
-		case len(entry) == 0: // what the kernel hands to programs of its own follows
+		case len(entry) == 0: // followed by data for the kernel's own programs
 			return args, env, nil
 		default:
 			env = append(env, string(entry))

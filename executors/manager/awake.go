@@ -13,7 +13,7 @@ func (m *Manager) Awake(workspaceID string) bool {
 	return ok && p.paused.Load() == nil && p.away.Load() == nil
 }
 
-// Stands reports whether this sandbox of the workspace has not ended, whether it can be reached now or not.
+// Stands reports whether this sandbox of the workspace has not ended, whether or not it can be reached now.
 func (m *Manager) Stands(ctx context.Context, workspaceID, sandboxID string) (bool, error) {
 	rec, err := m.cfg.Store.LastSandbox(ctx, workspaceID)
 	if fault.Is(err, fault.NotFound) {
@@ -22,5 +22,5 @@ func (m *Manager) Stands(ctx context.Context, workspaceID, sandboxID string) (bo
 	return err == nil && rec.Handle.ID == sandboxID && rec.EndedAt == 0, err
 }
 
-// At returns the place of the workspace's live sandbox.
+// At returns the Place of the workspace's live sandbox.
 func (m *Manager) At(workspaceID string) (*executors.Place, bool) { return m.Live(workspaceID) }

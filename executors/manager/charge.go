@@ -7,18 +7,19 @@ import (
 	"github.com/parawork/parawork/executors/pool"
 )
 
-// settled notes that a live place is in its slot: one that was just made is known to run, one that was found again is asked since when.
+// settled records that a live sandbox is in its slot: metering asks the executor when a recovered one began to run, and knows that a new one
+// runs.
 func (p *place) settled(ctx context.Context) {
-	if p.Asleep() || p.m.cfg.Metering.Made(p.SandboxID) { // it was found as it stood, or was just made
+	if p.Asleep() || p.m.cfg.Metering.Made(p.SandboxID) { // it was found as it was, or was just made
 		return
 	}
-	if p.record.State == executors.Paused { // it stood still until it was woken to be found
+	if p.record.State == executors.Paused { // it was suspended and had to be woken to be found
 		p.m.cfg.Metering.FoundStopped(ctx, p.record)
 	}
 	p.m.cfg.Metering.RunsOn(ctx, p.record, p.m.cfg.Metering.RunningSince(ctx, p.record.Handle))
 }
 
-// known are the ids of all sandboxes that have not ended, and of those that were made ahead of time.
+// known returns the ids of all sandboxes that have not ended, and of those in the warm pool.
 func (m *Manager) known(ctx context.Context) ([]string, error) {
 	open, err := m.cfg.Store.OpenSandboxes(ctx)
 	if err != nil {
@@ -31,7 +32,7 @@ func (m *Manager) known(ctx context.Context) ([]string, error) {
 	return ids, err
 }
 
-// resting are the sandboxes that have nothing to do now.
+// resting returns the sandboxes that are idle now.
 func (m *Manager) resting() map[string]bool {
 	out := make(map[string]bool)
 	for _, p := range m.places() {
@@ -45,10 +46,10 @@ func (m *Manager) resting() map[string]bool {
 	return out
 }
 
-// Counters tell what happened in the places of this process.
+// Counters returns the counts of the sandboxes of this process.
 func (m *Manager) Counters() *executors.Counters { return m.cfg.Counters }
 
-// Pool tells how the pool of sandboxes that were made ahead of time stands.
+// Pool returns the state of the warm pool.
 func (m *Manager) Pool(ctx context.Context) (pool.Status, error) {
 	out, err := m.cfg.Pool.Status(ctx)
 	if m.cfg.Pool == nil {
@@ -65,7 +66,7 @@ func (m *Manager) Pool(ctx context.Context) (pool.Status, error) {
 	return out, err
 }
 
-// resized has a live sandbox charged for the limits it was just given, in a place that has a price and no sizes.
+// resized makes metering charge a live sandbox for its new limits, where its executor has a price and no sizes.
 func (p *place) resized(ctx context.Context, l executors.Limits) {
 	e, ok := p.m.cfg.Executors.Find(ctx, p.Kind)
 	if !ok {
@@ -93,8 +94,8 @@ func (p *place) resized(ctx context.Context, l executors.Limits) {
 	}
 }
 
-// mayGrow asks whether a live sandbox may have what it would be charged for with other limits, where that is more than it has: as if it began
-// with them. asked says that there is something held back for it, until it is told that it runs (resized), or released.
+// mayGrow asks the ledger whether a live sandbox may have other limits, where those cost more than the current ones, as if a sandbox with
+// those limits began. asked says that the ledger holds a reservation until resized or released.
 func (p *place) mayGrow(ctx context.Context, l executors.Limits) (asked bool, err error) {
 	e, ok := p.m.cfg.Executors.Find(ctx, p.Kind)
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Destroy ends the workspace's sandbox and everything in it; one that is being made is given up. Idempotent: without a sandbox there is nothing to do. When the
-// place cannot be destroyed now it stays stored as stopping, and is tried again by the health check.
+// Destroy ends the workspace's sandbox and everything in it, and cancels a making under way. Idempotent: without a sandbox there is nothing
+// to do. When the executor cannot destroy the sandbox now, the sandbox stays stored as stopping, and the health check tries again.
 func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 	s := m.slot(workspaceID)
 	s.cancelMaking()
@@ -19,7 +19,7 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 		return err
 	}
 	defer release()
-	// From here on the deed goes on although the caller leaves: half a destruction helps nobody.
+	// From here on the destruction continues even if the caller leaves: a half-destroyed sandbox helps nobody.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
 	defer cancel()
 	p := s.current()
@@ -41,12 +41,12 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 	if err := s.mustBeHome(ctx, p); err != nil {
 		return err
 	}
-	ctx, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout) // bringing much home took what it took
+	ctx, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout) // copying files to the server may have taken long
 	defer cancelEnd()
 	return s.end(ctx, p, "It was destroyed.")
 }
 
-// cancelMaking has a making under way given up: who waits for its place is told so.
+// cancelMaking cancels a making under way: callers that wait for the sandbox get an error that says so.
 func (s *slot) cancelMaking() {
 	s.mu.Lock()
 	f := s.flight
@@ -56,7 +56,7 @@ func (s *slot) cancelMaking() {
 	}
 }
 
-// stop ends this sandbox of the workspace, and none that came after it, for the reason its people are told: "stopped: ...".
+// stop ends this sandbox of the workspace, and none that came after it, and records the reason that its people read: "stopped: ...".
 func (m *Manager) stop(ctx context.Context, workspaceID, sandboxID, words string) error {
 	s := m.slot(workspaceID)
 	release, err := s.turn.Lock(ctx)
@@ -74,9 +74,9 @@ func (m *Manager) stop(ctx context.Context, workspaceID, sandboxID, words string
 	return s.end(ctx, p, sentence(words))
 }
 
-// end ends a live place on purpose. The caller holds the slot's turn.
+// end ends a live sandbox on purpose. The caller holds the slot's turn.
 func (s *slot) end(ctx context.Context, p *place, reason string) error {
-	if p.paused.Load() != nil { // what stands still can neither bring anything home nor end by itself
+	if p.paused.Load() != nil { // a suspended sandbox can neither copy its files nor exit
 		if err := s.wake(ctx, p); errors.Is(err, executors.ErrGone) {
 			return nil
 		} else if err != nil {
@@ -89,11 +89,11 @@ func (s *slot) end(ctx context.Context, p *place, reason string) error {
 	rec := p.record
 	s.mu.Unlock()
 	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		s.m.cfg.Log.Warn("stopping of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("a sandbox could not be stored as stopping", "sandbox_id", p.SandboxID, "error", err)
 	}
 	s.m.publish(ctx, rec)
 	p.takeLeave(ctx)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout) // bringing much home took what it took
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout) // copying files to the server may have taken long
 	defer cancel()
 	if err := p.box().Destroy(ctx); err != nil {
 		s.mu.Lock()
@@ -102,13 +102,13 @@ func (s *slot) end(ctx context.Context, p *place, reason string) error {
 		s.mu.Unlock()
 		p.close("It is being destroyed.")
 		return fault.Wrap(err, fault.Unavailable, "destroy_failed",
-			"The sandbox could not be destroyed completely. It is tried again in a moment.")
+			"The sandbox could not be destroyed completely. The server tries again in a moment.")
 	}
 	s.endPlace(ctx, p, executors.Gone, reason)
 	return nil
 }
 
-// destroyStray destroys a sandbox that is stored as open but has no live place.
+// destroyStray destroys a sandbox that is stored as open but has no Place.
 func (s *slot) destroyStray(ctx context.Context) error {
 	if err := s.adoptOpen(ctx); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *slot) destroyStray(ctx context.Context) error {
 	s.mu.Unlock()
 	if !gone {
 		return fault.Wrap(err, fault.Unavailable, "destroy_failed",
-			"The sandbox could not be destroyed completely. It is tried again in a moment.")
+			"The sandbox could not be destroyed completely. The server tries again in a moment.")
 	}
 	if errors.Is(err, executors.ErrGone) {
 		s.m.cfg.Metering.FoundStopped(ctx, rec)

@@ -15,10 +15,10 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// makeTimeout bounds the making of a place, whoever asked for it.
+// makeTimeout bounds making a sandbox, whoever asked for it.
 const makeTimeout = 3 * time.Minute
 
-// flight is one Ensure under way, joined by everybody who asks meanwhile.
+// flight is one Ensure under way; concurrent callers join it.
 type flight struct {
 	done   chan struct{}
 	cancel context.CancelCauseFunc
@@ -27,8 +27,8 @@ type flight struct {
 	err    error
 }
 
-// Ensure returns the workspace's live place and makes one when there is none. Concurrent calls join. A caller who leaves
-// early does not stop the making: the next one finds the place ready.
+// Ensure returns the workspace's live sandbox and makes one when there is none. Concurrent calls join. A caller who leaves early does not
+// stop the making: the next caller finds the sandbox ready.
 func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Place, error) {
 	if p, ok := ctx.Value(takingLeave{}).(*place); ok && p.WorkspaceID == workspaceID {
 		return p.Place, nil
@@ -42,7 +42,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 	s.mu.Lock()
 	f := s.flight
 	if f == nil {
-		// The flight is shared, so it may not end with the request that happened to be first.
+		// The flight is shared, so it must not end with the request that happened to start it.
 		detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		f = &flight{done: make(chan struct{}), cancel: cancel}
 		s.flight = f
@@ -78,10 +78,10 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 	}
 }
 
-// trustFor is how long a good answer of a place on another machine is taken for granted.
+// trustFor is how long a good answer from a sandbox on another machine counts without asking again.
 const trustFor = 30 * time.Second
 
-// standing returns the slot's live place when it can be used as it is; nil when one has to be woken or made first.
+// standing returns the slot's live sandbox when it can be used as it is; nil when the caller must first wake or make one.
 func (s *slot) usable(ctx context.Context) (*place, error) {
 	for looked := false; ; looked = true {
 		s.mu.Lock()
@@ -91,7 +91,7 @@ func (s *slot) usable(ctx context.Context) (*place, error) {
 			return nil, nil
 		}
 		p.Use()()
-		waking := p.waking.Load() // read first: who is woken in between is awake
+		waking := p.waking.Load() // read first: a sandbox woken in between counts as awake
 		why, wakes := p.paused.Load(), p.record.PausedFor.Wakes()
 		stale := p.OwnDisk && s.m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
 		s.mu.Unlock()
@@ -103,13 +103,13 @@ func (s *slot) usable(ctx context.Context) (*place, error) {
 			return nil, away
 		}
 		switch {
-		case why != nil && (wakes || waking): // somebody is waking it: the slot's turn comes when it is awake, or could not be woken
+		case why != nil && (wakes || waking): // somebody is waking it: the slot's turn becomes free when it is awake, or could not be woken
 			return nil, nil
 		case why != nil:
 			return nil, errPaused(*why)
 		case stale && !looked:
-			if err := s.m.Check(ctx, s.workspaceID); err != nil { // what is there by now is what counts
-				s.m.cfg.Log.Debug("sandbox that was asked for does not answer", "workspace_id", s.workspaceID, "error", err)
+			if err := s.m.Check(ctx, s.workspaceID); err != nil { // the slot may have another sandbox by now
+				s.m.cfg.Log.Debug("the requested sandbox does not answer", "workspace_id", s.workspaceID, "error", err)
 			}
 			continue
 		}
@@ -121,7 +121,7 @@ func (s *slot) usable(ctx context.Context) (*place, error) {
 	}
 }
 
-// make brings the slot a live place: the one that is there, one found again, or a new one.
+// make puts a live sandbox into the slot: the one that is there, a recovered one, or a new one.
 func (s *slot) make(ctx context.Context) (*place, error) {
 	release, err := s.turn.Lock(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *slot) make(ctx context.Context) (*place, error) {
 	}
 	spec, kind, err := s.m.cfg.Workspaces.Spec(ctx, s.workspaceID)
 	if err != nil {
-		return nil, fmt.Errorf("reading what place workspace %s needs: %w", s.workspaceID, err)
+		return nil, fmt.Errorf("reading which sandbox workspace %s needs: %w", s.workspaceID, err)
 	}
 	pol, err := s.m.cfg.Choice.Policy(ctx, spec.TeamID)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *slot) make(ctx context.Context) (*place, error) {
 	if err := s.m.reaper.clearLeft(ctx, e, s.workspaceID); err != nil {
 		return nil, err
 	}
-	owner := who.UserID // what is used is somebody's, also where they asked for files or a port only
+	owner := who.UserID // a used sandbox belongs to its user, also when they only asked for files or a port
 	if owner == "" {
 		_, owner = executors.AskerOf(ctx)
 	}
@@ -168,7 +168,7 @@ func (s *slot) make(ctx context.Context) (*place, error) {
 	rec := k.record()
 	err = s.m.cfg.Store.InsertSandbox(ctx, rec)
 	if fault.Is(err, fault.Conflict) {
-		// A row is open that this process does not know yet: find its sandbox again instead of making a second.
+		// The store has an open row this process does not know yet: recover its sandbox instead of making a second.
 		if err := s.adoptOpen(ctx); err != nil {
 			return nil, err
 		}
@@ -189,7 +189,7 @@ func (s *slot) make(ctx context.Context) (*place, error) {
 	return s.create(ctx, e, caps, spec, k)
 }
 
-// connect says hello to a sandbox.
+// connect greets a sandbox's guest.
 func (m *Manager) connect(ctx context.Context, sb executors.Sandbox, rec executors.Record) (*place, error) {
 	p := &place{m: m, Place: executors.NewPlace(rec.Handle.ID, rec.WorkspaceID, rec.TeamID, rec.Handle.Kind), record: rec}
 	if e, ok := m.cfg.Executors.Find(ctx, p.Kind); ok {
@@ -203,14 +203,14 @@ func (m *Manager) connect(ctx context.Context, sb executors.Sandbox, rec executo
 	hello, err := p.hello(ctx)
 	if err != nil {
 		p.Guest.Close()
-		return nil, fmt.Errorf("saying hello to sandbox %s: %w", rec.Handle.ID, err)
+		return nil, fmt.Errorf("greeting sandbox %s: %w", rec.Handle.ID, err)
 	}
 	p.Hello = hello
 	return p, nil
 }
 
-// dial dials the place's guest, and has the health check look at once when that fails: those who follow the guest's
-// processes learn within moments that it is gone.
+// dial dials the sandbox's guest. When that fails, it asks the health check to look at once, so that whoever follows the guest's processes
+// learns within moments that the guest is gone.
 func (p *place) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	pipe, err := p.box().Dial(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -219,7 +219,7 @@ func (p *place) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	return pipe, err
 }
 
-// recheckQueueEvery is how often at most failed dials have one place looked at.
+// recheckQueueEvery is the shortest time between two checks of one sandbox that failed dials ask for.
 const recheckQueueEvery = time.Second
 
 func (p *place) queueRecheck() {
@@ -236,11 +236,11 @@ func (p *place) queueRecheck() {
 	}
 	select {
 	case p.m.checks.recheckQueue <- p.WorkspaceID:
-	default: // so many are worried about that the regular check will do
+	default: // beyond this many the regular check suffices
 	}
 }
 
-// hello asks the guest who it is and checks the answer: what it says is not trusted.
+// hello asks the guest for its identity and checks the answer, which is not trusted.
 func (p *place) hello(ctx context.Context) (guest.Hello, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.m.cfg.DialTimeout)
 	defer cancel()
@@ -251,7 +251,7 @@ func (p *place) hello(ctx context.Context) (guest.Hello, error) {
 	return h, executors.CheckHello(h, p.SandboxID)
 }
 
-// settle puts the place into the slot and tells everybody. It may stand still.
+// settle puts the sandbox into the slot and notifies everybody. The sandbox may be suspended.
 func (s *slot) settle(ctx context.Context, p *place) {
 	s.mu.Lock()
 	s.place, s.stray = p, nil
@@ -266,7 +266,7 @@ func (s *slot) settle(ctx context.Context, p *place) {
 	}
 }
 
-// dismantle takes down a sandbox that was made but cannot be used.
+// dismantle destroys a sandbox that was made but cannot be used.
 func (k *making) dismantle(ctx context.Context, sb executors.Sandbox, rec executors.Record, cause error) {
 	k.remove(ctx, sb) // once its row is closed the reaper finds what is left, and tries again
 	if errors.Is(cause, errMakingCancelled) {
@@ -276,7 +276,7 @@ func (k *making) dismantle(ctx context.Context, sb executors.Sandbox, rec execut
 	k.m.finish(ctx, rec, executors.Failed, "It did not answer: "+executors.ReasonOf(cause))
 }
 
-// finish closes a sandbox's row and tells the team.
+// finish closes a sandbox's row and notifies the team.
 func (m *Manager) finish(ctx context.Context, rec executors.Record, state executors.State, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
@@ -304,7 +304,7 @@ func (m *Manager) finish(ctx context.Context, rec executors.Record, state execut
 	}
 }
 
-// current returns the slot's live place or nil.
+// current returns the slot's live sandbox or nil.
 func (s *slot) current() *place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,7 +326,7 @@ func (s *slot) adoptOpen(ctx context.Context) error {
 	return nil
 }
 
-// reclaimAwake is reclaim for somebody who needs the place: one that turns out to sleep is woken.
+// reclaimAwake is reclaim for a caller who needs the sandbox: it wakes one that turns out to be suspended.
 func (s *slot) reclaimAwake(ctx context.Context) (*place, error) {
 	p, err := s.reclaim(ctx)
 	if p == nil || err != nil {
@@ -335,8 +335,8 @@ func (s *slot) reclaimAwake(ctx context.Context) (*place, error) {
 	return s.wakeForUse(ctx, p)
 }
 
-// reclaim tries to reach the slot's stray again. It returns (nil, nil) when there is none or it turned out to be gone, and
-// an error when it may still be there but cannot be reached.
+// reclaim tries to reach the slot's stray again. It returns (nil, nil) when there is none or the sandbox turned out to be gone, and an error
+// when the sandbox may still exist but cannot be reached.
 func (s *slot) reclaim(ctx context.Context) (*place, error) {
 	s.mu.Lock()
 	stray := s.stray

@@ -9,22 +9,24 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// CannotServe is the code of the error that says why a place makes no sandbox now. Its details name the reason, for programs, and the ways on.
+// CannotServe is the code of the error that says why an executor makes no sandbox now. Its details hold the reason, for programs, and the
+// alternatives.
 const CannotServe = "place_cannot_serve"
 
-// refusals are the codes of errors by which the Ledger lets no sandbox begin, for reasons that places without a price do not know.
+// refusals are the codes of errors by which the Ledger refuses a sandbox for reasons that do not apply to executors without a price.
 var refusals = map[string]bool{"budget_exceeded": true, "quota_exceeded": true, "concurrency_limit": true, "creation_rate_limit": true, "size_not_in_plan": true,
 	"kill_switch": true, "payment_past_due": true}
 
-// UseFallback has fn asked when a workspace's place cannot serve: fn gives the workspace another place where its people agreed to that
-// beforehand, and says whether it did. It is called before Recover.
+// UseFallback sets fn, which the Manager calls when a workspace's executor cannot serve: fn moves the workspace to another executor if its
+// people agreed to that beforehand, and says whether it did. Call it before Recover.
 func (m *Manager) UseFallback(fn func(ctx context.Context, workspaceID string, cause error) (bool, error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fallBack = fn
 }
 
-// leadsHere reports whether a refusal says that a place of this server is a way on: where those count like any other, it is refused too.
+// leadsHere reports whether a refusal offers an executor of this server as an alternative: where the ledger counts that one like any other,
+// it is refused too.
 func leadsHere(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -34,7 +36,7 @@ func leadsHere(err error) bool {
 	return !ok || slices.Contains(ways, executors.FreePlace)
 }
 
-// makeOrFallBack is make, and once more where the workspace has been given another place meanwhile.
+// makeOrFallBack is make, and a second attempt if the workspace was moved to another executor meanwhile.
 func (s *slot) makeOrFallBack(ctx context.Context) (*place, error) {
 	p, err := s.make(ctx)
 	s.m.mu.Lock()
@@ -45,11 +47,11 @@ func (s *slot) makeOrFallBack(ctx context.Context) (*place, error) {
 	}
 	_, from, serr := s.m.cfg.Workspaces.Spec(ctx, s.workspaceID)
 	if serr != nil {
-		s.m.cfg.Log.WarnContext(ctx, "what place a workspace falls back from could not be read", "workspace_id", s.workspaceID, "error", serr)
+		s.m.cfg.Log.WarnContext(ctx, "a workspace's fallback executor could not be read", "workspace_id", s.workspaceID, "error", serr)
 	}
 	moved, ferr := fallBack(ctx, s.workspaceID, err)
 	if ferr != nil {
-		s.m.cfg.Log.WarnContext(ctx, "a workspace could not be given another place", "workspace_id", s.workspaceID, "error", ferr)
+		s.m.cfg.Log.WarnContext(ctx, "a workspace could not be moved to another executor", "workspace_id", s.workspaceID, "error", ferr)
 	}
 	if !moved {
 		return nil, err

@@ -11,32 +11,32 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Health checking: how a place that stopped answering is told from one that is gone.
+// Health checking: how the Manager distinguishes a sandbox that stopped answering from one that is gone.
 const (
-	checkAtOnce     = 32               // checks at the same time that are not slow
-	checkSlotFor    = time.Second      // after which a check is slow
-	silentAfter     = 3                // failed checks before the team is told that a sandbox does not answer
-	healthKeepEvery = 60 * time.Second // how often a good health is worth a write
+	checkAtOnce     = 32               // concurrent checks that are not slow
+	checkSlotFor    = time.Second      // after this time a check counts as slow
+	silentAfter     = 3                // failed checks before the team is notified that a sandbox does not answer
+	healthKeepEvery = 60 * time.Second // how often a good health is written to the store
 )
 
-// checks are the looks at sandboxes: those that are due, and those that something asked for.
+// checks are the health checks of sandboxes: those that are due, and those requested.
 type checks struct {
 	m *Manager
 
-	looks        chan look     // places that changed: Run looks at their sandboxes at once
-	recheckQueue chan string   // workspaces whose guest could not be dialed: Run looks at them at once
-	slots        chan struct{} // one place for each check that is not slow
+	looks        chan look     // executors that changed: Run checks their sandboxes at once
+	recheckQueue chan string   // workspaces whose guest could not be dialed: Run checks them at once
+	slots        chan struct{} // a semaphore for checks that are not slow
 
 	mu       sync.Mutex
-	checking map[string]bool // workspaces whose sandbox is being looked at
+	checking map[string]bool // workspaces whose sandbox is being checked
 }
 
 func newChecks(m *Manager) *checks {
 	return &checks{m: m, looks: make(chan look, 256), recheckQueue: make(chan string, 64), slots: make(chan struct{}, checkAtOnce), checking: make(map[string]bool)}
 }
 
-// Run keeps checking the health of the live places and reaping what the store does not know, until ctx is done. It returns
-// when its goroutines, and makings under way, have ended. Recover comes first.
+// Run checks the health of the live sandboxes and reaps unknown ones until ctx is done. It returns when its goroutines, and makings under
+// way, have ended. Recover comes first.
 func (m *Manager) Run(ctx context.Context) error {
 	m.refreeze(ctx)
 	m.wakeUnfinished(ctx)
@@ -67,7 +67,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// closePipes lets go of the guests, which live on: the next server finds them again.
+// closePipes closes the connections to the guests, which live on: the next server finds them again.
 func (m *Manager) closePipes() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *Manager) closePipes() {
 	}
 }
 
-// heed looks at the places that could not be dialed, each by itself: one that hangs keeps nobody waiting.
+// recheckDials checks the sandboxes that could not be dialed, each on its own: one that hangs delays no other.
 func (c *checks) recheck(ctx context.Context) {
 	for {
 		select {
@@ -101,13 +101,13 @@ func (m *Manager) every(ctx context.Context, d time.Duration, fn func(context.Co
 	}
 }
 
-// CheckHealth looks at every live place and every unreachable sandbox once, now.
+// CheckHealth checks every live sandbox and every unreachable one once, now.
 func (m *Manager) CheckHealth(ctx context.Context) {
 	m.checks.checkAll(ctx, m.slotsWhere(func(s *slot) bool { return s.kind() != "" }))
 	m.cfg.Metering.Beat(ctx, m.cfg.HealthEvery, m.resting)
 }
 
-// slotsWhere names the workspaces whose slots are such.
+// slotsWhere returns the workspaces whose slots satisfy a condition.
 func (m *Manager) slotsWhere(such func(*slot) bool) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +121,7 @@ func (m *Manager) slotsWhere(such func(*slot) bool) []string {
 	return ids
 }
 
-// checkAll looks at these workspaces' sandboxes and waits until all were looked at.
+// checkAll checks these workspaces' sandboxes and waits for all results.
 func (c *checks) checkAll(ctx context.Context, ids []string) {
 	var wg sync.WaitGroup
 	for _, id := range ids {
@@ -137,8 +137,8 @@ func (c *checks) checkAll(ctx context.Context, ids []string) {
 	wg.Wait()
 }
 
-// startChecks looks at these workspaces' sandboxes without waiting for what comes of it. One that is being looked at so is left alone:
-// a sandbox that hangs has one check under way.
+// startChecks starts to check these workspaces' sandboxes without waiting for the results. It skips one whose check is under way: a sandbox
+// that hangs has one check at a time.
 func (c *checks) startChecks(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		c.mu.Lock()
@@ -169,8 +169,8 @@ func (c *checks) startChecks(ctx context.Context, ids []string) {
 	}
 }
 
-// checkSlot waits for the right to check one more sandbox; the returned func gives it back. A check that is slow loses it: those that
-// hang, each of which ends by its deadlines, take no turn from the others.
+// checkSlot waits until it may run one more check; the returned func releases its place. A slow check loses its place: hanging sandboxes,
+// each bounded by its deadlines, must not block the others.
 func (c *checks) checkSlot(ctx context.Context) (free func(), ok bool) {
 	select {
 	case c.slots <- struct{}{}:
@@ -191,8 +191,8 @@ func (c *checks) checkOne(ctx context.Context, id string) {
 	}
 }
 
-// Check looks at the workspace's sandbox now. It returns nil when the guest answers or the workspace has no sandbox,
-// ErrGone when the sandbox turned out to be gone (its place is ended by then), and another error while it cannot be told.
+// Check checks the workspace's sandbox now. It returns nil when the guest answers or the workspace has no sandbox, ErrGone when the sandbox
+// turned out to be gone (its Place has ended by then), and another error while that is unknown.
 func (m *Manager) Check(ctx context.Context, workspaceID string) error {
 	s := m.slot(workspaceID)
 	p := s.current()
@@ -205,7 +205,7 @@ func (m *Manager) Check(ctx context.Context, workspaceID string) error {
 	}
 	defer p.cameBack()()
 	if p.Asleep() {
-		return nil // it cannot answer, and is not asked
+		return nil // it cannot answer, so the guest is not asked
 	}
 	_, err := p.hello(ctx)
 	if ctx.Err() != nil {
@@ -237,7 +237,7 @@ func (s *slot) checkStray(ctx context.Context) error {
 	return err
 }
 
-// healthy notes a good answer; it is written when it is news or a while since the last write.
+// healthy records a good answer; it writes to the store when the state changed or the last write is a while ago.
 func (s *slot) healthy(ctx context.Context, p *place) {
 	now := s.m.now()
 	s.mu.Lock()
@@ -268,7 +268,7 @@ func (s *slot) healthy(ctx context.Context, p *place) {
 	}
 }
 
-// suspect asks the executor about a place that did not answer: gone, or only silent?
+// suspect asks the executor about a sandbox that did not answer: is it gone, or only silent?
 func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
 	release, err := s.turn.Lock(ctx)
 	if err != nil {
@@ -278,10 +278,10 @@ func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
 	if s.current() != p {
 		return executors.ErrGone
 	}
-	if p.Asleep() { // since the question was asked
+	if p.Asleep() { // since the check began
 		return nil
 	}
-	oom := s.m.KilledBy(p.WorkspaceID, p.SandboxID) // asked while its figures are there
+	oom := s.m.KilledBy(p.WorkspaceID, p.SandboxID) // read while its figures still exist
 	s.mu.Lock()
 	rec := p.record
 	s.mu.Unlock()
@@ -318,7 +318,7 @@ func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
 		return executors.ErrGone
 	}
 	s.m.cfg.Counters.Unhealthy(p.Kind)
-	if err == nil { // it does not answer, and is there
+	if err == nil { // it does not answer, but exists
 		s.m.cfg.Metering.Seen(p.SandboxID)
 	}
 	s.mu.Lock()
@@ -330,16 +330,16 @@ func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
 	rec = p.record
 	s.mu.Unlock()
 	if notify {
-		s.m.cfg.Log.Warn("sandbox does not answer", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "error", cause)
+		s.m.cfg.Log.Warn("a sandbox does not answer", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "error", cause)
 		if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-			s.m.cfg.Log.Warn("silence of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+			s.m.cfg.Log.Warn("a sandbox could not be stored as not answering", "sandbox_id", p.SandboxID, "error", err)
 		}
 		s.m.publish(ctx, rec)
 	}
 	return fmt.Errorf("sandbox %s does not answer: %w", p.SandboxID, cause)
 }
 
-// endPlace takes the place out of the slot, closes its row and wakes everybody who waits for its end.
+// endPlace takes the Place out of the slot, closes its row and wakes everybody who waits for its end.
 func (s *slot) endPlace(ctx context.Context, p *place, state executors.State, reason string) {
 	s.mu.Lock()
 	s.place = nil
@@ -351,7 +351,7 @@ func (s *slot) endPlace(ctx context.Context, p *place, state executors.State, re
 	p.close(reason)
 }
 
-// close wakes everybody who waits for the place's end and lets go of its guest.
+// close wakes everybody who waits for the sandbox's end and closes the connection to its guest.
 func (p *place) close(reason string) {
 	p.End(reason)
 	p.Guest.Close()

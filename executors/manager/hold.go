@@ -7,9 +7,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Hold has this sandbox of the workspace stand still for a limit, until Wake, after everything in it was brought home. Where its place cannot
-// pause it is ended for the reason its people are told, once everything it alone has is home: paused is false then. ErrGone when the
-// workspace has another sandbox by now, or none, or a person had it stand still: that is left alone. Idempotent.
+// Hold suspends this sandbox of the workspace for a limit, until Wake, after copying its changes to the server. Where its executor cannot
+// pause, Hold ends it with the reason that its people read, once the server has all that only the sandbox holds: paused is false then.
+// ErrGone when the workspace has another sandbox by now, or none, or a person paused it: Hold leaves that alone. Idempotent.
 func (m *Manager) Hold(ctx context.Context, workspaceID, sandboxID, reason string) (paused bool, err error) {
 	s := m.slot(workspaceID)
 	release, err := s.turn.Lock(ctx)
@@ -31,7 +31,7 @@ func (m *Manager) Hold(ctx context.Context, workspaceID, sandboxID, reason strin
 		case why.Wakes():
 			return true, s.holdAs(ctx, p, reason, executors.ByLimit)
 		}
-		return false, executors.ErrGone // a person had it stand still meanwhile: it waits for a person
+		return false, executors.ErrGone // a person paused it meanwhile: it waits for a person
 	}
 	if why := m.cfg.Choice.Unreachable(ctx, p.Kind); why != nil {
 		return false, why
@@ -48,8 +48,7 @@ func (m *Manager) Hold(ctx context.Context, workspaceID, sandboxID, reason strin
 	return false, s.end(ctx, p, sentence(reason))
 }
 
-// Held says whether the workspace's sandbox stands still for a limit, and why. One that cannot be reached now does so as far as anybody
-// knows.
+// Held says whether a limit suspended the workspace's sandbox, and why. For an unreachable sandbox it returns the last known state.
 func (m *Manager) Held(workspaceID string) (reason string, held bool) {
 	m.mu.Lock()
 	s := m.slots[workspaceID]
@@ -68,8 +67,8 @@ func (m *Manager) Held(workspaceID string) (reason string, held bool) {
 	return "", false
 }
 
-// Unhold has the workspace's sandbox go on that stands still for a limit. Without one it does nothing: what stands still for a person waits
-// for a person. It is an error while the sandbox cannot be reached.
+// Unhold resumes the workspace's sandbox if a limit suspended it. Otherwise it does nothing: a sandbox paused by a person waits for a
+// person. It is an error while the sandbox cannot be reached.
 func (m *Manager) Unhold(ctx context.Context, workspaceID string) error {
 	s := m.slot(workspaceID)
 	release, err := s.turn.Lock(ctx)
@@ -81,7 +80,7 @@ func (m *Manager) Unhold(ctx context.Context, workspaceID string) error {
 		return nil
 	}
 	p := s.current()
-	if p == nil { // the health check finds it, or that it is gone
+	if p == nil { // the health check finds it again, or finds it gone
 		return fault.New(fault.Unavailable, "sandbox_unreachable", "The workspace's sandbox exists but cannot be reached now.")
 	}
 	return s.wakeHeld(ctx, p)

@@ -9,30 +9,30 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Attach adds participants, in the order in which they are called. It is called before Recover.
+// Attach adds participants, in the order in which they are called. Call it before Recover.
 func (m *Manager) Attach(ps ...executors.Participant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.participants = append(slices.Clip(m.participants), ps...)
 }
 
-// participants are those who take part in the lives of sandboxes, in the order in which they are called.
+// participants are the participants in the lives of sandboxes, in the order in which they are called.
 type participants []executors.Participant
 
-// attached are the participants: they are called without the lock.
+// attached returns the participants: they are called without the lock.
 func (m *Manager) attached() participants {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.participants
 }
 
-// endingTimeout bounds all that happens in a sandbox before a planned end: a guest that does not answer keeps nobody from ending it.
+// endingTimeout bounds everything done in a sandbox before a planned end: a guest that does not answer must not prevent the end.
 const endingTimeout = time.Minute
 
-// lastTimeout is the same for a place with a disk of its own, which ends with it.
+// lastTimeout is the same for a sandbox with a disk of its own, whose disk ends with it.
 const lastTimeout = 5 * time.Minute
 
-// outfit has everybody fill in their part of the spec.
+// outfit lets every participant fill in its part of the spec.
 func (ps participants) outfit(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
 	for _, a := range ps {
 		if a.Making == nil {
@@ -45,20 +45,20 @@ func (ps participants) outfit(ctx context.Context, c executors.Capabilities, s *
 	return nil
 }
 
-// prepare gets ready for finding a stored sandbox again.
+// prepare prepares recovery of a stored sandbox.
 func (ps participants) prepare(ctx context.Context, r executors.Record) error {
 	for _, a := range ps {
 		if a.Found == nil {
 			continue
 		}
 		if err := a.Found(ctx, r); err != nil {
-			return fmt.Errorf("preparing to find sandbox %s again: %w", r.Handle.ID, err)
+			return fmt.Errorf("preparing to recover sandbox %s: %w", r.Handle.ID, err)
 		}
 	}
 	return nil
 }
 
-// takeLeave lets everybody bring home what is in a place that is about to end.
+// takeLeave lets every participant copy to the server what is in a sandbox that is about to end.
 func (p *place) takeLeave(ctx context.Context) {
 	bound := endingTimeout
 	if p.OwnDisk {
@@ -75,5 +75,5 @@ func (p *place) takeLeave(ctx context.Context) {
 	p.BeginEnd()
 }
 
-// takingLeave marks the context of what is done in a place before it ends: for that, it is still there.
+// takingLeave marks the context of calls made in a sandbox before it ends: for them, it still exists.
 type takingLeave struct{}

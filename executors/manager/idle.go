@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// idleAfter is how long a place may be idle; 0 = for ever.
+// idleAfter returns how long a sandbox may be idle; 0 = forever.
 func (p *place) idleAfter(purpose executors.Purpose) time.Duration {
 	if p.m.cfg.IdleAfter == nil {
 		return 0
@@ -18,9 +18,8 @@ func (p *place) idleAfter(purpose executors.Purpose) time.Duration {
 	return max(p.m.cfg.IdleAfter(p.Kind.Base(), purpose), 0)
 }
 
-// rest ends a place that has been idle for as long as its kind may be, or lets it sleep where that is free. Where it is ended, a place is
-// idle while no process runs in it and nobody is at it. What a guest says of its processes is its own matter: a liar keeps, or loses,
-// only itself.
+// rest ends a sandbox that has been idle as long as its kind may be, or suspends it where that is free. To be ended, a sandbox counts as
+// idle while no process runs in it and nobody uses it. The guest reports its processes, and a guest that lies affects only its own sandbox.
 func (s *slot) rest(ctx context.Context, p *place) {
 	s.mu.Lock()
 	purpose := p.record.Purpose
@@ -48,7 +47,7 @@ func (s *slot) rest(ctx context.Context, p *place) {
 		return
 	}
 	release, ok := s.turn.TryLock()
-	if !ok { // who makes, moves or destroys it now has other plans
+	if !ok { // another call makes, moves or destroys it now
 		return
 	}
 	defer release()
@@ -58,17 +57,17 @@ func (s *slot) rest(ctx context.Context, p *place) {
 		s.mu.Unlock()
 		return
 	}
-	p.closing = true // from here on, who asks for a place waits for the next one
+	p.closing = true // from here on, callers of Ensure wait for the next sandbox
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
 	defer cancel()
-	reason := fmt.Sprintf("Stopped after %s; starts again by itself.", idleWords(after))
+	reason := fmt.Sprintf("Stopped after %s; starts again when needed.", idleWords(after))
 	if err := s.end(ctx, p, reason); err != nil {
-		s.m.cfg.Log.Warn("idle sandbox could not be ended", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("an idle sandbox could not be ended", "sandbox_id", p.SandboxID, "error", err)
 	}
 }
 
-// sleepsFree reports whether a place that stands still costs nothing, and loses nothing.
+// sleepsFree reports whether a suspended sandbox costs nothing, and loses nothing.
 func (p *place) sleepsFree(ctx context.Context) bool {
 	e, ok := p.m.cfg.Executors.Find(ctx, p.Kind)
 	if !ok || !p.m.cfg.Choice.CapabilitiesOf(ctx, e).PauseFree {
@@ -78,8 +77,8 @@ func (p *place) sleepsFree(ctx context.Context) bool {
 	return ok
 }
 
-// doze lets a place sleep that nobody has used for a while: no session works, nothing was printed or typed, nobody looks, no command of
-// ours runs. Programs that wait, such as an agent for its next prompt, are no use.
+// suspendIdle suspends a sandbox that nobody has used for a while: no session works, nothing was printed or typed, nobody watches, none of
+// our commands runs. Programs that wait, such as an agent at its prompt, do not count as use.
 func (s *slot) suspendIdle(ctx context.Context, p *place, after time.Duration) {
 	uses, quiet, at := p.quiet()
 	now := s.m.now()
@@ -101,11 +100,11 @@ func (s *slot) suspendIdle(ctx context.Context, p *place, after time.Duration) {
 		return
 	}
 	release, ok := s.turn.TryLock()
-	if !ok { // who makes, moves or destroys it now has other plans
+	if !ok { // another call makes, moves or destroys it now
 		return
 	}
 	defer release()
-	stirred := func() bool { // since it was found idle: while everything was brought home, too
+	stirred := func() bool { // since it was found idle, and also while files were copied to the server
 		again, quiet, at := p.quiet()
 		return !quiet || at > since || again != uses || s.current() != p || p.paused.Load() != nil
 	}
@@ -114,28 +113,29 @@ func (s *slot) suspendIdle(ctx context.Context, p *place, after time.Duration) {
 	}
 	reason := fmt.Sprintf("Asleep after %s. It wakes when you type.", idleWords(after))
 	if err := s.lull(ctx, p, executors.ByIdle, reason, stirred); err != nil {
-		s.m.cfg.Log.Warn("idle sandbox could not be paused", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("an idle sandbox could not be paused", "sandbox_id", p.SandboxID, "error", err)
 		return
 	}
 	if !p.Asleep() {
 		return
 	}
 	p.notify(ctx, "sandbox.asleep", fmt.Sprintf("The sandbox fell asleep after %s. It wakes when it is needed.", idleWords(after)))
-	if _, quiet, at := p.quiet(); !quiet || at > since { // in the last moment somebody came
+	if _, quiet, at := p.quiet(); !quiet || at > since { // somebody came at the last moment
 		if _, err := s.wakeForUse(context.WithoutCancel(ctx), p); err != nil {
-			s.m.cfg.Log.Warn("sandbox that was used as it fell asleep could not be woken", "sandbox_id", p.SandboxID, "error", err)
+			s.m.cfg.Log.Warn("a sandbox that was used while it fell asleep could not be woken", "sandbox_id", p.SandboxID, "error", err)
 		}
 	}
 }
 
-// quiet reports whether nobody uses the place now, how often it was used before, and when something last happened in it (ms UTC).
+// quiet reports whether nobody uses the sandbox now, how often it was used before, and when something last happened in it (ms UTC).
 func (p *place) quiet() (uses uint64, quiet bool, at int64) {
 	uses, busy := p.Used()
 	u := p.m.attached().useOf(p.WorkspaceID)
 	return uses, !busy && !u.Working && u.Viewers == 0, u.LastAt
 }
 
-// idleEnd is when an idle place is ended if nothing happens, ms UTC; 0 = it is not idle, or may be so for ever. Only with the slot's mu.
+// idleEnd is when the server ends an idle sandbox if nothing happens, ms UTC; 0 = it is not idle, or may be idle forever. Guarded by the
+// slot's mu.
 func (p *place) idleEnd() int64 {
 	after := p.idleAfter(p.record.Purpose)
 	if after <= 0 || p.idleAt == 0 || p.paused.Load() != nil {
@@ -144,7 +144,7 @@ func (p *place) idleEnd() int64 {
 	return p.idleAt + after.Milliseconds()
 }
 
-// idle reports whether nothing runs in the place and nobody is at it.
+// idle reports whether nothing runs in the sandbox and nobody uses it.
 func (p *place) idle(ctx context.Context) (uses uint64, idle bool) {
 	uses, busy := p.Used()
 	if busy {

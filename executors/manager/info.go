@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/executors/meter"
 )
 
-// SandboxInfo is what the API tells of a workspace's sandbox. Times are ms UTC, 0 = not yet.
+// SandboxInfo describes a workspace's sandbox in the API. Times are ms UTC, 0 = not yet.
 type SandboxInfo struct {
 	ID           string
 	WorkspaceID  string
@@ -17,51 +17,51 @@ type SandboxInfo struct {
 	Reason       string
 	Isolation    string
 	Isolated     bool
-	Usage        *Usage           // nil when nobody told
-	Limits       executors.Limits // it was made with, or given since
-	ExpiresAt    int64            // when its time is up
+	Usage        *Usage           // nil when unknown
+	Limits       executors.Limits // as made, or as changed since
+	ExpiresAt    int64            // when its time limit ends
 	StartedAt    int64
 	LastHealthAt int64
 	EndedAt      int64
-	Ports        []int // TCP ports its processes listen on
+	Ports        []int // TCP ports that processes inside listen on
 
 	OwnDisk    bool
-	Steps      []executors.Step // how it was, or is being, made
+	Steps      []executors.Step // the steps of its making
 	Purpose    executors.Purpose
-	PausedFor  executors.PausedFor // "" unless it stands still
-	PausedAt   int64               // since when it stands still
-	CPUs       int                 // its size, where its place has sizes
+	PausedFor  executors.PausedFor // "" unless it is suspended
+	PausedAt   int64               // since when it is suspended
+	CPUs       int                 // its size, where its executor has sizes
 	MemoryMB   int64
 	PriceNano  int64 // nano-USD an hour while it runs
-	RunEndsAt  int64 // beyond this its place extends nothing
-	LeaseUntil int64 // when its place pauses or ends it unless it is extended
-	IdleAt     int64 // when it is paused, or ended, if nothing happens
+	RunEndsAt  int64 // the executor extends the lease no further than this
+	LeaseUntil int64 // when its executor pauses or ends it unless the lease is extended
+	IdleAt     int64 // when the server pauses or ends it if nothing happens
 	Pooled     bool
-	UserID     string // who asked for it, "" = the server
+	UserID     string // the user who asked for it, "" = the server
 }
 
-// Usage are the figures of a sandbox now: the host's own where the place is Metered, else what its guest tells.
+// Usage holds the current figures of a sandbox: measured by the host where the sandbox is Metered, else reported by its guest.
 type Usage struct {
 	CPUMs       int64
-	CPUPercent  float64 // of one core, over the last seconds
+	CPUPercent  float64 // of one core, over the last few seconds
 	RSSBytes    int64
 	MemoryPeak  int64
 	Processes   int
 	OOMKills    int64
 	ThrottledMs int64
-	DiskBytes   int64 // -1 = not looked at yet
-	DiskAtLeast bool  // there is more than was looked at
-	LogBytes    int64 // this and what follows is the guest's word
+	DiskBytes   int64 // -1 = not measured yet
+	DiskAtLeast bool  // the scan stopped before it had seen everything
+	LogBytes    int64 // this and the following are reported by the guest
 	LastOutput  int64 // ms UTC
 }
 
-// statsTimeout bounds how long a guest may take to tell its figures before it is shown without them.
+// statsTimeout bounds how long a guest may take to report its figures before the sandbox is shown without them.
 const statsTimeout = 3 * time.Second
 
-// maxPorts bounds how many ports a guest is believed to have.
+// maxPorts limits how many ports are accepted from a guest.
 const maxPorts = 256
 
-// Sandbox tells of the workspace's sandbox: the open one, else the last. fault.NotFound when there never was one.
+// Sandbox describes the workspace's sandbox: the open one, else the last. fault.NotFound when there never was one.
 func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo, error) {
 	rec, err := m.cfg.Store.LastSandbox(ctx, workspaceID)
 	if err != nil {
@@ -95,7 +95,7 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	defer cancel()
 	s, err := p.Guest.Stats(sctx)
 	if err != nil {
-		m.cfg.Log.Debug("guest did not tell its figures", "sandbox_id", p.SandboxID, "error", err)
+		m.cfg.Log.Debug("a guest did not report its figures", "sandbox_id", p.SandboxID, "error", err)
 		return info, nil
 	}
 	if info.Usage == nil {
@@ -110,7 +110,7 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	return info, nil
 }
 
-// stepsNow are a sandbox's steps: what is being made knows better than its row how far it is.
+// stepsNow returns a sandbox's steps: while it is being made, those in memory are newer than those of its row.
 func (m *Manager) stepsNow(rec executors.Record) []executors.Step {
 	if rec.State != executors.Starting {
 		return rec.Steps
@@ -132,7 +132,7 @@ func (m *Manager) stepsNow(rec executors.Record) []executors.Step {
 	return rec.Steps
 }
 
-// measured fills in what the host itself has counted.
+// measured fills in what the host itself measured.
 func (p *place) measured(info *SandboxInfo) {
 	f, ok := meter.FiguresOf(p.box())
 	if ok {

@@ -9,14 +9,14 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Margins before the end of a run: from the first on a quiet moment is looked for, at the last none is waited for any more.
+// Margins before the end of a run: from the first on the server looks for a quiet moment, from the last on it no longer waits for one.
 const (
 	renewMost  = 10 * time.Minute
 	renewLast  = 2 * time.Minute
 	renewShare = 10 // of a run, where that is less
 )
 
-// keep extends the lease of a place once half of it is over: not of all places at the same moment.
+// keep extends the lease of a sandbox once half of it is over, with some jitter so that not all leases are extended at once.
 func (s *slot) keep(ctx context.Context, p *place) {
 	l, ok := p.box().(executors.Leased)
 	if !ok || p.Asleep() {
@@ -25,7 +25,7 @@ func (s *slot) keep(ctx context.Context, p *place) {
 	lease := s.m.cfg.Choice.LeaseOf(ctx, p.Kind)
 	s.mu.Lock()
 	until := p.record.LeaseUntil
-	if until == 0 && p.extendedAt != 0 { // it ends by itself never, so far
+	if until == 0 && p.extendedAt != 0 { // so far it never ends on its own
 		until = p.extendedAt + lease.Milliseconds()
 	}
 	s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *slot) keep(ctx context.Context, p *place) {
 	}
 }
 
-// jitter is a part of d that is the sandbox's own.
+// jitter is a part of d that depends on the sandbox.
 func jitter(sandboxID string, d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0
@@ -66,7 +66,8 @@ func jitter(sandboxID string, d time.Duration) time.Duration {
 	return time.Duration(h.Sum64() % uint64(d))
 }
 
-// margins are how long before the end of a run of this length a quiet moment is looked for, and how long before it none is waited for.
+// margins returns how long before the end of a run of this length the server starts to look for a quiet moment, and when it stops waiting
+// for one.
 func margins(run time.Duration) (first, last time.Duration) {
 	first = renewMost
 	if run > 0 {
@@ -76,8 +77,8 @@ func margins(run time.Duration) (first, last time.Duration) {
 	return first, min(renewLast, first/2)
 }
 
-// renew ends a run that its place is about to end: everything is brought home, the sandbox is paused and, where a session runs, woken into
-// the next run. An agent at work is given until the last moment to come to an end.
+// renew ends a run that the executor is about to end: the server copies changes from the sandbox, pauses it and, where a session runs, wakes
+// it into the next run. An agent at work gets until the last moment to finish.
 func (s *slot) renew(ctx context.Context, p *place) {
 	s.mu.Lock()
 	runEndsAt := p.record.RunEndsAt
@@ -104,31 +105,31 @@ func (s *slot) renew(ctx context.Context, p *place) {
 		return
 	}
 	release, ok := s.turn.TryLock()
-	if !ok { // who makes, moves or destroys it now has other plans
+	if !ok { // another call makes, moves or destroys it now
 		return
 	}
 	defer release()
 	if s.current() != p || p.paused.Load() != nil {
 		return
 	}
-	reason := "Asleep: its run has lasted as long as its place allows. It wakes when you type."
+	reason := "Asleep: its run reached the longest time its place allows. It wakes when you type."
 	if err := s.lull(ctx, p, executors.ByCeiling, reason, nil); err != nil {
-		s.m.cfg.Log.Error("sandbox whose run ends could not be paused", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Error("a sandbox whose run ends could not be paused", "sandbox_id", p.SandboxID, "error", err)
 		return
 	}
 	if use.Sessions == 0 && !busy {
-		p.notify(ctx, "sandbox.asleep", "The sandbox fell asleep: its run has lasted as long as its place allows. It wakes when it is needed.")
+		p.notify(ctx, "sandbox.asleep", "The sandbox fell asleep: its run reached the longest time its place allows. It wakes when it is needed.")
 		return
 	}
 	switch woken, err := s.wakeForUse(context.WithoutCancel(ctx), p); {
 	case err != nil:
-		s.m.cfg.Log.Warn("sandbox could not be woken into its next run", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("a sandbox could not be woken into its next run", "sandbox_id", p.SandboxID, "error", err)
 	case woken != nil:
-		p.notify(ctx, "sandbox.renewed", "The sandbox's run had lasted as long as its place allows: everything was brought home, and it goes on in a new run.")
+		p.notify(ctx, "sandbox.renewed", "The sandbox's run reached the longest time its place allows: its files are on the server, and it goes on in a new run.")
 	}
 }
 
-// useOf asks everybody what goes on in a workspace.
+// useOf asks every participant what goes on in a workspace.
 func (ps participants) useOf(workspaceID string) executors.Use {
 	var all executors.Use
 	for _, a := range ps {
@@ -144,12 +145,12 @@ func (ps participants) useOf(workspaceID string) executors.Use {
 	return all
 }
 
-// behindWords say what could not be brought home before a sandbox stands still; "" when everything is.
+// behindWords says what could not be copied to the server before a sandbox is suspended; "" when the server has everything.
 func (m *Manager) behindWords(ctx context.Context, workspaceID string) string {
 	s, err := m.cfg.Store.LastSync(ctx, workspaceID)
 	switch {
 	case err != nil:
-		m.cfg.Log.Warn("how far a workspace is home could not be read", "workspace_id", workspaceID, "error", err)
+		m.cfg.Log.Warn("the sync state of a workspace could not be read", "workspace_id", workspaceID, "error", err)
 		return ""
 	case s.Pending == 1:
 		return "1 file is not on the server yet: the sandbox keeps it."
@@ -161,7 +162,7 @@ func (m *Manager) behindWords(ctx context.Context, workspaceID string) string {
 	return ""
 }
 
-// goneWords say in words why a sandbox is gone, and since when what was in it may be lost.
+// goneWords says why a sandbox is gone, and since when files in it may be lost.
 func (m *Manager) goneWords(ctx context.Context, rec executors.Record, cause error) string {
 	words := executors.WhyGone(cause, "It no longer exists: its guest or the machine was stopped.")
 	if !m.cfg.Choice.OwnDisk(ctx, rec.Handle.Kind) {
@@ -173,12 +174,12 @@ func (m *Manager) goneWords(ctx context.Context, rec executors.Record, cause err
 	}
 	at := time.UnixMilli(s.At).UTC().Format("2006-01-02 15:04:05 UTC")
 	if s.Pending > 0 || s.Behind {
-		return sentence(words) + " Its files were last brought home at " + at + "; what was written after that is lost."
+		return sentence(words) + " Its files were last synced to the server at " + at + "; what was written after that is lost."
 	}
 	return sentence(words) + " Its files were on the server as of " + at + "."
 }
 
-// lose ends a live place that turned out to be gone. The caller holds the slot's turn.
+// lose ends a live sandbox that turned out to be gone. The caller holds the slot's turn.
 func (s *slot) lose(ctx context.Context, p *place, cause error) {
 	s.mu.Lock()
 	rec := p.record
@@ -189,7 +190,7 @@ func (s *slot) lose(ctx context.Context, p *place, cause error) {
 	s.endPlace(ctx, p, executors.Gone, words)
 }
 
-// tell writes into the workspace's timeline what happened to its sandbox.
+// tell adds a note about the sandbox to the workspace's timeline.
 func (p *place) notify(ctx context.Context, kind, text string) {
 	if p.m.cfg.Notify != nil {
 		p.m.cfg.Notify(context.WithoutCancel(ctx), executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: kind, Text: text})

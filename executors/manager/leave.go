@@ -8,8 +8,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Leave ends the workspace's sandbox so that it can have one in another place. A sandbox whose place is no longer configured, or cannot
-// be used now, is left behind: the reaper removes it once its place answers again.
+// Leave ends the workspace's sandbox so that it can have one in another executor. When the sandbox's executor is no longer configured, or
+// cannot be used now, Leave abandons the sandbox, and the reaper removes it once the executor answers again.
 func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	if m.Away(ctx, workspaceID) != nil {
 		return m.Destroy(executors.Discard(ctx), workspaceID)
@@ -20,7 +20,8 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	}
 	s := m.slot(workspaceID)
 	if p := s.current(); p != nil && fault.CodeOf(err) == codeNotHome {
-		// A place that can be reached brings home what it alone has, or its people give that up. One that cannot keeps nobody.
+		// A reachable executor first copies to the server what only it holds, unless its people discard that. An unreachable one keeps
+		// nobody from leaving.
 		if c, ok := m.cfg.Choice.Place(ctx, p.Kind); ok && c.Available {
 			return err
 		}
@@ -39,10 +40,10 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	if stray == nil {
 		return err
 	}
-	why := fmt.Sprintf("its place, %s, is not part of this server any more", stray.Handle.Kind)
+	why := fmt.Sprintf("its place, %s, is no longer part of this server", stray.Handle.Kind)
 	if c, ok := m.cfg.Choice.Place(ctx, stray.Handle.Kind); ok {
 		if c.Available {
-			return err // it can be reached, and will be destroyed in a moment
+			return err // it can be reached, and is about to be destroyed
 		}
 		why = fmt.Sprintf("%s cannot be used now", c.Name)
 	}
@@ -50,11 +51,11 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	s.stray = nil
 	s.mu.Unlock()
 	m.cfg.Metering.Stopped(ctx, m.cfg.Metering.UsageInterval(*stray), 0, executors.ByHeartbeat)
-	m.finish(ctx, *stray, executors.Gone, "It was left behind: "+why+". What is left of it is removed once that place answers again.")
+	m.finish(ctx, *stray, executors.Gone, "It was left behind: "+why+". The server removes what is left of it once that place answers again.")
 	return nil
 }
 
-// Lost reports whether the workspace has an open sandbox whose place is no longer configured or cannot be used now.
+// Lost reports whether the workspace has an open sandbox whose executor is no longer configured or cannot be used now.
 func (m *Manager) Lost(ctx context.Context, workspaceID string) bool {
 	s := m.slot(workspaceID)
 	s.mu.Lock()

@@ -11,14 +11,14 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// keepLeftWithin bounds keeping what one sandbox holds that was left behind.
+// keepLeftWithin bounds saving what one abandoned sandbox holds.
 const keepLeftWithin = 10 * time.Minute
 
-// endLeft ends a sandbox that nobody works in any more, after what it holds was kept. The caller holds the turn of its workspace's slot.
+// endLeft ends an abandoned sandbox, after saving what it holds. The caller holds the turn of its workspace's slot.
 func (rp *reaper) endLeft(ctx context.Context, e executors.Executor, h executors.Handle, rec executors.Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLeftWithin)
 	defer cancel()
-	if rec.State != executors.Failed { // in one that could not be made ready nobody has worked
+	if rec.State != executors.Failed { // nobody has worked in one that was never ready
 		if err := rp.keepLeft(ctx, e, h, rec); errors.Is(err, executors.ErrGone) {
 			return nil
 		} else if err != nil {
@@ -35,7 +35,7 @@ func (rp *reaper) endLeft(ctx context.Context, e executors.Executor, h executors
 func (rp *reaper) keepLeft(ctx context.Context, e executors.Executor, h executors.Handle, rec executors.Record) error {
 	sb, err := e.Recover(ctx, h)
 	if err != nil {
-		return fmt.Errorf("finding sandbox %s that was left behind: %w", h.ID, err)
+		return fmt.Errorf("recovering abandoned sandbox %s: %w", h.ID, err)
 	}
 	p, err := rp.m.connect(ctx, sb, rec)
 	if err != nil {
@@ -49,20 +49,20 @@ func (rp *reaper) keepLeft(ctx context.Context, e executors.Executor, h executor
 			continue
 		}
 		if err := a.Left(ctx, p.Place); err != nil {
-			return fmt.Errorf("keeping what sandbox %s holds: %w", h.ID, err)
+			return fmt.Errorf("saving what sandbox %s holds: %w", h.ID, err)
 		}
 	}
 	return nil
 }
 
-// quietenWithin is how long programs may take to end by themselves before what they wrote is kept.
+// quietenWithin is how long programs may take to exit on their own before their files are saved.
 const quietenWithin = 5 * time.Second
 
-// quieten ends everything that runs in a place nobody works in any more, so that it does not write while what it holds is kept.
+// quieten ends everything that runs in an abandoned sandbox, so that nothing writes while its files are saved.
 func (p *place) quieten(ctx context.Context) {
 	all, err := p.Guest.Processes(ctx)
 	if err != nil {
-		p.m.cfg.Log.Warn("what runs in a sandbox that was left behind is not known", "sandbox_id", p.SandboxID, "error", err)
+		p.m.cfg.Log.Warn("the processes of an abandoned sandbox could not be listed", "sandbox_id", p.SandboxID, "error", err)
 		return
 	}
 	var wg sync.WaitGroup
@@ -72,14 +72,14 @@ func (p *place) quieten(ctx context.Context) {
 		wg.Go(func() {
 			defer func() { <-limit }()
 			if _, err := p.Guest.Stop(ctx, proc.ID, quietenWithin); err != nil && !fault.Is(err, fault.NotFound) {
-				p.m.cfg.Log.Warn("a program in a sandbox that was left behind could not be ended", "sandbox_id", p.SandboxID, "error", err)
+				p.m.cfg.Log.Warn("a program in an abandoned sandbox could not be ended", "sandbox_id", p.SandboxID, "error", err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// reapMember is reapOne on a member's machine, where nothing is ended unseen.
+// reapMember is reapOne on a member's machine, where nothing is deleted before it is saved.
 func (rp *reaper) reapMember(ctx context.Context, e executors.Executor, h executors.Handle) {
 	rec, err := rp.m.cfg.Store.Sandbox(ctx, h.ID)
 	switch {
@@ -87,10 +87,10 @@ func (rp *reaper) reapMember(ctx context.Context, e executors.Executor, h execut
 		rp.reapOne(ctx, e, h) // it was made only to try the machine: others keep their rows for the ledger
 		return
 	case err != nil:
-		rp.m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)
+		rp.m.cfg.Log.Warn("the owner of an unknown sandbox could not be read", "sandbox_id", h.ID, "error", err)
 		return
 	case rec.EndedAt == 0 || rec.Handle.Kind != h.Kind:
-		return // it lives, or is another machine's: this one has no business with it
+		return // it lives, or is on another machine: this executor must not touch it
 	}
 	s := rp.m.slot(rec.WorkspaceID)
 	release, err := s.turn.Lock(ctx)
@@ -99,15 +99,15 @@ func (rp *reaper) reapMember(ctx context.Context, e executors.Executor, h execut
 	}
 	defer release()
 	if err := rp.endLeft(ctx, e, h, rec); err != nil {
-		rp.m.cfg.Log.Warn("a sandbox that was left behind could not be ended", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+		rp.m.cfg.Log.Warn("an abandoned sandbox could not be ended", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 		return
 	}
 	rp.m.cfg.Counters.Cleaned(h.Kind)
-	rp.m.cfg.Log.Info("a sandbox that was left behind is ended; what it held is kept", "executor", h.Kind, "sandbox_id", h.ID, "workspace_id", rec.WorkspaceID)
+	rp.m.cfg.Log.Info("an abandoned sandbox was ended; what it held is saved", "executor", h.Kind, "sandbox_id", h.ID, "workspace_id", rec.WorkspaceID)
 }
 
-// clearLeft ends what the workspace left behind at a place before it begins there anew: both would work in the same folder. The caller
-// holds the slot's turn.
+// clearLeft ends what the workspace abandoned in an executor before a new sandbox begins there: both would work in the same folder. The
+// caller holds the slot's turn.
 func (rp *reaper) clearLeft(ctx context.Context, e executors.Executor, workspaceID string) error {
 	if e.Kind().Member() == "" {
 		return nil
@@ -128,14 +128,14 @@ func (rp *reaper) clearLeft(ctx context.Context, e executors.Executor, workspace
 			continue
 		}
 		if err := rp.endLeft(ctx, e, h, rec); err != nil {
-			return fault.Wrap(err, fault.Unavailable, "sandbox_left_behind", "What the workspace left behind on %s could not be kept yet, so nothing new begins there. Try again in a moment.", rp.m.cfg.Choice.CapabilitiesOf(ctx, e).Name)
+			return fault.Wrap(err, fault.Unavailable, "sandbox_left_behind", "The work the workspace left behind on %s could not be saved yet, so no new sandbox starts there. Try again in a moment.", rp.m.cfg.Choice.CapabilitiesOf(ctx, e).Name)
 		}
 	}
 	return nil
 }
 
-// Evict ends all sandboxes of a place that is about to go for good, each after everything in it was brought home. It says how many could
-// not be: those stay.
+// Evict ends all sandboxes of an executor that is about to be removed, each after copying its files to the server. It returns how many could
+// not be ended: those stay.
 func (m *Manager) Evict(ctx context.Context, k executors.Kind) (left int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -145,7 +145,7 @@ func (m *Manager) Evict(ctx context.Context, k executors.Kind) (left int) {
 		wg.Go(func() {
 			defer func() { <-limit }()
 			if err := m.Destroy(ctx, id); err != nil {
-				m.cfg.Log.Warn("a sandbox could not be brought home and ended before its machine goes", "workspace_id", id, "error", err)
+				m.cfg.Log.Warn("a sandbox could not be saved and ended before its machine is removed", "workspace_id", id, "error", err)
 				mu.Lock()
 				left++
 				mu.Unlock()

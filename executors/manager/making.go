@@ -15,17 +15,17 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// arriveTimeout bounds bringing a workspace to a place with a disk of its own: a large repository over a slow line takes its time, and
-// people see how far it is and can cancel it.
+// arriveTimeout bounds copying a workspace to a sandbox with a disk of its own: a large repository over a slow line takes time, and people
+// see the progress and can cancel.
 const arriveTimeout = 30 * time.Minute
 
-// createWaits are the waits before a making is tried again.
+// createWaits are the delays between attempts to make a sandbox.
 var createWaits = [...]time.Duration{time.Second, 2 * time.Second}
 
-// notifyEvery is how often at most the progress of a step is told.
+// notifyEvery is the shortest time between two progress reports of a step.
 const notifyEvery = 250 * time.Millisecond
 
-var errMakingCancelled = fault.New(fault.Conflict, "sandbox_cancelled", "The making of the sandbox was cancelled. Start a session to have one made.")
+var errMakingCancelled = fault.New(fault.Conflict, "sandbox_cancelled", "The making of the sandbox was cancelled. Start a session to make a new one.")
 
 // making is a sandbox that is being made: its row, and its steps as people see them. Safe for concurrent use.
 type making struct {
@@ -34,15 +34,15 @@ type making struct {
 	mu         sync.Mutex
 	rec        executors.Record // Steps are replaced, never changed in place
 	reportedAt int64            // ms UTC of the last event
-	over       bool             // the row is somebody else's from here on
+	over       bool             // the row belongs to somebody else from here on
 }
 
-// stepTitles are what people see of the steps that every making has.
+// stepTitles are the titles, as people see them, of the steps that every making has.
 var stepTitles = map[string]string{
 	executors.StepCreate:   "Make the sandbox",
 	executors.StepGuest:    "Start Parawork's helper in it",
 	executors.StepSend:     "Send the repository",
-	executors.StepCheckout: "Lay out the worktree",
+	executors.StepCheckout: "Check out the worktree",
 	executors.StepSetup:    "Run the set-up script",
 }
 
@@ -60,21 +60,21 @@ func (m *Manager) newMaking(rec executors.Record, caps executors.Capabilities) *
 	return k
 }
 
-// record is the row as it is now.
+// record returns the current row.
 func (k *making) record() executors.Record {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.rec
 }
 
-// change has fn change the row.
+// change calls fn to change the row.
 func (k *making) change(fn func(r *executors.Record)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	fn(&k.rec)
 }
 
-// step says how far the making is: see Arrival.Say. detail "" leaves what the step said before.
+// step reports the progress of the making: see Arrival.Say. detail "" leaves the step's detail unchanged.
 func (k *making) step(ctx context.Context, name, title, detail string, done, all int64) {
 	k.mu.Lock()
 	if k.over {
@@ -92,7 +92,7 @@ func (k *making) step(ctx context.Context, name, title, detail string, done, all
 			}
 		}
 	}
-	if at < 0 { // before what is still to come
+	if at < 0 { // before the steps still to come
 		at = slices.IndexFunc(steps, func(s executors.Step) bool { return s.State == executors.StepPending })
 		if at < 0 {
 			at = len(steps)
@@ -117,9 +117,9 @@ func (k *making) step(ctx context.Context, name, title, detail string, done, all
 	if notify {
 		k.reportedAt = now
 	}
-	if news { // under the lock, so that no older one comes after it
+	if news { // under the lock, so that an older state is never published after a newer one
 		if err := k.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil && ctx.Err() == nil {
-			k.m.cfg.Log.Warn("step of a sandbox's making could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
+			k.m.cfg.Log.Warn("a step of making a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
 		}
 	}
 	k.mu.Unlock()
@@ -128,7 +128,7 @@ func (k *making) step(ctx context.Context, name, title, detail string, done, all
 	}
 }
 
-// end closes the steps and returns the row: it is the caller's from here on.
+// end closes the steps and returns the row, which belongs to the caller from here on.
 func (k *making) end(err error) executors.Record {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -137,7 +137,7 @@ func (k *making) end(err error) executors.Record {
 	return k.rec
 }
 
-// endSteps closes steps: the running one is done, failed or cancelled, and what was never begun is left out where all went well.
+// endSteps closes steps: the running one is done, failed or cancelled. When all went well, it drops steps that never began.
 func endSteps(steps []executors.Step, err error, now int64) []executors.Step {
 	steps = slices.Clone(steps)
 	if err == nil {
@@ -162,7 +162,7 @@ func endSteps(steps []executors.Step, err error, now int64) []executors.Step {
 	return steps
 }
 
-// create makes the sandbox of k, whose row is stored already, and puts it into the slot.
+// create makes the sandbox of k, whose row is already stored, and puts it into the slot.
 func (s *slot) create(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec, k *making) (*place, error) {
 	failpoint.Reach(failpoint.SandboxStored)
 	began := s.m.now()
@@ -176,7 +176,7 @@ func (s *slot) create(ctx context.Context, e executors.Executor, caps executors.
 		err = fmt.Errorf("storing sandbox %s as running: %w", p.SandboxID, err)
 		p.Guest.Close()
 		k.dismantle(ctx, p.box(), p.record, err)
-		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The place for this workspace was made but could not be noted down. Try again.")
+		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The sandbox of this workspace was made but could not be stored. Try again.")
 	}
 	s.m.cfg.Choice.NoteMaking(e.Kind(), s.m.now()-began)
 	s.m.cfg.Counters.Created(e.Kind(), s.m.now()-began)
@@ -185,7 +185,7 @@ func (s *slot) create(ctx context.Context, e executors.Executor, caps executors.
 	return p, nil
 }
 
-// raise makes a sandbox, says hello to it and has the workspace brought there. On error nothing of it is left, and its row is closed.
+// raise makes a sandbox, greets its guest and copies the workspace there. On error it leaves nothing behind and closes the row.
 func (k *making) raise(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec) (*place, error) {
 	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
 	defer cancel()
@@ -200,13 +200,13 @@ func (k *making) raise(ctx context.Context, e executors.Executor, caps executors
 			k.m.finish(ctx, rec, executors.Gone, "Its making was cancelled.")
 			return nil, err
 		}
-		k.m.cfg.Log.Warn("sandbox could not be made", "sandbox_id", rec.Handle.ID, "executor", e.Kind(), "error", err)
+		k.m.cfg.Log.Warn("a sandbox could not be made", "sandbox_id", rec.Handle.ID, "executor", e.Kind(), "error", err)
 		k.m.finish(ctx, rec, executors.Failed, "It could not be made: "+executors.ReasonOf(err))
 		if fault.KindOf(err) != fault.Internal {
 			return nil, err
 		}
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
-			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
+			"The sandbox of this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
 	}
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
 	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.UsageInterval(k.record()), true); err != nil {
@@ -226,7 +226,7 @@ func (k *making) raise(ctx context.Context, e executors.Executor, caps executors
 			return nil, err
 		}
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
-			"The place for this workspace was made but did not answer. Try again.")
+			"The sandbox of this workspace was made but did not answer. Try again.")
 	}
 	if !p.OwnDisk {
 		return p, nil
@@ -245,10 +245,10 @@ func (k *making) raise(ctx context.Context, e executors.Executor, caps executors
 	if fault.KindOf(err) != fault.Internal {
 		return nil, err
 	}
-	return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The workspace could not be brought to its sandbox. See the server's log, then try again.")
+	return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The workspace could not be copied to its sandbox. See the server's log, then try again.")
 }
 
-// construct has the spec filled in and the sandbox made, again where a failure may be over in a moment.
+// construct fills in the spec and makes the sandbox. It retries failures that may be temporary.
 func (k *making) construct(ctx context.Context, e executors.Executor, caps executors.Capabilities, spec executors.Spec) (executors.Sandbox, error) {
 	if err := k.m.attached().outfit(ctx, caps, &spec); err != nil {
 		return nil, err
@@ -291,8 +291,8 @@ func (k *making) construct(ctx context.Context, e executors.Executor, caps execu
 		if try == len(createWaits) || !passing(err) || ctx.Err() != nil {
 			return nil, err
 		}
-		k.m.cfg.Log.Warn("sandbox could not be made; it is tried again", "sandbox_id", spec.ID, "executor", e.Kind(), "try", try+1, "error", err)
-		k.step(ctx, executors.StepCreate, "", fmt.Sprintf("Try %d of %d: the one before failed (%s)", try+2, len(createWaits)+1, executors.ReasonOf(err)), 0, 0)
+		k.m.cfg.Log.Warn("a sandbox could not be made; the server tries again", "sandbox_id", spec.ID, "executor", e.Kind(), "try", try+1, "error", err)
+		k.step(ctx, executors.StepCreate, "", fmt.Sprintf("Try %d of %d: the previous one failed (%s)", try+2, len(createWaits)+1, executors.ReasonOf(err)), 0, 0)
 		select {
 		case <-k.m.cfg.After(createWaits[try]):
 		case <-ctx.Done():
@@ -301,16 +301,16 @@ func (k *making) construct(ctx context.Context, e executors.Executor, caps execu
 	}
 }
 
-// remove destroys a sandbox that nobody needs any more. What remains is the reaper's.
+// remove destroys a sandbox that nobody needs any more. The reaper removes what remains.
 func (k *making) remove(ctx context.Context, sb executors.Sandbox) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
 	if err := sb.Destroy(ctx); err != nil {
-		k.m.cfg.Log.Error("half-made sandbox could not be destroyed", "sandbox_id", sb.Handle().ID, "error", err)
+		k.m.cfg.Log.Error("a half-made sandbox could not be destroyed", "sandbox_id", sb.Handle().ID, "error", err)
 	}
 }
 
-// passing reports whether what kept a sandbox from being made may be over in a moment. A refusal, which says what to do, is not.
+// passing reports whether the failure to make a sandbox may be temporary. A refusal, which says what to do, is not.
 func passing(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -323,7 +323,7 @@ func passing(err error) bool {
 	return f.Kind == fault.Timeout
 }
 
-// first stores a new sandbox's handle, before first use, and says hello to it.
+// first stores a new sandbox's handle, before first use, and greets its guest.
 func (k *making) first(ctx context.Context, sb executors.Sandbox) (*place, error) {
 	rec := k.record()
 	if err := k.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/parawork/parawork/executors/meter"
 )
 
-// UseMeters has m hold its sandboxes to limits, which their Participant gives to those that are made. It is called once, before Recover.
+// UseMeters makes m enforce the sandboxes' limits; its Participant sets them on each sandbox that is made. Call it once, before Recover.
 func (m *Manager) UseMeters(cfg meter.Config) (*meter.Meters, error) {
 	cfg.Places = forMeters{m}
 	mt, err := meter.New(cfg)
@@ -20,8 +20,8 @@ func (m *Manager) UseMeters(cfg meter.Config) (*meter.Meters, error) {
 	return mt, nil
 }
 
-// KilledBy says in words why a process of the workspace's sandbox that was killed just now died, as far as the kernel tells: "out of
-// memory at 2 GiB". "" = not known.
+// KilledBy says why a process of the workspace's sandbox that was killed just now died, as far as the kernel reports it: "out of memory at 2
+// GiB". "" = not known.
 func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
 	m.mu.Lock()
 	mt := m.meters
@@ -37,7 +37,7 @@ func (m *Manager) KilledBy(workspaceID, sandboxID string) string {
 	return mt.Killed(sandboxID, f)
 }
 
-// forMeters are the Manager's sandboxes as Meters see them.
+// forMeters adapts the Manager's sandboxes for Meters.
 type forMeters struct{ *Manager }
 
 func (m forMeters) sandbox(p *place) meter.Sandbox {
@@ -47,7 +47,7 @@ func (m forMeters) sandbox(p *place) meter.Sandbox {
 		Resized: func(ctx context.Context, l executors.Limits) { p.resized(ctx, l) }}
 }
 
-// All are all live ones.
+// All returns all live sandboxes.
 func (m forMeters) All() []meter.Sandbox {
 	all := m.places()
 	out := make([]meter.Sandbox, len(all))
@@ -57,7 +57,7 @@ func (m forMeters) All() []meter.Sandbox {
 	return out
 }
 
-// One is the workspace's live one.
+// One returns the workspace's live sandbox.
 func (m forMeters) One(workspaceID string) (meter.Sandbox, bool) {
 	p, ok := m.live(workspaceID)
 	if !ok {
@@ -66,17 +66,17 @@ func (m forMeters) One(workspaceID string) (meter.Sandbox, bool) {
 	return m.sandbox(p), true
 }
 
-// Open are the rows of all that have not ended.
+// Open returns the rows of all sandboxes that have not ended.
 func (m forMeters) Open(ctx context.Context) ([]executors.Record, error) {
 	return m.cfg.Store.OpenSandboxes(ctx)
 }
 
-// Place says what a kind of place can do now.
+// Place returns the capabilities of a kind of executor.
 func (m forMeters) Place(ctx context.Context, k executors.Kind) (executors.Capabilities, bool) {
 	return m.cfg.Choice.Place(ctx, k)
 }
 
-// KindFor is the kind of place k would become, k where none does.
+// KindFor returns the kind that k resolves to, k itself if none does.
 func (m forMeters) KindFor(ctx context.Context, k executors.Kind) executors.Kind {
 	return m.cfg.Choice.KindFor(ctx, k)
 }

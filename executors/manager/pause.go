@@ -12,16 +12,16 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// pauseTimeout bounds freezing and thawing.
+// pauseTimeout bounds suspending and resuming a sandbox.
 const pauseTimeout = 15 * time.Second
 
-// errPaused is what everybody is told who needs a guest that stands still.
+// errPaused is returned to everybody who needs a guest that is suspended.
 func errPaused(reason string) error {
 	reason = cmp.Or(reason, "It is paused.")
 	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", reason).With("reason", reason)
 }
 
-// ready refuses what would wait for a guest that stands still. It is asked before each question to the guest.
+// ready refuses a call that would wait for a suspended guest. Callers use it before each call to the guest.
 func (p *place) ready() error {
 	if away := p.away.Load(); away != nil {
 		return *away
@@ -32,7 +32,8 @@ func (p *place) ready() error {
 	return nil
 }
 
-// Paused says why the workspace's sandbox stands still, and whether it does. One whose place is away does as far as anybody here can tell.
+// Paused returns why the workspace's sandbox is suspended, and whether it is. An unreachable sandbox counts as suspended, as far as this
+// server knows.
 func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
 	if m.still.Load() == 0 {
 		return "", false
@@ -50,8 +51,8 @@ func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
 	return "", false
 }
 
-// Pause makes everything in the workspace's sandbox stand still until Wake, also over a restart of the server. reason says why, in
-// words: a sentence. Idempotent; the first reason stays.
+// Pause suspends everything in the workspace's sandbox until Wake, also across restarts of the server. reason is a sentence that says why.
+// Idempotent; the first reason stays.
 func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 	s := m.slot(workspaceID)
 	release, err := s.turn.Lock(ctx)
@@ -75,7 +76,7 @@ func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 	return s.lull(ctx, p, executors.ByPerson, reason, nil)
 }
 
-// holdStill has a place that stands still, and would wake by itself, or once its limit allows it, wait for a person.
+// holdStill makes a suspended sandbox that would wake when needed, or when its limit allows, wait for a person instead.
 func (s *slot) holdStill(ctx context.Context, p *place, reason string) error {
 	s.mu.Lock()
 	why := p.record.PausedFor
@@ -86,7 +87,7 @@ func (s *slot) holdStill(ctx context.Context, p *place, reason string) error {
 	return s.holdAs(ctx, p, reason, executors.ByPerson)
 }
 
-// holdAs stores why a place stands still from here on.
+// holdAs stores why a sandbox is suspended from here on.
 func (s *slot) holdAs(ctx context.Context, p *place, reason string, why executors.PausedFor) error {
 	if err := s.mark(ctx, p, executors.Paused, reason, why); err != nil {
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
@@ -96,7 +97,7 @@ func (s *slot) holdAs(ctx context.Context, p *place, reason string, why executor
 	return nil
 }
 
-// Wake lets a paused sandbox go on. Without a paused one it does nothing; one that is gone is found out.
+// Wake resumes a paused sandbox. Without a paused one it does nothing; it also finds out when the sandbox is gone.
 func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	s := m.slot(workspaceID)
 	release, err := s.turn.Lock(ctx)
@@ -118,7 +119,7 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	return s.wakeHeld(ctx, p)
 }
 
-// wakeHeld wakes a place that does not wake by itself. Who needs its guest meanwhile waits. The caller holds the slot's turn.
+// wakeHeld wakes a sandbox that does not wake when needed. Callers that need its guest meanwhile wait. The caller holds the slot's turn.
 func (s *slot) wakeHeld(ctx context.Context, p *place) error {
 	p.waking.Store(true)
 	defer p.waking.Store(false)
@@ -137,7 +138,7 @@ func (s *slot) wakeHeld(ctx context.Context, p *place) error {
 	return nil
 }
 
-// freeze makes a place stand still whose record says so already. No question is put to its guest from here on.
+// freeze suspends a sandbox whose record already says so. No call to its guest is made from here on.
 func (p *place) freeze(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
 	defer cancel()
@@ -148,15 +149,15 @@ func (p *place) freeze(ctx context.Context, reason string) error {
 	p.MarkSuspended(reason)
 	if err := pz.Pause(ctx); err != nil {
 		p.MarkResumed()
-		_ = pz.Resume(ctx) // half of it may stand still
+		_ = pz.Resume(ctx) // half of it may be suspended
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
 	p.m.cfg.Metering.Stopped(ctx, p.m.cfg.Metering.UsageInterval(p.record), 0, executors.ByServer)
 	return nil
 }
 
-// refreeze makes those stand still again that did so before a restart: they were woken to be found, and for others to take up what
-// runs in them.
+// refreeze suspends again the sandboxes that were suspended before a restart: they were resumed to be found, and so that other components
+// could reconnect to what runs in them.
 func (m *Manager) refreeze(ctx context.Context) {
 	for _, p := range m.places() {
 		s := m.slot(p.WorkspaceID)
@@ -169,7 +170,7 @@ func (m *Manager) refreeze(ctx context.Context) {
 				_ = s.standStill(ctx, p)
 			}
 			if err := p.freeze(ctx, *why); err != nil {
-				m.cfg.Log.Error("paused sandbox runs on after a restart", "sandbox_id", p.SandboxID, "error", err)
+				m.cfg.Log.Error("a paused sandbox runs on after a restart", "sandbox_id", p.SandboxID, "error", err)
 				_ = s.wake(ctx, p) // its row tells the truth
 			}
 		}
@@ -177,7 +178,7 @@ func (m *Manager) refreeze(ctx context.Context) {
 	}
 }
 
-// setPaused notes whether a place is paused, and why.
+// setPaused records whether a sandbox is paused, and why.
 func (p *place) setPaused(reason *string) {
 	switch was := p.paused.Swap(reason); {
 	case was == nil && reason != nil:
@@ -187,7 +188,7 @@ func (p *place) setPaused(reason *string) {
 	}
 }
 
-// mark stores a live place's state and tells the team.
+// mark stores a live sandbox's state and notifies the team.
 func (s *slot) mark(ctx context.Context, p *place, state executors.State, reason string, why executors.PausedFor) error {
 	s.mu.Lock()
 	if state == executors.Paused && p.record.State != executors.Paused {
@@ -203,7 +204,7 @@ func (s *slot) mark(ctx context.Context, p *place, state executors.State, reason
 	return nil
 }
 
-// pauser returns a place's ability to stand still, when it has it.
+// pauser returns a sandbox's Pauser, when it has one.
 func (p *place) pauser(ctx context.Context) (executors.Pauser, bool) {
 	pz, ok := p.box().(executors.Pauser)
 	if !ok {
@@ -213,7 +214,7 @@ func (p *place) pauser(ctx context.Context) (executors.Pauser, bool) {
 	return pz, ok && p.m.cfg.Choice.CapabilitiesOf(ctx, e).Pause
 }
 
-// places are all live ones.
+// places returns all live sandboxes.
 func (m *Manager) places() []*place {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -226,28 +227,28 @@ func (m *Manager) places() []*place {
 	return out
 }
 
-// noteEnd keeps why a sandbox is ended that no person ended, for those whose work ends with it.
+// noteEnd remembers why a sandbox was ended that no person ended, for those whose work ends with it.
 func (m *Manager) noteEnd(sandboxID, words string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.ends) >= maxEnds {
-		clear(m.ends) // those who wanted to know have asked within moments
+		clear(m.ends) // everybody interested has asked by then
 	}
 	m.ends[sandboxID] = words
 }
 
-// maxEnds bounds what is kept of sandboxes that have ended.
+// maxEnds limits how many ended sandboxes are remembered.
 const maxEnds = 1000
 
-// EndOf says in words why a sandbox was ended that no person ended, such as "stopped: its time of 8 hours is up; the work is kept".
-// "" = a person, or nobody knows.
+// EndOf says why a sandbox was ended that no person ended, such as "stopped: its time of 8 hours is up; the work is kept". "" = a person
+// ended it, or the reason is not known.
 func (m *Manager) EndOf(sandboxID string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.ends[sandboxID]
 }
 
-// sentence begins words with a capital and ends them with a full stop.
+// sentence capitalizes words and ends them with a full stop.
 func sentence(words string) string {
 	if words == "" {
 		return ""
@@ -255,10 +256,10 @@ func sentence(words string) string {
 	return strings.ToUpper(words[:1]) + strings.TrimSuffix(words[1:], ".") + "."
 }
 
-// startedAt is when the sandbox was made, ms UTC.
+// startedAt returns when the sandbox was made, ms UTC.
 func (p *place) startedAt() int64 { return p.record.StartedAt }
 
-// record0 is the place's record with what never changes.
+// record0 returns the sandbox's record with the fields that never change.
 func (p *place) record0() executors.Record {
 	return executors.Record{Handle: executors.Handle{Kind: p.Kind, ID: p.SandboxID}, TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, StartedAt: p.startedAt()}
 }

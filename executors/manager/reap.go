@@ -14,15 +14,15 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// reaper ends what is left of sandboxes that have ended. It knows which are to be left alone for now.
+// reaper removes what is left of sandboxes that have ended. It knows which to leave alone for now.
 type reaper struct {
 	m *Manager
 
 	mu        sync.Mutex
-	recovered bool                        // all that is stored as open was looked for: what is unknown by now is nobody's
+	recovered bool                        // recovery tried all open rows: a sandbox that is still unknown belongs to nobody
 	gone      map[string]int64            // sandboxes found gone by this process: ms UTC
-	trials    map[string]bool             // by id: sandboxes made only to try their place
-	strangers map[executors.Kind][]string // by place: ids of sandboxes that live and have no row
+	trials    map[string]bool             // by id: sandboxes made only to try their executor
+	strangers map[executors.Kind][]string // by executor: ids of sandboxes that live and have no row
 }
 
 func newReaper(m *Manager) *reaper {
@@ -36,7 +36,7 @@ func (rp *reaper) start() {
 	rp.recovered = true
 }
 
-// spare has the reaper leave a sandbox alone until the returned func is called.
+// spare makes the reaper leave a sandbox alone until the returned func is called.
 func (rp *reaper) spare(sandboxID string) (done func()) {
 	rp.mu.Lock()
 	defer rp.mu.Unlock()
@@ -48,24 +48,24 @@ func (rp *reaper) spare(sandboxID string) (done func()) {
 	}
 }
 
-// noteGone remembers that a sandbox was found gone: what it left stays for a while, for those who followed its processes.
+// noteGone remembers that a sandbox was found gone: its remnants stay for a while, for those who followed its processes.
 func (rp *reaper) noteGone(sandboxID string) {
 	rp.mu.Lock()
 	defer rp.mu.Unlock()
 	rp.gone[sandboxID] = rp.m.now()
 }
 
-// Remnants returns the guest's own folder of a sandbox that is gone, for as long as it is kept. Its bytes are hostile like all
-// else of a guest: guest.ReadProcessRecord and bytelog read them safely.
+// Remnants returns the guest's folder of a sandbox that is gone, for as long as it exists. Its contents are untrusted like all else of a
+// guest: guest.ReadProcessRecord and bytelog read them safely.
 func (m *Manager) Remnants(kind executors.Kind, sandboxID string) (dir string, ok bool) {
-	e, _ := m.cfg.Executors.Find(context.Background(), kind) // a kind that is gone has no remains
+	e, _ := m.cfg.Executors.Find(context.Background(), kind) // an executor that is gone has no remnants
 	if r, is := e.(executors.RemnantKeeper); is {
 		return r.Remnants(sandboxID)
 	}
 	return "", false
 }
 
-// fresh reports whether a gone sandbox's remains are to be kept still.
+// fresh reports whether a gone sandbox's remnants must still stay.
 func (rp *reaper) fresh(sandboxID string) bool {
 	rp.mu.Lock()
 	defer rp.mu.Unlock()
@@ -73,9 +73,9 @@ func (rp *reaper) fresh(sandboxID string) bool {
 	return ok
 }
 
-// Reap destroys what the executors have and the store knows as ended, or as made ahead of time: rests of a server that died between two
-// steps, and what gone sandboxes left. A sandbox the store never heard of lives on: each has its row before it is made, so the row was lost,
-// as with an older backup of the database, and somebody's work goes on in it.
+// Reap destroys sandboxes that executors have and the store knows as ended, or as made ahead of time: leftovers of a server that died
+// between two steps, and what gone sandboxes left behind. A sandbox unknown to the store lives on: the Manager writes a row before it makes
+// a sandbox, so the row was lost, as with an older backup of the database, and somebody may be working in it.
 func (m *Manager) Reap(ctx context.Context) {
 	if !m.reaper.forget() {
 		return
@@ -89,7 +89,7 @@ func (m *Manager) Reap(ctx context.Context) {
 	}
 }
 
-// forget drops what was found gone long ago, and says whether the reaper may begin.
+// forget drops entries about sandboxes found gone long ago, and says whether the reaper may begin.
 func (rp *reaper) forget() (ready bool) {
 	rp.mu.Lock()
 	defer rp.mu.Unlock()
@@ -97,7 +97,7 @@ func (rp *reaper) forget() (ready bool) {
 	return rp.recovered
 }
 
-// reapPlace does so at one place.
+// reapPlace reaps one executor's sandboxes.
 func (rp *reaper) reapPlace(ctx context.Context, kind executors.Kind, e executors.Executor) {
 	rp.mu.Lock()
 	ready := rp.recovered
@@ -105,10 +105,10 @@ func (rp *reaper) reapPlace(ctx context.Context, kind executors.Kind, e executor
 	if !ready || rp.m.cfg.Choice.Unreachable(ctx, kind) != nil {
 		return
 	}
-	// The list comes first: what is made after it is not in it, and what is in it had its row before it was made.
+	// List first: a sandbox made later is not in the list, and every sandbox in it had its row before it was made.
 	handles, err := e.List(ctx)
 	if err != nil {
-		rp.m.cfg.Log.Warn("sandboxes could not be listed", "executor", kind, "error", err)
+		rp.m.cfg.Log.Warn("an executor's sandboxes could not be listed", "executor", kind, "error", err)
 		return
 	}
 	if len(handles) == 0 {
@@ -117,12 +117,12 @@ func (rp *reaper) reapPlace(ctx context.Context, kind executors.Kind, e executor
 	}
 	open, err := rp.m.cfg.Store.OpenSandboxes(ctx)
 	if err != nil {
-		rp.m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+		rp.m.cfg.Log.Warn("the open sandboxes could not be read", "error", err)
 		return
 	}
 	warm, err := rp.m.cfg.Pool.IDs(ctx)
 	if err != nil {
-		rp.m.cfg.Log.Warn("warm sandboxes could not be read", "error", err)
+		rp.m.cfg.Log.Warn("the warm sandboxes could not be read", "error", err)
 		return
 	}
 	known := make(map[string]bool, len(open)+len(warm))
@@ -142,7 +142,7 @@ func (rp *reaper) reapPlace(ctx context.Context, kind executors.Kind, e executor
 		}
 		switch _, err := rp.m.cfg.Store.Sandbox(ctx, h.ID); {
 		case err != nil && !fault.Is(err, fault.NotFound):
-			rp.m.cfg.Log.Warn("whose an unknown sandbox is could not be read", "sandbox_id", h.ID, "error", err)
+			rp.m.cfg.Log.Warn("the owner of an unknown sandbox could not be read", "sandbox_id", h.ID, "error", err)
 		case err != nil && !WorksForNobody(h.ID):
 			if rp.stranger(ctx, e, h) {
 				strangers = append(strangers, h.ID)
@@ -156,16 +156,16 @@ func (rp *reaper) reapPlace(ctx context.Context, kind executors.Kind, e executor
 	rp.noteStrangers(kind, strangers)
 }
 
-// trialPrefix begins the ids of sandboxes that are made only to try their place.
+// trialPrefix begins the ids of sandboxes that are made only to try their executor.
 const trialPrefix = "try"
 
-// WorksForNobody reports whether a sandbox of that id holds nobody's work: it waits to be used, or was made only to try its place.
+// WorksForNobody reports whether a sandbox of that id holds nobody's work: it is in the warm pool, or was made only to try its executor.
 func WorksForNobody(sandboxID string) bool {
 	kind, _, _ := strings.Cut(sandboxID, "_")
 	return kind == pool.IDPrefix || kind == trialPrefix
 }
 
-// stranger reports whether a sandbox without a row lives. What one that is gone left on this host is removed.
+// stranger reports whether a sandbox without a row lives. It removes what a dead one left on this host.
 func (rp *reaper) stranger(ctx context.Context, e executors.Executor, h executors.Handle) bool {
 	r, is := e.(executors.RemnantKeeper)
 	if !is {
@@ -180,12 +180,12 @@ func (rp *reaper) stranger(ctx context.Context, e executors.Executor, h executor
 		return true
 	}
 	if err := r.Sweep(ctx, h.ID); err != nil {
-		rp.m.cfg.Log.Warn("what an unknown sandbox left could not be removed", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+		rp.m.cfg.Log.Warn("the remnants of an unknown sandbox could not be removed", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 	}
 	return false
 }
 
-// noteStrangers remembers which sandboxes at a place have no row, and says each once in the log.
+// noteStrangers remembers which sandboxes of an executor have no row, and logs each once.
 func (rp *reaper) noteStrangers(kind executors.Kind, ids []string) {
 	rp.mu.Lock()
 	was := rp.strangers[kind]
@@ -197,12 +197,13 @@ func (rp *reaper) noteStrangers(kind executors.Kind, ids []string) {
 	}
 	for _, id := range ids {
 		if !slices.Contains(was, id) {
-			rp.m.cfg.Log.Warn("a sandbox runs that the database does not know: it is left alone; "+how, "executor", kind, "sandbox_id", id)
+			rp.m.cfg.Log.Warn("a sandbox runs that the database does not know; the server leaves it alone: "+how, "executor", kind, "sandbox_id", id)
 		}
 	}
 }
 
-// Strangers lists the sandboxes of this installation's at a place that known, the ids the database has of any time, does not name and that may hold work.
+// Strangers lists this installation's sandboxes in an executor that may hold work and are not in known, the ids of all sandboxes the
+// database ever had.
 func Strangers(ctx context.Context, e executors.Executor, known func(ctx context.Context, id string) (bool, error)) ([]executors.Handle, error) {
 	all, err := e.List(ctx)
 	if err != nil {
@@ -224,7 +225,7 @@ func Strangers(ctx context.Context, e executors.Executor, known func(ctx context
 	return out, nil
 }
 
-// End ends a sandbox that no Manager serves, within a bound of time. One that is gone is ended.
+// End ends a sandbox that no Manager serves, within a time limit. It returns no error for one that is gone.
 func End(ctx context.Context, e executors.Executor, h executors.Handle, bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -249,9 +250,9 @@ func (rp *reaper) reapOne(ctx context.Context, e executors.Executor, h executors
 		err = r.Sweep(ctx, h.ID)
 	}
 	if err != nil && !errors.Is(err, executors.ErrGone) {
-		rp.m.cfg.Log.Warn("unknown sandbox could not be reaped", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+		rp.m.cfg.Log.Warn("an unknown sandbox could not be reaped", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 		return
 	}
 	rp.m.cfg.Counters.Cleaned(h.Kind)
-	rp.m.cfg.Log.Info("unknown sandbox reaped", "executor", h.Kind, "sandbox_id", h.ID)
+	rp.m.cfg.Log.Info("an unknown sandbox was reaped", "executor", h.Kind, "sandbox_id", h.ID)
 }

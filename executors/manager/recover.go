@@ -11,13 +11,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// recoverAtOnce is how many sandboxes are looked for in parallel at start.
+// recoverAtOnce is how many sandboxes are recovered in parallel at start.
 const recoverAtOnce = 16
 
-// Recover finds every stored open sandbox again, in parallel, and closes those that are gone, each with a reason. It is
-// called once at start, before the door opens. It has twice DialTimeout for all of them together: a sandbox that hangs must not keep
-// everybody out. One that exists but was not reached by then stays open, and Run tries it again at once. The error is the store's: without it
-// nothing is known.
+// Recover finds every stored open sandbox again, in parallel, and closes the rows of those that are gone, each with a reason. It is called
+// once at start, before the server listens. It takes at most twice DialTimeout for all of them together: a sandbox that hangs must not delay
+// the start. A sandbox that exists but was not reached by then stays open, and Run tries it again at once. The error is the store's: without
+// it nothing is known.
 func (m *Manager) Recover(ctx context.Context) error {
 	open, err := m.cfg.Store.OpenSandboxes(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 				return gctx.Err()
 			}
 			if _, err := s.reviveBy(gctx, soon, rec); err != nil && !errors.Is(err, executors.ErrGone) {
-				m.cfg.Log.Warn("sandbox could not be reached", "sandbox_id", rec.Handle.ID,
+				m.cfg.Log.Warn("a sandbox could not be reached", "sandbox_id", rec.Handle.ID,
 					"workspace_id", rec.WorkspaceID, "error", err)
 			}
 			return gctx.Err()
@@ -57,16 +57,16 @@ func (m *Manager) Recover(ctx context.Context) error {
 	return nil
 }
 
-// errNoTime is why a sandbox was not looked for before the server began to serve.
-var errNoTime = fault.New(fault.Unavailable, "sandbox_unreachable", "The server had no time to look for it before it began to serve. It does so now.")
+// errNoTime is the reason of a sandbox that was not recovered before the server began to serve.
+var errNoTime = fault.New(fault.Unavailable, "sandbox_unreachable", "The server had no time to look for it before it began to serve. It is looking now.")
 
-// revive finds the sandbox of an open record again and makes it the slot's place. The caller holds the slot's turn. On
-// ErrGone the record is closed; on any other error the record becomes the slot's stray.
+// revive recovers the sandbox of an open record and puts it into the slot. The caller holds the slot's turn. On ErrGone it closes the
+// record; on any other error the record becomes the slot's stray.
 func (s *slot) revive(ctx context.Context, rec executors.Record) (*place, error) {
 	return s.reviveBy(ctx, ctx, rec)
 }
 
-// reviveBy is revive whose sandbox must be found before by ends. What is stored then has all of ctx.
+// reviveBy is revive that must find the sandbox before by. Writing to the store afterwards may use all of ctx.
 func (s *slot) reviveBy(ctx, by context.Context, rec executors.Record) (*place, error) {
 	still, asked, err := s.m.dormant(by, rec)
 	if err == nil && still {
@@ -80,7 +80,7 @@ func (s *slot) reviveBy(ctx, by context.Context, rec executors.Record) (*place, 
 		err = errNoTime
 	}
 	if err == nil && (rec.State == executors.Stopping || rec.State == executors.Starting && p.OwnDisk) {
-		// The server died, or failed, half-way through destroying it, or through bringing the workspace there: it is of no use to anybody.
+		// The server died, or failed, while destroying the sandbox or copying the workspace there: it is of no use to anybody.
 		p.Guest.Close()
 		s.m.cfg.Metering.RunsOn(ctx, rec, s.m.cfg.Metering.RunningSince(ctx, rec.Handle))
 		if err = p.box().Destroy(ctx); err == nil {
@@ -90,13 +90,13 @@ func (s *slot) reviveBy(ctx, by context.Context, rec executors.Record) (*place, 
 	}
 	if err == nil {
 		p.record.HealthAt = s.m.now()
-		if rec.State == executors.Paused && !(asked && rec.PausedFor.Wakes()) { // it was woken to be found: Run makes it stand still again
+		if rec.State == executors.Paused && !(asked && rec.PausedFor.Wakes()) { // it was resumed to be found: Run suspends it again
 			reason := rec.Reason
 			p.setPaused(&reason)
 		} else {
 			p.record.State, p.record.Reason, p.record.PausedFor = executors.Running, "", ""
 		}
-		// What cannot be stored, as on a full disk, is no reason to leave an agent alone: the row found it, and finds it again.
+		// A row that cannot be written, as on a full disk, is no reason to abandon an agent: the row found it, and will find it again.
 		if err := s.m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
 			s.m.cfg.Log.Warn("sandbox could not be stored as running", "sandbox_id", rec.Handle.ID, "error", err)
 			p.record.HealthAt = 0 // the next good answer is written
@@ -117,7 +117,7 @@ func (s *slot) reviveBy(ctx, by context.Context, rec executors.Record) (*place, 
 	return nil, err
 }
 
-// astray makes an open record that could not be reached the slot's stray, and says so where people look.
+// markStray makes an open record that could not be reached the slot's stray, and shows the reason to people.
 func (s *slot) markUnreachable(ctx context.Context, rec executors.Record, cause error) {
 	reason := "It cannot be reached: " + executors.CleanReason(executors.ReasonOf(cause))
 	news := rec.Reason != reason
@@ -129,7 +129,7 @@ func (s *slot) markUnreachable(ctx context.Context, rec executors.Record, cause 
 		return
 	}
 	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		s.m.cfg.Log.Warn("sandbox could not be stored as unreachable", "sandbox_id", rec.Handle.ID, "error", err)
+		s.m.cfg.Log.Warn("a sandbox could not be stored as unreachable", "sandbox_id", rec.Handle.ID, "error", err)
 	}
 	s.m.publish(ctx, rec)
 }
@@ -144,14 +144,14 @@ func (m *Manager) goneReason(ctx context.Context, rec executors.Record, err erro
 	return m.goneWords(ctx, rec, err)
 }
 
-// strayed reports whether the slot's sandbox is still to be found again.
+// strayed reports whether the slot's sandbox has still to be recovered.
 func (s *slot) strayed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stray != nil
 }
 
-// find asks the executor for the record's sandbox and says hello to it.
+// find recovers the record's sandbox from its executor and greets its guest.
 func (m *Manager) find(ctx context.Context, rec executors.Record) (*place, error) {
 	e, ok := m.cfg.Executors.Find(ctx, rec.Handle.Kind)
 	if !ok {

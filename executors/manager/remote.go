@@ -9,21 +9,22 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// arrive has everybody bring to a new sandbox what belongs there.
+// arrive lets every participant copy its part of the workspace to a new sandbox.
 func (p *place) arrive(ctx context.Context, s executors.Spec, say func(step, title string, done, all int64)) error {
-	ctx = context.WithValue(ctx, takingLeave{}, p) // it is not the slot's yet, and used already
+	ctx = context.WithValue(ctx, takingLeave{}, p) // it is not the slot's yet, but in use already
 	for _, a := range p.m.attached() {
 		if a.Arriving == nil {
 			continue
 		}
 		if err := a.Arriving(ctx, executors.Arrival{Place: p.Place, Spec: s, Say: say}); err != nil {
-			return fmt.Errorf("bringing workspace %s to sandbox %s: %w", p.WorkspaceID, p.SandboxID, err)
+			return fmt.Errorf("copying workspace %s to sandbox %s: %w", p.WorkspaceID, p.SandboxID, err)
 		}
 	}
 	return nil
 }
 
-// standStill lets everybody bring home what is in a place that is about to be paused. Its error is one of Home's functions.
+// standStill lets every participant copy to the server what is in a sandbox that is about to be paused. It returns the error of a Home
+// callback.
 func (s *slot) standStill(ctx context.Context, p *place) error {
 	s.mu.Lock()
 	runEndsAt := p.record.RunEndsAt

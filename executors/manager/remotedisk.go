@@ -7,8 +7,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// RemoteDisk reports whether the workspace lives in a place with a disk of its own, and in which state its sandbox is there: "" = it has none
-// now. Nothing is made or woken for that.
+// RemoteDisk reports whether the workspace lives in an executor with a disk of its own, and the state of its sandbox there: "" = it has none
+// now. It makes or wakes nothing.
 func (m *Manager) RemoteDisk(ctx context.Context, workspaceID string) (remoteDisk bool, state executors.State, err error) {
 	if p, ok := m.live(workspaceID); ok {
 		if _, paused := m.Paused(workspaceID); paused {
@@ -35,11 +35,11 @@ func (m *Manager) RemoteDisk(ctx context.Context, workspaceID string) (remoteDis
 		return false, "", err
 	}
 	_, c, err := m.cfg.Choice.Pick(ctx, pol, kind)
-	return err == nil && c.OwnDisk, "", nil // where nothing can be picked, asking for a place says why
+	return err == nil && c.OwnDisk, "", nil // where no executor can be picked, Ensure says why
 }
 
-// Permit says why nothing new may start in the workspace's sandbox as it is: its place has become weaker than the team allows. What runs
-// there is left alone. Without a sandbox there is nothing to say: Ensure decides.
+// Permit says why nothing new may start in the workspace's current sandbox: its isolation has become weaker than the team allows. Running
+// programs are left alone. Without a sandbox it returns nil: Ensure decides.
 func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
 	p, ok := m.live(workspaceID)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// RunInSandbox runs a small tool in the workspace's sandbox for another package: bounded in time and output, not recorded. A
-// non-zero exit code is no error. Too much output is fault.TooLarge, too much time fault.Timeout.
+// RunInSandbox runs a small tool in the workspace's sandbox for another package: bounded in time and output, not recorded. A non-zero exit
+// code is no error. Too much output is fault.TooLarge, too much time fault.Timeout.
 func (m *Manager) RunInSandbox(ctx context.Context, workspaceID string, b executors.SandboxCommand) (executors.SandboxResult, error) {
 	place, err := m.Ensure(ctx, workspaceID)
 	if err != nil {
@@ -17,8 +17,8 @@ func (m *Manager) RunInSandbox(ctx context.Context, workspaceID string, b execut
 	return place.Run(ctx, b)
 }
 
-// RunLive is RunInSandbox in a sandbox that lives, and never makes one: for work beside people's requests, which must not wait for a sandbox
-// that is being ended by somebody who waits for it.
+// RunLive is RunInSandbox in a live sandbox, and never makes one: for work that accompanies people's requests and must not wait for a
+// sandbox whose end itself waits for that work.
 func (m *Manager) RunLive(ctx context.Context, workspaceID string, b executors.SandboxCommand) (executors.SandboxResult, error) {
 	place, ok := m.Live(workspaceID)
 	if !ok {
@@ -40,7 +40,7 @@ func (m *Manager) MayReturn(workspaceID, sandboxID string) bool {
 	return s.stray != nil && s.stray.Handle.ID == sandboxID
 }
 
-// KindOf says where a workspace's sandbox is, or would be; "" = not known.
+// KindOf returns the kind of the workspace's sandbox, or of the one it would get; "" = not known.
 func (m *Manager) KindOf(ctx context.Context, workspaceID string) executors.Kind {
 	if rec, err := m.cfg.Store.LastSandbox(ctx, workspaceID); err == nil && rec.EndedAt == 0 {
 		return rec.Handle.Kind
@@ -52,7 +52,7 @@ func (m *Manager) KindOf(ctx context.Context, workspaceID string) executors.Kind
 	return k
 }
 
-// Spec says what place a workspace needs, and of which kind: as Workspaces say.
+// Spec returns the sandbox a workspace needs, and its kind, according to Workspaces.
 func (m *Manager) Spec(ctx context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
 	return m.cfg.Workspaces.Spec(ctx, workspaceID)
 }

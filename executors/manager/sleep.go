@@ -14,17 +14,17 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Bounds of making a place with a disk of its own stand still, and of waking it: its memory is written out there.
+// Limits for suspending and waking a sandbox with a disk of its own: the executor writes its memory to disk.
 const (
-	homeTimeout  = 2 * time.Minute // for bringing home what is in it
-	stillTimeout = 2 * time.Minute // for the place itself
+	homeTimeout  = 2 * time.Minute // for copying its files to the server
+	stillTimeout = 2 * time.Minute // for the executor itself
 	runReserve   = 30 * time.Second
 )
 
-// insideHome is the agents' home in every place with a disk of its own.
+// insideHome is the agents' home in every sandbox with a disk of its own.
 const insideHome = "/home/user"
 
-// WakesItself reports whether the workspace's sandbox stands still and wakes by itself once its guest is needed: Ensure does it.
+// WakesItself reports whether the workspace's sandbox is suspended and wakes when its guest is needed: Ensure wakes it.
 func (m *Manager) WakesItself(workspaceID string) bool {
 	if m.still.Load() == 0 {
 		return false
@@ -35,7 +35,7 @@ func (m *Manager) WakesItself(workspaceID string) bool {
 	return s.place != nil && s.place.paused.Load() != nil && s.place.record.PausedFor.Wakes()
 }
 
-// LiveAwake returns the workspace's live place while its guest can be asked: for work that is no reason to wake it.
+// LiveAwake returns the workspace's live sandbox while its guest can be called: for work that is no reason to wake it.
 func (m *Manager) LiveAwake(workspaceID string) (*executors.Place, bool) {
 	p, ok := m.Live(workspaceID)
 	if !ok || p.Asleep() {
@@ -44,7 +44,7 @@ func (m *Manager) LiveAwake(workspaceID string) (*executors.Place, bool) {
 	return p, true
 }
 
-// timeoutOf bounds making a place stand still, and waking it.
+// timeoutOf returns the time limit for suspending a sandbox, and for waking it.
 func timeoutOf(p *place) time.Duration {
 	if p.OwnDisk {
 		return stillTimeout
@@ -52,13 +52,13 @@ func timeoutOf(p *place) time.Duration {
 	return pauseTimeout
 }
 
-// lull makes a place stand still for a reason, which people read, after everything in it was brought home. The caller holds the slot's
-// turn. unless, where it is given, is asked last: when it says yes, nothing has happened.
+// suspend copies a sandbox's changes to the server and suspends it for a reason that people read. The caller holds the slot's turn. unless,
+// if given, is asked last: when it returns true, nothing is done.
 func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reason string, unless func() bool) error {
 	began := s.m.now()
 	ctx = context.WithoutCancel(ctx)
 	if p.OwnDisk {
-		_ = s.standStill(ctx, p) // what is only there waits in it
+		_ = s.standStill(ctx, p) // what only it holds stays in it
 		if words := s.m.behindWords(ctx, p.WorkspaceID); words != "" {
 			reason += " " + words
 		}
@@ -66,7 +66,7 @@ func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reas
 	if unless != nil && unless() {
 		return nil
 	}
-	// Stored first: what stands still is always stored as such, and is found again.
+	// Stored first: a suspended sandbox is always stored as such, and is found again.
 	if err := s.mark(ctx, p, executors.Paused, reason, why); err != nil {
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
@@ -75,7 +75,7 @@ func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reas
 	if err := p.freeze(ctx, reason); err != nil {
 		p.setPaused(nil)
 		if merr := s.mark(ctx, p, executors.Running, "", ""); merr != nil {
-			s.m.cfg.Log.Error("sandbox that could not be paused is stored as paused", "sandbox_id", p.SandboxID, "error", merr)
+			s.m.cfg.Log.Error("a sandbox that could not be paused is stored as paused", "sandbox_id", p.SandboxID, "error", merr)
 		}
 		return fault.Wrap(err, fault.Unavailable, "pause_failed", "The sandbox could not be paused. Try again.")
 	}
@@ -83,8 +83,8 @@ func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reas
 	return nil
 }
 
-// rouse wakes a place that wakes by itself, for somebody who needs it. The caller holds the slot's turn. It returns nil without an error
-// when the sandbox turned out to be gone.
+// wakeNeeded wakes, for somebody who needs it, a sandbox that wakes when needed. The caller holds the slot's turn. It returns nil without an
+// error when the sandbox turned out to be gone.
 func (s *slot) wakeForUse(ctx context.Context, p *place) (*place, error) {
 	why := p.paused.Load()
 	if why == nil {
@@ -97,7 +97,7 @@ func (s *slot) wakeForUse(ctx context.Context, p *place) (*place, error) {
 		return nil, errPaused(*why)
 	}
 	if err := s.m.cfg.Metering.Afford(ctx, s.m.cfg.Metering.UsageInterval(rec)); err != nil {
-		if fault.KindOf(err) != fault.Internal { // it was refused, not that nobody could say
+		if fault.KindOf(err) != fault.Internal { // the ledger refused it; it was not unreachable
 			s.saved(ctx, p, err)
 		}
 		return nil, err
@@ -112,18 +112,18 @@ func (s *slot) wakeForUse(ctx context.Context, p *place) (*place, error) {
 	return p, nil
 }
 
-// saved leaves a place that stands still so until somebody wakes it: there is no money to go on.
+// saved leaves a suspended sandbox so until somebody wakes it: there is no money to go on.
 func (s *slot) saved(ctx context.Context, p *place, cause error) {
 	reason := "Your work is saved. " + executors.ReasonOf(cause)
 	if err := s.mark(context.WithoutCancel(ctx), p, executors.Paused, reason, executors.ByLimit); err != nil {
-		s.m.cfg.Log.Warn("why a sandbox is not woken could not be stored", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("the reason why a sandbox is not woken could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
 	p.setPaused(&reason)
 	p.MarkSuspended(reason)
 	p.notify(ctx, "sandbox.held", "The sandbox stays asleep. "+reason)
 }
 
-// wake lets a place go on. The caller holds the slot's turn. ErrGone when there is nothing left to wake: then the place has ended.
+// wake resumes a sandbox. The caller holds the slot's turn. ErrGone when there is nothing left to wake: then the sandbox has ended.
 func (s *slot) wake(ctx context.Context, p *place) error {
 	began := s.m.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
@@ -133,12 +133,12 @@ func (s *slot) wake(ctx context.Context, p *place) error {
 			s.lose(ctx, p, err)
 			return executors.ErrGone
 		}
-		if fault.KindOf(err) != fault.Internal { // its place says why, and what can be done
+		if fault.KindOf(err) != fault.Internal { // its executor says why, and what can be done
 			return err
 		}
 		return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
 	}
-	p.Unfreeze() // from here on its guest may be asked; who waits for it is told once all is noted
+	p.Unfreeze() // from here on its guest may be called; waiting callers wake once all is recorded
 	defer p.MarkResumed()
 	p.setPaused(nil)
 	s.mu.Lock()
@@ -154,14 +154,14 @@ func (s *slot) wake(ctx context.Context, p *place) error {
 	p.idleAt, p.extendedAt = 0, 0
 	s.mu.Unlock()
 	if err := s.mark(ctx, p, executors.Running, "", ""); err != nil {
-		s.m.cfg.Log.Warn("sandbox could not be stored as woken", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("a sandbox could not be stored as woken", "sandbox_id", p.SandboxID, "error", err)
 	}
 	s.keep(ctx, p)
 	s.m.cfg.Log.Info("sandbox woken", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "ms", s.m.now()-began)
 	return nil
 }
 
-// resume has the place itself let the sandbox go on.
+// resume makes the executor resume the sandbox.
 func (s *slot) resume(ctx context.Context, p *place) error {
 	if !p.Asleep() {
 		return nil
@@ -190,7 +190,7 @@ func (s *slot) resume(ctx context.Context, p *place) error {
 	return nil
 }
 
-// greetAgain says hello to a guest that was just woken. One that does not answer yet is the health check's.
+// greetAgain greets a guest that was just woken. The health check takes over one that does not answer yet.
 func (s *slot) greetAgain(ctx context.Context, p *place) {
 	h, err := p.hello(ctx)
 	if err != nil {
@@ -199,14 +199,14 @@ func (s *slot) greetAgain(ctx context.Context, p *place) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.Hello.Root != h.Root || p.Hello.Home != h.Home { // it was known by what should be there
+	if p.Hello.Root != h.Root || p.Hello.Home != h.Home { // the state was known from the record
 		p.Hello = h
 	}
 	p.healthAt = s.m.now()
 }
 
-// distant is a sandbox of which this process knows only that it stands still, in a place whose sandboxes do so for nothing: it was found
-// after a restart, and asking for more would wake it.
+// distant is a sandbox known only to be suspended, in an executor where that is free: it was found after a restart, and asking for more
+// would wake it.
 type distant struct {
 	m      *Manager
 	handle executors.Handle
@@ -228,7 +228,7 @@ func (d *distant) Destroy(ctx context.Context) error {
 	return d.m.reaper.destroyHandle(ctx, e, d.handle)
 }
 
-// destroyHandle destroys a sandbox that has no place here.
+// destroyHandle destroys a sandbox that has no Place in this process.
 func (rp *reaper) destroyHandle(ctx context.Context, e executors.Executor, h executors.Handle) error {
 	if rm, ok := e.(executors.Remover); ok {
 		return rm.Remove(ctx, h)
@@ -243,7 +243,7 @@ func (rp *reaper) destroyHandle(ctx context.Context, e executors.Executor, h exe
 	return sb.Destroy(ctx)
 }
 
-// dormant reports whether a stored sandbox stands still in a place where that is free. asked is false where the place cannot say so
+// dormant reports whether a stored sandbox is suspended in an executor where that is free. asked is false where the executor cannot say so
 // without waking it, or need not be asked.
 func (m *Manager) dormant(ctx context.Context, rec executors.Record) (still, asked bool, err error) {
 	if rec.State != executors.Running && rec.State != executors.Paused {
@@ -260,10 +260,10 @@ func (m *Manager) dormant(ctx context.Context, rec executors.Record) (still, ask
 	return still, true, err
 }
 
-// adopt makes a sandbox that stands still the slot's place, without waking it. The caller holds the slot's turn.
+// adopt puts a suspended sandbox into the slot, without waking it. The caller holds the slot's turn.
 func (s *slot) adopt(ctx context.Context, rec executors.Record) *place {
 	s.m.cfg.Metering.FoundStopped(ctx, rec)
-	if rec.State == executors.Running { // nobody here made it stand still
+	if rec.State == executors.Running { // this server did not suspend it
 		rec.State = executors.Paused
 		rec.PausedFor, rec.Reason = s.m.fellAsleepFor(rec)
 	}
@@ -283,22 +283,22 @@ func (s *slot) adopt(ctx context.Context, rec executors.Record) *place {
 	p.MarkSuspended(reason)
 	p.setPaused(&reason)
 	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		s.m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", rec.Handle.ID, "error", err)
+		s.m.cfg.Log.Warn("a sandbox could not be stored as asleep", "sandbox_id", rec.Handle.ID, "error", err)
 	}
 	s.settle(ctx, p)
 	return p
 }
 
-// fellAsleepFor says why a sandbox stands still that nobody here made do so, and tells people.
+// fellAsleepFor returns why a sandbox is suspended that this server did not suspend, and notifies people.
 func (m *Manager) fellAsleepFor(rec executors.Record) (executors.PausedFor, string) {
 	if rec.RunEndsAt > 0 && m.now() >= rec.RunEndsAt-time.Minute.Milliseconds() {
-		return executors.ByCeiling, "Asleep: its place lets no run last longer. It wakes when you type."
+		return executors.ByCeiling, "Asleep: its place limits how long a run may last. It wakes when you type."
 	}
-	return executors.ByLease, "Asleep: its place paused it, since this server had not asked to keep it running. It wakes when you type."
+	return executors.ByLease, "Asleep: its place paused it, because this server had not extended its lease. It wakes when you type."
 }
 
-// fellAsleep notes that a live place stands still although nobody here made it do so. Where somebody worked in it, it is woken. The caller
-// holds the slot's turn.
+// fellAsleep records that a live sandbox is suspended although this server did not suspend it. If somebody worked in it, it wakes the
+// sandbox. The caller holds the slot's turn.
 func (s *slot) fellAsleep(ctx context.Context, p *place) {
 	s.mu.Lock()
 	why, reason := s.m.fellAsleepFor(p.record)
@@ -308,13 +308,13 @@ func (s *slot) fellAsleep(ctx context.Context, p *place) {
 	p.setPaused(&reason)
 	s.m.cfg.Metering.FoundStopped(ctx, rec)
 	if err := s.mark(context.WithoutCancel(ctx), p, executors.Paused, reason, why); err != nil {
-		s.m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("a sandbox could not be stored as asleep", "sandbox_id", p.SandboxID, "error", err)
 	}
-	s.m.cfg.Log.Warn("a sandbox fell asleep by itself", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "for", why)
+	s.m.cfg.Log.Warn("a sandbox was suspended by its executor", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "for", why)
 	p.wakeWorking(ctx)
 }
 
-// wakeWorking wakes a place that fell asleep by itself while somebody worked in it.
+// wakeWorking wakes a sandbox that its executor suspended while somebody worked in it.
 func (p *place) wakeWorking(ctx context.Context) {
 	if !p.m.attached().useOf(p.WorkspaceID).Working {
 		return
@@ -328,7 +328,7 @@ func (p *place) wakeWorking(ctx context.Context) {
 	})
 }
 
-// wakeUnfinished wakes what fell asleep while this server was away and somebody worked in.
+// wakeUnfinished wakes sandboxes that fell asleep while this server was away and somebody worked in them.
 func (m *Manager) wakeUnfinished(ctx context.Context) {
 	for _, p := range m.places() {
 		s := m.slot(p.WorkspaceID)

@@ -7,8 +7,8 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Sandboxes returns the sandbox of each workspace of a team that ever had one, or of each that is named: the open one, else the last. One
-// query, however many workspaces there are.
+// Sandboxes returns the sandbox of each workspace of a team that ever had one, or of each that is named: the open one, else the last. It
+// runs one query, however many workspaces there are.
 func (m *Manager) Sandboxes(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]executors.Record, error) {
 	recs, err := m.cfg.Store.TeamSandboxes(ctx, teamID, workspaceIDs...)
 	if err != nil {

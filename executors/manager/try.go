@@ -18,23 +18,23 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// tryRun bounds the program that shows that a place works.
+// tryRun bounds the program that shows that an executor works.
 const tryRun = 30 * time.Second
 
 type trying struct{}
 
-// Trying reports whether a sandbox is made only to see that its place works: nothing of its workspace is to be handed over to it.
+// Trying reports whether a sandbox is made only to see that its executor works: it must not receive anything of its workspace.
 func Trying(ctx context.Context) bool { return ctx.Value(trying{}) != nil }
 
-// Try sees that a workspace could work in another place, while it goes on in its own: a sandbox is made there, with the image, size and
-// network the workspace would get, over the folder root instead of its worktree; its guest is spoken to, a program runs in it, and it is
-// ended. What the place, its quotas and its budgets refuse is the error. It is charged like any other. lacks are those of programs that are
-// not there.
+// Try checks that a workspace could work in another executor, while it goes on in its own: it makes a sandbox there, with the image, size
+// and network the workspace would get, over the folder root instead of its worktree; it talks to the guest, runs a program, and ends the
+// sandbox. It returns the error by which the executor, its quotas or its budgets refuse. The sandbox is charged like any other. lacks names
+// the programs that are missing.
 func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Kind, root string, programs []string) (lacks []string, err error) {
 	ctx = context.WithValue(ctx, trying{}, true)
 	spec, _, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
 	if err != nil {
-		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
+		return nil, fmt.Errorf("reading which sandbox workspace %s needs: %w", workspaceID, err)
 	}
 	pol, err := m.cfg.Choice.Policy(ctx, spec.TeamID)
 	if err != nil {
@@ -59,7 +59,7 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 		StartedAt: m.now(), UserID: cmp.Or(who.UserID, spec.UserID), Purpose: who.Purpose}, caps)
 	spared := m.reaper.spare(spec.ID)
 	defer func() {
-		for _, a := range m.attached() { // what was made for it is given back
+		for _, a := range m.attached() { // release what was made for it
 			if a.Ended == nil {
 				continue
 			}
@@ -76,7 +76,7 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 		if fault.KindOf(err) != fault.Internal {
 			return nil, err
 		}
-		m.cfg.Log.Warn("a place was tried and does not work", "workspace_id", workspaceID, "executor", e.Kind(), "error", err)
+		m.cfg.Log.Warn("an executor was tried and does not work", "workspace_id", workspaceID, "executor", e.Kind(), "error", err)
 		return nil, fault.Wrap(err, fault.Unavailable, "place_does_not_work", "A sandbox was made in %s to try it, and it does not work. See the server's log, or choose another place.", caps.Name)
 	}
 	return lacks, nil
@@ -85,12 +85,12 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind executors.Ki
 // trialHome is the home inside a trial.
 const trialHome = "/home/agent"
 
-// trialBox gives a trial what isolates the user that root was given to, as the workspace's own sandbox has one: the server's user may be kept
-// from files that are not its own. Its home is made beside the folder. nil = the folder is the server's.
+// trialBox isolates a trial as the user root was given to, like the workspace's own sandbox: the server's user may not have access to files
+// that it does not own. Its home is made beside the folder. nil = the folder belongs to the server.
 func trialBox(root string) (*executors.MountSpec, error) {
 	fi, err := os.Stat(root)
 	if err != nil {
-		return nil, fmt.Errorf("looking at the folder of a trial: %w", err)
+		return nil, fmt.Errorf("reading the folder of a trial: %w", err)
 	}
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok || int(st.Uid) == os.Geteuid() {
@@ -128,7 +128,7 @@ func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps execu
 	}
 	k.change(func(r *executors.Record) { r.Handle = sb.Handle() })
 	defer func() {
-		k.remove(ctx, sb) // what could not be removed is the reaper's
+		k.remove(ctx, sb) // the reaper removes the rest
 		k.m.cfg.Metering.Stopped(context.WithoutCancel(ctx), k.m.cfg.Metering.UsageInterval(k.record()), 0, executors.ByServer)
 	}()
 	if err := k.m.cfg.Metering.Began(ctx, k.m.cfg.Metering.UsageInterval(k.record()), true); err != nil {
@@ -157,7 +157,7 @@ func (k *making) tryMaking(ctx context.Context, e executors.Executor, caps execu
 	res, err = p.Run(ctx, executors.SandboxCommand{Argv: append([]string{"/bin/sh", "-c", lacksScript, "lacks"}, programs...), TimeoutMs: tryRun.Milliseconds()})
 	if err != nil || res.ExitCode != 0 {
 		k.m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
-		return nil, nil // it is seen when they are started
+		return nil, nil // the user sees it when starting one
 	}
 	for name := range strings.FieldsSeq(string(res.Stdout)) {
 		if slices.Contains(programs, name) {

@@ -7,11 +7,11 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// A member of a family may be away: a machine that is switched off, or without network. Its sandboxes go on there, or wait; nobody can say.
-// They stay their workspaces' places, whose guests cannot be asked until the machine is back: then they are taken up where they are.
-// Nothing of that ends a sandbox, and nothing is made elsewhere instead.
+// A member of a family may be unreachable: a machine that is switched off, or without network. Its sandboxes go on there, or wait; nobody
+// can know. They stay their workspaces' sandboxes, whose guests cannot be called until the machine is back: then the server continues where
+// they are. Meanwhile the server ends none of them, and makes none elsewhere instead.
 
-// Away says why the workspace's sandbox cannot be heard now although it may go on; nil = it can, or there is none.
+// Away says why the workspace's sandbox is unreachable although it may go on; nil = it is reachable, or there is none.
 func (m *Manager) Away(ctx context.Context, workspaceID string) error {
 	m.mu.Lock()
 	s := m.slots[workspaceID]
@@ -26,7 +26,7 @@ func (m *Manager) Away(ctx context.Context, workspaceID string) error {
 	return m.cfg.Choice.Unreachable(ctx, k)
 }
 
-// kind is where the slot's sandbox is, "" = it has none.
+// kind returns the kind of the slot's sandbox, "" = it has none.
 func (s *slot) kind() executors.Kind {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,17 +39,18 @@ func (s *slot) kind() executors.Kind {
 	return ""
 }
 
-// look is a place that changed.
+// look is an executor that changed.
 type look struct {
 	kind  executors.Kind
 	evict bool // it goes for good
 }
 
-// Look has all sandboxes of a place looked at now, which came, went or changed. It does not wait for that.
+// Look requests a check of all sandboxes of an executor that became reachable, became unreachable or changed. It does not wait for the
+// check.
 func (m *Manager) Look(k executors.Kind) {
 	select {
 	case m.checks.looks <- look{kind: k}:
-	default: // so many come and go that the regular check will do
+	default: // beyond this many the regular check suffices
 	}
 }
 
@@ -58,18 +59,18 @@ func (m *Manager) EvictSoon(k executors.Kind) {
 	select {
 	case m.checks.looks <- look{kind: k, evict: true}:
 	default:
-		m.cfg.Log.Warn("a place that goes for good could not be emptied: too much happens at once", "executor", k)
+		m.cfg.Log.Warn("an executor about to be removed could not be emptied: the queue of checks is full", "executor", k)
 	}
 }
 
-// recheckLooks looks at the places that changed.
+// recheckLooks checks the sandboxes of executors that changed.
 func (c *checks) recheckLooks(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case l := <-c.looks:
-			c.m.work.Go(func() { c.lookAt(ctx, l) }) // bounded by what it asks, and by ctx
+			c.m.work.Go(func() { c.lookAt(ctx, l) }) // bounded by the calls it makes, and by ctx
 		}
 	}
 }
@@ -85,7 +86,7 @@ func (c *checks) lookAt(ctx context.Context, l look) {
 	}
 }
 
-// left notes that a live place cannot be heard now. What stands still anyway is left as it is.
+// left records that a live sandbox is unreachable now. A suspended one is left as it is.
 func (s *slot) left(ctx context.Context, p *place, why error) {
 	reason := executors.CleanReason(executors.ReasonOf(why))
 	s.mu.Lock()
@@ -102,14 +103,14 @@ func (s *slot) left(ctx context.Context, p *place, why error) {
 	if !news {
 		return
 	}
-	s.m.cfg.Log.Info("place of a sandbox is away", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "reason", reason)
+	s.m.cfg.Log.Info("a sandbox's executor is unreachable", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "reason", reason)
 	if err := s.m.cfg.Store.UpdateSandbox(context.WithoutCancel(ctx), rec); err != nil {
-		s.m.cfg.Log.Warn("sandbox could not be stored as out of reach", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("a sandbox could not be stored as unreachable", "sandbox_id", p.SandboxID, "error", err)
 	}
 	s.m.publish(ctx, rec)
 }
 
-// setAway notes whether a place cannot be heard now, and why, and says whether it could not before.
+// setAway records whether a sandbox is unreachable now, and why, and reports whether it was reachable before.
 func (p *place) setAway(why *error) (was bool) {
 	was = p.away.Swap(why) != nil
 	switch {
@@ -121,19 +122,19 @@ func (p *place) setAway(why *error) (was bool) {
 	return was
 }
 
-// cameBack lets a place's guest be asked again that could not be heard before. The returned func wakes who waited for that.
+// cameBack lets callers reach a guest again that was unreachable. The returned func wakes those who waited for that.
 func (p *place) cameBack() (done func()) {
 	if !p.setAway(nil) || p.paused.Load() != nil {
 		return func() {}
 	}
-	p.Unfreeze() // from here on its guest may be asked
+	p.Unfreeze() // from here on its guest may be called
 	return p.MarkResumed
 }
 
-// leaveBehind gives up the workspace's sandbox, which is out of reach, so that the workspace can go on elsewhere. What it holds is brought
-// home once its place is back: see Participant.Left. The caller holds the slot's turn.
+// leaveBehind abandons the workspace's unreachable sandbox, so that the workspace can go on elsewhere. Once its executor is reachable, the
+// server saves what it holds: see Participant.Left. The caller holds the slot's turn.
 func (s *slot) leaveBehind(ctx context.Context, why error) {
-	reason := fmt.Sprintf("It was left behind: %s What was done there meanwhile is kept as a branch of its own once it can be reached again, and the sandbox is ended then.", sentence(executors.ReasonOf(why)))
+	reason := fmt.Sprintf("It was left behind: %s Once it can be reached again, the server saves the work done there as a branch of its own and ends the sandbox.", sentence(executors.ReasonOf(why)))
 	if p := s.current(); p != nil {
 		s.m.noteEnd(p.SandboxID, "left behind: the workspace goes on elsewhere")
 		s.mu.Lock()

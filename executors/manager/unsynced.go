@@ -10,11 +10,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// codeNotHome is the code of the error that a sandbox is not ended while it alone holds something.
+// codeNotHome is the code of the error by which the Manager refuses to end a sandbox that holds unsynced files.
 const codeNotHome = "sandbox_not_home"
 
-// mustBeHome brings home what a sandbox with a disk of its own holds, and refuses its end while something is left that would be lost with
-// it. The caller holds the slot's turn.
+// mustBeHome copies to the server what a sandbox with a disk of its own holds, and refuses its end while something is left that would be
+// lost. The caller holds the slot's turn.
 func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 	if !p.OwnDisk || executors.Discarding(ctx) {
 		return nil
@@ -22,14 +22,14 @@ func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 	if p.paused.Load() != nil {
 		last, err := s.m.cfg.Store.LastSync(ctx, p.WorkspaceID)
 		if err == nil && p.home.Load() && last.At != 0 && !last.Behind && last.Pending == 0 && last.Left == 0 {
-			return nil // nothing changes in what stands still
+			return nil // nothing changes in a suspended sandbox
 		}
 		if err := s.wake(ctx, p); err != nil {
-			return notHome("It cannot be woken to bring its newest changes home.", err)
+			return notHome("It cannot be woken to copy its newest changes to the server.", err)
 		}
 	}
 	if err := s.standStill(context.WithoutCancel(ctx), p); err != nil {
-		what := "Not all that was made in it could be brought home."
+		what := "Not all changes in it could be copied to the server."
 		if f, ok := errors.AsType[*fault.Error](err); ok {
 			what = f.Message
 		}
@@ -39,7 +39,7 @@ func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 	var left []string
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading how far workspace %s is home: %w", p.WorkspaceID, err)
+		return fmt.Errorf("reading the sync state of workspace %s: %w", p.WorkspaceID, err)
 	case last.Pending == 1:
 		left = append(left, "1 changed file is not on the server yet.")
 	case last.Pending > 1:
@@ -49,9 +49,9 @@ func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 	}
 	switch {
 	case last.Left == 1:
-		left = append(left, "1 file is in the sandbox alone, for it is too large or of a kind that is not brought home.")
+		left = append(left, "1 file is only in the sandbox, because it is too large or of a kind that is not synced.")
 	case last.Left > 1:
-		left = append(left, fmt.Sprintf("%d files are in the sandbox alone, for they are too large or of a kind that is not brought home.", last.Left))
+		left = append(left, fmt.Sprintf("%d files are only in the sandbox, because they are too large or of a kind that is not synced.", last.Left))
 	}
 	if len(left) == 0 {
 		return nil
@@ -59,12 +59,12 @@ func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 	return notHome(strings.Join(left, " "), nil).With("pending", last.Pending).With("not_synced", last.Left)
 }
 
-// OnlyThere says how many files the workspace's sandbox alone holds, because they are too large or of a kind that is not brought home.
+// OnlyThere returns how many files only the workspace's sandbox holds, because they are too large or of a kind that is not synced.
 func (m *Manager) OnlyThere(ctx context.Context, workspaceID string) (int64, error) {
 	s, err := m.cfg.Store.LastSync(ctx, workspaceID)
 	return s.Left, err
 }
 
 func notHome(what string, cause error) *fault.Error {
-	return fault.Wrap(cause, fault.Conflict, codeNotHome, "The sandbox was not ended: %s With the sandbox that would be lost. Look at what is not synced, or end it all the same with discard.", what)
+	return fault.Wrap(cause, fault.Conflict, codeNotHome, "The sandbox was not ended: %s Ending it would lose them. Look at the files that are not synced, or end it anyway with discard.", what)
 }

@@ -11,7 +11,7 @@ func (m *Manager) EnsureFor(ctx context.Context, workspaceID string, p executors
 	return m.Ensure(executors.As(ctx, p, userID), workspaceID)
 }
 
-// usedFor notes a use of a live place; a stronger one than before is stored.
+// usedFor records a use of a live sandbox; a purpose stronger than the stored one is stored.
 func (s *slot) usedFor(ctx context.Context, p *place, a executors.Asker) {
 	if a.Purpose == "" {
 		return
@@ -27,7 +27,7 @@ func (s *slot) usedFor(ctx context.Context, p *place, a executors.Asker) {
 		return
 	}
 	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		s.m.cfg.Log.Warn("use of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+		s.m.cfg.Log.Warn("the purpose of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
 	s.m.publish(ctx, rec)
 }

@@ -23,8 +23,8 @@ func errno(err error) syscall.Errno {
 	return syscall.EIO
 }
 
-// calls that would widen an agent's place. Arguments that are refused for themselves (EFAULT, EINVAL, EBADF) say nothing: each
-// is called so that only a lack of rights, or a filter, stands in its way.
+// calls would widen an agent's access. Arguments rejected for themselves (EFAULT, EINVAL, EBADF) prove nothing: each call is made so that
+// only missing rights, or a filter, stop it.
 var calls = map[string]func() syscall.Errno{
 	"unshare-user":  func() syscall.Errno { return errno(unix.Unshare(unix.CLONE_NEWUSER)) },
 	"unshare-mount": func() syscall.Errno { return errno(unix.Unshare(unix.CLONE_NEWNS)) },

@@ -1,10 +1,10 @@
 //go:build linux
 
-// Command attacker does what a hostile agent would try from inside a place, one try a call, with the kernel's own calls: nothing
-// depends on what tools an image has. It prints one line and exits 0 when the place held, 1 when the try succeeded, and 2 when
+// Command attacker does what a hostile agent would try from inside a sandbox, one try per call, using system calls directly: nothing
+// depends on the tools of an image. It prints one line and exits 0 when the sandbox held, 1 when the try succeeded, and 2 when
 // the try could not be made at all.
 //
-// With serve it is a program that listens instead, for what the host reaches inside: it prints its port and answers what it is told.
+// With serve it listens instead, as a program the host connects to: it prints its port and echoes what it receives.
 //
 //	attacker TRY [ARGUMENT]
 //	attacker serve
@@ -25,7 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errHeld says that a try was refused in a way that is not an error of the kernel's.
+// errHeld says that a try was refused in a way that is no kernel error.
 var errHeld = errors.New("held")
 
 func main() {
@@ -156,7 +156,7 @@ func sendUDP(addr string) (string, error) {
 	return "sent", nil
 }
 
-// sockets are kinds of sockets that speak to the kernel, the wire or the machine below.
+// sockets are kinds of sockets that reach the kernel, the wire or the machine below.
 var sockets = map[string]func() (int, error){
 	"vsock":     func() (int, error) { return unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0) },
 	"packet":    func() (int, error) { return unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0) },
@@ -179,7 +179,7 @@ func socket(kind string) (string, error) {
 	return "opened", nil
 }
 
-// strangers looks for processes that are not of this place: by what their command lines say.
+// strangers looks for processes from outside this sandbox, by their command lines.
 func strangers(marker string) (string, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -187,7 +187,7 @@ func strangers(marker string) (string, error) {
 	}
 	for _, d := range dirs {
 		if filepath.Base(d) == fmt.Sprint(os.Getpid()) {
-			continue // it says the word itself
+			continue // its own command line contains the word
 		}
 		b, err := os.ReadFile(filepath.Join(d, "cmdline"))
 		if err == nil && marker != "" && strings.Contains(string(b), marker) {
@@ -202,7 +202,7 @@ func strangers(marker string) (string, error) {
 	return "", fmt.Errorf("%d processes: %w", len(dirs), errHeld)
 }
 
-// descriptors looks for what was left open by those who made the place.
+// descriptors looks for file descriptors left open by those who made the sandbox.
 func descriptors(string) (string, error) {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -223,7 +223,7 @@ func descriptors(string) (string, error) {
 	return strings.Join(found, ", "), nil
 }
 
-// environ looks for a word in every environment that can be read.
+// environ looks for a word in every readable environment.
 func environ(word string) (string, error) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, f := range files {
@@ -234,7 +234,7 @@ func environ(word string) (string, error) {
 	return "", errHeld
 }
 
-// identity checks who an agent is in its place: nobody of weight, and never more.
+// identity checks the agent's identity in its sandbox: an unprivileged user that can never gain privileges.
 func identity(string) (string, error) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -262,7 +262,7 @@ func identity(string) (string, error) {
 	return "", errHeld
 }
 
-// setuid makes a program of root's rights out of itself and looks whether it has any.
+// setuid makes a setuid-root program of itself and checks whether it gains rights.
 func setuid(dir string) (string, error) {
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
@@ -291,7 +291,7 @@ func hardlink(path string) (string, error) {
 	return "linked", nil
 }
 
-// guestMemory looks into the guest: its token lies in its memory.
+// guestMemory tries to read the guest's memory, which holds its token.
 func guestMemory(string) (string, error) {
 	files, _ := filepath.Glob("/proc/[0-9]*/exe")
 	tried := 0
@@ -342,7 +342,7 @@ func interfaces(string) (string, error) {
 	return "", errHeld
 }
 
-// call makes one system call an agent has no business with.
+// call makes one system call an agent must not make.
 func call(name string) (string, error) {
 	do, ok := calls[name]
 	if !ok {
@@ -361,7 +361,7 @@ func raw(n uintptr, args ...uintptr) syscall.Errno {
 	return errno
 }
 
-// serve answers each line of each caller until it is ended.
+// serve echoes each line of each caller until it is killed.
 func serve() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
