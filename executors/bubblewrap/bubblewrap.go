@@ -7,13 +7,13 @@ import (
 	"github.com/parawork/parawork/executors/hostproc"
 )
 
-// guestDir is the guest's own folder in a sandbox's folder: all of that folder a box sees.
+// guestDir is the guest's folder in a sandbox's folder: the only part of that folder the sandbox sees.
 const guestDir = "guest"
 
 // guests makes, finds and ends the guests of an Executor.
 type guests = hostproc.Guests
 
-// Executor makes boxes on this machine. Safe for concurrent use.
+// Executor makes sandboxes on this machine. Safe for concurrent use.
 type Executor struct {
 	*guests
 	cfg    Config

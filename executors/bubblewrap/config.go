@@ -1,10 +1,10 @@
-// Package bubblewrap makes places on the server itself in which an agent sees its own worktree, home and the system's programs,
-// and nothing else: namespaces of the host's kernel, made by bubblewrap, without a daemon.
+// Package bubblewrap makes sandboxes on the server itself in which an agent sees only its own worktree, its home and the system's
+// programs: bubblewrap makes namespaces of the host's kernel, without a daemon.
 //
-// Each sandbox is one guest that is the first process of a pid namespace, so that nothing outlives it, and that outlives the
-// server: its listener is handed over, and it is found again by its record, as a guest without a box is. What only the server may
-// do, a small step between the server and bubblewrap does: see guest/launch. A server that is root gives every box a user of its
-// own; one that is not runs them as itself, and then the namespaces are the wall.
+// The guest of each sandbox is the first process of a pid namespace, so that nothing survives it, and survives the server: it
+// inherits its listener, and the server finds it by its record, as with a guest without a sandbox. A small program between the server and
+// bubblewrap does what only the server may do: see guest/launch. A server that is root gives every sandbox a user of its
+// own; otherwise sandboxes run as the server's user, and only the namespaces isolate them.
 package bubblewrap
 
 import (
@@ -22,21 +22,21 @@ import (
 // Kind is this executor's kind.
 const Kind executors.Kind = "bubblewrap"
 
-// defaultTmpMB is how large a box's own /tmp may grow.
+// defaultTmpMB is how large a sandbox's own /tmp may grow.
 const defaultTmpMB = 512
 
-// Config is what an Executor is made of.
+// Config configures an Executor.
 type Config struct {
 	Enabled   bool
 	Dir       string          // absolute: one folder per sandbox below it (data/sandboxes)
 	GuestPath string          // the guest binary
 	Bwrap     string          // the program; "" = bwrap in PATH
-	Paths     []string        // folders and files of the host shown read-only, beside the system's own
+	Paths     []string        // folders and files of the host mounted read-only, in addition to the system's
 	TmpMB     int64           // how large /tmp may grow; default 512
-	Groups    *cgroup.Tree    // the control groups sandboxes get one of; nil = none
-	Env       func() []string // where the language, the time zone and the PATH are taken from; default os.Environ
+	Groups    *cgroup.Tree    // the control groups for sandboxes; nil = none
+	Env       func() []string // source of the language, the time zone and the PATH; default os.Environ
 	ReadyIn   time.Duration   // how long a guest may take to answer its first hello; default 10 s
-	Grace     time.Duration   // what processes get between TERM and KILL at Destroy; default 2 s
+	Grace     time.Duration   // the time between SIGTERM and SIGKILL at Destroy; default 2 s
 	Now       func() time.Time
 	Rand      io.Reader // default crypto/rand
 	Log       *slog.Logger
@@ -70,7 +70,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// words about the place, the same wherever it can be had.
+// Texts about this executor that do not depend on the system.
 func (c *Config) words() executors.Capabilities {
 	return executors.Capabilities{Kind: Kind, Name: "Process sandbox", Boundary: executors.ProcessBoundary, Isolated: true, Host: true, Network: true,
 		Ports: true, Isolation: "Process sandbox: agents see their own worktree, home and the system's programs, through the host's kernel"}

@@ -22,7 +22,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Create makes a box for s with a guest in it, or finds the one that was made for s.ID before. On error nothing is left behind.
+// Create makes a sandbox for s with a guest in it, or finds the one that was made for s.ID before. On error it leaves nothing behind.
 func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
 	if !e.cfg.Enabled {
 		return nil, fault.New(fault.Unavailable, "executor_unavailable",
@@ -34,7 +34,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	began := time.Now()
 	sb, started, err := e.Make(ctx, s, e.launch)
 	if err != nil {
-		e.probe.forget() // what worked a minute ago may not any more
+		e.probe.forget() // what worked a minute ago may no longer work
 		return nil, err
 	}
 	if started {
@@ -43,9 +43,9 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	return sb, nil
 }
 
-// bounded adds to a launch what the kernel bounds for each process alone, and the groups it belongs to.
+// bounded adds to a launch the per-process kernel limits, and the groups it belongs to.
 func (e *Executor) bounded(l launch.Spec, s executors.Spec) launch.Spec {
-	if s.Limits.DiskMB > 0 { // no file is larger than all files together may be
+	if s.Limits.DiskMB > 0 { // no single file may be larger than the limit for all files
 		l.Limits.FileSize = uint64(s.Limits.DiskMB) << 20
 	}
 	if l.UID < 0 {
@@ -53,12 +53,12 @@ func (e *Executor) bounded(l launch.Spec, s executors.Spec) launch.Spec {
 	}
 	l.Groups = s.Groups
 	if s.Limits.Processes > 0 && (e.cfg.Groups == nil || !e.cfg.Groups.Support().Processes) {
-		l.Limits.Processes = uint64(s.Limits.Processes) // the user is this box's alone
+		l.Limits.Processes = uint64(s.Limits.Processes) // the user belongs to this sandbox only
 	}
 	return l
 }
 
-// box returns what the workspace is given: what s says, or the least that one can work with.
+// box returns what the workspace sees of the host: what s says, or the least that works.
 func (e *Executor) box(s executors.Spec, dir string) (executors.MountSpec, error) {
 	if s.MountSpec != nil {
 		if root() && s.MountSpec.UID <= 0 || s.MountSpec.UID == 0 {
@@ -68,7 +68,7 @@ func (e *Executor) box(s executors.Spec, dir string) (executors.MountSpec, error
 	}
 	b := executors.MountSpec{Home: "/home/agent", UID: -1, GID: -1, Mounts: []executors.Mount{{Source: s.Root, Target: s.Root}}}
 	if root() {
-		// Whose worktree it is works in it, as long as that is not root.
+		// The worktree's owner works in it, unless that is root.
 		var st unix.Stat_t
 		if err := unix.Lstat(s.Root, &st); err != nil {
 			return b, fmt.Errorf("looking at the worktree: %w", err)
@@ -88,7 +88,7 @@ func (e *Executor) box(s executors.Spec, dir string) (executors.MountSpec, error
 	return b, makeOwn(home, b)
 }
 
-// makeOwn makes a folder that belongs to the box's user.
+// makeOwn makes a folder that belongs to the sandbox's user.
 func makeOwn(dir string, b executors.MountSpec) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -99,10 +99,10 @@ func makeOwn(dir string, b executors.MountSpec) error {
 	return os.Lchown(dir, b.UID, b.GID)
 }
 
-// root reports whether the server is root, and so can give boxes users of their own.
+// root reports whether the server is root, and so can give sandboxes users of their own.
 func root() bool { return os.Geteuid() == 0 }
 
-// launch makes the box and starts the guest as its first process. What was started is bubblewrap, which ends with the guest.
+// launch makes the sandbox and starts the guest as its first process. The started process is bubblewrap, which ends with the guest.
 func (e *Executor) launch(ctx context.Context, s hostproc.Start) (who hostproc.Record, ended <-chan struct{}, err error) {
 	box, err := e.box(s.Spec, s.Dir)
 	if err != nil {
@@ -138,7 +138,7 @@ func (e *Executor) launch(ctx context.Context, s hostproc.Start) (who hostproc.R
 	return who, run.Ended, nil
 }
 
-// identify waits for the first process of a box and says who it and bubblewrap are.
+// identify waits for the first process of a sandbox and returns its identity and bubblewrap's.
 func (e *Executor) identify(ctx context.Context, dir string, info *os.File, run *hostproc.Running) (who hostproc.Record, err error) {
 	first, err := first(ctx, info, e.cfg.ReadyIn)
 	if err != nil {
@@ -156,8 +156,8 @@ func (e *Executor) identify(ctx context.Context, dir string, info *os.File, run 
 	return who, nil
 }
 
-// run starts the launch of spec: see guest/launch. What bubblewrap tells of the box goes to info. ready is called when its process is
-// there and has done nothing yet.
+// run starts the launch of spec: see guest/launch. Bubblewrap writes information about the sandbox to info. ready is called when its process
+// exists and has done nothing yet.
 func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.File, ready func(pid int) error) (*hostproc.Running, error) {
 	reported, err := json.Marshal(spec)
 	if err != nil {
@@ -173,7 +173,7 @@ func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{listener, theirs, info} // launch.ListenFD and those after it
 	if len(spec.Sources) > 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // where they are shown nobody else looks
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // mounted where nobody else looks
 	}
 	run, err := hostproc.StartDetached(cmd)
 	_ = theirs.Close()
@@ -181,21 +181,21 @@ func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.
 		return nil, err
 	}
 	if err := ready(run.Pid); err != nil {
-		return nil, err // it is told nothing, and ends
+		return nil, err // it gets no boot data, and exits
 	}
 	if err := notify.SetWriteDeadline(time.Now().Add(e.cfg.ReadyIn)); err == nil {
 		_, err = notify.Write(reported)
-		if err != nil && !errors.Is(err, syscall.EPIPE) { // one that has ended has said why
+		if err != nil && !errors.Is(err, syscall.EPIPE) { // one that has ended has printed why
 			return nil, fmt.Errorf("telling what to launch: %w", err)
 		}
 	}
 	return run, nil
 }
 
-// maxInfo bounds what bubblewrap tells of a box.
+// maxInfo limits the size of bubblewrap's information about a sandbox.
 const maxInfo = 16 << 10
 
-// first waits for the pid of the box's first process, as this machine counts.
+// first waits for the host pid of the sandbox's first process.
 func first(ctx context.Context, info *os.File, within time.Duration) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = info.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()

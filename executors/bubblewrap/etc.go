@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ofHost are the parts of the host's /etc that programs need and that tell nothing of people: where libraries and the
-// alternatives of programs lie, and whom to trust. Private keys lie beside the latter, so folders are named one by one.
+// ofHost are the parts of the host's /etc that programs need and that reveal nothing about people: library paths, program alternatives and
+// trusted certificates. Private keys lie next to the certificates, so each folder is named.
 var ofHost = []string{
 	"/etc/ld.so.cache", "/etc/alternatives", "/etc/services", "/etc/protocols",
 	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/etc/ca-certificates",
@@ -19,7 +19,7 @@ var ofHost = []string{
 	"/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/fonts",
 }
 
-// etc makes the box's own /etc: who is there, how names are found, what time it is.
+// etc makes the sandbox's own /etc: users, name lookup and time zone.
 func (p *plan) etc(hostNetwork bool) {
 	p.file("/etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/usr/sbin/nologin\n%s:x:%d:%d:Agent:/home/%s:%s\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 		insideUser, insideUID, insideUID, insideUser, shell()))
@@ -31,7 +31,7 @@ func (p *plan) etc(hostNetwork bool) {
 		p.file("/etc/resolv.conf", hostFile("/etc/resolv.conf"))
 	} else {
 		p.file("/etc/hosts", "127.0.0.1 localhost parawork\n::1 localhost ip6-localhost ip6-loopback\n")
-		p.file("/etc/resolv.conf", "") // names are resolved by the way out, not in here
+		p.file("/etc/resolv.conf", "") // names are resolved outside, by the gate
 	}
 	p.file("/etc/shells", "/bin/sh\n/bin/bash\n")
 	p.file("/etc/bash.bashrc", "[ -z \"$PS1\" ] || PS1='\\w\\$ '\n")
@@ -51,10 +51,10 @@ func (p *plan) etc(hostNetwork bool) {
 	}
 }
 
-// maxHostFile bounds the files of the host a box is given a copy of.
+// maxHostFile limits the files of the host that a sandbox gets a copy of.
 const maxHostFile = 1 << 20
 
-// hostFile reads one of the host's files about its network, "" where there is none.
+// hostFile reads one of the host's network files, "" where there is none.
 func hostFile(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter of system calls every process of a box runs under. It takes away what an agent's work does not need and what has
-// opened kernels before. It is classic BPF: the kernel runs it on every call that it cannot decide once for all.
+// The system call filter of every process of a sandbox. It blocks calls that an agent's work does not need and that have been used to attack
+// kernels. It is classic BPF: the kernel runs it on every call that it cannot decide once for all.
 
-// Answers of the filter.
+// Return values of the filter.
 const (
 	allow  = unix.SECCOMP_RET_ALLOW
 	kill   = unix.SECCOMP_RET_KILL_PROCESS
 	refuse = unix.SECCOMP_RET_ERRNO
 )
 
-// Where the kernel shows what is called; of an argument, its lower half: what is judged here is 32 bits wide.
+// Where the kernel provides the call's number and arguments; of an argument, the lower half: the values judged here are 32 bits wide.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -39,11 +39,11 @@ var forbidden = append([]call{
 	{"ptrace", unix.SYS_PTRACE}, {"process_vm_readv", unix.SYS_PROCESS_VM_READV}, {"process_vm_writev", unix.SYS_PROCESS_VM_WRITEV},
 	{"kcmp", unix.SYS_KCMP}, {"pidfd_getfd", unix.SYS_PIDFD_GETFD}, {"process_madvise", unix.SYS_PROCESS_MADVISE},
 	{"migrate_pages", unix.SYS_MIGRATE_PAGES}, {"move_pages", unix.SYS_MOVE_PAGES},
-	// engines inside the kernel
+	// programmable engines inside the kernel
 	{"bpf", unix.SYS_BPF}, {"perf_event_open", unix.SYS_PERF_EVENT_OPEN}, {"userfaultfd", unix.SYS_USERFAULTFD},
 	{"io_uring_setup", unix.SYS_IO_URING_SETUP}, {"io_uring_enter", unix.SYS_IO_URING_ENTER}, {"io_uring_register", unix.SYS_IO_URING_REGISTER},
 	{"fanotify_init", unix.SYS_FANOTIFY_INIT},
-	// keys are not kept apart by namespaces
+	// keys are not separated by namespaces
 	{"keyctl", unix.SYS_KEYCTL}, {"add_key", unix.SYS_ADD_KEY}, {"request_key", unix.SYS_REQUEST_KEY},
 	// namespaces and mounts
 	{"unshare", unix.SYS_UNSHARE}, {"setns", unix.SYS_SETNS}, {"mount", unix.SYS_MOUNT}, {"umount2", unix.SYS_UMOUNT2},
@@ -63,14 +63,14 @@ var forbidden = append([]call{
 // newNamespaces are the flags of clone that make namespaces.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// personalities that change nothing about what memory a program may run: Linux, with 32-bit names, with addresses that stay the
-// same (sanitizers ask for it), and asking.
+// personalities that do not change which memory a program may execute: Linux, with 32-bit names, without address randomization (sanitizers
+// ask for it), and the query.
 var personalities = []uint32{0, 8, 0x20000, 0x20008, 0x40000, 0x40008, 0xffffffff}
 
-// families are those of sockets that may be made; netlink beside them, for the list of network interfaces.
+// families are the socket families that are allowed; also netlink, for the list of network interfaces.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
 
-// terminalTricks put words into a terminal's input.
+// terminalTricks are ioctls that inject input into a terminal.
 var terminalTricks = []uint32{unix.TIOCSTI, tiocLinux}
 
 const tiocLinux = 0x541c
@@ -86,13 +86,13 @@ func (p *program) ret(k uint32) {
 	p.code = append(p.code, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k})
 }
 
-// when answers k if the comparison holds; else it goes on.
+// when returns k if the comparison holds; else it continues.
 func (p *program) when(cmp uint16, with, k uint32) {
 	p.code = append(p.code, unix.SockFilter{Code: unix.BPF_JMP | cmp | unix.BPF_K, Jf: 1, K: with})
 	p.ret(k)
 }
 
-// call judges one system call by its arguments. Afterwards the number is not loaded any more, and need not be: body answers.
+// call judges one system call by its arguments. Afterwards the number is no longer loaded, and need not be: body returns.
 func (p *program) call(nr uint32, body func(*program)) {
 	var inner program
 	body(&inner)
@@ -100,7 +100,7 @@ func (p *program) call(nr uint32, body func(*program)) {
 	p.code = append(p.code, inner.code...)
 }
 
-// filter returns the filter as bwrap wants it: the kernel's own structures, one after the other.
+// filter returns the filter in the form bwrap expects: the kernel's own structures, one after the other.
 func filter() []byte {
 	const no = refuse | uint32(unix.EPERM)
 	var p program
@@ -114,7 +114,7 @@ func filter() []byte {
 	for _, c := range forbidden {
 		p.when(unix.BPF_JEQ, c.nr, no)
 	}
-	// Its flags are in memory, where a filter cannot look: programs take clone instead.
+	// Its flags are in memory, which a filter cannot read: programs fall back to clone.
 	p.when(unix.BPF_JEQ, unix.SYS_CLONE3, refuse|uint32(unix.ENOSYS))
 	p.call(unix.SYS_CLONE, func(p *program) {
 		p.load(offArg(0))

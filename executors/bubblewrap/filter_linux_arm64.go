@@ -7,5 +7,5 @@ const (
 	otherNumbers = 0 // there are none
 )
 
-// forbiddenHere are calls only this architecture has.
+// forbiddenHere are calls that only this architecture has.
 var forbiddenHere []call

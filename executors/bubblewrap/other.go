@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Executor exists on this system only to say that it cannot work here.
+// Executor exists on this system only to report that it cannot work.
 type Executor struct{ cfg Config }
 
 var errSystem = errors.New("process sandboxes need Linux on amd64 or arm64")
@@ -20,7 +20,7 @@ func New(cfg Config) (*Executor, error) { return &Executor{cfg: cfg}, cfg.Valida
 // Kind is bubblewrap.
 func (*Executor) Kind() executors.Kind { return Kind }
 
-// Capabilities says that process sandboxes cannot be had here.
+// Capabilities says that process sandboxes are not available on this system.
 func (e *Executor) Capabilities(context.Context) (executors.Capabilities, error) {
 	c := e.cfg.words()
 	c.Reason, c.Cure = "it needs Linux on amd64 or arm64", "Choose another executor."
@@ -37,7 +37,7 @@ func (*Executor) Recover(context.Context, executors.Handle) (executors.Sandbox, 
 	return nil, executors.ErrGone
 }
 
-// End has nothing to end.
+// End does nothing.
 func (*Executor) End(context.Context, string) error { return nil }
 
 // List finds nothing.

@@ -16,13 +16,13 @@ import (
 	"github.com/parawork/parawork/guest/launch"
 )
 
-// Who the agent is inside, whoever that is outside.
+// The agent's user inside, whatever the user outside.
 const (
 	insideUser = "agent"
 	insideUID  = 1000
 )
 
-// Data of a launch that has its own place; the files of /etc follow.
+// Descriptors of a launch with a fixed number; the files of /etc follow.
 const (
 	dataArgs = iota
 	dataFilter
@@ -30,25 +30,25 @@ const (
 	dataFiles
 )
 
-// openFiles is how many files one process of a box may hold open.
+// openFiles is how many files one process of a sandbox may have open.
 const openFiles = 64 << 10
 
-// plan is the argument list of bubblewrap under construction. Order matters: what comes later lies over what came before.
+// plan is the argument list of bubblewrap under construction. Order matters: later mounts cover earlier ones.
 type plan struct {
 	bwrap   string
-	staged  bool // sources are shown by the launch, for the box's user could not walk to them
+	staged  bool // the launch mounts the sources, because the sandbox's user could not reach them
 	args    []string
 	sources []string
 	data    [][]byte
-	command []string // what runs in the box; bubblewrap takes it from its own arguments only, which nobody inside sees
+	command []string // the environment inside; bubblewrap takes it only from its own arguments, which nobody inside sees
 }
 
 func (p *plan) add(args ...string) { p.args = append(p.args, args...) }
 
-// system shows something of the host's system at its own path, if it is there.
+// system mounts a part of the host's system at its own path, if it exists.
 func (p *plan) system(path string) { p.add("--ro-bind-try", path, path) }
 
-// mount shows a file or folder that is not for everybody outside.
+// mount mounts a file or folder that is not accessible to everybody outside.
 func (p *plan) mount(m executors.Mount) {
 	op, source := "--bind", m.Source
 	if m.ReadOnly {
@@ -61,18 +61,18 @@ func (p *plan) mount(m executors.Mount) {
 	p.add(op, source, m.Target)
 }
 
-// file makes a file of its own in the box.
+// file makes a file that exists only in the sandbox.
 func (p *plan) file(target, content string) {
 	p.data = append(p.data, []byte(content))
 	p.add("--perms", "0644", "--file", strconv.Itoa(launch.DataFD(len(p.data)-1)), target)
 }
 
-// tmpfs makes a folder in memory that can grow to size.
+// tmpfs makes an in-memory folder that can grow to size.
 func (p *plan) tmpfs(target, perms string, size int64) {
 	p.add("--perms", perms, "--size", strconv.FormatInt(size, 10), "--tmpfs", target)
 }
 
-// plan says what the box of s looks like. own is the guest's own folder.
+// plan returns the bubblewrap plan for s. own is the guest's folder.
 func (e *Executor) plan(s executors.Spec, box executors.MountSpec, own, token string) (*plan, error) {
 	p, err := e.base(box, s.Network.Mode == executors.NetworkHost)
 	if err != nil {
@@ -111,8 +111,8 @@ func (e *Executor) plan(s executors.Spec, box executors.MountSpec, own, token st
 	return p, nil
 }
 
-// base is what every box has: namespaces, the filter, the system read-only, an /etc that tells nothing of the host, and folders
-// in memory that cannot grow without end. Its network is one of its own with nothing in it, or the host's.
+// base is what every sandbox has: namespaces, the filter, the read-only system, an /etc that reveals nothing of the host, and in-memory
+// folders of limited size. Its network is an empty one of its own, or the host's.
 func (e *Executor) base(box executors.MountSpec, hostNetwork bool) (*plan, error) {
 	bwrap, err := e.program()
 	if err != nil {
@@ -143,14 +143,14 @@ func (e *Executor) base(box executors.MountSpec, hostNetwork bool) (*plan, error
 	p.tmpfs("/run", "0755", 16<<20)
 	p.add("--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run", "--dir", "/home")
 	for _, path := range e.cfg.Paths {
-		if source, err := filepath.EvalSymlinks(path); err == nil { // what is not there Capabilities tells
+		if source, err := filepath.EvalSymlinks(path); err == nil { // Capabilities reports missing paths
 			p.mount(executors.Mount{Source: source, Target: path, ReadOnly: true})
 		}
 	}
 	return p, nil
 }
 
-// spec is the launch of the plan.
+// spec returns the launch of the plan.
 func (p *plan) spec(box executors.MountSpec) launch.Spec {
 	data := slices.Clone(p.data)
 	data[dataArgs] = []byte(strings.Join(p.args, "\x00") + "\x00")
@@ -158,8 +158,8 @@ func (p *plan) spec(box executors.MountSpec) launch.Spec {
 		Args: append([]string{"bwrap", "--args", strconv.Itoa(launch.DataFD(dataArgs)), "--"}, p.command...)}
 }
 
-// environ is the environment of the guest, from which that of programs is picked: the host's language and time zone, its own
-// home, and of the host's PATH what can be seen inside.
+// environ returns the environment of the guest, from which that of programs is picked: the host's language and time zone, the sandbox's
+// home, and the part of the host's PATH that is visible inside.
 func (e *Executor) environ(home string, mounts []executors.Mount) []string {
 	seen := []string{"/usr", "/bin", "/sbin"}
 	seen = append(seen, e.cfg.Paths...)
@@ -186,7 +186,7 @@ func (e *Executor) environ(home string, mounts []executors.Mount) []string {
 	return append(out, "PATH="+strings.Join(path, ":"))
 }
 
-// shell is the shell people expect, as far as the host has it.
+// shell returns the shell people expect, as far as the host has it.
 func shell() string {
 	if info, err := os.Stat("/bin/bash"); err == nil && info.Mode().IsRegular() {
 		return "/bin/bash"
@@ -200,7 +200,7 @@ func below(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// check refuses mounts that an agent could bend: what it may write must not decide what is shown, or where.
+// check rejects mounts that an agent could redirect: what it may write must not decide what is mounted, or where.
 func check(mounts []executors.Mount, log interface{ Warn(string, ...any) }) error {
 	for i, m := range mounts {
 		if !filepath.IsAbs(m.Source) || !filepath.IsAbs(m.Target) || filepath.Clean(m.Target) == "/" {
@@ -230,8 +230,8 @@ func check(mounts []executors.Mount, log interface{ Warn(string, ...any) }) erro
 	return nil
 }
 
-// straighten makes sure that the way to target through a folder the box may write leads over no link: it would be followed while
-// the box is made, outside of it. A link that stands in the way is removed.
+// straighten makes sure that the path to target through a writable folder of the sandbox contains no link: while the sandbox is made, a link
+// would be followed outside. It removes a link on the path.
 func straighten(w executors.Mount, target string, log interface{ Warn(string, ...any) }) error {
 	rel, err := filepath.Rel(w.Target, target)
 	if err != nil || rel == "." {

@@ -21,46 +21,46 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// probeFor is how long the answer of a probe holds.
+// probeFor is how long the result of a probe is cached.
 const probeFor = time.Minute
 
 // probeIn bounds a probe.
 const probeIn = 10 * time.Second
 
-// nobody is whom the probe of a root server runs as: it runs nothing but our own program.
+// nobody is the user of a root server's probe: it runs only our own program.
 const nobody = 65534
 
 // oldest is the first bubblewrap that can forbid further user namespaces.
 var oldest = [2]int{0, 8}
 
-// probe is what is known of whether boxes can be made here.
+// probe caches whether sandboxes can be made on this machine.
 type probe struct {
 	mu      sync.Mutex
-	at      time.Time // of the last one, zero = none that counts
+	at      time.Time // of the last probe, zero = none that counts
 	trouble *trouble  // what it found
-	startMs int64     // how long the last box took
+	startMs int64     // how long making the last sandbox took
 }
 
-// trouble is a reason why no box can be made, and what to do about it.
+// trouble is a reason why no sandbox can be made, and what to do about it.
 type trouble struct{ reason, cure string }
 
 func (t *trouble) Error() string { return t.reason }
 
-// forget has the next question probe again.
+// forget makes the next call probe again.
 func (p *probe) forget() {
 	p.mu.Lock()
 	p.at = time.Time{}
 	p.mu.Unlock()
 }
 
-// took notes how long a box took to be ready.
+// took records how long a sandbox took to be ready.
 func (p *probe) took(d time.Duration) {
 	p.mu.Lock()
 	p.startMs = max(1, d.Milliseconds())
 	p.mu.Unlock()
 }
 
-// Capabilities says whether boxes can be made here, by making one; the answer holds for a while.
+// Capabilities says whether sandboxes can be made on this machine, by making one; the result is cached for a while.
 func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
 	c := e.cfg.words()
 	if !e.cfg.Enabled {
@@ -69,7 +69,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	}
 	p := &e.probe
 	p.mu.Lock()
-	defer p.mu.Unlock() // who asks meanwhile waits for the same answer
+	defer p.mu.Unlock() // concurrent callers wait for the same result
 	if now := e.cfg.Now(); p.at.IsZero() || now.Sub(p.at) >= probeFor || now.Before(p.at) {
 		t := e.try(ctx)
 		if ctx.Err() != nil {
@@ -88,7 +88,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	return c, nil
 }
 
-// missing names configured paths that are not there.
+// missing names configured paths that do not exist.
 func (e *Executor) missing() string {
 	var gone []string
 	for _, path := range e.cfg.Paths {
@@ -115,7 +115,7 @@ func (e *Executor) program() (string, error) {
 	return path, nil
 }
 
-// try makes a box as every box is made, with our own program saying its version in it. nil = it can be made.
+// try makes a sandbox as every sandbox is made, in which our own program prints its version. nil = it works.
 func (e *Executor) try(ctx context.Context) *trouble {
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return &trouble{"the guest program is missing", "Run make build, or point the server at its guest binary."}
@@ -149,7 +149,7 @@ func asTrouble(err error) *trouble {
 
 var versionWords = regexp.MustCompile(`(\d+)\.(\d+)`)
 
-// checkVersion refuses a bubblewrap that is too old.
+// checkVersion rejects a bubblewrap that is too old.
 func checkVersion(ctx context.Context, bwrap string) *trouble {
 	out, err := exec.CommandContext(ctx, bwrap, "--version").CombinedOutput()
 	m := versionWords.FindStringSubmatch(string(out))
@@ -164,7 +164,7 @@ func checkVersion(ctx context.Context, bwrap string) *trouble {
 	return nil
 }
 
-// tryBox makes the smallest box and returns what was said when it did not work.
+// tryBox makes the smallest sandbox and returns the output when that did not work.
 func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 	box := executors.MountSpec{Home: "/home/" + insideUser, UID: -1, GID: -1}
 	if root() {
@@ -183,8 +183,8 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 	}
 	defer os.Remove(out.Name())
 	defer out.Close()
-	// In place of the listener, and of the pipe bubblewrap tells of the box through: were that cut, by the end of this program, the box
-	// would wait for ever to be let go on.
+	// In place of the listener, and of the pipe on which bubblewrap reports: if this program's end cut that pipe, the sandbox would wait
+	// forever to be released.
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return "", err
@@ -201,7 +201,7 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 	case <-ctx.Done():
 		ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeIn)
 		defer cancel()
-		// Not bubblewrap alone: what it has started waits for its word, and would wait for ever.
+		// Not bubblewrap alone: the process it has started waits for it, and would wait forever.
 		if err := hostproc.End(ectx, mark, nil, hostproc.Identity{}, 0); err != nil {
 			e.cfg.Log.Warn("a box that was tried could not be ended", "error", err)
 		}
@@ -219,7 +219,7 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 	return said, nil
 }
 
-// explain makes words for a person of what was said, and of what this machine forbids.
+// explain explains to a person the output, and which restriction of this machine caused it.
 func explain(said string, err error) *trouble {
 	if t, ok := errors.AsType[*trouble](err); ok {
 		return t

@@ -9,10 +9,10 @@ import (
 	"github.com/parawork/parawork/executors/images/recipe"
 )
 
-// AgentImage is the image containers are made from unless somebody says otherwise.
+// AgentImage is the default image of containers.
 const AgentImage = agentImage
 
-// AgentContext is the context AgentImage is built in: the Dockerfile alone.
+// AgentContext is the build context of AgentImage: only the Dockerfile.
 func AgentContext(agents []recipe.Package) (io.Reader, error) {
 	if err := recipe.Check(agents); err != nil {
 		return nil, fmt.Errorf("an agent cannot be installed: %w", err)
@@ -30,7 +30,7 @@ func AgentContext(agents []recipe.Package) (io.Reader, error) {
 }
 
 const (
-	// agentImage is what `parawork docker build` makes.
+	// agentImage is the image `parawork docker build` makes.
 	agentImage = "parawork-agent"
 	// projectPrefix begins the names of images built for projects.
 	projectPrefix = "parawork-project-"

@@ -28,7 +28,7 @@ import (
 // labelProject names the project an image was built for.
 const labelProject = "parawork.project"
 
-// Bounds of one step of a build.
+// Limits of one step of a build.
 const (
 	buildMemory = 4 << 30
 	buildCPUs   = 2
@@ -37,10 +37,10 @@ const (
 // Builder builds images with an engine, wherever that is.
 type Builder struct {
 	api *client.Client
-	of  *Executor // nil for one that stands alone, which has no gate
+	of  *Executor // nil for a Builder without an executor, which has no gate
 }
 
-// NewBuilder makes a Builder of the engine at host; "" = DOCKER_HOST, else the usual socket. It asks nobody.
+// NewBuilder makes a Builder of the engine at host; "" = DOCKER_HOST, else the default socket. It makes no call.
 func NewBuilder(host string) (*Builder, error) {
 	api, _, err := connect(host)
 	if err != nil {
@@ -119,7 +119,7 @@ func (b *Builder) Build(ctx context.Context, s executors.ImageBuild, log io.Writ
 	return follow(ctx, resp.Body, log, s.Progress)
 }
 
-// said is one message of the engine's.
+// said is one message from the engine.
 type said struct {
 	Stream   string `json:"stream"`
 	Status   string `json:"status"`
@@ -128,10 +128,10 @@ type said struct {
 	Error    string `json:"error"`
 }
 
-// maxSaid bounds one message of the engine's.
+// maxSaid limits the size of one message from the engine.
 const maxSaid = 4 << 20
 
-// follow writes what the engine says, and returns how it ended.
+// follow writes the engine's output to log, and returns the build's error.
 func follow(ctx context.Context, r io.Reader, log io.Writer, progress bool) error {
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, maxSaid)
@@ -140,7 +140,7 @@ func follow(ctx context.Context, r io.Reader, log io.Writer, progress bool) erro
 	for sc.Scan() {
 		var m said
 		if err := json.Unmarshal(sc.Bytes(), &m); err != nil {
-			continue // nothing that is understood
+			continue // not a message it understands
 		}
 		switch {
 		case m.Error != "":
@@ -175,7 +175,7 @@ func buildFailed(text string) error {
 	return fault.New(fault.Unavailable, "image_build_failed", "The image could not be built: %s. %s", strings.TrimSuffix(text, "."), cure)
 }
 
-// Remove removes an image by its tag. One that is not there, or that containers still use, is left.
+// Remove removes an image by its tag. It leaves one that containers still use, and ignores one that does not exist.
 func (b *Builder) Remove(ctx context.Context, tag string) error {
 	_, err := b.api.ImageRemove(ctx, tag, image.RemoveOptions{PruneChildren: true})
 	if err == nil || errdefs.IsNotFound(err) || errdefs.IsConflict(err) || errors.Is(err, context.Canceled) {

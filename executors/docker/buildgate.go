@@ -23,20 +23,20 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// The steps of a build run in the network of a container that has none but its loopback, where the guest's program offers the proxy that leads
-// to the gate: what a step reaches is what the gate lets through. That container ends with the connection to its standard input, and so
-// with this server, however that ends.
+// The steps of a build share the network of a container that has only a loopback, where the guest program offers a proxy that leads to the
+// gate: a step reaches only what the gate allows. That container ends when its standard input closes, and so with this server, however that
+// ends.
 
 const (
-	// emptyImage has no file: what runs in it is mounted.
+	// emptyImage contains no file: the program that runs in it is mounted.
 	emptyImage = "parawork-empty:1"
 	wayOutIn   = 30 * time.Second
-	// buildDisk bounds what one step of a build may write, and diskLook is how often that is looked at.
+	// buildDisk limits what one step of a build may write, and diskLook is how often that is checked.
 	buildDisk = 20 << 30
 	diskLook  = 10 * time.Second
 )
 
-// wayOut starts that container for the folder of a gate. network is what steps run in, proxy what they go out through.
+// wayOut starts that container for the folder of a gate. network is the network of build steps, proxy the proxy they use.
 func (b *Builder) wayOut(ctx context.Context, gate string) (mode, proxy string, end func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wayOutIn, errors.New("the way out of a build did not open in time"))
 	defer cancel()
@@ -94,7 +94,7 @@ func (b *Builder) wayOut(ctx context.Context, gate string) (mode, proxy string, 
 	return "container:" + made.ID, strings.TrimSpace(said.String()), end, nil
 }
 
-// empty finds the image without a file, or makes it.
+// empty finds or makes the empty image.
 func (b *Builder) empty(ctx context.Context) (id string, err error) {
 	img, _, err := named(ctx, b.api, emptyImage)
 	if err == nil || !errdefs.IsNotFound(err) {
@@ -116,7 +116,7 @@ func (b *Builder) empty(ctx context.Context) (id string, err error) {
 	return img.ID, inWords(err)
 }
 
-// watchDisk ends a build whose step has written too much. It returns when ctx ends.
+// watchDisk cancels a build whose step has written too much. It returns when ctx ends.
 func (b *Builder) watchDisk(ctx context.Context, project string, end context.CancelCauseFunc) {
 	tick := time.NewTicker(diskLook)
 	defer tick.Stop()
@@ -128,7 +128,7 @@ func (b *Builder) watchDisk(ctx context.Context, project string, end context.Can
 		}
 		list, err := b.api.ContainerList(ctx, container.ListOptions{Size: true, Filters: filters.NewArgs(filters.Arg("label", labelProject+"="+project))})
 		if err != nil {
-			continue // it is looked at again
+			continue // checked again next time
 		}
 		for _, c := range list {
 			if c.Labels[labelSandbox] == "" && c.SizeRw > buildDisk {

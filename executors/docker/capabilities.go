@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	// askTimeout bounds one question to the engine about itself.
+	// askTimeout bounds one call to the engine about itself.
 	askTimeout = 3 * time.Second
-	// engineFor is how long the engine's answer about itself holds.
+	// engineFor is how long the engine's information about itself is cached.
 	engineFor = 10 * time.Second
 )
 
-// engine is what the engine said of itself.
+// engine is the engine's information about itself.
 type engine struct {
 	info system.Info
 	at   time.Time
 }
 
-// about asks the engine about itself; a fresh answer is not asked for again.
+// about returns the engine's information, from the cache while it is fresh.
 func (e *Executor) about(ctx context.Context) (system.Info, error) {
 	e.mu.Lock()
 	known := e.engine
@@ -78,7 +78,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 			c.Isolation = "Container: its own processes, file system and network, in Docker's virtual machine"
 		}
 	}
-	if e.remoteAsKnown() { // also while the engine does not answer
+	if e.remoteAsKnown() { // even while the engine does not answer
 		remotely()
 	}
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
@@ -112,7 +112,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		return refuse("Docker did not tell its images: "+err.Error(), "Look into the log of the Docker engine.")
 	}
 	switch p := e.cfg.Prepare; {
-	case have == "ours", p != nil && p.Offline == "": // what is not there yet is fetched
+	case have == "ours", p != nil && p.Offline == "": // a missing image is pulled
 		if p != nil {
 			c.MakeMs = prepareIn.Milliseconds()
 		}
@@ -138,7 +138,7 @@ func imageCure(name string, machine bool) string {
 	return "Pull it on the server with `docker pull " + name + "`."
 }
 
-// anyImage says whether the configured image is there ("ours"), or only images projects were built into ("others"), or "none".
+// anyImage says whether the configured image exists ("ours"), or only images built for projects ("others"), or "none".
 func (e *Executor) anyImage(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -159,7 +159,7 @@ func (e *Executor) anyImage(ctx context.Context) (string, error) {
 	return "none", nil
 }
 
-// warnings are what works less well here than it could.
+// warnings lists what works less well on this engine than it could.
 func warnings(info system.Info, imageMissing bool, name string) string {
 	var w []string
 	if imageMissing {

@@ -1,14 +1,14 @@
-// Package docker makes places in containers of a Docker engine on this machine.
+// Package docker makes sandboxes in containers of a Docker engine on this machine.
 //
-// The guest is a container's first process and the only one Docker knows of: terminals, processes and their output are its own, so
-// that nothing depends on Docker's streams. It has no network; it calls its host at a unix socket in a folder that is shown to
-// this one container (see guest/reversedial), which costs no exec and no port, and finds the next server by itself. Worktree, objects
-// and home are shown at the paths they have on this machine, or at those the workspace names.
+// The guest is a container's first process and the only one that Docker starts: terminals, processes and their output belong to the
+// guest, so that nothing depends on Docker's streams. The container has no network; the guest calls its host at a unix socket in a folder
+// mounted only in this container (see guest/reversedial), which needs no exec and no port, and connects to the next server on its own.
+// Worktree, objects and home are mounted at the paths they have on this machine, or at those the workspace names.
 //
-// A container is found again by its name, and must carry the labels of this instance and of its sandbox; a container that has
-// ended is gone, for all that matters lies on this machine's disk. An engine that does not answer is no proof of anything.
+// The executor finds a container by its name, and checks the labels of this instance and of its sandbox. A container that has
+// ended is gone, because everything that matters lies on this machine's disk. An engine that does not answer proves nothing.
 //
-// Goroutines: one for each door (see guest/reversedial), from Create or Recover to Destroy or Close.
+// Goroutines: one for each listener (see guest/reversedial), from Create or Recover to Destroy or Close.
 package docker
 
 import (
@@ -25,32 +25,32 @@ import (
 	"github.com/parawork/parawork/executors/images/recipe"
 )
 
-// Kind is the kind of these places.
+// Kind is this executor's kind.
 const Kind executors.Kind = "docker"
 
-// Config is what an Executor is made of.
+// Config configures an Executor.
 type Config struct {
 	Dir       string        // absolute: one folder per sandbox below it (data/sandboxes)
 	GuestPath string        // the guest binary
-	Host      string        // address of the engine; "" = DOCKER_HOST, else the usual socket
-	Image     string        // what containers are made from unless the workspace says otherwise
-	Prepare   *Prepare      // fetches images and installs what they lack; nil = an image must be there and hold all
-	Machine   bool          // this is a member's own machine, not a server: it is called so
-	Remote    bool          // the engine sees nothing of this machine, although it says otherwise
-	Runtime   string        // of containers, as the engine calls it; "" = the engine's own
+	Host      string        // address of the engine; "" = DOCKER_HOST, else the default socket
+	Image     string        // the image of containers whose workspace names none
+	Prepare   *Prepare      // pulls images and installs what they lack; nil = an image must exist and contain everything
+	Machine   bool          // this is a member's own machine, not a server: messages say so
+	Remote    bool          // the engine does not share this machine's files, although it reports that it does
+	Runtime   string        // the container runtime, as the engine calls it; "" = the engine's default
 	ReadyIn   time.Duration // how long a guest may take to call and say hello; default 30 s
-	Grace     time.Duration // what processes get between TERM and KILL at Destroy; default 2 s
+	Grace     time.Duration // the time between SIGTERM and SIGKILL at Destroy; default 2 s
 	Now       func() time.Time
 	Rand      io.Reader // default crypto/rand
 	Log       *slog.Logger
 }
 
-// Prepare says how an image gets what it lacks: an image of one's own is derived from it, once.
+// Prepare says how an image gets what it lacks: a new image is derived from it, once.
 type Prepare struct {
-	Agents  []recipe.Package // whose command lines are installed
-	Network string           // of what installs: "" = the engine's usual one, "host"
-	CA      []byte           // PEM: whom this machine trusts beside the usual ones, as where a proxy reads along
-	Offline string           // why nothing is fetched, in words that end a sentence; "" = it is
+	Agents  []recipe.Package // the agents whose command lines are installed
+	Network string           // the network of the installation: "" = the engine's default, "host"
+	CA      []byte           // PEM: certificates this machine trusts in addition to the usual ones, as for an intercepting proxy
+	Offline string           // why nothing may be pulled, as the end of a sentence; "" = it may
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -80,7 +80,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// either is the words for a server, or for a member's own machine.
+// either chooses the wording for a server, or for a member's own machine.
 func (c *Config) either(server, machine string) string {
 	if c.Machine {
 		return machine

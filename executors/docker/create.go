@@ -29,18 +29,18 @@ import (
 const (
 	// insideCall is where a container finds the folder with its host's socket.
 	insideCall = "/run/parawork/call"
-	// insideCA is where a derived image keeps whom its machine trusts.
+	// insideCA is where a derived image stores the machine's extra certificates.
 	insideCA = "/opt/parawork-install/ca.pem"
 	// defaultHome is the agents' home where the workspace brings none: it ends with the container.
 	defaultHome = "/home/agent"
-	// defaultPids bounds the processes of a sandbox nobody bounded.
+	// defaultPids limits the processes of a sandbox without a limit.
 	defaultPids = 4096
 	mib         = 1 << 20
 )
 
 func containerName(id string) string { return "parawork-" + id }
 
-// Create starts a container with a guest for s, or finds the one that was started for s.ID before. On error nothing is left behind.
+// Create starts a container with a guest for s, or finds the one that was started for s.ID before. On error it leaves nothing behind.
 func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
 	if err := hostproc.CheckID(s.ID); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if !errors.Is(err, executors.ErrGone) {
 		return nil, err
 	}
-	if err := e.destroy(ctx, s.ID); err != nil { // rests of an earlier try
+	if err := e.destroy(ctx, s.ID); err != nil { // leftovers of an earlier try
 		return nil, err
 	}
 	start := e.start
@@ -79,7 +79,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	return sb, nil
 }
 
-// start makes the folder, the door and the container. The caller cleans up after an error.
+// start makes the folder, the listener and the container. The caller cleans up after an error.
 func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error) {
 	img, name, err := e.imageOf(ctx, s)
 	if err != nil {
@@ -129,7 +129,7 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 	return sb, e.checkImage(ctx, sb, img.ID)
 }
 
-// plan is what a container is made from.
+// plan returns what a container is made from.
 type plan struct {
 	e        *Executor
 	spec     executors.Spec
@@ -142,7 +142,7 @@ type plan struct {
 
 func (p *plan) user() string {
 	if rootless, _ := mapped(p.info); rootless && p.owner.uid == os.Getuid() {
-		return "0:0" // the engine's user, and so the server's, is root in there
+		return "0:0" // the engine's user, which is also the server's, is root inside
 	}
 	return fmt.Sprintf("%d:%d", p.owner.uid, p.owner.gid)
 }
@@ -156,7 +156,7 @@ func (p *plan) config() *container.Config {
 		if len(prep.CA) > 0 {
 			env = append(env, "NODE_EXTRA_CA_CERTS="+insideCA)
 		}
-		for _, v := range recipe.Env(prep.Agents) { // agents cannot replace themselves in a read-only image, and need not ask
+		for _, v := range recipe.Env(prep.Agents) { // the image is read-only, so agents must not try to update themselves
 			env = append(env, v.Name+"="+v.Value)
 		}
 	}
@@ -181,7 +181,7 @@ func (p *plan) userName() string {
 	return "agent"
 }
 
-// guestArgs is the guest's command line. No secret is in it.
+// guestArgs returns the guest's command line. It contains no secret.
 func (p *plan) guestArgs() []string {
 	args := []string{"serve", "--sandbox", p.spec.ID, "--root", p.spec.Root, "--dir", executors.InsideGuestDir,
 		"--call", insideCall + "/" + socketName, "--token-file", executors.InsideGuestDir + "/" + hostproc.TokenName, "--own-env", "--home", p.home}
@@ -193,7 +193,7 @@ func (p *plan) guestArgs() []string {
 
 func (p *plan) host() *container.HostConfig {
 	uid, gid, _ := strings.Cut(p.user(), ":")
-	// The runtime gives a folder in memory the mode of the image's own: an image whose /tmp is not for all must not matter.
+	// The runtime gives an in-memory folder the mode it has in the image: an image whose /tmp is not world-writable must not matter.
 	tmpfs := map[string]string{"/tmp": "rw,exec,nosuid,nodev,size=1g,mode=1777,uid=" + uid + ",gid=" + gid, "/run": "rw,nosuid,nodev,size=16m,mode=755"}
 	mounts := p.mounts()
 	if !slices.ContainsFunc(mounts, func(m executors.Mount) bool { return filepath.Clean(m.Target) == filepath.Clean(p.home) }) {
@@ -209,7 +209,7 @@ func (p *plan) host() *container.HostConfig {
 	if p.spec.Network.Mode == executors.NetworkHost {
 		h.NetworkMode = network.NetworkHost
 	} else {
-		h.DNS, h.DNSSearch = []string{"127.0.0.1"}, []string{"."} // nothing of this machine's resolver
+		h.DNS, h.DNSSearch = []string{"127.0.0.1"}, []string{"."} // not this machine's resolver
 	}
 	files := mostFiles()
 	for _, g := range p.spec.Groups {
@@ -217,12 +217,12 @@ func (p *plan) host() *container.HostConfig {
 	}
 	h.Ulimits = []*container.Ulimit{{Name: "nofile", Soft: files, Hard: files}, {Name: "core", Soft: 0, Hard: 0}}
 	if _, userns := mapped(p.info); userns {
-		h.UsernsMode = "host" // else the worktree's user does not exist in there; the user is none of the machine's own
+		h.UsernsMode = "host" // otherwise the worktree's user does not exist inside; that user is not one of the machine's own
 	}
 	return h
 }
 
-// mostFiles is how many files a process may have open: no more than this server may itself, since where limits cannot be raised the
+// mostFiles returns how many files a process may have open: no more than the server itself may, because where limits cannot be raised the
 // engine could not start anything.
 func mostFiles() int64 {
 	var l unix.Rlimit
@@ -232,7 +232,7 @@ func mostFiles() int64 {
 	return int64(l.Max)
 }
 
-// mounts are all that is shown of this machine, in order: what the workspace brings, and over it what is the sandbox's own.
+// mounts returns all mounts of host files, in order: the workspace's, and over them the sandbox's own.
 func (p *plan) mounts() []executors.Mount {
 	s, dir := p.spec, p.e.dir(p.spec.ID)
 	out := []executors.Mount{{Source: s.Root, Target: s.Root}}
@@ -255,7 +255,7 @@ func (p *plan) mounts() []executors.Mount {
 		executors.Mount{Source: filepath.Join(dir, etcName, "group"), Target: "/etc/group", ReadOnly: true})
 }
 
-// resources are the limits as the engine takes them.
+// resources converts the limits for the engine.
 func resources(l executors.Limits) container.Resources {
 	pids := int64(defaultPids)
 	if l.Processes > 0 {
@@ -300,7 +300,7 @@ func (e *Executor) ready(ctx context.Context, sb *sandbox) error {
 	return executors.CheckHello(h, sb.id)
 }
 
-// lastWords is the end of what the container printed, for a person.
+// lastWords returns the end of the container's output, for a person.
 func (e *Executor) lastWords(ctx context.Context, containerID string) string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -313,7 +313,7 @@ func (e *Executor) lastWords(ctx context.Context, containerID string) string {
 	return cmp.Or(text, "it printed nothing")
 }
 
-// checkImage says in words what an image lacks, once for each image: a shell and git.
+// checkImage says, once per image, whether an image lacks a shell or git.
 func (e *Executor) checkImage(ctx context.Context, sb *sandbox, imageID string) error {
 	e.mu.Lock()
 	done := e.complete[imageID]

@@ -46,12 +46,12 @@ type Executor struct {
 	turns locks.Keyed // making, finding and destroying one sandbox take turns
 
 	mu       sync.Mutex
-	live     map[string]*sandbox // those whose door is open
-	complete map[string]bool     // images that were found to hold what is needed
+	live     map[string]*sandbox // those whose listener is open
+	complete map[string]bool     // images checked to contain what is needed
 	whole    map[string]bool     // images that lack nothing, by id
 	instance string
 	engine   engine
-	virtual  bool // the engine has said that it runs in a virtual machine
+	virtual  bool // the engine runs in a virtual machine
 	closed   bool
 }
 
@@ -62,7 +62,7 @@ var (
 	_ executors.Remover       = (*Executor)(nil)
 )
 
-// New makes an Executor. It starts nothing and asks nobody.
+// New makes an Executor. It starts nothing and makes no call.
 func New(cfg Config) (*Executor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func connect(host string) (api *client.Client, remote string, err error) {
 		if err != nil {
 			return nil, "", err
 		}
-		opts = []client.Opt{client.WithHost("http://docker.example.com"), client.WithDialContext(dial)} // the name goes nowhere
+		opts = []client.Opt{client.WithHost("http://docker.example.com"), client.WithDialContext(dial)} // the name is not resolved
 		remote = host
 	case host != "":
 		opts = []client.Opt{client.WithTLSClientConfigFromEnv(), client.WithHost(host)}
@@ -102,7 +102,7 @@ func connect(host string) (api *client.Client, remote string, err error) {
 	return api, remote, nil
 }
 
-// Close closes the doors: guests call the next server. Sandboxes live on.
+// Close closes the listeners: guests call the next server. Sandboxes live on.
 func (e *Executor) Close() error {
 	e.mu.Lock()
 	e.closed = true
@@ -124,14 +124,14 @@ func (e *Executor) opened(s *sandbox) {
 	e.live[s.id] = s
 }
 
-// known returns the sandbox whose door is open.
+// known returns the sandbox whose listener is open.
 func (e *Executor) known(id string) *sandbox {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.live[id]
 }
 
-// shut closes a sandbox's door, if it is open.
+// shut closes a sandbox's listener, if it is open.
 func (e *Executor) shut(id string) {
 	e.mu.Lock()
 	s := e.live[id]
@@ -142,10 +142,10 @@ func (e *Executor) shut(id string) {
 	}
 }
 
-// instanceName is the file that tells our containers from those of other servers that use the same engine.
+// instanceName is the file that distinguishes our containers from those of other servers that use the same engine.
 const instanceName = ".docker-instance"
 
-// ourInstance returns this instance's name, made at first use.
+// ourInstance returns this instance's name, and makes it at first use.
 func (e *Executor) ourInstance() (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -206,7 +206,7 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 	return out, nil
 }
 
-// Remove ends and removes a sandbox that nobody has found again, whether its guest answers or not. Idempotent.
+// Remove ends and removes a sandbox that was not recovered, whether or not its guest answers. Idempotent.
 func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
 	if h.Kind != Kind {
 		return fmt.Errorf("handle of kind %q given to the docker executor", h.Kind)
@@ -238,7 +238,7 @@ func (e *Executor) Stop(ctx context.Context, h executors.Handle) error {
 	return e.stop(ctx, h.ID, c)
 }
 
-// Remnants returns the guest's own folder, which outlives its container until Sweep.
+// Remnants returns the guest's own folder, which survives its container until Sweep.
 func (e *Executor) Remnants(sandboxID string) (string, bool) {
 	if hostproc.CheckID(sandboxID) != nil || !e.ours(sandboxID) || e.recorded(sandboxID).Remote {
 		return "", false
@@ -263,7 +263,7 @@ func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
 	return e.destroy(ctx, sandboxID)
 }
 
-// recorded is what is kept of a sandbox, as far as it can be read.
+// recorded returns the stored record of a sandbox, as far as it can be read.
 func (e *Executor) recorded(id string) (rec record) {
 	if err := hostproc.ReadRecord(e.dir(id), &rec); err != nil {
 		return record{}
@@ -271,5 +271,5 @@ func (e *Executor) recorded(id string) (rec record) {
 	return rec
 }
 
-// settleTimeout bounds what must happen although the caller has left.
+// settleTimeout bounds what must happen even though the caller has left.
 const settleTimeout = 30 * time.Second

@@ -11,7 +11,7 @@ import (
 
 var _ executors.Destroyer = (*Executor)(nil)
 
-// End destroys a sandbox whose guest may not answer any more.
+// End destroys a sandbox whose guest may no longer answer.
 func (e *Executor) End(ctx context.Context, sandboxID string) error {
 	if err := hostproc.CheckID(sandboxID); err != nil {
 		return err

@@ -14,13 +14,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// unreachable reports whether err says that the engine does not answer, rather than what it answered.
+// unreachable reports whether err means that the engine does not answer, rather than being its answer.
 func unreachable(err error) bool {
 	return client.IsErrConnectionFailed(err) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) ||
 		errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// inWords says what the engine's error means.
+// inWords explains the engine's error.
 func inWords(err error) error {
 	if err == nil {
 		return nil
@@ -35,7 +35,7 @@ func inWords(err error) error {
 	return err
 }
 
-// whyUnreachable is a reason and a cure.
+// whyUnreachable returns a reason and a cure.
 func whyUnreachable(err error) (reason, cure string) {
 	if errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied") {
 		return "the user this program runs as may not use the Docker engine's socket",
@@ -44,7 +44,7 @@ func whyUnreachable(err error) (reason, cure string) {
 	return "the Docker engine does not answer", "Install and start Docker on this machine (docker.io or docker-ce), or set DOCKER_HOST (a server: sandboxing.docker.host) to its address."
 }
 
-// refused turns the engine's refusal to make or start a container into a fault with a cure, where one is known.
+// refused converts the engine's refusal to make or start a container into a fault with a cure, where one is known.
 func refused(err error, image, runtime string) error {
 	if err == nil {
 		return nil
@@ -90,8 +90,8 @@ func runtimeCure(runtime string) string {
 	return "Add it to Docker's daemon.json and restart Docker, or empty sandboxing.docker.runtime."
 }
 
-// isGVisor reports whether a runtime is gVisor, by the name everybody gives it.
+// isGVisor reports whether a runtime is gVisor, by its usual names.
 func isGVisor(runtime string) bool { return strings.HasPrefix(runtime, "runsc") || runtime == "gvisor" }
 
-// isMachine reports whether a runtime starts virtual machines, by the names everybody gives it.
+// isMachine reports whether a runtime starts virtual machines, by their usual names.
 func isMachine(runtime string) bool { return strings.Contains(runtime, "kata") }

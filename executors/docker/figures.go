@@ -19,12 +19,13 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// maxStats bounds the engine's answer about one container.
+// maxStats limits the size of the engine's answer about one container.
 const maxStats = 1 << 20
 
-// Figures asks the engine what the container uses, and the kernel what it has ended for want of memory: the engine does not tell.
+// Figures asks the engine what the container uses, and the kernel which processes it killed for lack of memory, because the engine does not
+// report that.
 func (s *sandbox) Figures() (executors.Figures, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout) // figures are asked for without a context: this is their end
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout) // Figures has no context: this is the time limit
 	defer cancel()
 	r, err := s.e.api.ContainerStatsOneShot(ctx, s.rec.Container)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *sandbox) Figures() (executors.Figures, error) {
 	f := figures(st)
 	if s.rec.Remote {
 		f.MemoryPeak = max(f.MemoryPeak, f.MemoryBytes)
-		return f, nil // its processes are not this kernel's
+		return f, nil // its processes belong to another kernel
 	}
 	if c, err := s.e.inspect(ctx, s.id); err == nil {
 		kills, peak := memoryEvents(c.State.Pid)
@@ -48,7 +49,7 @@ func (s *sandbox) Figures() (executors.Figures, error) {
 	return f, nil
 }
 
-// figures are those the engine tells. What can be dropped from the page cache is not counted as used.
+// figures returns the figures the engine reports. Page cache that can be dropped does not count as used.
 func figures(st container.StatsResponse) executors.Figures {
 	used, cache := st.MemoryStats.Usage, st.MemoryStats.Stats["inactive_file"] // cgroup v2
 	if v1, ok := st.MemoryStats.Stats["total_inactive_file"]; ok {
@@ -61,8 +62,8 @@ func figures(st container.StatsResponse) executors.Figures {
 		Processes: int64(st.PidsStats.Current), ThrottledMs: int64(st.CPUStats.ThrottlingData.ThrottledTime / 1e6)}
 }
 
-// memoryEvents reads from the cgroup of a container's first process how many processes the kernel has ended for want of memory, and
-// the peak. Nothing where it cannot be read, as where the engine has a machine of its own.
+// memoryEvents reads from the cgroup of a container's first process how many processes the kernel killed for lack of memory, and the peak.
+// It returns nothing where the cgroup cannot be read, as when the engine runs in a virtual machine.
 func memoryEvents(pid int) (kills, peak int64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil || pid <= 0 {
@@ -93,7 +94,7 @@ func keyed(path, key string) int64 {
 	}
 	for line := range strings.Lines(string(b)) {
 		if v, ok := strings.CutPrefix(line, key+" "); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64) // 0 where it is none
+			n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64) // 0 where it is no number
 			return n
 		}
 	}
@@ -105,18 +106,18 @@ func number(path string) int64 {
 	if err != nil {
 		return 0
 	}
-	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // 0 where it is none
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // 0 where it is no number
 	return n
 }
 
-// plainLog reads what a container printed, without the heads Docker puts before its parts and without control characters.
+// plainLog reads a container's output, without Docker's stream headers and without control characters.
 func plainLog(r io.Reader, limit int) string {
 	var out bytes.Buffer
 	demultiplex(&out, bufio.NewReader(io.LimitReader(r, 64<<10)))
 	return plain(out.String(), limit)
 }
 
-// plain makes one line of text that may be anything.
+// plain makes one line of arbitrary text.
 func plain(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\uFFFD' {

@@ -19,11 +19,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// helloIn is how long the guest of a container that runs may take to call and say hello.
+// helloIn is how long the guest of a running container may take to call and say hello.
 const helloIn = 5 * time.Second
 
-// Recover finds a container again. ErrGone when it has ended or was removed: its folder stays for those who want to know how its
-// processes ended. Any other error says that it cannot be told now.
+// Recover finds a container again. ErrGone when it has ended or was removed: its folder stays for those who want to know how its processes
+// ended. Any other error means that the state is unknown now.
 func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
 	if h.Kind != Kind {
 		return nil, fmt.Errorf("handle of kind %q given to the docker executor", h.Kind)
@@ -67,7 +67,7 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 	case errors.Is(err, executors.ErrGone):
 		return nil, e.reallyGone(ctx, h.ID, rec, err)
 	case err != nil && !rec.Remote && unreachable(errors.Unwrap(err)) && rec.Container != "":
-		// Containers may outlive their engine, and a guest needs none to call its host.
+		// Containers may outlive their engine, and a guest needs no engine to call its host.
 		if s, oerr := e.adopt(ctx, h.ID, rec, time.Second); oerr == nil {
 			return s, nil
 		}
@@ -85,7 +85,7 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 	return e.adopt(ctx, h.ID, rec, helloIn)
 }
 
-// reallyGone tells a container that was removed from one that another engine has.
+// reallyGone distinguishes a container that was removed from one that another engine has.
 func (e *Executor) reallyGone(ctx context.Context, id string, rec record, gone error) error {
 	if rec.Engine == "" {
 		return gone
@@ -123,7 +123,7 @@ func (e *Executor) inspect(ctx context.Context, id string) (container.InspectRes
 	return c, nil
 }
 
-// goneBecause says why a container runs no more.
+// goneBecause says why a container no longer runs.
 func goneBecause(st *container.State) error {
 	words := fmt.Sprintf("Its container has ended (exit code %d).", st.ExitCode)
 	switch {
@@ -139,7 +139,7 @@ func goneBecause(st *container.State) error {
 	return executors.GoneBecause(words)
 }
 
-// open returns the sandbox with its door open.
+// open returns the sandbox with its listener open.
 func (e *Executor) open(ctx context.Context, id string, rec record) (*sandbox, error) {
 	if rec.Remote {
 		return e.openRemote(id, rec)
@@ -172,7 +172,7 @@ func (e *Executor) open(ctx context.Context, id string, rec record) (*sandbox, e
 	return s, nil
 }
 
-// adopt opens the door and lets the guest say hello.
+// adopt opens the listener and waits for the guest's hello.
 func (e *Executor) adopt(ctx context.Context, id string, rec record, within time.Duration) (*sandbox, error) {
 	s, err := e.open(ctx, id, rec)
 	if err != nil {
@@ -221,7 +221,7 @@ func (e *Executor) remove(ctx context.Context, id string) error {
 		return err
 	}
 	err = e.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
-	if errdefs.IsConflict(err) { // somebody removes it already
+	if errdefs.IsConflict(err) { // somebody else is removing it
 		err = e.removed(ctx, c.ID)
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
@@ -232,7 +232,7 @@ func (e *Executor) remove(ctx context.Context, id string) error {
 
 // stop ends what runs in a container.
 func (e *Executor) stop(ctx context.Context, id string, c container.InspectResponse) error {
-	if c.State.Paused { // it hears nothing as long as it is
+	if c.State.Paused { // a paused container receives no signals
 		if err := e.api.ContainerUnpause(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 			return inWords(err)
 		}
@@ -240,14 +240,14 @@ func (e *Executor) stop(ctx context.Context, id string, c container.InspectRespo
 	if c.State.Running {
 		grace := int((2*e.cfg.Grace + time.Second) / time.Second)
 		if err := e.api.ContainerStop(ctx, c.ID, container.StopOptions{Timeout: &grace}); err != nil && !errdefs.IsNotFound(err) {
-			e.cfg.Log.Debug("container did not stop", "sandbox_id", id, "error", err) // whoever removes it does so by force
+			e.cfg.Log.Debug("container did not stop", "sandbox_id", id, "error", err) // the caller removes it by force
 			return e.killed(ctx, c.ID)
 		}
 	}
 	return nil
 }
 
-// killed ends a container that did not stop.
+// killed kills a container that did not stop.
 func (e *Executor) killed(ctx context.Context, containerID string) error {
 	err := e.api.ContainerKill(ctx, containerID, "KILL")
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // it has ended meanwhile
@@ -256,7 +256,7 @@ func (e *Executor) killed(ctx context.Context, containerID string) error {
 	return inWords(err)
 }
 
-// removed waits until a container that is being removed has gone.
+// removed waits until a container that is being removed no longer exists.
 func (e *Executor) removed(ctx context.Context, containerID string) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()

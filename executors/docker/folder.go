@@ -12,38 +12,38 @@ import (
 	"github.com/parawork/parawork/executors/hostproc"
 )
 
-// Entries of a sandbox's folder. Only guest is shown to the container writable.
+// Entries of a sandbox's folder. Only guest is mounted writable in the container.
 const (
 	guestName = "guest" // the guest's own folder
 	callName  = "call"  // with the socket the guest calls
-	etcName   = "etc"   // names of users, for programs that ask
+	etcName   = "etc"   // names of users, for programs that look them up
 )
 
 func (e *Executor) dir(id string) string      { return filepath.Join(e.cfg.Dir, id) }
 func (e *Executor) guestDir(id string) string { return filepath.Join(e.dir(id), guestName) }
 func (e *Executor) callDir(id string) string  { return filepath.Join(e.dir(id), callName) }
 
-// ours reports whether a sandbox's folder is this executor's.
+// ours reports whether a sandbox's folder belongs to this executor.
 func (e *Executor) ours(id string) bool {
 	kind, err := hostproc.ReadSmall(filepath.Join(e.dir(id), hostproc.KindName))
 	return err == nil && executors.Kind(kind) == Kind
 }
 
-// record is what is kept of a sandbox beside its folder's other entries. It becomes the handle's state.
+// record is the stored state of a sandbox, next to its folder's other entries. It becomes the handle's state.
 type record struct {
 	Engine    string `json:"engine,omitempty"`    // the engine's id
 	Container string `json:"container,omitempty"` // the container's id
 	Image     string `json:"image,omitempty"`     // as asked for
 	Runtime   string `json:"runtime,omitempty"`
 
-	// Of a container with a disk of its own.
+	// For a container with a disk of its own.
 	Remote bool   `json:"far,omitempty"`
 	Root   string `json:"root,omitempty"` // inside
 	Home   string `json:"home,omitempty"`
-	Gate   string `json:"gate,omitempty"` // folder on this machine with the socket of the way out
+	Gate   string `json:"gate,omitempty"` // host folder with the socket of the way out
 }
 
-// owner is who owns what a sandbox may write, and whom its programs run as.
+// owner is the user who owns a sandbox's writable files and runs its programs.
 type owner struct{ uid, gid int }
 
 func ownerOf(b *executors.MountSpec) owner {
@@ -76,7 +76,7 @@ func (e *Executor) furnish(s executors.Spec, o owner, home string) (token string
 			return "", err
 		}
 	}
-	// The guest's own copy: it is removed before the first program of an agent runs.
+	// The guest's copy: it is removed before an agent's first program runs.
 	copied := filepath.Join(guest, hostproc.TokenName)
 	if err := os.WriteFile(copied, []byte(token), 0o400); err != nil {
 		return "", err
@@ -93,7 +93,7 @@ func (e *Executor) furnish(s executors.Spec, o owner, home string) (token string
 	return token, os.WriteFile(filepath.Join(etc, "group"), []byte(group), 0o644)
 }
 
-// names are the users and groups programs in the container find: nothing of this machine's.
+// names are the users and groups that programs in the container see: none of this machine's.
 func names(o owner, home string) (passwd, group string) {
 	passwd, group = "root:x:0:0:root:/root:/bin/sh\n", "root:x:0:\n"
 	if o.uid != 0 {
@@ -107,7 +107,7 @@ func names(o owner, home string) (passwd, group string) {
 	return passwd + "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n", group + "nogroup:x:65534:\n"
 }
 
-// hideToken removes the guest's own copy of the token: it has read it.
+// hideToken removes the guest's copy of the token, which the guest has read.
 func (e *Executor) hideToken(id string) error {
 	root, err := os.OpenRoot(e.guestDir(id))
 	if err != nil {

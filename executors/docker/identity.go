@@ -19,8 +19,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// The engine takes the beginning of an image's id for its name. Names come from people, so a name is completed to what it can only mean as a
-// name before the engine is asked, and what the engine then answers must have that very name.
+// The engine accepts a prefix of an image's id as its name. Names come from people, so a name is completed until it can only be a name
+// before the engine sees it, and the image the engine returns must have that exact name.
 
 // exactly completes a name to one that no id begins with: familiar as people write it, and as the engine lists it.
 func exactly(name string) (reference.Named, error) {
@@ -29,7 +29,7 @@ func exactly(name string) (reference.Named, error) {
 	if err != nil || reference.FamiliarName(ref) == "sha256" {
 		return nil, wrong
 	}
-	if digested, ok := ref.(reference.Digested); ok { // with a digest the engine does not look at a tag
+	if digested, ok := ref.(reference.Digested); ok { // with a digest the engine ignores the tag
 		if ref, err = reference.WithDigest(reference.TrimNamed(ref), digested.Digest()); err != nil {
 			return nil, wrong
 		}
@@ -37,7 +37,7 @@ func exactly(name string) (reference.Named, error) {
 	return reference.TagNameOnly(ref), nil
 }
 
-// named finds the image of exactly that name. None is an error for which errdefs.IsNotFound.
+// named finds the image of exactly that name. When there is none, errdefs.IsNotFound holds for the error.
 func named(ctx context.Context, api *client.Client, name string) (image.InspectResponse, reference.Named, error) {
 	ref, err := exactly(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func named(ctx context.Context, api *client.Client, name string) (image.InspectR
 	return img, ref, nil
 }
 
-// projectOf is whom an image was built for, "" = nobody.
+// projectOf returns the project an image was built for, "" = none.
 func projectOf(img image.InspectResponse) string {
 	if img.Config == nil {
 		return ""
@@ -83,10 +83,10 @@ func (b *Builder) Image(ctx context.Context, name string) (executors.Image, erro
 	return out, nil
 }
 
-// registryIn bounds one question to a registry.
+// registryIn bounds one call to a registry.
 const registryIn = 20 * time.Second
 
-// Public asks the registry of repository@digest whether it gives that image to everybody: the engine asks without an account.
+// Public asks the registry of repository@digest, without an account, whether it gives that image to everybody.
 func (b *Builder) Public(ctx context.Context, digest string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, registryIn)
 	defer cancel()
@@ -103,7 +103,7 @@ func (b *Builder) Public(ctx context.Context, digest string) (bool, error) {
 	return false, inWords(err)
 }
 
-// Pull fetches an image without an account.
+// Pull pulls an image without an account.
 func (b *Builder) Pull(ctx context.Context, name string, log io.Writer) error {
 	ref, err := exactly(name)
 	if err != nil {
@@ -120,7 +120,7 @@ func (b *Builder) Pull(ctx context.Context, name string, log io.Writer) error {
 	return follow(ctx, r, log, true)
 }
 
-// imageOf finds what the container of s is to be made from, and what people call it.
+// imageOf finds the image for the container of s, and its name for people.
 func (e *Executor) imageOf(ctx context.Context, s executors.Spec) (img image.InspectResponse, name string, err error) {
 	switch {
 	case s.ImageID != "":
@@ -134,7 +134,7 @@ func (e *Executor) imageOf(ctx context.Context, s executors.Spec) (img image.Ins
 	return img, e.cfg.Image, err
 }
 
-// chosen finds an image that was judged already, and looks once more whom it was built for: the only image this may be is the one with that id.
+// chosen finds an approved image by its id, and checks again for which project it was built.
 func (e *Executor) chosen(ctx context.Context, name, id, project string) (image.InspectResponse, error) {
 	img, err := e.api.ImageInspect(ctx, id)
 	if errdefs.IsNotFound(err) {
@@ -149,7 +149,7 @@ func (e *Executor) chosen(ctx context.Context, name, id, project string) (image.
 	return img, ownImage(img, name, project)
 }
 
-// ownImage refuses an image that was built for another project.
+// ownImage rejects an image that was built for another project.
 func ownImage(img image.InspectResponse, name, project string) error {
 	if p := projectOf(img); p != "" && p != project {
 		return fault.New(fault.Invalid, "image_of_another_project", "The image %q was built for another project and can only be used there.", plain(name, 300))

@@ -15,7 +15,7 @@ func missing(ctx context.Context, c *client.Client, processID string) (string, e
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = c.Remove(ctx, processID) }() // it has ended, or goes with the container
+	defer func() { _ = c.Remove(ctx, processID) }() // it has ended, or is removed with the container
 	if p, err = c.Wait(ctx, processID); err != nil {
 		return "", err
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/parawork/parawork/internal/sockpath"
 )
 
-// socketName is the socket guests call, in a folder of its own that is shown to the container.
+// socketName is the socket guests call, in a folder of its own that is mounted in the container.
 const socketName = "host"
 
-// openDoor makes the socket in dir and begins to listen. Whoever listens there still, a server that has not ended yet, is sent away.
+// openListener makes the socket in dir and listens. A server that still listens there, because it has not ended yet, loses its callers.
 func openDoor(ctx context.Context, dir, token string) (*reversedial.Acceptor, error) {
 	path, done, err := sockpath.Short(dir, socketName)
 	if err != nil {
@@ -35,7 +35,7 @@ func openDoor(ctx context.Context, dir, token string) (*reversedial.Acceptor, er
 		return nil, fmt.Errorf("making the socket the guest calls: %w", err)
 	}
 	l.SetUnlinkOnClose(false) // by then it may be another's
-	// The guest has a user of its own. Nobody else gets as far as this folder, and callers must know the token.
+	// The guest runs as a user of its own. Nobody else can reach this folder, and callers must know the token.
 	if err := os.Chmod(path, 0o666); err != nil {
 		_ = l.Close()
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// effective drops the mounts a later one lies over: Docker orders mounts by the depth of their targets and refuses two at one place.
+// effective drops the mounts that a later one covers: Docker orders mounts by the depth of their targets and rejects two with one target.
 func effective(mounts []executors.Mount) []executors.Mount {
 	var out []executors.Mount
 	for i, m := range mounts {
@@ -30,7 +30,7 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// binds turns mounts into the engine's. A source that is not there is an error, and is not made.
+// binds converts mounts for the engine. A missing source is an error, and is not created.
 func binds(mounts []executors.Mount) []mount.Mount {
 	var out []mount.Mount
 	for _, m := range effective(mounts) {

@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Executor exists on this system only to say that it cannot work here: containers need a Linux engine beside the server.
+// Executor exists on this system only to report that it cannot work: containers need a Linux engine on the server's machine.
 type Executor struct{}
 
 var errSystem = errors.New("containers need Linux")
@@ -18,7 +18,7 @@ var errSystem = errors.New("containers need Linux")
 // Builder builds no images here.
 type Builder struct{}
 
-// NewBuilder says that images cannot be built here.
+// NewBuilder returns an error: images cannot be built on this system.
 func NewBuilder(string) (*Builder, error) { return nil, errSystem }
 
 // PrepareImage does nothing.
@@ -56,7 +56,7 @@ func (*Executor) Kind() executors.Kind { return Kind }
 // Close does nothing.
 func (*Executor) Close() error { return nil }
 
-// Capabilities says that containers cannot be had here.
+// Capabilities says that containers are not available on this system.
 func (*Executor) Capabilities(context.Context) (executors.Capabilities, error) {
 	return executors.Capabilities{Kind: Kind, Name: "Docker", Reason: "it needs Linux", Isolated: true, Boundary: executors.ContainerBoundary,
 		Cure:      "Run the server on Linux, or choose another place.",
@@ -73,11 +73,11 @@ func (*Executor) Recover(context.Context, executors.Handle) (executors.Sandbox, 
 	return nil, executors.ErrGone
 }
 
-// End has nothing to end.
+// End does nothing.
 func (*Executor) End(context.Context, string) error { return nil }
 
 // List finds nothing.
 func (*Executor) List(context.Context) ([]executors.Handle, error) { return nil, nil }
 
-// TrustedHere finds nobody.
+// TrustedHere finds no certificates.
 func TrustedHere() ([]byte, error) { return nil, nil }

@@ -28,25 +28,24 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Any image will do on a member's own machine. What it lacks of what Parawork needs - git, and the agents' command lines - is installed
-// once, in an image derived from it, which is found again by the base image's id and by what is to be installed. An image that has it
-// all is used as it is.
+// On a member's own machine any image works. Parawork installs what it lacks - git, and the agents' command lines - once, in an image
+// derived from it, which is found again by the base image's id and by what is installed. An image that lacks nothing is used as it is.
 
 const (
-	// preparedName is what derived images are called; the tag says from what and how they were made.
+	// preparedName is the name of derived images; the tag says from what and how they were made.
 	preparedName = "parawork-prepared"
 	labelBase    = "parawork.base" // the name of the image it was derived from
 
-	// prepareIn bounds fetching an image, and installing what it lacks: many megabytes over whatever line there is.
+	// prepareIn bounds pulling an image, and installing what it lacks: many megabytes over a possibly slow line.
 	prepareIn = 60 * time.Minute
-	// partialFor is how long a derived image that lacks an agent is used before the agent is tried again.
+	// partialFor is how long a derived image that lacks an agent is used before the installation is tried again.
 	partialFor = time.Hour
-	// partialSuffix ends the tag of one.
+	// partialSuffix ends the tag of such an image.
 	partialSuffix = "-partial"
 )
 
-// image finds what a container is to be made from. Where images are prepared it is fetched when it is not there, and what it lacks is
-// installed. An image that was built for another project is refused, whatever it is called.
+// image finds the image for a container. Where images are prepared, it pulls a missing one and installs what it lacks. It rejects an image
+// that was built for another project, whatever its name.
 func (e *Executor) image(ctx context.Context, name, project string) (image.InspectResponse, error) {
 	p := e.cfg.Prepare
 	img, _, err := named(ctx, e.api, name)
@@ -75,7 +74,7 @@ func (e *Executor) image(ctx context.Context, name, project string) (image.Inspe
 	return e.prepared(ctx, name, img)
 }
 
-// PrepareImage fetches the configured image and installs what it lacks, as the first sandbox would.
+// PrepareImage pulls the configured image and installs what it lacks, as the first sandbox would.
 func (e *Executor) PrepareImage(ctx context.Context) error {
 	if e.cfg.Prepare == nil {
 		return nil
@@ -84,7 +83,7 @@ func (e *Executor) PrepareImage(ctx context.Context) error {
 	return err
 }
 
-// prepared returns an image that holds what is needed: img itself, or one derived from it.
+// prepared returns an image that contains what is needed: img itself, or one derived from it.
 func (e *Executor) prepared(ctx context.Context, name string, img image.InspectResponse) (image.InspectResponse, error) {
 	p := e.cfg.Prepare
 	tag := p.tag(img.ID)
@@ -118,7 +117,7 @@ func (e *Executor) prepared(ctx context.Context, name string, img image.InspectR
 	if p.Offline != "" {
 		if !slices.Contains(lacks, "git") {
 			executors.SayStep(ctx, executors.StepTools, "Look into the image "+name, "It has no "+words+", and nothing is installed: "+p.Offline)
-			return img, nil // whoever asks for that agent is told that it is not there
+			return img, nil // starting that agent reports that it is missing
 		}
 		return img, fault.New(fault.Unavailable, "image_incomplete",
 			"The image %q has no %s, and it cannot be installed: %s. Choose an image that has it.", name, words, p.Offline)
@@ -130,7 +129,7 @@ func (e *Executor) prepared(ctx context.Context, name string, img image.InspectR
 	return made, err
 }
 
-// tag names the image derived from one. Another recipe, or other agents, make another.
+// tag names the image derived from another. A different recipe, or different agents, change the tag.
 func (p *Prepare) tag(baseID string) string {
 	h := sha256.New()
 	fmt.Fprint(h, recipe.InstallScript, p.Agents, len(p.CA), string(p.CA))
@@ -157,7 +156,7 @@ func (p *Prepare) names(programs []string) string {
 	return strings.Join(out, ", ")
 }
 
-// lacks looks which programs an image has not, by starting a container of it that has nothing of this machine.
+// lacks checks which programs an image lacks, by starting a container of it without access to this machine.
 func (e *Executor) lacks(ctx context.Context, name, imageID string) ([]string, error) {
 	executors.SayStep(ctx, executors.StepTools, "Look into the image "+name, "")
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, fmt.Errorf("the image %q does not start", name))
@@ -211,7 +210,7 @@ func (e *Executor) lacks(ctx context.Context, name, imageID string) ([]string, e
 	return slices.DeleteFunc(want, func(p string) bool { return !slices.Contains(found[:len(found)-1], p) }), nil
 }
 
-// derive builds the image that holds what base lacks.
+// derive builds the image that adds what base lacks.
 func (e *Executor) derive(ctx context.Context, name string, base image.InspectResponse, tag string, lacks []string) (image.InspectResponse, error) {
 	p := e.cfg.Prepare
 	title := "Install what the image " + name + " lacks: " + p.names(lacks)
@@ -234,7 +233,7 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 	t, err := build(tag, agents)
 	var without []string
 	for err != nil && t != nil && t.agent != "" && ctx.Err() == nil {
-		// One agent that cannot be had keeps nobody from working with the others, and none from working without.
+		// One agent that cannot be installed must not prevent work with the others, nor work without agents.
 		gone := func(a recipe.Package) bool { return t.agent == everyAgent || a.Program == t.agent }
 		for _, a := range agents {
 			if gone(a) {
@@ -266,7 +265,7 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 	return made, inWords(err)
 }
 
-// context is what the derived image is built in.
+// context returns the build context of the derived image.
 func (p *Prepare) context(base image.InspectResponse, tools bool, agents []recipe.Package) (io.Reader, error) {
 	d := recipe.Derived{Base: base.ID, Root: base.Config != nil && base.Config.User != "", Tools: tools, Packages: agents}
 	if p.args()[registryArg] != "" {
@@ -285,10 +284,10 @@ func (p *Prepare) context(base image.InspectResponse, tools bool, agents []recip
 	return &b, t.Close()
 }
 
-// registryArg names the npm registry, where it is not the usual one.
+// registryArg names the npm registry, where it is not the default.
 const registryArg = "NPM_CONFIG_REGISTRY"
 
-// args are the proxy and the registry of this machine: the engine keeps the former out of the image.
+// args are the proxy and the registry of this machine: the engine does not store the proxy in the image.
 func (p *Prepare) args() map[string]string {
 	out := map[string]string{}
 	for _, entry := range executors.ProxyEnv(os.Environ()) {
@@ -303,10 +302,11 @@ func (p *Prepare) args() map[string]string {
 	return out
 }
 
-// maxTrusted bounds a file of certificates.
+// maxTrusted limits the size of a certificate file.
 const maxTrusted = 2 << 20
 
-// TrustedHere reads whom this machine trusts beside the usual ones, where its owner has said so in the environment: Prepare.CA.
+// TrustedHere reads the certificates this machine trusts in addition to the usual ones, if its owner named them in the environment:
+// Prepare.CA.
 func TrustedHere() ([]byte, error) {
 	path := cmp.Or(os.Getenv("SSL_CERT_FILE"), os.Getenv("NODE_EXTRA_CA_CERTS"))
 	if path == "" {
@@ -327,7 +327,8 @@ func TrustedHere() ([]byte, error) {
 	return b, nil
 }
 
-// network is that of what installs: a proxy at this machine's own address is reached through the machine's own network only.
+// network returns the network of the installation: a proxy at this machine's own address is reachable only through the machine's own
+// network.
 func (p *Prepare) network() string {
 	for _, entry := range executors.ProxyEnv(os.Environ()) {
 		if p.Network == "" && (strings.Contains(entry, "://127.") || strings.Contains(entry, "://localhost") || strings.Contains(entry, "://[::1]")) {
@@ -337,16 +338,16 @@ func (p *Prepare) network() string {
 	return p.Network
 }
 
-// forgetOlder removes what was derived from name before and no container uses.
+// forgetOlder removes images derived from name earlier that no container uses.
 func (e *Executor) forgetOlder(ctx context.Context, name, keep string) {
 	list, err := e.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", labelBase+"="+name))})
 	if err != nil {
-		return // they lie there until the next time
+		return // they stay until the next time
 	}
 	for _, img := range list {
 		for _, tag := range img.RepoTags {
 			if strings.HasPrefix(tag, preparedName+":") && tag != keep {
-				_ = e.Builder().Remove(ctx, tag) // one that is used stays
+				_ = e.Builder().Remove(ctx, tag) // an image in use stays
 			}
 		}
 	}

@@ -18,18 +18,18 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// maxWords bounds what is told of a build at once.
+// maxWords limits the size of one progress message of a build.
 const maxWords = 160
 
-// told hears what a build prints and tells people how far it is.
+// told parses a build's output and reports its progress to people.
 type reported struct {
 	ctx       context.Context
 	title     string
-	rest      []byte // of a line that has not ended
+	rest      []byte // of an unfinished line
 	done, all int64
-	agent     string // whose installing is under way, "" = nobody's
-	said      string // what was printed last
-	reason    string // what install.sh said of it
+	agent     string // the agent being installed, "" = none
+	said      string // the newest output
+	reason    string // what install.sh reported of it
 }
 
 func (t *reported) Write(p []byte) (int, error) {
@@ -48,10 +48,10 @@ func (t *reported) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// everyAgent stands for the agent whose installing is under way while what they all run on is installed.
+// everyAgent stands for the agent being installed while their common dependencies are installed.
 const everyAgent = "*"
 
-// colours are what the engine puts around what went to standard error.
+// colours are the escape sequences the engine puts around standard error.
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 func (t *reported) line(raw string) {
@@ -78,7 +78,7 @@ func (t *reported) line(raw string) {
 	executors.SayProgress(t.ctx, executors.StepTools, t.title, s, t.done, t.all)
 }
 
-// why is the reason a build failed with err, as short as it can be said.
+// why returns the reason of a failed build, as short as possible.
 func (t *reported) why(err error) string {
 	switch {
 	case t.reason != "" && t.said != "":
@@ -89,7 +89,7 @@ func (t *reported) why(err error) string {
 	return cmp.Or(t.said, plain(err.Error(), maxWords))
 }
 
-// pull fetches an image from its registry.
+// pull pulls an image from its registry.
 func (e *Executor) pull(ctx context.Context, name string) error {
 	title := "Fetch the image " + name
 	if off := e.cfg.Prepare.Offline; off != "" {
@@ -151,12 +151,12 @@ func (e *Executor) pull(ctx context.Context, name string) error {
 	return nil
 }
 
-// errText is what the engine said went wrong.
+// errText returns the text of the engine's error.
 type errText string
 
 func (e errText) Error() string { return string(e) }
 
-// demultiplex writes what a container said, without the heads the engine puts before its parts.
+// demultiplex writes a container's output, without the engine's stream headers.
 func demultiplex(out io.Writer, r io.Reader) {
 	for {
 		var head [8]byte

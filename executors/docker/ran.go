@@ -20,16 +20,16 @@ import (
 
 var _ executors.RunRecorder = (*Executor)(nil)
 
-// runName is the file in a sandbox's folder with what is kept of its container's latest run.
+// runName is the file in a sandbox's folder that records its container's latest run.
 const runName = "run.json"
 
-// runRecord is what is kept of a container's latest run that the engine does not say, or not for long.
+// runRecord records what the engine does not report of a container's latest run, or not for long.
 type runRecord struct {
-	Paused  bool  `json:"paused,omitempty"`   // it stood still once: the engine says when the container began, not when it went on
-	EndedAt int64 `json:"ended_at,omitempty"` // ms UTC by the engine's clock, of a container that is removed
+	Paused  bool  `json:"paused,omitempty"`   // it was suspended once: the engine reports when the container began, not when it was resumed
+	EndedAt int64 `json:"ended_at,omitempty"` // ms UTC by the engine's clock, of a removed container
 }
 
-// Ran tells of the sandbox's latest run as the engine keeps it, or as it was noted before the container was removed.
+// Ran returns the sandbox's latest run as the engine records it, or as recorded before the container was removed.
 func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, error) {
 	if err := hostproc.CheckID(h.ID); err != nil {
 		return executors.Ran{}, err
@@ -39,7 +39,7 @@ func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, 
 	if err != nil && !errors.Is(err, executors.ErrGone) {
 		return executors.Ran{}, err
 	}
-	if c.ContainerJSONBase == nil { // it is removed, or another instance's
+	if c.ContainerJSONBase == nil { // it was removed, or belongs to another instance
 		if kept.EndedAt == 0 {
 			return executors.Ran{}, executors.ErrGone
 		}
@@ -52,11 +52,11 @@ func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, 
 	return out, nil
 }
 
-// unwitnessed is the exit code the engine gives a container whose end it did not see, as when the machine lost power: the end it names then
-// is when the engine was started again.
+// unwitnessed is the exit code the engine gives a container whose end it did not see, as when the machine lost power: the end it reports
+// then is when the engine was started again.
 const unwitnessed = 255
 
-// endOf is when a container ended, 0 = it runs, never did, or the engine does not know.
+// endOf returns when a container ended, 0 = it runs, never did, or the engine does not know.
 func endOf(st *container.State) int64 {
 	if st.Running || st.Paused || st.Restarting || st.ExitCode == unwitnessed {
 		return 0
@@ -64,7 +64,7 @@ func endOf(st *container.State) int64 {
 	return engineTime(st.FinishedAt)
 }
 
-// engineTime reads a time as the engine writes it, 0 = never.
+// engineTime parses a time in the engine's format, 0 = never.
 func engineTime(s string) int64 {
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil || at.Year() < 1970 {
@@ -73,7 +73,7 @@ func engineTime(s string) int64 {
 	return at.UnixMilli()
 }
 
-// keepEnd notes when a container ended that is removed next. The caller holds the sandbox's turn.
+// keepEnd records when a container ended that is removed next. The caller holds the sandbox's turn.
 func (e *Executor) keepEnd(ctx context.Context, id string) {
 	c, err := e.inspect(ctx, id)
 	if c.ContainerJSONBase == nil {
@@ -99,7 +99,7 @@ func (e *Executor) readRun(id string) (r runRecord) {
 	return r
 }
 
-// writeRun keeps what is known of a run in the sandbox's folder, where there is one.
+// writeRun stores the record of a run in the sandbox's folder, if that exists.
 func (e *Executor) writeRun(id string, r runRecord) error {
 	b, err := json.Marshal(r)
 	if err != nil {

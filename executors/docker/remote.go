@@ -27,23 +27,23 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// An engine that does not share this machine's files and sockets - on another machine, or in a virtual one as Docker Desktop's - is shown
-// nothing of this machine. Its containers have a disk of their own: the guest's program is copied in, what the workspace has is sent there
-// and brought home through the guest, and a pipe to the guest is a small program beside it (guest/bridge), as the way out is (guest/egressbridge).
-// A container that has ended keeps its disk, so it is started again and not made anew.
+// An engine that does not share this machine's files and sockets - on another machine, or in a virtual machine such as Docker Desktop's -
+// cannot mount anything of this machine. Its containers have a disk of their own: the executor copies the guest program in, the server syncs
+// the workspace's files through the guest, and each pipe to the guest is a small program in the container (guest/bridge), as is the way out
+// (guest/egressbridge). A container that has ended keeps its disk, so it is started again instead of made anew.
 
-// Where things lie in such a container.
+// Paths in such a container.
 const (
 	remoteDir      = "/var/lib/parawork"   // the guest user's
 	remoteGuest    = remoteDir + "/guest"  // the guest's own folder
-	remoteSocket   = remoteDir + "/socket" // what the guest listens at
-	remoteBootFile = remoteDir + "/letter" // what the guest alone is told
+	remoteSocket   = remoteDir + "/socket" // the guest's socket
+	remoteBootFile = remoteDir + "/letter" // boot file: the guest reads its token and settings from it
 	remoteGate     = remoteDir + "/egress" // the way out
-	remoteEnded    = remoteDir + "/ended"  // made when a host had the guest end
+	remoteEnded    = remoteDir + "/ended"  // exists when a host told the guest to shut down
 	remoteUID      = 1000
 )
 
-// isRemote reports whether the engine sees nothing of this machine.
+// isRemote reports whether the engine shares nothing with this machine.
 func (e *Executor) isRemote(ctx context.Context) (bool, error) {
 	if !e.remoteAsKnown() {
 		if _, err := e.about(ctx); err != nil {
@@ -53,19 +53,19 @@ func (e *Executor) isRemote(ctx context.Context) (bool, error) {
 	return e.remoteAsKnown(), nil
 }
 
-// remoteAsKnown is isRemote as far as it is known without asking.
+// remoteAsKnown is isRemote from what is known, without a call to the engine.
 func (e *Executor) remoteAsKnown() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.remote != "" || e.cfg.Remote || runtime.GOOS != "linux" || e.virtual
 }
 
-// virtual reports whether the engine runs in a virtual machine of its own on this one.
+// virtual reports whether the engine runs in a virtual machine on this machine.
 func virtual(info system.Info) bool {
 	return strings.Contains(info.OperatingSystem, "Docker Desktop")
 }
 
-// goArch is the engine's kind of processor as Go calls it.
+// goArch returns the engine's processor architecture as Go calls it.
 func goArch(info system.Info) string {
 	switch info.Architecture {
 	case "x86_64":
@@ -76,7 +76,7 @@ func goArch(info system.Info) string {
 	return info.Architecture
 }
 
-// remoteRoot is where the worktree lies in a container with a disk of its own.
+// remoteRoot is the path of the worktree in a container with a disk of its own.
 func remoteRoot(s executors.Spec) string {
 	if s.Inside != "" {
 		return path.Clean(s.Inside)
@@ -84,8 +84,8 @@ func remoteRoot(s executors.Spec) string {
 	return path.Clean(s.Root)
 }
 
-// startRemote makes the container of s on an engine that sees nothing of this machine, and starts the guest in it. The caller cleans up after
-// an error.
+// startRemote makes the container of s on an engine that shares nothing with this machine, and starts the guest in it. The caller cleans up
+// after an error.
 func (e *Executor) startRemote(ctx context.Context, s executors.Spec) (*sandbox, error) {
 	root, home := remoteRoot(s), defaultHome
 	if s.MountSpec != nil && s.MountSpec.Home != "" {
@@ -146,7 +146,7 @@ func (e *Executor) startRemote(ctx context.Context, s executors.Spec) (*sandbox,
 	return sb, e.checkImage(ctx, sb, img.ID)
 }
 
-// raise starts a container that does not run, whose guest is told what it must know, and waits for the guest.
+// raise starts a stopped container, sends the guest its boot file, and waits for the guest.
 func (e *Executor) raise(ctx context.Context, sb *sandbox) error {
 	reported, err := json.Marshal(bootfile.BootFile{Token: sb.token})
 	if err != nil {
@@ -168,8 +168,8 @@ func (e *Executor) raise(ctx context.Context, sb *sandbox) error {
 	return nil
 }
 
-// revive finds the container of a sandbox with a disk of its own whatever it does: one that runs, or has ended and is started again. The
-// caller holds the sandbox's turn.
+// revive finds the container of a sandbox with a disk of its own: a running one, or one that has ended, which it starts again. The caller
+// holds the sandbox's turn.
 func (e *Executor) revive(ctx context.Context, id string, rec record) (*sandbox, error) {
 	c, err := e.api.ContainerInspect(ctx, containerName(id))
 	if err != nil {
@@ -218,7 +218,7 @@ func (e *Executor) openRemote(id string, rec record) (*sandbox, error) {
 	return s, nil
 }
 
-// remoteArgs is the guest's command line. No secret is in it.
+// remoteArgs returns the guest's command line. It contains no secret.
 func (p *plan) remoteArgs(root string) []string {
 	args := []string{"serve", "--sandbox", p.spec.ID, "--root", root, "--make-root", "--dir", remoteGuest, "--listen", remoteSocket, "--letter", remoteBootFile,
 		"--ended", remoteEnded,
@@ -234,18 +234,18 @@ func (p *plan) remoteHost() *container.HostConfig {
 	h := p.host()
 	h.Mounts, h.ReadonlyRootfs, h.GroupAdd = nil, false, nil
 	h.Tmpfs = map[string]string{"/run": "rw,nosuid,nodev,size=16m,mode=755"}
-	h.Ulimits = slices.DeleteFunc(h.Ulimits, func(l *container.Ulimit) bool { return l.Name == "nofile" }) // the engine's own: this machine's say nothing of it
+	h.Ulimits = slices.DeleteFunc(h.Ulimits, func(l *container.Ulimit) bool { return l.Name == "nofile" }) // the engine's own settings: this machine's do not apply to it
 	return h
 }
 
-// entry is a file or folder that is copied into a container.
+// entry is a file or folder to copy into a container.
 type entry struct {
 	path    string
 	mode    int64
 	uid     int
 	folder  bool
 	content []byte
-	file    string // of this machine, in place of content
+	file    string // a file of this machine, instead of content
 }
 
 // bring copies into a new container what it needs.
@@ -268,7 +268,7 @@ func (e *Executor) bring(ctx context.Context, sb *sandbox) error {
 	return e.copyIn(ctx, sb, all...)
 }
 
-// ancestors are the folders above a path, the root left out, from the top.
+// ancestors returns the folders above a path, without the root, from the top.
 func ancestors(p string) []string {
 	var out []string
 	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {

@@ -24,22 +24,22 @@ import (
 	"github.com/parawork/parawork/internal/sockpath"
 )
 
-// remoteHelloIn is how long the guest in a container far away may take to say hello.
+// remoteHelloIn is how long the guest in a remote container may take to say hello.
 const remoteHelloIn = 20 * time.Second
 
-// execPipe is the standard input and output of a program in a container as a connection.
+// execPipe presents the standard input and output of a program in a container as a connection.
 type execPipe struct {
 	types.HijackedResponse
 	mu   sync.Mutex // of what is read
-	left uint32     // of the part that is being read
-	said []byte     // the beginning of what it wrote to standard error
+	left uint32     // of the frame that is being read
+	said []byte     // the beginning of its standard error
 	once sync.Once
 }
 
-// maxSaidWrong bounds what is kept of a program's standard error.
+// maxSaidWrong limits how much of a program's standard error is stored.
 const maxSaidWrong = 500
 
-// exec starts a program in the sandbox's container as the guest's user, joined with the pipe it returns.
+// exec starts a program in the sandbox's container as the guest's user, connected to the pipe it returns.
 func (s *sandbox) exec(ctx context.Context, args ...string) (*execPipe, error) {
 	api := s.e.api
 	made, err := api.ContainerExecCreate(ctx, s.rec.Container, container.ExecOptions{User: fmt.Sprintf("%d:%d", remoteUID, remoteUID),
@@ -54,7 +54,7 @@ func (s *sandbox) exec(ctx context.Context, args ...string) (*execPipe, error) {
 	return &execPipe{HijackedResponse: conn}, nil
 }
 
-// Read reads what the program writes to standard output. The engine puts a head before each part of either output.
+// Read reads the program's standard output. The engine puts a header before each frame of either output.
 func (p *execPipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *execPipe) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// complain reads a part of standard error.
+// complain reads a frame of standard error.
 func (p *execPipe) complain(n uint32) error {
 	keep := make([]byte, min(int64(n), int64(maxSaidWrong-len(p.said))))
 	if _, err := io.ReadFull(p.Reader, keep); err != nil {
@@ -91,7 +91,7 @@ func (p *execPipe) complain(n uint32) error {
 	return err
 }
 
-// words adds what the program has complained of to the end of its output.
+// words appends the program's standard error to the error that ended its output.
 func (p *execPipe) words(err error) error {
 	if text := plain(string(p.said), 200); text != "" && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		return errors.New(strings.TrimPrefix(text, "parawork-guest: "))
@@ -109,13 +109,13 @@ func (p *execPipe) SetDeadline(t time.Time) error      { return p.Conn.SetDeadli
 func (p *execPipe) SetReadDeadline(t time.Time) error  { return p.Conn.SetReadDeadline(t) }
 func (p *execPipe) SetWriteDeadline(t time.Time) error { return p.Conn.SetWriteDeadline(t) }
 
-// Close ends the program: its standard input ends.
+// Close ends the program by closing its standard input.
 func (p *execPipe) Close() error {
 	p.once.Do(func() { p.HijackedResponse.Close() })
 	return nil
 }
 
-// bridge opens a pipe to the guest of a container that sees nothing of this machine. wait is how long the guest may take to listen.
+// bridge opens a pipe to the guest of a container that shares nothing with this machine. wait is how long the guest may take to listen.
 func (s *sandbox) bridge(ctx context.Context, wait time.Duration) (io.ReadWriteCloser, error) {
 	p, err := s.exec(ctx, "bridge", "--wait", wait.String(), remoteSocket)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *sandbox) bridge(ctx context.Context, wait time.Duration) (io.ReadWriteC
 	return sealed, nil
 }
 
-// carrier keeps the way out of a sandbox that cannot be shown the gate's socket.
+// carrier maintains the way out of a sandbox in which the gate's socket cannot be mounted.
 type carrier struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -165,7 +165,7 @@ func (c *carrier) end() {
 	<-c.done
 }
 
-// carryAgain are the waits before the way out is opened again.
+// carryAgain are the delays before the way out is opened again.
 const (
 	carrySoon = 250 * time.Millisecond
 	carryLate = 10 * time.Second

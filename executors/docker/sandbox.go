@@ -24,11 +24,11 @@ type sandbox struct {
 	e     *Executor
 	id    string
 	token string
-	door  *reversedial.Acceptor // nil in a container that sees nothing of this machine
+	door  *reversedial.Acceptor // nil in a container that shares nothing with this machine
 	rec   record
 
 	mu     sync.Mutex
-	way    *carrier // of the way out, where it must be carried
+	way    *carrier // of the way out, where it needs a carrier
 	closed bool
 }
 
@@ -40,21 +40,21 @@ var (
 	_ executors.SinglePipe = (*sandbox)(nil)
 )
 
-// Handle carries which container of which engine it is. The token is not in it, for handles are stored.
+// Handle identifies the container and its engine. It does not carry the token, because handles are stored.
 func (s *sandbox) Handle() executors.Handle {
 	b, err := json.Marshal(s.rec)
 	if err != nil {
-		panic(err) // a struct of strings always encodes
+		panic(err) // encoding a struct of strings cannot fail
 	}
 	return executors.Handle{Kind: Kind, ID: s.id, Version: handleVersion, State: b}
 }
 
 func (s *sandbox) Token() string { return s.token }
 
-// OnePipe reports whether pipes are dear: one that needs a program in the container is.
+// OnePipe reports whether pipes are expensive: one that needs a program in the container is.
 func (s *sandbox) OnePipe() bool { return s.rec.Remote }
 
-// shut closes the door, or the way out.
+// shut closes the listener, or the way out.
 func (s *sandbox) shut() {
 	if s.door != nil {
 		s.door.Close()
@@ -68,10 +68,10 @@ func (s *sandbox) shut() {
 	}
 }
 
-// callWithin is how long a guest that lives takes at most to have a connection ready.
+// callWithin is the longest time in which a live guest has a connection ready.
 const callWithin = 300 * time.Millisecond
 
-// Dial takes a connection of the guest's. When none comes, the engine is asked whether the container still runs.
+// Dial takes a connection from the guest. When none comes, it asks the engine whether the container still runs.
 func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if s.rec.Remote {
 		return s.dialRemote(ctx)
@@ -95,10 +95,10 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	case err == nil && c.State.Paused:
 		return nil, errors.New("the container is paused")
 	}
-	return s.await(ctx) // the engine may be away: the guest can do without it
+	return s.await(ctx) // the engine may be unreachable: the guest does not need it
 }
 
-// dialRemote opens a pipe. When none can be had, the engine is asked what the container does.
+// dialRemote opens a pipe. When that fails, it asks the engine for the container's state.
 func (s *sandbox) dialRemote(ctx context.Context) (io.ReadWriteCloser, error) {
 	pipe, err := s.bridge(ctx, 2*time.Second)
 	if err == nil || ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (s *sandbox) dialRemote(ctx context.Context) (io.ReadWriteCloser, error) {
 	return nil, err
 }
 
-// await takes a connection of the guest's, whatever the engine says.
+// await takes a connection from the guest, whatever the engine reports.
 func (s *sandbox) await(ctx context.Context) (io.ReadWriteCloser, error) {
 	if s.rec.Remote {
 		return s.bridge(ctx, s.e.cfg.ReadyIn)
@@ -148,7 +148,7 @@ func (s *sandbox) Pause(ctx context.Context) error {
 	return nil
 }
 
-// Resume lets them go on.
+// Resume unfreezes them.
 func (s *sandbox) Resume(ctx context.Context) error {
 	if err := s.e.api.ContainerUnpause(ctx, s.rec.Container); err != nil {
 		if c, ierr := s.e.inspect(ctx, s.id); ierr == nil && !c.State.Paused {
@@ -165,7 +165,7 @@ func (s *sandbox) SetLimits(l executors.Limits) error {
 	defer cancel()
 	r := resources(l)
 	if r.Memory == 0 || r.NanoCPUs == 0 {
-		// The engine takes 0 for "as before": no limit of one's own is all the machine has.
+		// The engine takes 0 for "unchanged": no limit means all the machine has.
 		info, err := s.e.about(ctx)
 		if err != nil {
 			return inWords(err)

@@ -29,7 +29,7 @@ func overSSH(host string) (func(context.Context, string, string) (net.Conn, erro
 	if err != nil {
 		return nil, fmt.Errorf("the address %q of the Docker engine: %w", host, err)
 	}
-	// Nobody can be asked for a password, and what leads nowhere is noticed.
+	// Nobody can be asked for a password, and a dead connection is noticed.
 	args := []string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15", "-T"}
 	if name := u.User.Username(); name != "" {
 		args = append(args, "-l", name)
@@ -41,7 +41,7 @@ func overSSH(host string) (func(context.Context, string, string) (net.Conn, erro
 	return func(context.Context, string, string) (net.Conn, error) { return startSSH(args) }, nil
 }
 
-// sshConn is the standard input and output of an ssh.
+// sshConn is the standard input and output of an ssh process.
 type sshConn struct {
 	cmd  *exec.Cmd
 	in   *os.File
@@ -64,7 +64,7 @@ func startSSH(args []string) (net.Conn, error) {
 	}
 	c := &sshConn{cmd: exec.Command("ssh", args...), in: in, out: out, said: &firstWords{}, done: make(chan struct{})}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, c.said
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is this program's alone
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is meant for this program only
 	c.cmd.WaitDelay = time.Second
 	err = c.cmd.Start()
 	_ = theirIn.Close()
@@ -76,7 +76,7 @@ func startSSH(args []string) (net.Conn, error) {
 	}
 	go func() { // ends with ssh
 		defer close(c.done)
-		_ = c.cmd.Wait() // what it said tells
+		_ = c.cmd.Wait() // its standard error says why
 	}()
 	return c, nil
 }
@@ -91,16 +91,16 @@ func (c *sshConn) Read(p []byte) (int, error) {
 
 func (c *sshConn) Write(p []byte) (int, error) {
 	n, err := c.in.Write(p)
-	if errors.Is(err, syscall.EPIPE) { // it ended before it read what it was asked
+	if errors.Is(err, syscall.EPIPE) { // it ended before it read the request
 		err = c.why(err)
 	}
 	return n, err
 }
 
-// why tells what an ssh that ended said, err when it said nothing.
+// why returns the last words of an ssh that ended, err when it printed nothing.
 func (c *sshConn) why(err error) error {
 	select {
-	case <-c.done: // all it has said is there
+	case <-c.done: // all of its output is there
 	case <-time.After(2 * time.Second):
 	}
 	if text := plain(c.said.String(), 200); text != "" {
@@ -109,7 +109,7 @@ func (c *sshConn) why(err error) error {
 	return err
 }
 
-// CloseWrite ends what is sent.
+// CloseWrite closes the sending direction.
 func (c *sshConn) CloseWrite() error { return c.in.Close() }
 
 func (c *sshConn) Close() error {
@@ -129,7 +129,7 @@ func (c *sshConn) SetDeadline(t time.Time) error {
 func (c *sshConn) SetReadDeadline(t time.Time) error  { return c.out.SetReadDeadline(t) }
 func (c *sshConn) SetWriteDeadline(t time.Time) error { return c.in.SetWriteDeadline(t) }
 
-// firstWords keeps the beginning of what is written to it.
+// firstWords stores the beginning of what is written to it.
 type firstWords struct {
 	mu sync.Mutex
 	b  []byte

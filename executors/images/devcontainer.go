@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// devcontainer is what of a devcontainer.json an image is made from.
+// devcontainer holds the parts of a devcontainer.json that an image is made from.
 type devcontainer struct {
 	Image string `json:"image"`
 	Build struct {
@@ -21,23 +21,23 @@ type devcontainer struct {
 		Target     string            `json:"target"`
 		Args       map[string]string `json:"args"`
 	} `json:"build"`
-	DockerFile    string                     `json:"dockerFile"` // as older ones write it
+	DockerFile    string                     `json:"dockerFile"` // older files use this name
 	Context       string                     `json:"context"`
 	DockerCompose json.RawMessage            `json:"dockerComposeFile"`
 	Features      map[string]json.RawMessage `json:"features"`
 }
 
-// recipe is how an image is built.
+// recipe says how to build an image.
 type recipe struct {
-	dockerfile string // in the repository; "" when text stands for it
+	dockerfile string // in the repository; "" when text replaces it
 	text       string
-	context    string // folder in the repository, "" for all of it
+	context    string // folder in the repository, "" for the whole repository
 	target     string
 	args       map[string]string
 	notes      []string // what is left out
 }
 
-// parseDevcontainer turns the devcontainer.json at file into a recipe.
+// parseDevcontainer converts the devcontainer.json at file to a recipe.
 func parseDevcontainer(file string, raw []byte) (recipe, error) {
 	wrong := func(format string, args ...any) (recipe, error) {
 		return recipe{}, fault.New(fault.Invalid, "invalid_devcontainer", file+": "+format, args...)
@@ -76,7 +76,7 @@ func parseDevcontainer(file string, raw []byte) (recipe, error) {
 		r.target, r.args = d.Build.Target, d.Build.Args
 	case d.Image != "":
 		if !imageName.MatchString(d.Image) {
-			return wrong("%q is no name of an image.", clip(d.Image, 200))
+			return wrong("%q is no valid image name.", clip(d.Image, 200))
 		}
 		r.text = "FROM " + d.Image + "\n"
 	default:
@@ -100,7 +100,7 @@ func inRepository(dir, name string) (string, bool) {
 	return p, true
 }
 
-// plainJSON takes comments and commas before a closing bracket out of JSON, as devcontainer.json may have them.
+// plainJSON removes comments and trailing commas from JSON, which devcontainer.json may have.
 func plainJSON(b []byte) []byte {
 	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
 	out := make([]byte, 0, len(b))

@@ -9,17 +9,19 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// A Dockerfile is hostile text, and what it names decides whose files a build reads. So the engine is never given that text: parseDockerfile
-// takes it apart, resolve.go finds and judges each image it names, and what is built is written anew with one instruction a line and the ids
+// A Dockerfile is untrusted text, and the images it names decide whose files a build reads. So the engine never gets that text:
+// parseDockerfile
+// parses it, resolve.go finds and judges each image it names, and the build uses a rewritten Dockerfile with one instruction per line and
+// the ids
 // of those images. Where this parser and the engine's would understand a text differently, the engine still sees only what was judged.
 //
-// The parser is our own because BuildKit's brings grpc, containerd and protobuf into the program for what is 200 lines here, and because
-// ours may refuse what it need not understand: heredocs and flags of RUN, which the engine's classic builder has not either.
+// The parser is our own because BuildKit's would add grpc, containerd and protobuf to the program for what takes 200 lines here, and because
+// ours may reject what it need not understand: heredocs and flags of RUN, which the engine's classic builder does not support either.
 
-// instruction is one instruction, put together from the lines it was continued on.
+// instruction is one instruction, joined from its continuation lines.
 type instruction struct {
 	name  string   // in capitals
-	flags []string // the words that begin with --, for those instructions that have them
+	flags []string // the words that begin with --, for instructions that take flags
 	rest  string
 }
 
@@ -27,10 +29,10 @@ func (i instruction) String() string {
 	return strings.TrimRight(strings.Join(append(append([]string{i.name}, i.flags...), i.rest), " "), " ")
 }
 
-// dockerfile is a Dockerfile taken apart.
+// dockerfile is a parsed Dockerfile.
 type dockerfile struct {
 	escape byte
-	syntax string // the frontend it asks for, which is an image; the classic builder has none and does not fetch it
+	syntax string // the frontend it asks for, which is an image; the classic builder has none and does not pull it
 	steps  []instruction
 }
 
@@ -53,7 +55,7 @@ func invalidDockerfile(format string, args ...any) error {
 	return fault.New(fault.Invalid, "invalid_dockerfile", "The Dockerfile cannot be built: "+format, args...)
 }
 
-// parseDockerfile takes a Dockerfile apart. What it does not understand is refused.
+// parseDockerfile parses a Dockerfile. It rejects what it does not understand.
 func parseDockerfile(text string) (dockerfile, error) {
 	d := dockerfile{escape: '\\'}
 	lines := strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n")
@@ -72,7 +74,7 @@ func parseDockerfile(text string) (dockerfile, error) {
 		switch strings.ToLower(m[1]) {
 		case "escape":
 			if m[2] != "\\" && m[2] != "`" {
-				return d, invalidDockerfile("%q is no escape character.", clip(m[2], 20))
+				return d, invalidDockerfile("%q is no valid escape character.", clip(m[2], 20))
 			}
 			d.escape = m[2][0]
 		case "syntax":
@@ -112,7 +114,7 @@ func parseDockerfile(text string) (dockerfile, error) {
 	return d, nil
 }
 
-// parseInstruction takes one instruction apart, and refuses what the engine's classic builder does not have.
+// parseInstruction parses one instruction, and rejects what the engine's classic builder does not support.
 func parseInstruction(line string, number int) (instruction, error) {
 	name := line
 	if i := strings.IndexAny(line, blank); i >= 0 {
@@ -141,15 +143,15 @@ func parseInstruction(line string, number int) (instruction, error) {
 	case (in.name == "RUN" || in.name == "COPY" || in.name == "ADD") && heredoc.MatchString(in.rest):
 		return in, invalidDockerfile("line %d: a heredoc (<<) needs BuildKit, and Parawork builds with the engine's classic builder. Put the text into a file.", number)
 	case in.name == "ADD" && fetches(in.rest):
-		return in, invalidDockerfile("line %d: ADD may not fetch an address, which the engine would do past the project's network policy. Use RUN with curl, "+
-			"or write the source so that it cannot be one.", number)
+		return in, invalidDockerfile("line %d: ADD may not download from a URL, because the engine would bypass the project's network policy. Use RUN with curl, "+
+			"or write the source so that it cannot be a URL.", number)
 	case in.name == "ONBUILD":
 		return in, checkTrigger(in.rest)
 	}
 	return in, nil
 }
 
-// checkTrigger refuses triggers (ONBUILD) that name images: they run in whatever is built upon the image, past its Dockerfile.
+// checkTrigger rejects triggers (ONBUILD) that name images: they run in whatever is built on the image, outside of its Dockerfile.
 func checkTrigger(trigger string) error {
 	if strings.ContainsAny(trigger, "\n\r\x00") {
 		return invalidDockerfile("a trigger (ONBUILD) has control characters.")
@@ -161,7 +163,7 @@ func checkTrigger(trigger string) error {
 	return err
 }
 
-// fetches says whether an ADD may fetch one of its sources from somewhere.
+// fetches says whether an ADD may download one of its sources.
 func fetches(rest string) bool {
 	words := strings.Fields(rest)
 	if strings.HasPrefix(rest, "[") {
@@ -171,7 +173,7 @@ func fetches(rest string) bool {
 		}
 	}
 	return slices.ContainsFunc(words[:max(len(words)-1, 0)], func(w string) bool {
-		i := strings.IndexAny(w, "$\"'\\`") // what follows is known to the engine alone
+		i := strings.IndexAny(w, "$\"'\\`") // the rest is known only to the engine
 		fixed, open := w, i >= 0
 		if open {
 			fixed = w[:i]
@@ -196,14 +198,14 @@ func flagOf(flags []string, name string) *string {
 	return nil
 }
 
-// arguments are what ARG and build arguments say before the first FROM: all that a FROM can use.
+// arguments are the values of ARG and build arguments before the first FROM: all that a FROM can use.
 type arguments struct {
 	escape byte
 	given  map[string]string // by whoever builds
 	have   map[string]string
 }
 
-// declare takes the rest of an ARG.
+// declare processes the operands of an ARG.
 func (a *arguments) declare(rest string) error {
 	for _, word := range splitWords(rest, a.escape) {
 		name, value, has := strings.Cut(word, "=")
@@ -223,7 +225,7 @@ func (a *arguments) declare(rest string) error {
 	return nil
 }
 
-// splitWords cuts at blanks outside of quotes, which stay.
+// splitWords splits at blanks outside of quotes, and keeps the quotes.
 func splitWords(s string, escape byte) []string {
 	var out []string
 	var word strings.Builder
@@ -257,7 +259,7 @@ func splitWords(s string, escape byte) []string {
 
 var variable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*`)
 
-// expand puts values in the place of variables, and takes quotes away.
+// expand replaces variables by their values, and removes quotes.
 func (a *arguments) expand(s string) (string, error) {
 	var out strings.Builder
 	var quote byte
@@ -290,7 +292,7 @@ func (a *arguments) expand(s string) (string, error) {
 	return out.String(), nil
 }
 
-// variable returns the value of the variable that s begins with, behind its $, and how long its name is.
+// variable returns the value of the variable that s begins with, without its $, and the length of its name.
 func (a *arguments) variable(s string) (value string, n int, err error) {
 	wrong := invalidDockerfile("the variable %q cannot be understood. Write ${NAME}, ${NAME:-default} or ${NAME:+other}.", clip("$"+s, 100))
 	if !strings.HasPrefix(s, "{") {
@@ -317,7 +319,7 @@ func (a *arguments) variable(s string) (value string, n int, err error) {
 	}
 	how, set := s[1+len(name):end], false
 	value, set = a.have[name]
-	if rest, ok := strings.CutPrefix(how, ":"); ok { // with the colon an empty value is none
+	if rest, ok := strings.CutPrefix(how, ":"); ok { // with the colon an empty value counts as unset
 		how, set = rest, value != ""
 	}
 	if how == "" && s[1+len(name)] == '}' {

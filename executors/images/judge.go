@@ -18,12 +18,12 @@ const labelProject = "parawork.project"
 // judged is an image a project may use.
 type judged struct {
 	Image
-	public bool // because its registry gives it to everybody, not because the operator or the project's own builds say so
+	public bool // because its registry gives it to everybody, not because of the operator or the project's own builds
 }
 
-// judge finds the image a name means and decides whether a project may use it, by what the engine knows of that very image: whom it was
-// built for, whatever name points at it; then whether the operator lists it; else whether its registry gives it to everybody without an
-// account. asked is an image found public before, which is not asked about again. pull fetches what is not there, as builds do.
+// judge finds the image a name means and decides whether a project may use it, from what the engine knows about that exact image: which
+// project it was built for, whatever name points at it; then whether the operator lists it; else whether its registry gives it to everybody
+// without an account. asked is an image already found public, which is not checked again. pull pulls a missing image, as builds do.
 func (s *Service) judge(ctx context.Context, name, projectID, asked string, pull io.Writer) (judged, error) {
 	if err := checkName(name, projectID); err != nil {
 		return judged{}, err
@@ -42,7 +42,7 @@ func (s *Service) judge(ctx context.Context, name, projectID, asked string, pull
 	if fault.CodeOf(err) == "image_missing" && pull != nil && !ofProject(name) {
 		fmt.Fprintf(pull, "Fetching %s\n", name)
 		if err = s.cfg.Builder.Pull(ctx, name, pull); err == nil {
-			fetched = true // without an account: nobody's own
+			fetched = true // without an account, so it belongs to nobody
 			img, err = s.cfg.Builder.Image(ctx, name)
 		}
 	}
@@ -60,21 +60,21 @@ func (s *Service) judge(ctx context.Context, name, projectID, asked string, pull
 	case asked != "" && asked == img.ID:
 		return judged{img, true}, nil
 	}
-	for _, digest := range img.Digests { // of this image and this repository, which the registry is asked for
+	for _, digest := range img.Digests { // of this image and this repository, whose registry is asked
 		public, err := s.cfg.Builder.Public(ctx, digest)
 		if err != nil {
-			return judged{}, fault.Wrap(err, fault.Forbidden, "image_not_allowed", "The image %q lies on this server, and its registry could not be asked whether everybody "+
+			return judged{}, fault.Wrap(err, fault.Forbidden, "image_not_allowed", "The image %q is on this server, and its registry could not be asked whether everybody "+
 				"may have it. Try again, or have an operator list it in sandboxing.docker.hostImages.", clip(name, 300)).With("field", "image")
 		}
 		if public {
 			return judged{img, true}, nil
 		}
 	}
-	return judged{}, fault.New(fault.Forbidden, "image_not_allowed", "The image %q lies on this server, and no registry gives it to everybody. "+
+	return judged{}, fault.New(fault.Forbidden, "image_not_allowed", "The image %q is on this server, and no registry gives it to everybody. "+
 		"Projects may use it once an operator lists it in sandboxing.docker.hostImages.", clip(name, 300)).With("field", "image")
 }
 
-// registryOf is the host, and port, that a name's registry has; "" is the usual one.
+// registryOf returns the host, and port, of a name's registry; "" is the default registry.
 func registryOf(name string) string {
 	host, _, ok := strings.Cut(name, "/")
 	if !ok || !strings.ContainsAny(host, ".:") && host != "localhost" {
@@ -83,7 +83,7 @@ func registryOf(name string) string {
 	return host
 }
 
-// checkOwner refuses an image that was built for another project, whatever it is called.
+// checkOwner rejects an image that was built for another project, whatever its name.
 func checkOwner(img Image, name, projectID string) error {
 	if img.Project != "" && img.Project != projectID {
 		return foreign(name)
@@ -96,7 +96,7 @@ func checkOwner(img Image, name, projectID string) error {
 	return nil
 }
 
-// listed says whether the operator lets projects use the image of this name. Who says nothing lets them use all, while there is one team.
+// listed says whether the operator lets projects use the image of this name. Without a list, all images are allowed while there is one team.
 func (s *Service) listed(ctx context.Context, name string) (bool, error) {
 	if Listed(append([]string{s.cfg.Default}, s.cfg.HostImages...), name) {
 		return true, nil
@@ -108,8 +108,8 @@ func (s *Service) listed(ctx context.Context, name string) (bool, error) {
 	return n <= 1, err
 }
 
-// Listed says whether one of the patterns of sandboxing.docker.hostImages takes in a name: the name with its tag, without one for every tag,
-// or with * in it, which stands for all but a slash; a * alone takes in everything.
+// Listed says whether one of the patterns of sandboxing.docker.hostImages matches a name: the name with its tag, without one for every tag,
+// or with * in it, which stands for all but a slash; a * alone matches everything.
 func Listed(patterns []string, name string) bool {
 	full := name
 	bare, _, digested := strings.Cut(name, "@")
@@ -128,14 +128,14 @@ func Listed(patterns []string, name string) bool {
 	})
 }
 
-// written is a Dockerfile as the engine is given it.
+// written is a Dockerfile rewritten for the engine.
 type written struct {
 	text    string
-	noCache bool // a base has commands of its own to run, whose results projects do not share
+	noCache bool // a base image has ONBUILD commands, whose results projects do not share
 }
 
-// write writes a Dockerfile anew, with the ids of the images in the place of their names. Each stage begins with the project's label: images
-// in between carry it as well, and what another project's build ran is never found in the engine's cache.
+// write rewrites a Dockerfile with the ids of the images instead of their names. Each stage begins with the project's label, so intermediate
+// images carry it as well, and the engine's cache never returns what another project's build ran.
 func (s *Service) write(ctx context.Context, r recipe, projectID string, log io.Writer) (written, error) {
 	d, err := parseDockerfile(r.text)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Service) write(ctx context.Context, r recipe, projectID string, log io.
 	var (
 		out    written
 		b      strings.Builder
-		stages []string // their names, in small letters
+		stages []string // their names, in lower case
 		found  = map[string]string{}
 	)
 	if d.escape != '\\' {
@@ -189,7 +189,7 @@ func (s *Service) write(ctx context.Context, r recipe, projectID string, log io.
 				return out, err
 			}
 		case in.name == "LABEL" && strings.Contains(in.rest, "parawork."):
-			return out, invalidDockerfile("labels that begin with parawork. are Parawork's own.")
+			return out, invalidDockerfile("labels that begin with parawork. are reserved for Parawork.")
 		case in.name == "COPY" || in.name == "ADD":
 			for i, f := range in.flags {
 				key, source, _ := strings.Cut(f[2:], "=")
@@ -212,7 +212,7 @@ func (s *Service) write(ctx context.Context, r recipe, projectID string, log io.
 	return out, nil
 }
 
-// isStage says whether a source of COPY --from is a stage before this one, by its name or number.
+// isStage says whether a source of COPY --from is an earlier stage, by its name or number.
 func isStage(source string, stages []string) bool {
 	n, err := strconv.Atoi(source)
 	return err == nil && n >= 0 && n < len(stages)-1 || slices.Contains(stages[:max(len(stages)-1, 0)], strings.ToLower(source))
@@ -237,7 +237,7 @@ func from(in instruction, args *arguments, stages []string, find func(string) (s
 			return "", "", err
 		}
 		if strings.Trim(value, "abcdefghijklmnopqrstuvwxyz0123456789_/.") != "" {
-			return "", "", invalidDockerfile("%q is no platform.", clip(value, 100))
+			return "", "", invalidDockerfile("%q is no valid platform.", clip(value, 100))
 		}
 		if value != "" {
 			line += " --platform=" + value

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// keepLog is how much of what a build prints is kept: the end of it.
+	// keepLog is how much of a build's output is stored: its end.
 	keepLog = 512 << 10
-	// maxLine bounds one line; the rest of a longer one is dropped.
+	// maxLine limits one line; the rest of a longer one is dropped.
 	maxLine = 4 << 10
 )
 
-// logbook keeps the lines a build prints, and lets others follow them. Control characters are dropped: what a build prints is
-// the repository's.
+// logbook stores the lines a build prints, and lets others follow them. It drops control characters, because the repository controls the
+// output.
 type logbook struct {
 	mu     sync.Mutex
 	lines  []string
-	first  int // number of the first line kept
+	first  int // number of the first stored line
 	size   int
 	part   []byte // of the line that is being printed
 	closed bool
@@ -28,7 +28,7 @@ type logbook struct {
 
 func newLogbook() *logbook { return &logbook{news: make(chan struct{})} }
 
-// Write takes what a build prints. It never fails.
+// Write takes a build's output. It never fails.
 func (l *logbook) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +53,7 @@ func (l *logbook) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// add keeps the line that was printed. The caller holds mu.
+// add stores the finished line. The caller holds mu.
 func (l *logbook) add() {
 	line := strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
@@ -77,7 +77,7 @@ func (l *logbook) wake() {
 	l.news = make(chan struct{})
 }
 
-// close says that there will be no more.
+// close says that there will be no more output.
 func (l *logbook) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (l *logbook) close() {
 	l.wake()
 }
 
-// text is all that is kept.
+// text returns all stored output.
 func (l *logbook) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *logbook) text() string {
 	return strings.Join(l.lines, "\n") + "\n"
 }
 
-// follow hands every line to fn until the build has ended.
+// follow calls fn with every line until the build has ended.
 func (l *logbook) follow(ctx context.Context, fn func(string) error) error {
 	for next := 0; ; {
 		l.mu.Lock()

@@ -15,15 +15,15 @@ import (
 
 const (
 	maxRecipe  = 1 << 20   // bytes of a Dockerfile or devcontainer.json
-	maxContext = 512 << 20 // bytes of all files a build is given
+	maxContext = 512 << 20 // bytes of a build context
 	maxFiles   = 200_000
-	// recipeName is what the Dockerfile is called in the context: it may lie outside of it in the repository.
+	// recipeName is the name of the Dockerfile in the context: in the repository it may lie outside of the context.
 	recipeName = ".parawork.Dockerfile"
-	// maxCandidates bounds how many files are offered.
+	// maxCandidates limits how many files are offered.
 	maxCandidates = 50
 )
 
-// candidates are the files of a commit an image can be built from: those at the usual places first.
+// candidates returns the files of a commit an image can be built from: those at the usual paths first.
 func (s *Service) candidates(ctx context.Context, projectID, commit string) ([]Candidate, error) {
 	files, err := s.cfg.Repositories.CommitFiles(ctx, projectID, commit, "")
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Service) make(ctx context.Context, b Build, log io.Writer) (tag string,
 	return tag, err
 }
 
-// recipe reads how the image is built. Its text is that of the Dockerfile.
+// recipe reads how to build the image. Its text is the Dockerfile's.
 func (s *Service) recipe(ctx context.Context, b Build) (recipe, error) {
 	raw, err := s.read(ctx, b, b.Source)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Service) read(ctx context.Context, b Build, name string) ([]byte, error
 	return out, err
 }
 
-// contextFiles are the files the build is given.
+// contextFiles returns the files of the build context.
 func (s *Service) contextFiles(ctx context.Context, b Build, r recipe) ([]hostgit.TreeFile, error) {
 	if r.dockerfile == "" {
 		return nil, nil // the image as it is
@@ -138,7 +138,7 @@ func (s *Service) contextFiles(ctx context.Context, b Build, r recipe) ([]hostgi
 	return files, nil
 }
 
-// writeContext writes the tar archive a build is given.
+// writeContext writes the build context as a tar archive.
 func (s *Service) writeContext(ctx context.Context, w io.Writer, projectID string, r recipe, files []hostgit.TreeFile) error {
 	t := tar.NewWriter(w)
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: recipeName, Mode: 0o644, Size: int64(len(r.text))}); err != nil {

@@ -8,19 +8,19 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// imageName is what a registry or an engine calls an image: host, path, tag, digest.
+// imageName is a parsed image name: host, path, tag, digest.
 var imageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/-]|:[0-9]+/)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
 
-// bareID is what an engine takes for an image's id, or for the beginning of one.
+// bareID matches what an engine takes for an image's id, or for a prefix of one.
 var bareID = regexp.MustCompile(`^([0-9a-f]+$|sha256[:@]|sha256$)`)
 
-// checkName refuses what is no image's name, and images built for other projects.
+// checkName rejects invalid image names, and images built for other projects.
 func checkName(name, projectID string) error {
 	if len(name) > 300 || !imageName.MatchString(name) {
-		return fault.New(fault.Invalid, "invalid_image", "%q is no name of an image. It looks like node:22 or registry.example.com/team/image:tag.", clip(name, 300)).With("field", "image")
+		return fault.New(fault.Invalid, "invalid_image", "%q is no valid image name. It looks like node:22 or registry.example.com/team/image:tag.", clip(name, 300)).With("field", "image")
 	}
 	if bareID.MatchString(name) {
-		return fault.New(fault.Invalid, "image_id", "%q could be an image's id, or the beginning of one. Images are chosen by their name; for one that is called so, "+
+		return fault.New(fault.Invalid, "image_id", "%q could be an image's id, or the beginning of one. Images are chosen by their name; if the image really has this name, "+
 			"write it with its tag, such as %s:latest.", clip(name, 300), clip(strings.TrimPrefix(name, "sha256:"), 64)).With("field", "image")
 	}
 	return checkForeign(name, projectID)
@@ -29,7 +29,7 @@ func checkName(name, projectID string) error {
 // repository is the name, without a tag, of the images built for a project.
 func repository(projectID string) string { return TagPrefix + strings.ToLower(projectID) }
 
-// checkForeign refuses images built for other projects: they hold what is theirs.
+// checkForeign rejects images built for other projects: they contain those projects' files.
 func checkForeign(name, projectID string) error {
 	if base := baseOf(name); strings.HasPrefix(base, TagPrefix) && base != repository(projectID) {
 		return foreign(name)
@@ -41,10 +41,10 @@ func foreign(name string) error {
 	return fault.New(fault.Invalid, "image_of_another_project", "The image %q was built for another project and can only be used there.", clip(name, 300)).With("field", "image")
 }
 
-// ofProject says whether a name is one of those that images built for projects have.
+// ofProject says whether a name is that of an image built for a project.
 func ofProject(name string) bool { return strings.HasPrefix(baseOf(name), TagPrefix) }
 
-// baseOf is the last part of a name, without tag and digest.
+// baseOf returns the last part of a name, without tag and digest.
 func baseOf(name string) string {
 	name, _, _ = strings.Cut(name, "@")
 	base := name[strings.LastIndex(name, "/")+1:]
@@ -52,7 +52,7 @@ func baseOf(name string) string {
 	return base
 }
 
-// checkSource refuses what is no file an image can be built from.
+// checkSource rejects files an image cannot be built from.
 func checkSource(source string) error {
 	if source == "" || len(source) > 500 || source != path.Clean(source) || path.IsAbs(source) || source == ".." || strings.HasPrefix(source, "../") ||
 		strings.ContainsAny(source, "\x00\n\r") || kindOf(source) == "" {
@@ -62,7 +62,7 @@ func checkSource(source string) error {
 	return nil
 }
 
-// kindOf says what a file is by its name, "" when no image can be built from it.
+// kindOf returns the kind of a file by its name, "" when no image can be built from it.
 func kindOf(file string) string {
 	switch base := path.Base(file); {
 	case base == "devcontainer.json" || base == ".devcontainer.json":

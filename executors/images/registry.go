@@ -9,8 +9,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// PublicRegistries refuses registries inside, but for those guard allows: the engine asks them from this machine, past every network policy. A
-// name without an address is the engine's to complain of, which may go out through a proxy. lookup finds addresses; nil = the system's.
+// PublicRegistries returns a check that rejects registries in private networks, except those guard allows: the engine reaches them from this
+// machine, bypassing every network policy. The engine itself reports a name without an address, because the engine may use a proxy. lookup
+// finds addresses; nil = the system's.
 func PublicRegistries(guard *egress.Guard, lookup func(ctx context.Context, host string) ([]netip.Addr, error)) func(ctx context.Context, registry string) error {
 	if lookup == nil {
 		lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {

@@ -23,22 +23,22 @@ const (
 	TagPrefix = "parawork-project-"
 	// keepImages is how many images of a project stay on the server.
 	keepImages = 3
-	// settleTimeout bounds the writes that must happen although the server stops.
+	// settleTimeout bounds the writes that must happen even though the server stops.
 	settleTimeout = 20 * time.Second
 )
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store        Store
 	Repositories Repositories
 	Builder      Builder // nil: this server cannot build
 	Allowed      bool    // projects may have images of their own
-	Default      string  // what containers are made from where a project says nothing
-	// HostImages are the images of the engine that projects may use although no registry gives them to everybody: see Listed. None: all of
-	// them while there is one team, none beside Default once there are more.
+	Default      string  // the image of containers where a project chooses nothing
+	// HostImages are the engine's images that projects may use although no registry gives them to everybody: see Listed. None: all of them
+	// while there is one team, only Default once there are more.
 	HostImages []string
-	Teams      func(ctx context.Context) (int, error) // how many there are; nil = one
-	// Reach refuses registries the engine may not be sent to at a project's word, by host and port; nil = none.
+	Teams      func(ctx context.Context) (int, error) // how many teams there are; nil = one
+	// Reach rejects registries, by host and port, that a project must not make the engine contact; nil = none.
 	Reach   func(ctx context.Context, registry string) error
 	Events  events.Publisher
 	Timeout time.Duration // of one build; default 30 min
@@ -46,7 +46,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Service is the room. Safe for concurrent use. Recover comes first, then Run.
+// Service manages projects' images and their builds. Safe for concurrent use. Recover comes first, then Run.
 type Service struct {
 	cfg Config
 
@@ -68,7 +68,7 @@ var (
 	errStopped   = errors.New("the server was stopped")
 )
 
-// New makes a Service. It starts nothing; it panics without a room it needs.
+// New makes a Service. It starts nothing; it panics without a required dependency.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Repositories == nil {
 		panic("images: Store and Repositories are needed")
@@ -80,18 +80,18 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	work := tasks.NewScope(tenant.All(context.Background(), "builds go on when who asked has left"))
+	work := tasks.NewScope(tenant.All(context.Background(), "builds go on when their caller has left"))
 	return &Service{cfg: cfg, work: work, builds: make(map[string]*build)}
 }
 
-// Recover marks builds an earlier server did not end as failed.
+// Recover marks builds that an earlier server did not finish as failed.
 func (s *Service) Recover(ctx context.Context) error {
 	open, err := s.cfg.Store.OpenImageBuilds(ctx)
 	if err != nil {
 		return fmt.Errorf("reading builds of images: %w", err)
 	}
 	for _, b := range open {
-		b.State, b.Reason, b.EndedAt = Failed, "The server was stopped while it was built. Build it again.", s.now()
+		b.State, b.Reason, b.EndedAt = Failed, "The server was stopped during the build. Build it again.", s.now()
 		if err := s.cfg.Store.EndImageBuild(ctx, b, ""); err != nil {
 			return fmt.Errorf("closing build %s: %w", b.ID, err)
 		}
@@ -99,7 +99,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	return nil
 }
 
-// Run lets builds go on until ctx ends, then ends them and waits for that.
+// Run waits until ctx ends, then cancels the builds and waits for them.
 func (s *Service) Run(ctx context.Context) error {
 	<-ctx.Done()
 	s.work.End(context.Canceled)
@@ -114,18 +114,18 @@ func (s *Service) publish(ctx context.Context, b Build) {
 	}
 }
 
-// allowed says whether projects may have images of their own here.
+// allowed says whether projects may have images of their own on this server.
 func (s *Service) allowed() error {
 	switch {
 	case s.cfg.Builder == nil:
 		return fault.New(fault.Unsupported, "images_unavailable", "This server makes no containers: sandboxing.docker is switched off.")
 	case !s.cfg.Allowed:
-		return fault.New(fault.Forbidden, "images_not_allowed", "The operator has not allowed images of projects' own (sandboxing.docker.projectImages).")
+		return fault.New(fault.Forbidden, "images_not_allowed", "The operator does not allow projects to have images of their own (sandboxing.docker.projectImages).")
 	}
 	return nil
 }
 
-// SetChoice changes what containers of a project's new sandboxes are made from.
+// SetChoice changes the image of a project's new sandboxes.
 func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) error {
 	c.Name, c.Build = strings.TrimSpace(c.Name), strings.TrimSpace(c.Build)
 	if c.Public = ""; c == (Choice{}) {
@@ -153,8 +153,8 @@ func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) err
 	return s.cfg.Store.SetImageChoice(ctx, projectID, c)
 }
 
-// ForWorkspace returns what containers of a workspace are made from, judged anew: names may mean another image by now. Nothing for the
-// server's own image.
+// ForWorkspace returns the image for a workspace's containers, judged again: a name may mean another image by now. It returns nothing for
+// the server's own image.
 func (s *Service) ForWorkspace(ctx context.Context, workspaceID string) (Made, error) {
 	projectID, c, err := s.cfg.Store.ChoiceOfWorkspace(ctx, workspaceID)
 	if err != nil || c.Name == "" && c.Build == "" {
@@ -165,7 +165,7 @@ func (s *Service) ForWorkspace(ctx context.Context, workspaceID string) (Made, e
 	}
 	name, err := s.resolve(ctx, projectID, c)
 	if err == nil && name == "" {
-		err = fault.New(fault.Conflict, "image_not_built", "The project's image is to be built from %s, and has not been yet. Build it in the project's settings.", c.Build)
+		err = fault.New(fault.Conflict, "image_not_built", "The project's image has not been built from %s yet. Build it in the project's settings.", c.Build)
 	}
 	if err != nil {
 		return Made{}, err
@@ -191,7 +191,7 @@ func (s *Service) resolve(ctx context.Context, projectID string, c Choice) (stri
 	return "", nil
 }
 
-// Overview tells all of a project's image.
+// Overview returns everything about a project's image.
 func (s *Service) Overview(ctx context.Context, projectID string) (Overview, error) {
 	var o Overview
 	var err error
@@ -208,7 +208,7 @@ func (s *Service) Overview(ctx context.Context, projectID string) (Overview, err
 	if err == nil {
 		o.Candidates, err = s.candidates(ctx, projectID, commit)
 	}
-	if err != nil { // a repository that cannot be read says nothing about the image that is
+	if err != nil { // an unreadable repository says nothing about the current image
 		o.Problem = s.words(err)
 	}
 	return o, nil
@@ -260,7 +260,7 @@ func (s *Service) Start(ctx context.Context, teamID, projectID, userID, source s
 	return b, nil
 }
 
-// carryOut builds, and stores how it ended.
+// carryOut builds, and stores the result.
 func (s *Service) carryOut(ctx context.Context, b Build, w *build) {
 	defer w.cancel(nil)
 	began := s.now()
@@ -276,7 +276,7 @@ func (s *Service) carryOut(ctx context.Context, b Build, w *build) {
 	case errors.Is(err, errCancelled):
 		b.State, b.Reason = Cancelled, "It was cancelled."
 	case ctx.Err() != nil:
-		b.State, b.Reason = Failed, "The server was stopped while it was built. Build it again."
+		b.State, b.Reason = Failed, "The server was stopped during the build. Build it again."
 	default:
 		b.State, b.Reason = Failed, clip(s.words(err), 1000)
 	}
@@ -287,24 +287,24 @@ func (s *Service) carryOut(ctx context.Context, b Build, w *build) {
 	sctx, done := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer done()
 	if err := s.cfg.Store.EndImageBuild(sctx, b, w.log.text()); err != nil {
-		s.cfg.Log.Error("end of an image's build could not be stored", "build_id", b.ID, "error", err)
+		s.cfg.Log.Error("the end of an image's build could not be stored", "build_id", b.ID, "error", err)
 	}
 	s.publish(sctx, b)
 	if b.State == Ready {
 		s.prune(sctx, b.ProjectID)
 	}
-	w.log.close() // whoever follows finds all of it done
+	w.log.close() // followers find all of it done
 	s.mu.Lock()
 	delete(s.builds, b.ID)
 	s.mu.Unlock()
 	close(w.done)
 }
 
-// prune removes images of a project that newer ones have replaced.
+// prune removes a project's images that newer ones have replaced.
 func (s *Service) prune(ctx context.Context, projectID string) {
 	ready, err := s.cfg.Store.ReadyImageBuilds(ctx, projectID)
 	if err != nil {
-		s.cfg.Log.Warn("builds of a project could not be read", "project_id", projectID, "error", err)
+		s.cfg.Log.Warn("the builds of a project could not be read", "project_id", projectID, "error", err)
 		return
 	}
 	kept := map[string]bool{}
@@ -317,7 +317,7 @@ func (s *Service) prune(ctx context.Context, projectID string) {
 	for _, b := range ready {
 		if !kept[b.Tag] {
 			if err := s.cfg.Builder.Remove(ctx, b.Tag); err != nil {
-				s.cfg.Log.Warn("old image could not be removed", "tag", b.Tag, "error", err)
+				s.cfg.Log.Warn("an old image could not be removed", "tag", b.Tag, "error", err)
 			}
 		}
 	}
@@ -333,7 +333,7 @@ func (s *Service) List(ctx context.Context, projectID string, pg page.Page) ([]B
 	return s.cfg.Store.ImageBuilds(ctx, projectID, pg)
 }
 
-// Cancel ends a build under way and waits for that.
+// Cancel cancels a build under way and waits for its end.
 func (s *Service) Cancel(ctx context.Context, id string) (Build, error) {
 	s.mu.Lock()
 	w := s.builds[id]
@@ -354,7 +354,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Build, error) {
 	return s.cfg.Store.ImageBuild(ctx, id)
 }
 
-// Follow hands the lines a build prints to fn, from its beginning or from as far back as is kept, until it has ended.
+// Follow calls fn with every line of a build, from the beginning or the oldest stored line, until the build has ended.
 func (s *Service) Follow(ctx context.Context, id string, fn func(line string) error) error {
 	s.mu.Lock()
 	w := s.builds[id]
@@ -381,7 +381,7 @@ func clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-// words is what people are told of an error. What is ours to mend goes to the log.
+// words returns the text of an error for people. Internal errors go to the log.
 func (s *Service) words(err error) string {
 	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind != fault.Internal {
 		return f.Message
@@ -389,6 +389,6 @@ func (s *Service) words(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || s.cfg.Timeout > 0 && strings.HasPrefix(err.Error(), "it took longer") {
 		return "It took too long."
 	}
-	s.cfg.Log.Error("image could not be built", "error", err)
-	return "It could not be built for a reason of the server's own. See the server's log."
+	s.cfg.Log.Error("an image could not be built", "error", err)
+	return "It could not be built because of an internal error. See the server's log."
 }

@@ -1,8 +1,9 @@
-// Package images is what containers of a project are made from: an image by its name, or one built from the project's own Dockerfile or
-// devcontainer.json. What is built is read from a commit of the repository, never from a folder an agent can write to. One build
-// runs at a time for each project; its output is streamed while it runs and its end is kept.
+// Package images manages the images of a project's containers: an image by its name, or one built from the project's own Dockerfile or
+// devcontainer.json. A build reads its files from a commit of the repository, never from a folder an agent can write to. Each project has
+// one
+// build at a time; its output is streamed while it runs, and the end of the output is stored.
 //
-// Goroutines: one for each build under way. Run waits for them, and ends them with its context.
+// Goroutines: one for each build under way. Run waits for them, and cancels them when its context ends.
 package images
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 )
 
-// Choice is what a project says about its image: a name, or the file in the repository it is built from. Neither: the server's own.
+// Choice is a project's choice of image: a name, or the file in the repository it is built from. Neither: the server's own.
 type Choice struct {
 	Name  string `json:"name,omitempty"`
 	Build string `json:"build,omitempty"`
@@ -21,19 +22,19 @@ type Choice struct {
 	Public string `json:"public,omitempty"`
 }
 
-// Image is what the engine knows of one image.
+// Image is the engine's information about one image.
 type Image struct {
 	ID       string
-	Project  string   // whom it was built for, by its label; "" = nobody
+	Project  string   // the project it was built for, by its label; "" = none
 	Tags     []string // its names
-	Digests  []string // what registries know it by, of the repository it was asked by: repository@sha256:...
-	Triggers []string // what runs in an image that is built upon it (ONBUILD)
+	Digests  []string // its digests in the requested repository: repository@sha256:...
+	Triggers []string // commands that run in an image built on it (ONBUILD)
 }
 
 // Made is what a container is made from.
 type Made struct {
 	Name, ID  string
-	ProjectID string // whose workspace it is for
+	ProjectID string // the workspace's team
 }
 
 // State of a build.
@@ -47,7 +48,7 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// Build is one making of a project's image.
+// Build is one build of a project's image.
 type Build struct {
 	ID, TeamID, ProjectID string
 	Source                string // the file in the repository
@@ -72,35 +73,35 @@ type Candidate struct {
 	Kind string
 }
 
-// Overview is all there is to know of a project's image.
+// Overview is everything about a project's image.
 type Overview struct {
 	Choice     Choice
-	Image      string // what containers are made from now; "" = what was chosen is not built yet
+	Image      string // the current image of containers; "" = the chosen one is not built yet
 	Candidates []Candidate
 	Builds     []Build // the newest first
-	Problem    string  // why the repository could not be looked at, "" when it could
+	Problem    string  // why the repository could not be read, "" when it could
 }
 
-// Store is what the Service needs of the storage.
+// Store is the storage the Service needs.
 type Store interface {
 	ChoiceStore
 	BuildStore
 }
 
-// ChoiceStore keeps what projects say about their images.
+// ChoiceStore stores projects' choices of images.
 type ChoiceStore interface {
-	// ImageChoice returns what a project says about its image.
+	// ImageChoice returns a project's choice.
 	ImageChoice(ctx context.Context, projectID string) (Choice, error)
 	SetImageChoice(ctx context.Context, projectID string, c Choice) error
-	// ChoiceOfWorkspace returns what the project of a workspace says, and its id.
+	// ChoiceOfWorkspace returns the choice of a workspace's project, and the project's id.
 	ChoiceOfWorkspace(ctx context.Context, workspaceID string) (projectID string, c Choice, err error)
 }
 
-// BuildStore keeps builds.
+// BuildStore stores builds.
 type BuildStore interface {
 	// InsertImageBuild stores a new build. A project has one build under way: a second is a fault.Conflict.
 	InsertImageBuild(ctx context.Context, b Build) error
-	// EndImageBuild stores the end of a build and the end of what it printed.
+	// EndImageBuild stores the result of a build and the end of its output.
 	EndImageBuild(ctx context.Context, b Build, log string) error
 	ImageBuild(ctx context.Context, id string) (Build, error)
 	ImageBuildLog(ctx context.Context, id string) (string, error)
@@ -119,11 +120,11 @@ type Repositories interface {
 	CommitBlobs(ctx context.Context, projectID string, files []hostgit.TreeFile, fn func(hostgit.TreeFile, io.Reader) error) error
 }
 
-// Order asks a Builder for an image.
+// Order is a build request for a Builder.
 type Order struct {
 	Tag        string
 	Dockerfile string // its name in the context
-	Target     string // stage; "" = the last
+	Target     string // build stage; "" = the last
 	Args       map[string]string
 	ProjectID  string
 	TeamID     string
@@ -132,16 +133,17 @@ type Order struct {
 	Context    io.Reader // a tar archive
 }
 
-// Builder is the engine: it finds, fetches and makes images.
+// Builder is the engine: it finds, pulls and builds images.
 type Builder interface {
-	// Image finds the image that has exactly this name, never one whose id begins like it. None is a fault "image_missing".
+	// Image finds the image with exactly this name, never one whose id begins like it. When there is none, the error is a fault
+	// "image_missing".
 	Image(ctx context.Context, name string) (Image, error)
 	// Public asks the registry of repository@digest, without an account, whether it gives that image to everybody.
 	Public(ctx context.Context, digest string) (bool, error)
-	// Pull fetches an image without an account.
+	// Pull pulls an image without an account.
 	Pull(ctx context.Context, name string, log io.Writer) error
-	// Build makes an image and writes what the making prints to log.
+	// Build builds an image and writes the output to log.
 	Build(ctx context.Context, o Order, log io.Writer) error
-	// Remove removes an image by its tag; one that is not there, or is in use, is no error.
+	// Remove removes an image by its tag; a missing one, or one in use, is no error.
 	Remove(ctx context.Context, tag string) error
 }

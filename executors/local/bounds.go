@@ -9,8 +9,8 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// enter bounds a guest that was just started, and has started nothing itself yet: all it starts is bounded with it. One that has ended
-// already is no error: whoever waits for it says why.
+// enter limits a guest that was just started, and has started nothing itself yet: the limits also hold for all that it starts. One that has
+// already ended is no error: the caller that waits for it reports why.
 func (e *Executor) enter(pid int, s executors.Spec) error {
 	err := bound(pid, s.Limits)
 	if err == nil {

@@ -2,5 +2,5 @@ package local
 
 import "github.com/parawork/parawork/executors"
 
-// bound does nothing: macOS lets no process bound another one. Capabilities says that limits are not enforced here.
+// bound does nothing: on macOS no process can limit another one. Capabilities says that limits are not enforced.
 func bound(int, executors.Limits) error { return nil }

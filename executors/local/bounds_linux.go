@@ -9,10 +9,10 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// mostFiles is how many files a process of a sandbox may have open: plenty, and no longer all there are.
+// mostFiles is how many files a process of a sandbox may have open: plenty, but not all that the system has.
 const mostFiles = 1 << 19
 
-// bound sets what the kernel bounds for each process alone.
+// bound sets the kernel's per-process limits.
 func bound(pid int, l executors.Limits) error {
 	limit := func(which int, most uint64) error {
 		var now unix.Rlimit
@@ -24,7 +24,7 @@ func bound(pid int, l executors.Limits) error {
 		return unix.Prlimit(pid, which, &now, nil)
 	}
 	err := errors.Join(limit(unix.RLIMIT_CORE, 0), limit(unix.RLIMIT_NOFILE, mostFiles))
-	if l.DiskMB > 0 { // no file is larger than all files together may be
+	if l.DiskMB > 0 { // no single file may be larger than the limit for all files
 		err = errors.Join(err, limit(unix.RLIMIT_FSIZE, uint64(l.DiskMB)<<20))
 	}
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// allowed are the names of the server's environment that guests, and through them agents, are given.
+// allowed are the names of the server's environment that guests, and through them agents, receive.
 var allowed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"}
 
-// guestEnv picks the allow-listed entries of the server's environment.
+// guestEnv picks the allowed entries of the server's environment.
 func guestEnv(environ []string, id string) []string {
 	var out []string
 	for _, entry := range environ {
@@ -32,7 +32,7 @@ func guestEnv(environ []string, id string) []string {
 	return append(out, hostproc.Mark+"="+id)
 }
 
-// Create starts a guest for s, or finds the one that was started for s.ID before. On error nothing is left behind.
+// Create starts a guest for s, or finds the one that was started for s.ID before. On error it leaves nothing behind.
 func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
 	if !e.cfg.Enabled {
 		return nil, fault.New(fault.Unavailable, "executor_unavailable",

@@ -9,8 +9,8 @@ import (
 	"github.com/parawork/parawork/executors/hostproc"
 )
 
-// guestArgs is the guest's command line. Its listener is fd 3; its token it reads from a file, so that no argument list and
-// no environment shows it.
+// guestArgs returns the guest's command line. Its listener is fd 3; it reads its token from a file, so that no argument list and no
+// environment shows it.
 func guestArgs(s executors.Spec, dir string) []string {
 	args := []string{"serve", "--sandbox", s.ID, "--root", real(s.Root), "--dir", dir, "--listen-fd", "3",
 		"--token-file", filepath.Join(dir, hostproc.TokenName)}
@@ -20,8 +20,8 @@ func guestArgs(s executors.Spec, dir string) []string {
 	return args
 }
 
-// real is a folder under the name programs find it by when they ask where they are: what they are told of the worktree, such as that it is
-// trusted, they look up under that one, wherever links led.
+// real returns a folder's path without links. Programs look up settings for the worktree, such as that it is trusted, by the path that
+// getcwd returns.
 func real(dir string) string {
 	if to, err := filepath.EvalSymlinks(dir); err == nil {
 		return to

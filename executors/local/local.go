@@ -37,7 +37,7 @@ func New(cfg Config) (*Executor, error) {
 		ReadyIn: cfg.ReadyIn, Grace: cfg.Grace, Now: cfg.Now, Rand: cfg.Rand, Log: cfg.Log})}, nil
 }
 
-// Capabilities says whether local places may be used, and that they isolate nothing.
+// Capabilities says whether the local executor may be used, and that it isolates nothing.
 func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
 	c := executors.Capabilities{Kind: executors.Local, Name: "This server", Available: true, Ports: true, Host: true, Boundary: executors.NoBoundary,
 		Isolation: "No isolation: agents run with the rights of the server's user"}

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Executor exists on this system only to say that it cannot work here.
+// Executor exists on this system only to report that it cannot work.
 type Executor struct{}
 
 var errSystem = errors.New("local places need Linux or macOS")
@@ -20,7 +20,7 @@ func New(cfg Config) (*Executor, error) { return &Executor{}, cfg.Validate() }
 // Kind is executors.Local.
 func (*Executor) Kind() executors.Kind { return executors.Local }
 
-// Capabilities says that local places cannot be had here.
+// Capabilities says that the local executor is not available on this system.
 func (*Executor) Capabilities(context.Context) (executors.Capabilities, error) {
 	return executors.Capabilities{Kind: executors.Local, Name: "This server", Reason: "it needs Linux or macOS",
 		Cure:      "Run the server on Linux or macOS, or choose another executor.",
@@ -37,7 +37,7 @@ func (*Executor) Recover(context.Context, executors.Handle) (executors.Sandbox, 
 	return nil, executors.ErrGone
 }
 
-// End has nothing to end.
+// End does nothing.
 func (*Executor) End(context.Context, string) error { return nil }
 
 // List finds nothing.

@@ -12,30 +12,30 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Bounds of one look at a disk.
+// Limits of one scan of a disk.
 const (
 	diskEntries  = 2_000_000        // entries, over all folders of a sandbox
 	diskTime     = 30 * time.Second // of the clock
-	diskDepth    = 256              // folders inside each other
-	diskShare    = 25               // a look may take 1/25 of the time between two
-	leastEntry   = 4 << 10          // what a file of nothing counts: a name and an inode are room too
+	diskDepth    = 256              // nesting of folders
+	diskShare    = 25               // a scan may take 1/25 of the time between two
+	leastEntry   = 4 << 10          // what an empty file counts: a name and an inode take space too
 	batch        = 512              // entries read at once
-	wakeHeadroom = 64 << 20         // what may be written after a wake although the disk is full: room to tidy up
-	freeDrop     = 1 << 30          // so much less free space makes every sandbox that works be looked at at once
+	wakeHeadroom = 64 << 20         // what may be written after a wake although the disk is full: space to tidy up
+	freeDrop     = 1 << 30          // when free space falls by this much, every working sandbox is scanned at once
 )
 
-// diskMeter is what is known of one sandbox's disk.
+// diskMeter is the disk state of one sandbox.
 type diskMeter struct {
-	bytes   int64 // -1 = not looked at yet
-	partial bool  // the look was cut at its bounds: there is at least so much
+	bytes   int64 // -1 = not measured yet
+	partial bool  // the scan stopped at its limits: at least this much is used
 	nextAt  time.Time
-	cpuMs   int64 // the sandbox's CPU time at the last look: who did nothing has written nothing
+	cpuMs   int64 // the sandbox's CPU time at the last scan: without CPU time nothing was written
 	near    bool  // people were warned
-	allowed int64 // bytes that are let be, after a wake; 0 = the limit alone
+	allowed int64 // bytes tolerated after a wake; 0 = only the limit counts
 	stopped bool
 }
 
-// lookAtDisks looks at the disks that are due.
+// lookAtDisks scans the disks that are due.
 func (mt *Meters) lookAtDisks(ctx context.Context) {
 	hurry := false
 	for _, p := range mt.cfg.Places.All() {
@@ -53,7 +53,7 @@ func (mt *Meters) lookAtDisks(ctx context.Context) {
 	}
 }
 
-// fellFast reports whether much was written on the disk since it was last asked.
+// fellFast reports whether free space fell fast since the last call.
 func (mt *Meters) fellFast(dir string) bool {
 	free, err := mt.cfg.Free(dir)
 	if err != nil {
@@ -92,7 +92,7 @@ func (mt *Meters) lookAtDisk(ctx context.Context, p Sandbox, folders []string, h
 	t.mu.Lock()
 	d = t.disk
 	d.bytes, d.partial, d.cpuMs, d.nextAt = u.bytes, u.cut, f.CPUMs, now.Add(next)
-	if d.stopped && !paused { // somebody woke it: it gets room to tidy up
+	if d.stopped && !paused { // somebody woke it: allow some space to tidy up
 		d.stopped, d.allowed = false, u.bytes+wakeHeadroom
 	}
 	if u.bytes <= limit {
@@ -122,7 +122,7 @@ func (mt *Meters) lookAtDisk(ctx context.Context, p Sandbox, folders []string, h
 // StoppedByLimit begins the reason of a sandbox that was paused because it reached a limit, not by a person.
 const StoppedByLimit = "It was stopped"
 
-// stopForDisk makes a sandbox stand still that has written too much; one that cannot stand still is ended.
+// stopForDisk suspends a sandbox that has written too much; it ends one that cannot be suspended.
 func (mt *Meters) stopForDisk(ctx context.Context, p Sandbox, limit int64) {
 	words := "stopped: the disk limit of " + executors.MemoryWords(limit>>20) + " is reached; nothing was deleted"
 	mt.cfg.Notify(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.disk",
@@ -131,37 +131,37 @@ func (mt *Meters) stopForDisk(ctx context.Context, p Sandbox, limit int64) {
 	if err == nil {
 		return
 	}
-	mt.cfg.Log.Warn("sandbox over its disk limit cannot be paused and is ended", "sandbox_id", p.SandboxID, "error", err)
+	mt.cfg.Log.Warn("a sandbox over its disk limit cannot be paused and is ended", "sandbox_id", p.SandboxID, "error", err)
 	if err := mt.cfg.Places.Stop(ctx, p.WorkspaceID, p.SandboxID, words); err != nil {
-		mt.cfg.Log.Error("sandbox over its disk limit could not be stopped", "sandbox_id", p.SandboxID, "error", err)
+		mt.cfg.Log.Error("a sandbox over its disk limit could not be stopped", "sandbox_id", p.SandboxID, "error", err)
 	}
 }
 
-// usage is what folders hold.
+// usage is the size of the contents of folders.
 type usage struct {
 	bytes   int64
 	entries int
 	cut     bool
 }
 
-// inode tells a file with several names.
+// inode identifies a file with several names.
 type inode struct{ dev, ino uint64 }
 
-// walker counts below folders an agent may change meanwhile: it opens nothing but folders, follows no link, and stops at its bounds.
+// walker scans folders that an agent may change meanwhile: it opens only folders, follows no link, and stops at its limits.
 type walker struct {
 	ctx   context.Context
 	until time.Time
 	u     usage
-	seen  map[inode]bool // files with several names, once each
+	seen  map[inode]bool // files with several names, counted once
 }
 
-// measure counts what the folders hold: allocated room, so that holes are not counted, and at least leastEntry for each entry.
+// measure measures what the folders contain: allocated space, so that holes do not count, and at least leastEntry for each entry.
 func measure(ctx context.Context, folders []string, until time.Time) usage {
 	w := &walker{ctx: ctx, until: until, seen: make(map[inode]bool)}
 	for _, dir := range folders {
 		root, err := os.OpenRoot(dir)
 		if err != nil {
-			continue // it is not there (yet, or any more)
+			continue // it does not exist (yet, or any more)
 		}
 		w.folder(root, 0)
 		_ = root.Close()
@@ -169,7 +169,7 @@ func measure(ctx context.Context, folders []string, until time.Time) usage {
 	return w.u
 }
 
-// folder counts one folder. Each is opened from its parent's descriptor, so that a path that is bent meanwhile leads nowhere else.
+// folder scans one folder. Each is opened from its parent's descriptor, so that a path that is redirected meanwhile leads nowhere else.
 func (w *walker) folder(root *os.Root, depth int) {
 	d, err := root.Open(".")
 	if err != nil {
@@ -219,7 +219,7 @@ func (w *walker) entry(root *os.Root, e fs.DirEntry, depth int) {
 	_ = sub.Close()
 }
 
-// size is the room an entry takes on the disk.
+// size returns the space an entry takes on the disk.
 func (w *walker) size(info fs.FileInfo) int64 {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

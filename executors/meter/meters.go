@@ -1,8 +1,8 @@
-// Package meter reads what sandboxes use, as the host sees it, and holds them to their limits where the kernel does not: disk and time. It asks
-// for the live sandboxes through an interface (Sandboxes) and knows nothing of how they are made.
+// Package meter reads what sandboxes use, as measured by the host, and enforces the limits the kernel does not: disk and time. It gets
+// the live sandboxes through an interface (Sandboxes) and does not know how they are made.
 //
-// Goroutines: Meters.Run has one, and one more while disks are looked at. Locks: Meters.mu guards which sandboxes are known, each meter's mu its
-// figures; none is held while a sandbox, a disk or the store is asked.
+// Goroutines: Meters.Run has one, and one more during a disk scan. Locks: Meters.mu guards the set of known sandboxes, each meter's mu its
+// figures; none is held during a call to a sandbox or the store, or during a disk scan.
 package meter
 
 import (
@@ -21,62 +21,62 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Source says what people have set.
+// Source reads the limits that people have set.
 type Source interface {
-	// Limits returns what the workspace says itself and what its project says.
+	// Limits returns the limits set on the workspace and on its project.
 	Limits(ctx context.Context, workspaceID string) (own, project executors.Limits, err error)
 }
 
 // Sandbox is a live sandbox, with what Meters may do to it.
 type Sandbox struct {
 	*executors.Place
-	Record  executors.Record // with what never changes
+	Record  executors.Record // with the fields that never change
 	Sandbox func() executors.Sandbox
-	// MayGrow asks whether it may have what it would be charged for with other limits. asked says that something is held back for it until
-	// Resized or Release.
+	// MayGrow asks the ledger whether the sandbox may have other limits, given what those cost. asked says that the ledger holds a
+	// reservation until Resized or Release.
 	MayGrow func(ctx context.Context, l executors.Limits) (asked bool, err error)
 	Release func(ctx context.Context)
-	Resized func(ctx context.Context, l executors.Limits) // has it charged for the limits it was just given
+	Resized func(ctx context.Context, l executors.Limits) // makes the ledger charge it for its new limits
 }
 
 // Sandboxes are the live sandboxes: the Manager's.
 type Sandboxes interface {
-	// All are all live ones.
+	// All returns all live ones.
 	All() []Sandbox
-	// One is the workspace's live one.
+	// One returns the workspace's live one.
 	One(workspaceID string) (Sandbox, bool)
-	// Open are the rows of all that have not ended.
+	// Open returns the rows of all that have not ended.
 	Open(ctx context.Context) ([]executors.Record, error)
-	// Place says what a kind of place can do now.
+	// Place returns what a kind of executor can do now.
 	Place(ctx context.Context, k executors.Kind) (executors.Capabilities, bool)
-	// KindFor is the kind of place k would become: Auto the strongest that works. k where none does.
+	// KindFor returns the kind that k resolves to: for Auto the strongest that works. k where none does.
 	KindFor(ctx context.Context, k executors.Kind) executors.Kind
-	// Paused says why the workspace's sandbox stands still, and whether it does.
+	// Paused returns why the workspace's sandbox is suspended, and whether it is.
 	Paused(workspaceID string) (reason string, paused bool)
-	// Pause makes it stand still until somebody wakes it.
+	// Pause suspends it until somebody wakes it.
 	Pause(ctx context.Context, workspaceID, reason string) error
-	// Stop ends this sandbox of the workspace, and none that came after it, for the reason its people are told.
+	// Stop ends this sandbox of the workspace, and none that came after it, for a reason that its people read.
 	Stop(ctx context.Context, workspaceID, sandboxID, words string) error
 }
 
-// Config is what Meters are made of.
+// Config configures Meters.
 type Config struct {
 	Places           Sandboxes
 	Limits           Source
 	Default, Maximum executors.Limits                    // of the instance
-	ByKind           map[executors.Kind]executors.Limits // no sandbox of this kind has more
-	// Shared is what holds in a kind of place where Default says nothing, because strangers share the machine; optional.
+	ByKind           map[executors.Kind]executors.Limits // the upper bound for every sandbox of this kind
+	// Shared holds for a kind of executor where Default says nothing, because strangers share the machine; optional.
 	Shared       func(ctx context.Context, k executors.Kind) (executors.Limits, error)
 	Folders      func(r executors.Record) []string
 	Notify       func(ctx context.Context, n executors.Note)
-	Groups       *cgroup.Tree             // whose groups without a sandbox are removed; optional
+	Groups       *cgroup.Tree             // groups without a sandbox are removed; optional
 	Events       events.Publisher         // optional
-	HasListeners func(teamID string) bool // whether anybody would hear an event; default always
+	HasListeners func(teamID string) bool // whether anybody listens for an event; default always
 	Now          func() time.Time
 	After        func(time.Duration) <-chan time.Time
 	Every        time.Duration // between two readings; default 5 s
-	ReapEvery    time.Duration // between two looks for groups nobody needs; default 5 min
-	DiskEvery    time.Duration // between two looks at a disk; default 20 s
+	ReapEvery    time.Duration // between two searches for unneeded groups; default 5 min
+	DiskEvery    time.Duration // between two scans of a disk; default 20 s
 	Free         func(dir string) (int64, error)
 	Log          *slog.Logger
 }
@@ -116,17 +116,17 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Meters read what sandboxes use, as the host sees it, and hold them to their limits where the kernel does not: disk and time. They
-// put into words what the kernel did. Safe for concurrent use. Run has one goroutine, and one more while disks are looked at.
+// Meters read what sandboxes use, as measured by the host, and enforce the limits the kernel does not: disk and time. They explain to people
+// what the kernel did. Safe for concurrent use. Run has one goroutine, and one more during a disk scan.
 type Meters struct {
 	cfg Config
 
 	mu   sync.Mutex
 	by   map[string]*meter // by sandbox id
-	free int64             // bytes free where the disks are, at the last look
+	free int64             // free bytes on the disks, at the last check
 }
 
-// meter is what is known of one sandbox.
+// meter is the state of one sandbox.
 type meter struct {
 	mu        sync.Mutex
 	limits    executors.Limits
@@ -135,8 +135,8 @@ type meter struct {
 	known     bool // last was read
 	percent   float64
 	disk      diskMeter
-	reported  executors.Figures // what people were told of: kills and refusals
-	pending   executors.Figures // what is new, and may yet be claimed by a session that ends of it
+	reported  executors.Figures // kills and refusals that people were notified of
+	pending   executors.Figures // new kills, which a session that ends because of one may still claim
 	forkToldA time.Time
 	wallNear  bool
 	published time.Time
@@ -144,7 +144,7 @@ type meter struct {
 	shownDisk int64
 }
 
-// New makes Meters. It starts nothing. They give their limits to sandboxes that are made as a Participant.
+// New makes Meters. It starts nothing. Their Participant sets the limits of new sandboxes.
 func New(cfg Config) (*Meters, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -152,19 +152,19 @@ func New(cfg Config) (*Meters, error) {
 	return &Meters{cfg: cfg, by: make(map[string]*meter)}, nil
 }
 
-// Participant gives sandboxes that are made their limits.
+// Participant sets the limits of new sandboxes.
 func (mt *Meters) Participant() executors.Participant {
 	return executors.Participant{Name: "limits", Making: mt.fill, Ended: mt.forget}
 }
 
-// forget drops what is known of a sandbox that has ended.
+// forget drops the state of a sandbox that has ended.
 func (mt *Meters) forget(r executors.Record) {
 	mt.mu.Lock()
 	defer mt.mu.Unlock()
 	delete(mt.by, r.Handle.ID)
 }
 
-// fill gives a sandbox that is about to be made its limits.
+// fill sets the limits of a sandbox that is about to be made.
 func (mt *Meters) fill(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
 	l, err := mt.effective(ctx, s.WorkspaceID, c.Kind)
 	if err != nil {
@@ -178,7 +178,7 @@ func (mt *Meters) fill(ctx context.Context, c executors.Capabilities, s *executo
 	return nil
 }
 
-// effective merges what the instance, the project and the workspace say, within the maximum.
+// effective merges the limits of the instance, the project and the workspace, within the maximum.
 func (mt *Meters) effective(ctx context.Context, workspaceID string, k executors.Kind) (executors.Limits, error) {
 	own, project, err := mt.cfg.Limits.Limits(ctx, workspaceID)
 	if err != nil {
@@ -191,7 +191,7 @@ func (mt *Meters) effective(ctx context.Context, workspaceID string, k executors
 	return instance.With(project).With(own).AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()]), nil
 }
 
-// instance is what the instance says of a kind of place.
+// instance returns the instance's limits for a kind of executor.
 func (mt *Meters) instance(ctx context.Context, k executors.Kind) (executors.Limits, error) {
 	if mt.cfg.Shared == nil {
 		return mt.cfg.Default, nil
@@ -223,11 +223,11 @@ func (t *meter) get() executors.Limits {
 	return t.limits
 }
 
-// Enforced says how one limit is kept in a place.
+// Enforced says how one limit is enforced in an executor.
 type Enforced struct {
 	Name string // cpus, memory_mb, processes, disk_mb, wall_minutes
 	OK   bool
-	How  string // in words: how, or why not
+	How  string // how, or why not, in words
 }
 
 // View is everything about a workspace's limits.
@@ -236,7 +236,7 @@ type View struct {
 	Enforced                                   []Enforced
 }
 
-// View says what limits a workspace has, where they come from, and what keeps them in a place of kind k.
+// View returns a workspace's limits, where they come from, and how an executor of kind k enforces them.
 func (mt *Meters) View(ctx context.Context, workspaceID string, k executors.Kind) (View, error) {
 	own, project, err := mt.cfg.Limits.Limits(ctx, workspaceID)
 	if err != nil {
@@ -259,7 +259,7 @@ func (mt *Meters) View(ctx context.Context, workspaceID string, k executors.Kind
 		one := Enforced{Name: name}
 		switch name {
 		case "disk_mb":
-			one.OK, one.How = true, "looked at every "+seconds(mt.cfg.DiskEvery)+"; what would write more is paused"
+			one.OK, one.How = true, "measured every "+seconds(mt.cfg.DiskEvery)+"; a sandbox that would write more is paused"
 		case "wall_minutes":
 			one.OK, one.How = true, "the sandbox is stopped when its time is up; the work is kept"
 		default:
@@ -286,8 +286,8 @@ func seconds(d time.Duration) string {
 // Maximum is the most a project or workspace may ask for.
 func (mt *Meters) Maximum() executors.Limits { return mt.cfg.Maximum }
 
-// Apply gives the workspace's live sandbox the limits that are stored now. now is true when they hold from this moment; else why says
-// when they will, "" without a sandbox: with its next one.
+// Apply sets the stored limits on the workspace's live sandbox. now is true when they hold from this moment; else why says when they will,
+// "" without a sandbox: with its next one.
 func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why string, err error) {
 	p, ok := mt.cfg.Places.One(workspaceID)
 	if !ok {
@@ -312,7 +312,7 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 				return false, "", refused
 			}
 			t.setLimits(same)
-			return false, executors.ReasonOf(refused) + " The sandbox that runs keeps the CPU and memory it has.", nil
+			return false, executors.ReasonOf(refused) + " The running sandbox keeps its CPU and memory.", nil
 		}
 		if err = lim.SetLimits(l); err != nil && asked {
 			p.Release(ctx)
@@ -321,11 +321,11 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 	switch {
 	case !ok || fault.Is(err, fault.Unsupported):
 		t.setLimits(same)
-		return false, "This place cannot change the limits of a sandbox that runs: CPU, memory and processes hold from its next one on.", nil
+		return false, "This place cannot change the limits of a running sandbox: CPU, memory and processes change with its next one.", nil
 	case fault.Is(err, fault.Conflict):
-		return false, executors.ReasonOf(err) + " It holds from the next sandbox on.", nil
+		return false, executors.ReasonOf(err) + " It takes effect with the next sandbox.", nil
 	case err != nil:
-		return false, "", fault.Wrap(err, fault.Unavailable, "limits_not_applied", "The limits are kept, but the sandbox that runs could not be given them. Destroy it to get a new one.")
+		return false, "", fault.Wrap(err, fault.Unavailable, "limits_not_applied", "The limits are stored, but could not be set on the running sandbox. Destroy it to get a new one.")
 	}
 	t.setLimits(l)
 	p.Resized(ctx, l)
@@ -345,7 +345,7 @@ func sameKernel(a, b executors.Limits) bool {
 	return a.CPUs == b.CPUs && a.MemoryMB == b.MemoryMB && a.Processes == b.Processes && a.DiskMB == b.DiskMB
 }
 
-// Run reads and judges until ctx is done. It returns when its goroutines have ended.
+// Run reads figures and enforces limits until ctx is done. It returns when its goroutines have ended.
 func (mt *Meters) Run(ctx context.Context) error {
 	var disks sync.WaitGroup
 	looking := make(chan struct{}, 1)
@@ -359,7 +359,7 @@ func (mt *Meters) Run(ctx context.Context) error {
 		select {
 		case looking <- struct{}{}:
 			disks.Go(func() { defer func() { <-looking }(); mt.lookAtDisks(ctx) })
-		default: // a look takes longer than the time between two
+		default: // a scan takes longer than the time between two
 		}
 		select {
 		case <-ctx.Done():
@@ -373,18 +373,18 @@ func (mt *Meters) Run(ctx context.Context) error {
 // reapTimeout bounds ending and removing one control group.
 const reapTimeout = 15 * time.Second
 
-// reapGroups ends and removes the control groups of sandboxes that are no more: rests of a server that died between two steps.
+// reapGroups ends and removes the control groups of sandboxes that no longer exist: leftovers of a server that died between two steps.
 func (mt *Meters) reapGroups(ctx context.Context) {
 	if mt.cfg.Groups == nil {
 		return
 	}
-	names := mt.cfg.Groups.Names() // first: what is made after it had its row before
+	names := mt.cfg.Groups.Names() // first: a group made later had its row before
 	if len(names) == 0 {
 		return
 	}
 	open, err := mt.cfg.Places.Open(ctx)
 	if err != nil {
-		mt.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+		mt.cfg.Log.Warn("the open sandboxes could not be read", "error", err)
 		return
 	}
 	for _, name := range names {
@@ -398,12 +398,12 @@ func (mt *Meters) reapGroups(ctx context.Context) {
 		}
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			mt.cfg.Log.Warn("control group of a sandbox that is gone could not be removed", "sandbox_id", name, "error", err)
+			mt.cfg.Log.Warn("the control group of a sandbox that is gone could not be removed", "sandbox_id", name, "error", err)
 		}
 	}
 }
 
-// Read reads every live sandbox's figures once, and acts on what they say.
+// Read reads every live sandbox's figures once, and acts on them.
 func (mt *Meters) Read(ctx context.Context) {
 	for _, p := range mt.cfg.Places.All() {
 		if ctx.Err() != nil {
@@ -414,11 +414,11 @@ func (mt *Meters) Read(ctx context.Context) {
 }
 
 func (mt *Meters) readOne(ctx context.Context, p Sandbox) {
-	if p.Asleep() { // it uses nothing, and asking may wake it
+	if p.Asleep() { // it uses nothing, and a read may wake it
 		return
 	}
 	t := mt.meter(p.SandboxID)
-	if t.adopt() { // found again after a restart
+	if t.adopt() { // recovered after a restart
 		if l, err := mt.effective(ctx, p.WorkspaceID, p.Kind); err == nil {
 			t.setLimits(l)
 		}
@@ -437,7 +437,7 @@ func (mt *Meters) readOne(ctx context.Context, p Sandbox) {
 	}
 }
 
-// adopt reports whether the meter knows no limits and has not asked for them.
+// adopt reports whether the meter has no limits and has not asked for them.
 func (t *meter) adopt() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -445,11 +445,11 @@ func (t *meter) adopt() bool {
 	return first
 }
 
-// refusalsEvery is how often at most people are told that processes could not be started.
+// refusalsEvery is the shortest time between two notes that processes could not be started.
 const refusalsEvery = 10 * time.Minute
 
-// take keeps new figures and returns what people should be told. A kill is told one reading late: the session that died of it tells
-// it better, and claims it.
+// take stores new figures and returns notes for people. A kill is reported one reading late: the session that died of it has the better
+// message, and claims the kill.
 func (t *meter) take(f executors.Figures, now time.Time) []executors.Note {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -493,8 +493,8 @@ func times(n int64) string {
 	return fmt.Sprintf(" (%d times)", n)
 }
 
-// claim reports in words whether a process that was just killed died for want of memory, and takes one such death off what is still
-// to be told.
+// claim reports in words whether a process that was just killed died for lack of memory, and takes one such death off those still to be
+// reported.
 func (t *meter) claim(f executors.Figures) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -506,7 +506,7 @@ func (t *meter) claim(f executors.Figures) string {
 	return t.memoryWords()
 }
 
-// news reports whether the figures differ from those last told of by what somebody would see.
+// news reports whether the figures differ visibly from those last published.
 func (t *meter) news(now time.Time, every time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -539,7 +539,7 @@ func (mt *Meters) watchTime(ctx context.Context, p Sandbox, t *meter, now time.T
 		words := "stopped: its time of " + executors.MinutesWords(l.WallMinutes) + " is up; the work is kept"
 		mt.cfg.Notify(ctx, executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.wall", Text: "The sandbox was " + words})
 		if err := mt.cfg.Places.Stop(ctx, p.WorkspaceID, p.SandboxID, words); err != nil {
-			mt.cfg.Log.Warn("sandbox whose time is up could not be stopped", "sandbox_id", p.SandboxID, "error", err)
+			mt.cfg.Log.Warn("a sandbox whose time is up could not be stopped", "sandbox_id", p.SandboxID, "error", err)
 		}
 	case left <= min(wallWarning, time.Duration(l.WallMinutes)*time.Minute/5):
 		t.mu.Lock()
@@ -554,14 +554,14 @@ func (mt *Meters) watchTime(ctx context.Context, p Sandbox, t *meter, now time.T
 	}
 }
 
-// Usual are the limits of a sandbox for which nobody says otherwise. Nil Meters know none.
+// Usual returns the limits of a sandbox without limits of its own. Nil Meters have none.
 func (mt *Meters) Usual(ctx context.Context, k executors.Kind) executors.Limits {
 	if mt == nil {
 		return executors.Limits{}
 	}
 	instance, err := mt.instance(ctx, k)
 	if err != nil {
-		instance = mt.cfg.Default // what a sandbox is charged for is read again when it is made
+		instance = mt.cfg.Default // its charge is computed again when it is made
 	}
 	return instance.AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()])
 }
@@ -576,21 +576,21 @@ func FiguresOf(sb executors.Sandbox) (executors.Figures, bool) {
 	return f, err == nil
 }
 
-// Killed says in words why a process of a sandbox that was killed just now died, as far as its figures tell, and counts it as told. "" = not
-// known.
+// Killed says why a process of a sandbox that was killed just now died, as far as its figures show, and counts the kill as reported. "" =
+// not known.
 func (mt *Meters) Killed(sandboxID string, f executors.Figures) string {
 	return mt.meter(sandboxID).claim(f)
 }
 
-// Reading is what was last read of a sandbox.
+// Reading is the latest reading of a sandbox.
 type Reading struct {
 	Limits      executors.Limits
-	CPUPercent  float64 // of one core, over the last seconds
-	DiskBytes   int64   // -1 = not looked at yet
-	DiskAtLeast bool    // there is more than was looked at
+	CPUPercent  float64 // of one core, over the last few seconds
+	DiskBytes   int64   // -1 = not measured yet
+	DiskAtLeast bool    // the scan stopped before it had seen everything
 }
 
-// Reading returns what was last read of a sandbox.
+// Reading returns the latest reading of a sandbox.
 func (mt *Meters) Reading(sandboxID string) Reading {
 	t := mt.meter(sandboxID)
 	t.mu.Lock()

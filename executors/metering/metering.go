@@ -1,7 +1,8 @@
-// Package metering tells a ledger when sandboxes begin to run, that they still do, and when they stop, with what that costs. It asks before
-// anything begins (Afford) and finds out from an executor's own record when a sandbox stopped that nobody saw stop.
+// Package metering reports to a ledger when sandboxes begin to run, that they still do, and when they stop, with what that costs. It asks
+// the
+// ledger before anything begins (Afford), and finds out from an executor's own record when a sandbox stopped that nobody saw stop.
 //
-// It starts no goroutine. Lock: Metering.mu guards which sandboxes run, and is not held while the ledger or an executor is asked.
+// It starts no goroutine. Lock: Metering.mu guards the set of running sandboxes, and is not held during a call to the ledger or an executor.
 package metering
 
 import (
@@ -15,31 +16,32 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Ledger keeps what sandboxes cost. Safe for concurrent use; its calls are bounded by their context.
+// Ledger records what sandboxes cost. Safe for concurrent use; its calls are bounded by their context.
 type Ledger interface {
-	// Afford refuses what may not begin, or begin again, and holds back what it may cost until it has begun, or Release says that it did not.
+	// Afford refuses what may not begin, or begin again, and reserves what it may cost until Began, or until Release says that it did not
+	// begin.
 	Afford(ctx context.Context, s executors.UsageInterval) error
-	// Release notes that a sandbox that Afford let in did not begin after all.
+	// Release releases the reservation of a sandbox that Afford admitted and that did not begin after all.
 	Release(ctx context.Context, sandboxID string) error
-	// Began notes that a sandbox runs. One that is known to run goes on.
+	// Began records that a sandbox runs. For one already known to run it changes nothing.
 	Began(ctx context.Context, s executors.UsageInterval) error
-	// Beat notes that these still run.
+	// Beat records that these still run.
 	Beat(ctx context.Context, sandboxIDs []string) error
-	// Stopped notes that a sandbox does not run any more, since at (ms UTC; 0 = now, or as far as by knows). Without a stretch under way it
-	// does nothing, but where the place tells when its last run began (Since) and nobody noted that.
+	// Stopped records that a sandbox stopped running at a time (ms UTC; 0 = now, or as far as by knows). Without an open usage interval it
+	// does nothing, unless the executor says when its last run began (Since) and nobody recorded that run.
 	Stopped(ctx context.Context, s executors.UsageInterval, at int64, by executors.StopSource) error
-	// Settle ends the stretches of all sandboxes but these, by their last heartbeats.
+	// Settle ends the usage intervals of all sandboxes except these, by their last heartbeats.
 	Settle(ctx context.Context, sandboxIDs []string) error
 }
 
-// recorderTimeout bounds how long a place is asked for its record.
+// recorderTimeout bounds a call to an executor for its record.
 const recorderTimeout = 5 * time.Second
 
-// Pricing says what an hour of a sandbox of a size costs now in a kind of place, nano-USD, and whether its time is metered: counts in
-// people's hours and in how many run at once.
+// Pricing returns the current price of an hour of a sandbox of a size in a kind of executor, nano-USD, and whether its time counts towards
+// people's quotas.
 type Pricing func(k executors.Kind, cpus int, memoryMB int64) (hourNano int64, metered bool)
 
-// Of is what an hour costs now. Without a price book what the place says itself holds.
+// Of returns the current price of an hour. Without a price book, the executor's own price holds.
 func (p Pricing) Of(k executors.Kind, cpus int, memoryMB, itself int64) (hourNano int64, metered bool) {
 	if p == nil {
 		return itself, itself > 0
@@ -47,17 +49,17 @@ func (p Pricing) Of(k executors.Kind, cpus int, memoryMB, itself int64) (hourNan
 	return p(k.Base(), cpus, memoryMB)
 }
 
-// Config is what a Metering is made of.
+// Config configures a Metering.
 type Config struct {
-	Ledger    Ledger  // what sandboxes cost; nil = nobody keeps that
-	Price     Pricing // default: what executors say themselves
+	Ledger    Ledger  // records what sandboxes cost; nil = nothing does
+	Price     Pricing // default: what executors report themselves
 	Executors *executors.Registry
-	Counters  *executors.Counters // what happens; nil = nobody counts
+	Counters  *executors.Counters // counts what happens; nil = not counted
 	Now       func() time.Time
 	Log       *slog.Logger
 }
 
-// Metering knows which sandboxes run, and tells the ledger. Safe for concurrent use.
+// Metering tracks the running sandboxes and reports to the ledger. Safe for concurrent use.
 type Metering struct {
 	cfg Config
 
@@ -80,22 +82,22 @@ func New(cfg Config) *Metering {
 
 func (t *Metering) now() int64 { return t.cfg.Now().UnixMilli() }
 
-// run is a sandbox that runs.
+// run is a running sandbox.
 type run struct {
 	kind   executors.Kind
-	making bool // it is being made: whoever makes it would know if it were gone
+	making bool // it is being made: its maker would know if it were gone
 	seen   bool // it was known to run since the last beat
 }
 
-// Afford refuses to let something begin that its people may not have, or that there is no money for.
+// Afford refuses a start that the user's quota does not allow, or that no money is left for.
 func (t *Metering) Afford(ctx context.Context, s executors.UsageInterval) error {
-	if t.cfg.Ledger == nil { // what costs nothing is asked for, too: it may count in people's hours
+	if t.cfg.Ledger == nil { // also for what costs nothing: it may count towards people's quotas
 		return nil
 	}
 	return t.cfg.Ledger.Afford(ctx, s)
 }
 
-// Release gives back what Afford held back for a sandbox that did not begin.
+// Release releases the reservation of a sandbox that did not begin.
 func (t *Metering) Release(ctx context.Context, sandboxID string) {
 	if t.cfg.Ledger == nil {
 		return
@@ -103,11 +105,11 @@ func (t *Metering) Release(ctx context.Context, sandboxID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
 	if err := t.cfg.Ledger.Release(ctx, sandboxID); err != nil {
-		t.cfg.Log.Warn("what was held back for a sandbox that did not begin stays so for a while", "sandbox_id", sandboxID, "error", err)
+		t.cfg.Log.Warn("the reservation of a sandbox that did not begin stays for a while", "sandbox_id", sandboxID, "error", err)
 	}
 }
 
-// Began notes that a sandbox runs. Where running costs money, what cannot be noted is an error.
+// Began records that a sandbox runs. Where running costs money, failing to record it is an error.
 func (t *Metering) Began(ctx context.Context, s executors.UsageInterval, making bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
@@ -125,7 +127,7 @@ func (t *Metering) Began(ctx context.Context, s executors.UsageInterval, making 
 	return err
 }
 
-// RunsOn is Began for a sandbox that runs already, whatever the ledger says of it: the health check tries again.
+// RunsOn is Began for a sandbox that already runs, whatever the ledger answers: the health check tries again.
 func (t *Metering) RunsOn(ctx context.Context, r executors.Record, since int64) {
 	s := t.UsageInterval(r)
 	s.Since = since
@@ -134,7 +136,7 @@ func (t *Metering) RunsOn(ctx context.Context, r executors.Record, since int64) 
 	}
 }
 
-// Seen notes that a sandbox was known to run just now.
+// Seen records that a sandbox was known to run just now.
 func (t *Metering) Seen(sandboxID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,7 +145,7 @@ func (t *Metering) Seen(sandboxID string) {
 	}
 }
 
-// Stopped notes that a sandbox does not run any more.
+// Stopped records that a sandbox no longer runs.
 func (t *Metering) Stopped(ctx context.Context, s executors.UsageInterval, at int64, by executors.StopSource) {
 	sandboxID := s.SandboxID
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
@@ -155,11 +157,11 @@ func (t *Metering) Stopped(ctx context.Context, s executors.UsageInterval, at in
 		return
 	}
 	if err := t.cfg.Ledger.Stopped(ctx, s, at, by); err != nil {
-		t.cfg.Log.Error("the ledger could not be told that a sandbox does not run any more", "sandbox_id", sandboxID, "error", err)
+		t.cfg.Log.Error("the ledger could not record that a sandbox no longer runs", "sandbox_id", sandboxID, "error", err)
 	}
 }
 
-// FoundStopped notes that a sandbox was found not to run: since when, its place may know.
+// FoundStopped records that a sandbox was found stopped: its executor may know since when.
 func (t *Metering) FoundStopped(ctx context.Context, rec executors.Record) {
 	h, s := rec.Handle, t.UsageInterval(rec)
 	if e, ok := t.runRecorder(ctx, h.Kind); ok {
@@ -167,20 +169,20 @@ func (t *Metering) FoundStopped(ctx context.Context, rec executors.Record) {
 		ran, err := e.Ran(wctx, h)
 		cancel()
 		if err == nil && ran.EndedAt > 0 {
-			if rec.State != executors.Paused { // the end of that run was noted already
+			if rec.State != executors.Paused { // the end of that run was recorded already
 				s.Since = ran.BeganAt
 			}
 			t.Stopped(ctx, s, ran.EndedAt, executors.ByExecutor)
 			return
 		}
 		if err != nil && !errors.Is(err, executors.ErrGone) {
-			t.cfg.Log.Debug("a place did not say when a sandbox ran", "sandbox_id", h.ID, "error", err)
+			t.cfg.Log.Debug("an executor did not say when a sandbox ran", "sandbox_id", h.ID, "error", err)
 		}
 	}
 	t.Stopped(ctx, s, 0, executors.ByHeartbeat)
 }
 
-// RunningSince is since when a sandbox runs that was found running, by its place's own record; 0 = it does not say.
+// RunningSince returns when a sandbox that was found running began to run, by its executor's own record; 0 = it does not say.
 func (t *Metering) RunningSince(ctx context.Context, h executors.Handle) int64 {
 	e, ok := t.runRecorder(ctx, h.Kind)
 	if !ok {
@@ -195,8 +197,8 @@ func (t *Metering) RunningSince(ctx context.Context, h executors.Handle) int64 {
 	return ran.BeganAt
 }
 
-// Beat tells the ledger which sandboxes were known to run since the last time, and the counters whether they had anything to do: resting names
-// those that do not. It is called every so often; a longer pause, as of a machine that slept, counts as two.
+// Beat reports to the ledger which sandboxes were known to run since the last beat, and to the counters whether they were idle: resting
+// names those that are. It is called at regular intervals; a longer gap, as on a machine that slept, counts as two intervals.
 func (t *Metering) Beat(ctx context.Context, every time.Duration, resting func() map[string]bool) {
 	now := t.now()
 	t.mu.Lock()
@@ -226,11 +228,11 @@ func (t *Metering) Beat(ctx context.Context, every time.Duration, resting func()
 		return
 	}
 	if err := t.cfg.Ledger.Beat(ctx, ids); err != nil && ctx.Err() == nil {
-		t.cfg.Log.Warn("the ledger could not be told which sandboxes run", "error", err)
+		t.cfg.Log.Warn("the ledger could not record which sandboxes run", "error", err)
 	}
 }
 
-// witness is a place that keeps a record of when sandboxes run, where somebody wants to know.
+// recorder returns an executor's RunRecorder, where it has one and somebody needs it.
 func (t *Metering) runRecorder(ctx context.Context, k executors.Kind) (executors.RunRecorder, bool) {
 	e, ok := t.cfg.Executors.Find(ctx, k)
 	if !ok || t.cfg.Ledger == nil {
@@ -240,7 +242,7 @@ func (t *Metering) runRecorder(ctx context.Context, k executors.Kind) (executors
 	return w, ok
 }
 
-// Active is how many sandboxes run now, by kind or family.
+// Active returns how many sandboxes run now, by kind or family.
 func (t *Metering) Active() map[executors.Kind]int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -251,15 +253,15 @@ func (t *Metering) Active() map[executors.Kind]int64 {
 	return out
 }
 
-// Known reports whether a sandbox is known to run, or to be being made.
+// Known reports whether a sandbox is known to run, or to be in the making.
 func (t *Metering) Known(sandboxID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.runs[sandboxID] != nil
 }
 
-// Made notes that a sandbox whose making was told with Began is in use, and reports whether that was so. One that was found again was not: it
-// is asked since when it runs.
+// Made records that a sandbox reported with Began while in the making is now in use, and reports whether it was. For a recovered one it was
+// not: the executor is asked since when it runs.
 func (t *Metering) Made(sandboxID string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,7 +273,8 @@ func (t *Metering) Made(sandboxID string) bool {
 	return true
 }
 
-// Settle ends the stretches of all sandboxes but those that known names, by their last heartbeats. It comes after all of them were looked for.
+// Settle ends the usage intervals of all sandboxes except those that known names, by their last heartbeats. Call it after all of them were
+// looked for.
 func (t *Metering) Settle(ctx context.Context, known func(context.Context) ([]string, error)) {
 	if t.cfg.Ledger == nil {
 		return
@@ -281,11 +284,11 @@ func (t *Metering) Settle(ctx context.Context, known func(context.Context) ([]st
 		err = t.cfg.Ledger.Settle(ctx, ids)
 	}
 	if err != nil {
-		t.cfg.Log.Error("stretches of sandboxes nobody knows could not be ended", "error", err)
+		t.cfg.Log.Error("usage intervals of unknown sandboxes could not be ended", "error", err)
 	}
 }
 
-// UsageInterval is what the ledger is told of a sandbox, with what it costs now.
+// UsageInterval returns a sandbox's interval for the ledger, with its current price.
 func (t *Metering) UsageInterval(r executors.Record) executors.UsageInterval {
 	s := executors.UsageInterval{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID, Kind: r.Handle.Kind.Base(),
 		Purpose: string(r.Purpose), CPUs: r.CPUs, MemoryMB: r.MemoryMB}
@@ -293,7 +296,7 @@ func (t *Metering) UsageInterval(r executors.Record) executors.UsageInterval {
 	return s
 }
 
-// Price is what an hour of a sandbox costs now; itself is what its executor says.
+// Price returns the current price of an hour of a sandbox; itself is what its executor reports.
 func (t *Metering) Price(k executors.Kind, cpus int, memoryMB, itself int64) (hourNano int64, metered bool) {
 	return t.cfg.Price.Of(k, cpus, memoryMB, itself)
 }

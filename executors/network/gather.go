@@ -2,16 +2,16 @@ package network
 
 import "github.com/parawork/parawork/internal/tasks"
 
-// maxPending bounds what is gathered for all workspaces.
+// maxPending limits what is gathered for all workspaces.
 const maxPending = 20 * maxRefused
 
-// hostKey is what connections are counted by.
+// hostKey is the key by which connections are counted.
 type hostKey struct {
 	workspaceID, host string
 	port              int
 }
 
-// gathered are connections of moments that are written together, one for each host of a workspace.
+// gathered collects connections that are written together, one entry for each host of a workspace.
 type gathered[T any] struct {
 	all   map[hostKey]*T
 	count map[string]int // of all, by workspace
@@ -22,7 +22,7 @@ func gather[T any](most int) gathered[T] {
 	return gathered[T]{all: make(map[hostKey]*T), count: make(map[string]int), most: most}
 }
 
-// of returns what is gathered of a host, which begins as first; nil where there is too much within moments.
+// of returns the entry of a host, which begins as first; nil where too many are pending.
 func (g *gathered[T]) of(k hostKey, first T) *T {
 	p := g.all[k]
 	if p == nil && g.count[k.workspaceID] < g.most && len(g.all) < maxPending {
@@ -33,7 +33,7 @@ func (g *gathered[T]) of(k hostKey, first T) *T {
 	return p
 }
 
-// take returns what was gathered, and begins anew.
+// take returns the gathered entries, and starts empty again.
 func (g *gathered[T]) take() []T {
 	out := make([]T, 0, len(g.all))
 	for _, p := range g.all {
@@ -44,7 +44,7 @@ func (g *gathered[T]) take() []T {
 	return out
 }
 
-// soon has Run write what was gathered.
+// soon makes Run write what was gathered.
 func (s *Service) soon() {
 	tasks.Wake(s.wake)
 }

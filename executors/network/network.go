@@ -1,6 +1,6 @@
-// Package network decides what of the network a workspace's agents reach: what the operator, the project and the workspace say, put
-// together, with the hosts the agents themselves need. It keeps what was refused, so that people see it and can allow it. Enforcing is
-// the gate's, for places that isolate; a place without isolation has the server's own network, and nothing here holds there.
+// Package network decides which hosts a workspace's agents may reach: it merges the rules of the operator, the project and the workspace
+// with the hosts the agents themselves need. It records refused connections, so that people see them and can allow the hosts. The gate
+// enforces the rules for isolated sandboxes; an executor without isolation has the server's own network, and the rules do not apply there.
 //
 // Goroutines: Run has one.
 package network
@@ -25,14 +25,14 @@ import (
 	"github.com/parawork/parawork/internal/hostname"
 )
 
-// Policy is what a project says of the network.
+// Policy is a project's network policy.
 type Policy struct {
 	Mode          executors.NetworkMode `json:"mode,omitempty"` // "" = the instance's
 	Allow         []string              `json:"allow,omitempty"`
-	WithoutAgents bool                  `json:"without_agents,omitempty"` // the hosts of agents are not allowed by themselves
+	WithoutAgents bool                  `json:"without_agents,omitempty"` // the agents' hosts are not allowed automatically
 }
 
-// Said is what is stored of a workspace's network.
+// Said is the stored network configuration of a workspace.
 type Said struct {
 	TeamID    string
 	ProjectID string
@@ -40,7 +40,7 @@ type Said struct {
 	Allowed   []string // for this workspace alone
 }
 
-// Refused is a host a workspace was not let through to. Times are ms UTC.
+// Refused is a host a workspace was denied. Times are ms UTC.
 type Refused struct {
 	executors.Refusal
 	Times   int64
@@ -48,7 +48,7 @@ type Refused struct {
 	LastAt  int64
 }
 
-// Reached is a host a workspace was let through to. Times are ms UTC.
+// Reached is a host a workspace connected to. Times are ms UTC.
 type Reached struct {
 	executors.Reach
 	Times   int64
@@ -56,45 +56,44 @@ type Reached struct {
 	LastAt  int64
 }
 
-// Store is what the room needs of the storage.
+// Store is the storage the package needs.
 type Store interface {
 	PolicyStore
 	RecordStore
 }
 
-// PolicyStore keeps what projects and workspaces may reach.
+// PolicyStore stores what projects and workspaces may reach.
 type PolicyStore interface {
-	// Said returns what is stored of a workspace that is not deleted.
+	// Said returns the stored configuration of a workspace that is not deleted.
 	Said(ctx context.Context, workspaceID string) (Said, error)
-	// SaidOf is Said of many workspaces, by id; those that are deleted are not in it.
+	// SaidOf is Said for many workspaces, by id; deleted ones are left out.
 	SaidOf(ctx context.Context, workspaceIDs []string) (map[string]Said, error)
 	// ProjectPolicies returns the policies of a team's projects that have one, by id.
 	ProjectPolicies(ctx context.Context, teamID string) (map[string]Policy, error)
 	// SetProjectPolicy replaces a project's policy.
 	SetProjectPolicy(ctx context.Context, projectID string, p Policy) error
-	// EditAllowed changes what is allowed for a workspace alone.
+	// EditAllowed changes what is allowed for one workspace only.
 	EditAllowed(ctx context.Context, workspaceID string, fn func([]string) ([]string, error)) error
 	// BaseURLs returns the addresses of the agents' accounts a team shares and of those of its owners and admins.
 	BaseURLs(ctx context.Context, teamID string) ([]string, error)
 }
 
-// RecordStore keeps what workspaces reached and were refused.
+// RecordStore stores what workspaces reached and were refused.
 type RecordStore interface {
-	// AddRefused adds refusals to those known, keeps the newest most of each workspace, and returns the workspaces that have a new one.
-	// What belongs to a workspace that is gone is forgotten.
+	// AddRefused adds refusals to those known, keeps the newest most of each workspace, and returns the workspaces that have a new one. It
+	// drops those of deleted workspaces.
 	AddRefused(ctx context.Context, all []Refused, most int) (news []string, err error)
 	// Refused returns what a workspace was refused, the newest first.
 	Refused(ctx context.Context, workspaceID string) ([]Refused, error)
-	// AddReached adds connections to those known and keeps the newest most of each workspace. What belongs to a workspace that is gone is
-	// forgotten.
+	// AddReached adds connections to those known and keeps the newest most of each workspace. It drops those of deleted workspaces.
 	AddReached(ctx context.Context, all []Reached, most int) error
 	// Reached returns what a workspace reached, the newest first.
 	Reached(ctx context.Context, workspaceID string) ([]Reached, error)
-	// DropRefused forgets refusals.
+	// DropRefused removes refusals.
 	DropRefused(ctx context.Context, workspaceID string, all []Refused) error
 }
 
-// Gates are where it is enforced.
+// Gates enforce the rules.
 type Gates interface {
 	Update(workspaceID string, n executors.Network)
 	Workspaces() []string // that have an open one
@@ -107,20 +106,20 @@ type Config struct {
 	Events     events.Publisher // optional
 	Mode       executors.NetworkMode
 	Allow      []string // names allowed in every project with a list
-	AgentHosts []string // what the agents that can be started need: to speak to their models and to sign in
+	AgentHosts []string // what the available agents need: to reach their models and to sign in
 	AgentURLs  []string // addresses the operator gives to agents
 	Now        func() time.Time
 	After      func(time.Duration) <-chan time.Time // default time.After
 	Log        *slog.Logger
 }
 
-// Service answers what a workspace reaches. Safe for concurrent use.
+// Service answers what a workspace may reach. Safe for concurrent use.
 type Service struct {
 	cfg    Config
 	base   []string // of the instance
 	agents []string // hosts agents need
 
-	changes atomic.Int64 // of rules, by this process
+	changes atomic.Int64 // number of rule changes in this process
 	wake    chan struct{}
 	mu      sync.Mutex
 	refused gathered[Refused]
@@ -155,14 +154,14 @@ func known(m executors.NetworkMode) bool {
 	return m == executors.NetworkOpen || m == executors.NetworkAllow || m == executors.NetworkNone
 }
 
-// Name is a line of a workspace's list, and where it is from.
+// Name is an entry of a workspace's list, with its origin.
 type Name struct {
 	Name   string
 	From   string // instance, project, workspace or preset
-	Preset string // "@agents", "@registries", ...; "" for what is no preset's
+	Preset string // "@agents", "@registries", ...; "" when it is from no preset
 }
 
-// Where names are from, as in the API.
+// Origins of names, as in the API.
 const (
 	FromInstance  = "instance"
 	FromProject   = "project"
@@ -173,7 +172,7 @@ const (
 // baseURLs reads the addresses of the accounts of a team's agents.
 type baseURLs func(ctx context.Context, teamID string) ([]string, error)
 
-// effective puts together what is said: the mode, who says it, and the list.
+// effective merges the configuration: the mode, who set it, and the list.
 func (s *Service) effective(ctx context.Context, said Said, bases baseURLs) (mode executors.NetworkMode, source string, names []Name, err error) {
 	mode, source = said.Project.Mode, FromProject
 	if mode == "" {
@@ -215,7 +214,7 @@ func (s *Service) effective(ctx context.Context, said Said, bases baseURLs) (mod
 	return mode, source, names, nil
 }
 
-// Network says what a workspace reaches now.
+// Network returns what a workspace may reach now.
 func (s *Service) Network(ctx context.Context, workspaceID string) (executors.Network, error) {
 	said, err := s.cfg.Store.Said(ctx, workspaceID)
 	if err != nil {
@@ -233,7 +232,7 @@ func (s *Service) network(ctx context.Context, said Said, bases baseURLs) (execu
 	return n, err
 }
 
-// Project says what what is done for a project, and for none of its workspaces, reaches now: its builds.
+// Project returns what work for a project outside of its workspaces may reach now: its builds.
 func (s *Service) Project(ctx context.Context, teamID, projectID string) (executors.Network, error) {
 	all, err := s.cfg.Store.ProjectPolicies(ctx, teamID)
 	if err != nil {
@@ -242,19 +241,19 @@ func (s *Service) Project(ctx context.Context, teamID, projectID string) (execut
 	return s.network(ctx, Said{TeamID: teamID, ProjectID: projectID, Project: all[projectID]}, s.cfg.Store.BaseURLs)
 }
 
-// Info is what people are told of a workspace's network.
+// Info describes a workspace's network to people.
 type Info struct {
 	Mode    executors.NetworkMode
 	Source  string // project or instance
 	Names   []Name
 	Refused []Refused // the newest first
-	Full    bool      // older refusals were forgotten to make room
+	Full    bool      // older refusals were dropped to make room
 }
 
-// maxRefused is how many refused hosts of a workspace are kept.
+// maxRefused is how many refused hosts of a workspace are stored.
 const maxRefused = 200
 
-// Show tells people of a workspace's network.
+// Show describes a workspace's network to people.
 func (s *Service) Show(ctx context.Context, workspaceID string) (Info, error) {
 	said, err := s.cfg.Store.Said(ctx, workspaceID)
 	if err != nil {
@@ -274,13 +273,13 @@ func (i Info) Allowable(r Refused) bool {
 	return i.Mode == executors.NetworkAllow && (r.Reason == executors.NotListed || r.Reason == executors.BadPort)
 }
 
-// Most lines of a list.
+// Maximum number of entries of a list.
 const (
 	maxProject   = 500
 	maxWorkspace = 200
 )
 
-// Allow lets a workspace reach a host, beside what its project says.
+// Allow lets a workspace reach a host in addition to its project's.
 func (s *Service) Allow(ctx context.Context, workspaceID, host string) error {
 	said, err := s.cfg.Store.Said(ctx, workspaceID)
 	if err != nil {
@@ -294,7 +293,7 @@ func (s *Service) Allow(ctx context.Context, workspaceID, host string) error {
 	case err != nil:
 		return err
 	case mode == executors.NetworkOpen:
-		return fault.New(fault.Conflict, "network_not_a_list", "This project's network is open: hosts need not be allowed one by one. What is refused there is inside a private network, which an operator can allow.")
+		return fault.New(fault.Conflict, "network_not_a_list", "This project's network is open: hosts need not be allowed one by one. Refused hosts are inside a private network, which an operator can allow.")
 	case mode == executors.NetworkNone:
 		return fault.New(fault.Conflict, "network_not_a_list", "This project's workspaces have no network. Set the project's network to a list of hosts first.")
 	}
@@ -311,13 +310,13 @@ func (s *Service) Allow(ctx context.Context, workspaceID, host string) error {
 		return err
 	}
 	if err := s.forgetAllowed(ctx, workspaceID); err != nil {
-		s.cfg.Log.WarnContext(ctx, "refusals that are over could not be forgotten", "workspace_id", workspaceID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "outdated refusals could not be removed", "workspace_id", workspaceID, "error", err)
 	}
 	s.changed(ctx, said.TeamID, workspaceID)
 	return nil
 }
 
-// forgetAllowed forgets refusals of hosts that may be reached now.
+// forgetAllowed removes refusals of hosts that may be reached now.
 func (s *Service) forgetAllowed(ctx context.Context, workspaceID string) error {
 	n, err := s.Network(ctx, workspaceID)
 	if err != nil {
@@ -336,7 +335,7 @@ func (s *Service) forgetAllowed(ctx context.Context, workspaceID string) error {
 	return s.cfg.Store.DropRefused(ctx, workspaceID, over)
 }
 
-// Disallow takes back what Allow did. Connections to the host are ended.
+// Disallow reverses Allow. It ends connections to the host.
 func (s *Service) Disallow(ctx context.Context, workspaceID, host string) error {
 	said, err := s.cfg.Store.Said(ctx, workspaceID)
 	if err != nil {
@@ -359,7 +358,7 @@ func (s *Service) Disallow(ctx context.Context, workspaceID, host string) error 
 	return nil
 }
 
-// CheckPolicy cleans what people enter as a project's policy.
+// CheckPolicy normalizes a project's policy as entered by people.
 func CheckPolicy(p Policy) (Policy, error) {
 	if p.Mode != "" && !known(p.Mode) {
 		return p, fault.New(fault.Invalid, "invalid_network", "The network is open, allow (a list of hosts), none, or empty for the instance's own.")
@@ -374,15 +373,15 @@ func CheckPolicy(p Policy) (Policy, error) {
 	return p, nil
 }
 
-// SetProject replaces a project's policy, which CheckPolicy has cleaned. It holds at once, for live sandboxes too.
+// SetProject replaces a project's policy, which CheckPolicy has normalized. It takes effect at once, for live sandboxes too.
 func (s *Service) SetProject(ctx context.Context, projectID string, p Policy) error {
 	if err := s.cfg.Store.SetProjectPolicy(ctx, projectID, p); err != nil {
 		return err
 	}
 	s.changes.Add(1)
 	all, err := s.cfg.Store.SaidOf(ctx, s.cfg.Gates.Workspaces())
-	if err != nil { // the gates take it within a minute
-		s.cfg.Log.WarnContext(ctx, "which workspaces a project's network is about could not be read", "project_id", projectID, "error", err)
+	if err != nil { // the gates read it within a minute
+		s.cfg.Log.WarnContext(ctx, "the workspaces affected by a project's network policy could not be read", "project_id", projectID, "error", err)
 		return nil
 	}
 	maps.DeleteFunc(all, func(_ string, said Said) bool { return said.ProjectID != projectID })
@@ -399,17 +398,17 @@ func (s *Service) Policies(ctx context.Context, teamID string) (map[string]Polic
 	return s.cfg.Store.ProjectPolicies(ctx, teamID)
 }
 
-// Default is the mode of projects that name none.
+// Default returns the mode of projects that name none.
 func (s *Service) Default() executors.NetworkMode { return s.cfg.Mode }
 
-// changed has the gates take the workspace's new rules, and tells the team.
+// changed sends the workspace's new rules to the gates, and notifies the team.
 func (s *Service) changed(ctx context.Context, teamID, workspaceID string) {
 	s.changes.Add(1)
 	s.refresh(ctx, workspaceID)
 	s.publish(ctx, teamID, workspaceID)
 }
 
-// refreshAll is refresh for many: what is said of them is read at once, and what is of a team once for each.
+// refreshAll is refresh for many: it reads their configuration in one query, and a team's once.
 func (s *Service) refreshAll(ctx context.Context, ids []string) {
 	changes := s.changes.Load()
 	all, err := s.cfg.Store.SaidOf(ctx, ids)
@@ -433,11 +432,11 @@ func (s *Service) refreshAll(ctx context.Context, ids []string) {
 		return a.urls, a.err
 	}
 	for _, id := range ids {
-		if s.changes.Load() != changes { // since it was read: what is older than the gate's own rules must not replace them
+		if s.changes.Load() != changes { // since it was read: older rules must not replace the gate's own
 			s.refresh(ctx, id)
 			continue
 		}
-		n := executors.Network{Mode: executors.NetworkNone} // of one that is gone
+		n := executors.Network{Mode: executors.NetworkNone} // of a deleted workspace
 		if said, there := all[id]; there {
 			if n, err = s.network(ctx, said, bases); err != nil {
 				s.unreadable(ctx, id, err)
@@ -448,7 +447,7 @@ func (s *Service) refreshAll(ctx context.Context, ids []string) {
 	}
 }
 
-// unreadable notes that a gate keeps the rules it has.
+// unreadable logs that a gate keeps its rules.
 func (s *Service) unreadable(ctx context.Context, workspaceID string, err error) {
 	if ctx.Err() == nil {
 		s.cfg.Log.WarnContext(ctx, "what a workspace may reach could not be read", "workspace_id", workspaceID, "error", err)
@@ -473,14 +472,14 @@ func (s *Service) publish(ctx context.Context, teamID, workspaceID string) {
 	}
 }
 
-// clean writes the lines of a list as they are compared, each once.
+// clean normalizes the entries of a list and removes duplicates.
 func clean(list []string) ([]string, error) {
 	out := make([]string, 0, len(list))
 	for _, line := range list {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "@") {
 			if _, is := presets[strings.ToLower(line)]; !is {
-				return nil, fmt.Errorf("%.40q is no list Parawork knows; it knows %s", line, strings.Join(presetNames(), " and "))
+				return nil, fmt.Errorf("Parawork does not know the list %.40q; it knows %s", line, strings.Join(presetNames(), " and "))
 			}
 			line = strings.ToLower(line)
 		} else {

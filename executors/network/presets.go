@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// agentsPreset marks the hosts agents need. It is on by itself in a list, and is no word of one.
+// agentsPreset marks the hosts agents need. It applies automatically in list mode, and cannot be written in a list.
 const agentsPreset = "@agents"
 
-// presets are words that stand for many hosts in a list.
+// presets are names that stand for many hosts in a list.
 var presets = map[string][]string{
 	"@registries": {
 		"registry.npmjs.org", "registry.yarnpkg.com", "repo.yarnpkg.com", "nodejs.org", "npm.jsr.io", "jsr.io",
@@ -28,7 +28,7 @@ var presets = map[string][]string{
 
 func presetNames() []string { return slices.Sorted(maps.Keys(presets)) }
 
-// agentHosts are the hosts the agents that can be started need, and those of the addresses the operator gives them.
+// agentHosts returns the hosts the available agents need, and those of the addresses the operator gives them.
 func agentHosts(hosts, urls []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(hosts, hostsOf(urls)))))
 }

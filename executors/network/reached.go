@@ -6,10 +6,10 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// maxReached is how many hosts are kept that a workspace reached.
+// maxReached is how many hosts that a workspace reached are stored.
 const maxReached = 500
 
-// Reached hears of a connection that was made. It does not block: what is too much within moments is not counted.
+// Reached records a connection that was made. It does not block: when too many are pending it drops some.
 func (s *Service) Reached(r executors.Reach) {
 	now := s.cfg.Now().UnixMilli()
 	s.mu.Lock()
@@ -30,12 +30,12 @@ func (s *Service) writeReached(ctx context.Context) {
 		return
 	}
 	if err := s.cfg.Store.AddReached(context.WithoutCancel(ctx), all, maxReached); err != nil {
-		s.cfg.Log.WarnContext(ctx, "reached hosts could not be stored", "count", len(all), "error", err)
+		s.cfg.Log.WarnContext(ctx, "the reached hosts could not be stored", "count", len(all), "error", err)
 	}
 }
 
-// Hosts returns which hosts a workspace reached, the newest first, as far as its connections go through the gate. full says that older
-// ones were forgotten to make room.
+// Hosts returns which hosts a workspace reached, the newest first, as far as its connections go through the gate. full says that older ones
+// were dropped to make room.
 func (s *Service) Hosts(ctx context.Context, workspaceID string) (all []Reached, full bool, err error) {
 	all, err = s.cfg.Store.Reached(ctx, workspaceID)
 	return all, len(all) >= maxReached, err

@@ -12,11 +12,11 @@ import (
 const (
 	// gatherFor is how long connections are gathered before they are written.
 	gatherFor = 2 * time.Second
-	// refreshEvery is how often the gates take what may have changed without anybody telling: an agent's account was removed.
+	// refreshEvery is how often the gates read rules that may have changed without a notification: an agent's account was removed.
 	refreshEvery = time.Minute
 )
 
-// Refused hears of a connection that was refused. It does not block: what is too much within moments is not counted.
+// Refused records a connection that was refused. It does not block: when too many are pending it drops some.
 func (s *Service) Refused(r executors.Refusal) {
 	now := s.cfg.Now().UnixMilli()
 	s.mu.Lock()
@@ -28,7 +28,7 @@ func (s *Service) Refused(r executors.Refusal) {
 	s.soon()
 }
 
-// Run writes what was refused and keeps the gates' rules fresh, until ctx is done.
+// Run writes the gathered connections and refreshes the gates' rules, until ctx is done.
 func (s *Service) Run(ctx context.Context) error {
 	fresh := s.cfg.After(refreshEvery)
 	for ctx.Err() == nil {
@@ -53,7 +53,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// writeRefused stores what was gathered, and tells who has something new.
+// writeRefused stores what was gathered, and notifies the teams of workspaces with something new.
 func (s *Service) writeRefused(ctx context.Context) {
 	s.mu.Lock()
 	all := s.refused.take()
@@ -67,7 +67,7 @@ func (s *Service) writeRefused(ctx context.Context) {
 	}
 	news, err := s.cfg.Store.AddRefused(context.WithoutCancel(ctx), all, maxRefused)
 	if err != nil {
-		s.cfg.Log.WarnContext(ctx, "refused hosts could not be stored", "count", len(all), "workspaces", len(slices.Collect(maps.Keys(teams))), "error", err)
+		s.cfg.Log.WarnContext(ctx, "the refused hosts could not be stored", "count", len(all), "workspaces", len(slices.Collect(maps.Keys(teams))), "error", err)
 		return
 	}
 	for _, id := range news {

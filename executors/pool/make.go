@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// refill makes what is missing, a few at a time, and waits for it.
+// refill makes missing sandboxes, a few at a time, and waits for them.
 func (p *Pool) refill(ctx context.Context, rules Rules, ready map[key]int) {
 	now := p.now()
 	var missing []key
@@ -41,7 +41,7 @@ func (p *Pool) refill(ctx context.Context, rules Rules, ready map[key]int) {
 	wg.Wait()
 }
 
-// waits reports whether a making of the class has just failed.
+// waits reports whether making one of the class has just failed.
 func (p *Pool) waits(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,19 +101,19 @@ func (p *Pool) make1(ctx context.Context, w *Record, size executors.Size) error 
 	w.Handle = h
 	if err := p.cfg.Metering.Began(ctx, s, true); err != nil {
 		p.cfg.Metering.Release(ctx, s.SandboxID)
-		p.end(ctx, *w, "The ledger could not be told of it.")
+		p.end(ctx, *w, "The ledger could not record it.")
 		return err
 	}
 	w.State, w.ReadyAt = Ready, p.now()
 	if !p.store(context.WithoutCancel(ctx), *w, Making) {
 		w.State = Making
 		p.end(ctx, *w, "It could not be stored.")
-		return errors.New("storing a warm sandbox failed")
+		return errors.New("a warm sandbox could not be stored")
 	}
 	return nil
 }
 
-// end ends a warm sandbox. One that cannot be ended now is tried again.
+// end ends a warm sandbox. If that fails now, the pool tries again.
 func (p *Pool) end(ctx context.Context, w Record, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
@@ -135,7 +135,7 @@ func (p *Pool) end(ctx context.Context, w Record, why string) {
 		p.lost(ctx, w)
 		return
 	case err != nil:
-		p.cfg.Log.Warn("warm sandbox could not be ended", "sandbox_id", w.Handle.ID, "error", err)
+		p.cfg.Log.Warn("a warm sandbox could not be ended", "sandbox_id", w.Handle.ID, "error", err)
 		return
 	}
 	p.cfg.Metering.Stopped(ctx, p.interval(w), 0, executors.ByServer)
@@ -144,17 +144,17 @@ func (p *Pool) end(ctx context.Context, w Record, why string) {
 	p.store(ctx, w, Ending)
 }
 
-// lost notes that a warm sandbox is gone.
+// lost records that a warm sandbox is gone.
 func (p *Pool) lost(ctx context.Context, w Record) {
 	from := w.State
 	w.State, w.EndedAt = Ending, p.now()
 	w.Reason = cmp.Or(w.Reason, "It no longer exists.")
-	if p.store(ctx, w, from) { // else it was taken meanwhile: it is another sandbox by now
+	if p.store(ctx, w, from) { // otherwise it was taken meanwhile: it is another sandbox by now
 		p.cfg.Metering.FoundStopped(ctx, p.record(w))
 	}
 }
 
-// consumed reports whether a warm sandbox has become another: it is not there any more.
+// consumed reports whether a warm sandbox has become another, and no longer exists as itself.
 func (p *Pool) consumed(ctx context.Context, e executors.Executor, w Record) bool {
 	rctx, cancel := context.WithTimeout(ctx, 2*p.cfg.DialTimeout)
 	defer cancel()
@@ -162,7 +162,7 @@ func (p *Pool) consumed(ctx context.Context, e executors.Executor, w Record) boo
 	return errors.Is(err, executors.ErrGone)
 }
 
-// asked notes that one of a class was asked for, and has the pool look at once.
+// asked records that one of a class was requested, and makes the pool check at once.
 func (p *Pool) asked(k key) {
 	p.mu.Lock()
 	if c := p.classes[k]; c != nil {
@@ -170,11 +170,11 @@ func (p *Pool) asked(k key) {
 		c.takes = append(c.takes, c.askedAt)
 	}
 	p.mu.Unlock()
-	tasks.Wake(p.kick) // it is about to look
+	tasks.Wake(p.kick) // it is about to check
 }
 
-// Take makes the sandbox of s of a warm one where there is one; pooled says that it is. nil = there was none that served, and nothing of it is
-// left: one is made as ever.
+// Take makes the sandbox of s from a warm one where there is one; pooled says that it did. nil = no warm one served, and nothing of it is
+// left: the caller makes a new one.
 func (p *Pool) Take(ctx context.Context, e executors.Executor, s executors.Spec) (sb executors.Sandbox, pooled bool) {
 	if p == nil {
 		return nil, false
@@ -213,5 +213,5 @@ func (p *Pool) Take(ctx context.Context, e executors.Executor, s executors.Spec)
 	if err != nil {
 		return nil, false
 	}
-	return sb, false // its place made one instead by itself
+	return sb, false // its executor made one instead on its own
 }

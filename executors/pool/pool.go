@@ -1,7 +1,8 @@
-// Package pool makes sandboxes ahead of time, where an executor can, and hands one over when a sandbox of its class is asked for (Take).
+// Package pool makes sandboxes ahead of time, where an executor can, and hands one over when a sandbox of its class is requested (Take).
 //
-// Goroutines: Pool.Run has one, and a few more while sandboxes are made. Lock: Pool.mu guards what is known of classes, and is not held while an
-// executor, the ledger or the store is asked.
+// Goroutines: Pool.Run has one, and a few more while sandboxes are made. Lock: Pool.mu guards the state of classes, and is not held during a
+// call
+// to an executor, the ledger or the store.
 package pool
 
 import (
@@ -18,13 +19,13 @@ import (
 	"github.com/parawork/parawork/executors/metering"
 )
 
-// Rules are how many sandboxes are made ahead of time, for each class that is asked for.
+// Rules say how many sandboxes of each requested class are made ahead of time.
 type Rules struct {
 	Enabled  bool
 	Min, Max int
 }
 
-// Config is what a Pool is made of. All but the durations, the clock and the log must be there.
+// Config configures a Pool. Everything but the durations, the clock and the log is required.
 type Config struct {
 	Executors *executors.Registry
 	Choice    *choice.Chooser
@@ -34,8 +35,8 @@ type Config struct {
 	Every     time.Duration // how often it is swept; default 60 s
 	MaxAge    time.Duration // how long a warm sandbox lives at most; default 4 h
 
-	DialTimeout time.Duration       // how long an executor may take to find one again is a multiple of it; default 5 s
-	Counters    *executors.Counters // what happens; nil = nobody counts
+	DialTimeout time.Duration       // recovering a sandbox may take a multiple of it; default 5 s
+	Counters    *executors.Counters // counts what happens; nil = not counted
 	Now         func() time.Time
 	After       func(time.Duration) <-chan time.Time // default time.After
 	Log         *slog.Logger
@@ -67,35 +68,35 @@ func (c *Config) validate() error {
 const (
 	defaultEvery  = time.Minute
 	defaultMaxAge = 4 * time.Hour
-	// runLeft is how much of its run a warm sandbox must have left to be of use.
+	// runLeft is how much of its run a warm sandbox must have left to be useful.
 	runLeft = 20 * time.Minute
-	// recent is how long takes count for how many are kept ready.
+	// recent is the time window in which takes decide how many are kept ready.
 	recent = 10 * time.Minute
-	// wanted is how long a class that is not the default is kept after it was asked for.
+	// wanted is how long a class that is not the default stays after a request.
 	wanted = time.Hour
-	// atOnce is how many are made at a time: services allow few makings a second.
+	// atOnce is how many are made at a time: services allow few creations per second.
 	atOnce = 2
-	// waits bound the wait after a making that failed: doubled each time.
+	// waits bound the delay after a failed making: doubled each time.
 	waitLeast, waitMost = time.Minute, 15 * time.Minute
 )
 
 // IDPrefix begins the ids of warm sandboxes.
 const IDPrefix = "wrm"
 
-// makeTimeout bounds the making of one.
+// makeTimeout bounds making one.
 const makeTimeout = 3 * time.Minute
 
-// purpose is what a warm sandbox is for, in the ledger.
+// purpose is the purpose of a warm sandbox in the ledger.
 const purpose = "pool"
 
-// Pool keeps sandboxes that were made ahead of time. Safe for concurrent use. A nil Pool has none.
+// Pool holds sandboxes that were made ahead of time. Safe for concurrent use. A nil Pool has none.
 type Pool struct {
 	cfg  Config
-	kick chan struct{} // one was taken: look at once
+	kick chan struct{} // one was taken: check at once
 
 	mu      sync.Mutex
 	classes map[key]*classInfo
-	swept   bool // what an earlier server left was looked at
+	swept   bool // what an earlier server left was checked
 }
 
 type key struct {
@@ -103,7 +104,7 @@ type key struct {
 	class string
 }
 
-// classInfo is what is known of a class. Only with the pool's mu.
+// classInfo is the state of a class. Guarded by the pool's mu.
 type classInfo struct {
 	size    executors.Size
 	def     bool    // what a workspace gets that asks for none
@@ -114,7 +115,7 @@ type classInfo struct {
 	wait    time.Duration
 }
 
-// New makes a Pool. It starts nothing and panics on a Config without what it needs.
+// New makes a Pool. It starts nothing and panics on a Config that lacks a required field.
 func New(cfg Config) *Pool {
 	if err := cfg.validate(); err != nil {
 		panic(err)
@@ -124,14 +125,14 @@ func New(cfg Config) *Pool {
 
 func (p *Pool) now() int64 { return p.cfg.Now().UnixMilli() }
 
-// Status is how the pool stands.
+// Status is the state of the pool.
 type Status struct {
 	Rules
 	Ready, Making int
 	Taken         int // sandboxes in use that were warm
 }
 
-// Status tells how the pool stands. Who uses sandboxes knows how many of them are Taken.
+// Status returns the state of the pool. The caller knows how many sandboxes in use are Taken.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	if p == nil {
 		return Status{}, nil
@@ -149,7 +150,7 @@ func (p *Pool) Status(ctx context.Context) (Status, error) {
 	return out, err
 }
 
-// Run keeps the pool as its rules say until ctx is done, and returns when nothing of it is under way.
+// Run keeps the pool as its rules say until ctx is done, and returns when all its work has ended.
 func (p *Pool) Run(ctx context.Context) {
 	for {
 		p.Tend(ctx)
@@ -162,12 +163,12 @@ func (p *Pool) Run(ctx context.Context) {
 	}
 }
 
-// Tend ends what is of no use, extends the leases of the rest and makes what is missing: once, now.
+// Tend ends useless sandboxes, extends the leases of the rest and makes missing ones: once, now.
 func (p *Pool) Tend(ctx context.Context) {
 	open, err := p.cfg.Store.OpenWarm(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			p.cfg.Log.Warn("warm sandboxes could not be read", "error", err)
+			p.cfg.Log.Warn("the warm sandboxes could not be read", "error", err)
 		}
 		return
 	}
@@ -183,7 +184,7 @@ func (p *Pool) Tend(ctx context.Context) {
 			return
 		}
 		k := key{w.Handle.Kind, w.Class}
-		// What is being made, or taken, is somebody's who is at it; after a restart nobody is.
+		// One that is being made, or taken, belongs to the goroutine that does so; after a restart there is none.
 		if !first && (w.State == Making || w.State == Taken) {
 			continue
 		}
@@ -198,7 +199,7 @@ func (p *Pool) Tend(ctx context.Context) {
 	p.refill(ctx, rules, ready)
 }
 
-// learn finds out which classes there are: the default sizes of places, and those that were asked for lately.
+// learn collects the classes: the default sizes of executors, and those requested lately.
 func (p *Pool) learn(ctx context.Context, rules Rules) {
 	if !rules.Enabled {
 		return
@@ -251,7 +252,7 @@ func (p *Pool) learn(ctx context.Context, rules Rules) {
 	}
 }
 
-// want is how many of a class are to be ready. Only with the pool's mu.
+// want returns how many of a class are to be ready. Guarded by the pool's mu.
 func (p *Pool) want(c *classInfo, rules Rules) int {
 	if c == nil || !rules.Enabled || !c.def && p.now()-c.askedAt > wanted.Milliseconds() {
 		return 0
@@ -259,7 +260,7 @@ func (p *Pool) want(c *classInfo, rules Rules) int {
 	return min(rules.Min+len(c.takes), rules.Max)
 }
 
-// useless says why a warm sandbox is to be ended; "" = it is of use.
+// useless says why a warm sandbox is to be ended; "" = it is useful.
 func (p *Pool) useless(ctx context.Context, rules Rules, w Record, ready int) string {
 	switch w.State {
 	case Ready:
@@ -291,7 +292,7 @@ func (p *Pool) available(ctx context.Context, k executors.Kind) bool {
 	return ok && p.cfg.Choice.CapabilitiesOf(ctx, e).Available
 }
 
-// keep extends the lease of a warm sandbox and reports whether it is ready still. One that is gone, or stands still, is ended.
+// keep extends the lease of a warm sandbox and reports whether it is still ready. It ends one that is gone, or suspended.
 func (p *Pool) keep(ctx context.Context, w Record) bool {
 	e, ok := p.cfg.Executors.OwnOf(w.Handle.Kind)
 	if !ok {
@@ -308,7 +309,7 @@ func (p *Pool) keep(ctx context.Context, w Record) bool {
 		if err == nil && still {
 			p.cfg.Metering.FoundStopped(ctx, p.record(w))
 			p.end(ctx, w, "Its place had paused it.")
-			return false // who took it meanwhile wakes it
+			return false // whoever took it meanwhile wakes it
 		}
 	}
 	sb, err := e.Recover(rctx, w.Handle)
@@ -317,14 +318,14 @@ func (p *Pool) keep(ctx context.Context, w Record) bool {
 		p.lost(ctx, w)
 		return false
 	case err != nil:
-		p.cfg.Log.Warn("warm sandbox cannot be reached", "sandbox_id", w.Handle.ID, "error", err)
+		p.cfg.Log.Warn("a warm sandbox cannot be reached", "sandbox_id", w.Handle.ID, "error", err)
 		return true // it may be there
 	}
 	p.meter(ctx, w)
 	if l, ok := sb.(executors.Leased); ok {
 		d := p.lease(ctx, e)
 		if lease, err := l.Extend(rctx, d); err != nil {
-			p.cfg.Log.Warn("lease of a warm sandbox could not be extended", "sandbox_id", w.Handle.ID, "error", err)
+			p.cfg.Log.Warn("the lease of a warm sandbox could not be extended", "sandbox_id", w.Handle.ID, "error", err)
 		} else {
 			if lease.RunEndsAt > 0 && lease.RunEndsAt-p.now() < runLeft.Milliseconds() {
 				p.end(ctx, w, "Its run is nearly over.")
@@ -337,7 +338,7 @@ func (p *Pool) keep(ctx context.Context, w Record) bool {
 	return true
 }
 
-// meter has the ledger know of a warm sandbox that an earlier server made.
+// meter reports to the ledger a warm sandbox that an earlier server made.
 func (p *Pool) meter(ctx context.Context, w Record) {
 	p.mu.Lock()
 	c := p.classes[key{w.Handle.Kind, w.Class}]
@@ -350,7 +351,7 @@ func (p *Pool) meter(ctx context.Context, w Record) {
 	}
 }
 
-// lease is for how long a warm sandbox is kept: long enough for the next sweep to come, and as short as its place's leases are.
+// lease returns for how long a warm sandbox is leased: long enough for the next sweep, and as short as the executor's leases are.
 func (p *Pool) lease(ctx context.Context, e executors.Executor) time.Duration {
 	d := time.Duration(p.cfg.Choice.CapabilitiesOf(ctx, e).LeaseMs) * time.Millisecond
 	return max(d, 3*p.cfg.Every)
@@ -360,12 +361,12 @@ func (p *Pool) lease(ctx context.Context, e executors.Executor) time.Duration {
 func (p *Pool) store(ctx context.Context, w Record, from string) bool {
 	ok, err := p.cfg.Store.UpdateWarm(ctx, w, from)
 	if err != nil && ctx.Err() == nil {
-		p.cfg.Log.Warn("warm sandbox could not be stored", "sandbox_id", w.Handle.ID, "error", err)
+		p.cfg.Log.Warn("a warm sandbox could not be stored", "sandbox_id", w.Handle.ID, "error", err)
 	}
 	return ok && err == nil
 }
 
-// record is a warm sandbox as the ledger knows sandboxes: of nobody.
+// record returns a warm sandbox as a record for the ledger: without an owner.
 func (p *Pool) record(w Record) executors.Record {
 	rec := executors.Record{Handle: w.Handle, State: executors.Running, StartedAt: w.CreatedAt, Purpose: purpose}
 	p.mu.Lock()
@@ -380,7 +381,7 @@ func (p *Pool) interval(w Record) executors.UsageInterval {
 	return p.cfg.Metering.UsageInterval(p.record(w))
 }
 
-// IDs are the warm sandboxes there are.
+// IDs returns the ids of the warm sandboxes.
 func (p *Pool) IDs(ctx context.Context) ([]string, error) {
 	if p == nil {
 		return nil, nil

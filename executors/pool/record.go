@@ -8,7 +8,7 @@ import (
 
 // States of a warm sandbox.
 const (
-	Making = "making" // its place makes it
+	Making = "making" // its executor is making it
 	Ready  = "ready"
 	Taken  = "taken"  // a making has it; what is left of it afterwards is ended, never given to another
 	Ending = "ending" // it is being ended
@@ -32,7 +32,7 @@ type Store interface {
 	InsertWarm(ctx context.Context, r Record) error
 	// UpdateWarm writes handle, state, reason, ready, lease and end of one whose state is from; false when it is not, or it has ended.
 	UpdateWarm(ctx context.Context, r Record, from string) (bool, error)
-	// TakeWarm makes the oldest ready one of a class taken by a sandbox; false when there is none. Nobody else is ever given it.
+	// TakeWarm marks the oldest ready one of a class as taken by a sandbox; false when there is none. It never gives one to two callers.
 	TakeWarm(ctx context.Context, kind executors.Kind, class, by string) (Record, bool, error)
 	// OpenWarm returns all that have not ended, the oldest first.
 	OpenWarm(ctx context.Context) ([]Record, error)

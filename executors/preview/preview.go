@@ -1,10 +1,11 @@
 // Package preview shows people what programs in a sandbox serve at a port. Every port of every workspace is an origin of its own,
-// below a domain that is not the app's: <port>-<workspace>.<domain>. What is served there is an agent's and hostile to the app, to the
-// person who looks and to other workspaces: it gets no cookie of ours, and no other origin's pages reach it with a person's right.
+// below a domain that is not the app's: <port>-<workspace>.<domain>. Agents control what is served there, so it is untrusted for the app,
+// the
+// viewer and other workspaces: it gets no cookie of ours, and pages of other origins cannot use a person's access to it.
 //
-// A person comes with a ticket, good once, which the app gives to whom it lets see the workspace. It becomes a grant: a cookie of that
-// origin alone, bound to the sign-in it was given for. The right behind it is asked for again with each request, and for as long as it
-// is being answered, a WebSocket's included. Tickets and grants live in memory: after a restart of the server people open the port once more.
+// A person arrives with a single-use ticket, which the app gives to those who may see the workspace. It becomes a grant: a cookie of that
+// origin alone, bound to the sign-in it was given for. The proxy checks the right behind it with each request, and again while it answers
+// one, a WebSocket's included. Tickets and grants live in memory: after a restart of the server people open the port once more.
 package preview
 
 import (
@@ -31,11 +32,11 @@ import (
 
 // Config is what a Proxy is made of. Domain, Dial and Check are required.
 type Config struct {
-	Domain string // below which ports are seen, such as "preview.example.com" or "localhost"
-	// Dial connects to a port inside a workspace's sandbox. A sandbox that sleeps, or is not there, is woken or made only with wake.
+	Domain string // ports are shown below it, such as "preview.example.com" or "localhost"
+	// Dial connects to a port inside a workspace's sandbox. Only with wake does it wake, or make, a sandbox that sleeps or does not exist.
 	// who is what Ticket was given.
 	Dial func(ctx context.Context, who any, workspaceID string, port int, wake bool) (net.Conn, error)
-	// Check says why whoever a grant was given to may not see the workspace now. who is what Ticket was given.
+	// Check returns why the holder of a grant may not see the workspace now. who is what Ticket was given.
 	Check func(ctx context.Context, who any, workspaceID string) error
 	// Secure reports whether the browser spoke https, to us or to a proxy before us.
 	Secure func(r *http.Request) bool
@@ -44,7 +45,7 @@ type Config struct {
 	Log    *slog.Logger
 }
 
-// Proxy serves the origins of ports. Safe for concurrent use; it has no goroutine but those of requests under way.
+// Proxy serves the origins of ports. Safe for concurrent use; its only goroutines are those of requests under way.
 type Proxy struct {
 	cfg     Config
 	forward *httputil.ReverseProxy
@@ -55,12 +56,12 @@ type Proxy struct {
 	grants  shelf
 }
 
-// How long things are good for, and how many there are at most.
+// Lifetimes of tickets and grants, and how many there are at most.
 const (
 	ticketLife = time.Minute
 	grantLife  = 12 * time.Hour
-	checkFresh = 2 * time.Second  // how long a right that was asked for is good
-	checkEvery = 30 * time.Second // how often it is asked for while a request is being answered
+	checkFresh = 2 * time.Second  // how long a checked right is cached
+	checkEvery = 30 * time.Second // how often it is checked during a long response
 	most       = 10_000
 )
 
@@ -83,7 +84,7 @@ func New(cfg Config) *Proxy {
 	return p
 }
 
-// Close lets go of connections that are idle.
+// Close closes idle connections.
 func (p *Proxy) Close() { p.forward.Transport.(*http.Transport).CloseIdleConnections() }
 
 // spot is one port of one workspace.
@@ -97,7 +98,7 @@ var label = regexp.MustCompile(`^([1-9][0-9]{0,4})-([a-z0-9]{10,40})$`)
 // workspacePrefix is what ids of workspaces begin with, and names of hosts do not.
 const workspacePrefix = "ws_"
 
-// spotOf reads which port a Host header names.
+// spotOf parses the port a Host header names.
 func (p *Proxy) spotOf(host string) (spot, bool) {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -117,7 +118,7 @@ func (p *Proxy) Serves(host string) bool {
 	return ok
 }
 
-// Address is where a port is seen. scheme and hostPort say how the app itself is reached: its port is ours.
+// Address returns where a port is shown. scheme and hostPort say how the app itself is reached: its port is ours.
 func (p *Proxy) Address(scheme, hostPort, workspaceID string, port int) string {
 	host := fmt.Sprintf("%d-%s.%s", port, strings.TrimPrefix(workspaceID, workspacePrefix), p.cfg.Domain)
 	if _, at, err := net.SplitHostPort(hostPort); err == nil {
@@ -126,10 +127,10 @@ func (p *Proxy) Address(scheme, hostPort, workspaceID string, port int) string {
 	return scheme + "://" + host + "/"
 }
 
-// enterPath is where a ticket is handed in. No program in a sandbox is asked for it.
+// enterPath is where a ticket is redeemed. Requests for it never reach a program in a sandbox.
 const enterPath = "/.parawork/enter"
 
-// Ticket returns what is added to a port's Address to let who in, once, within a minute.
+// Ticket returns what to append to a port's Address to let who in, once, within a minute.
 func (p *Proxy) Ticket(who any, workspaceID string, port int) (string, error) {
 	t, err := p.token()
 	if err != nil {
@@ -157,7 +158,7 @@ type grant struct {
 	checked time.Time
 }
 
-// shelf keeps a bounded number of grants; the oldest make room.
+// shelf stores a limited number of grants; the oldest are dropped.
 type shelf struct {
 	by    map[string]*list.Element
 	order *list.List
@@ -210,7 +211,7 @@ func (p *Proxy) cookieName(r *http.Request) string {
 	return plainCookie
 }
 
-// enter makes a ticket a grant.
+// enter exchanges a ticket for a grant.
 func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, at spot) {
 	ticket := r.URL.Query().Get("ticket")
 	p.mu.Lock()
@@ -236,7 +237,7 @@ func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, at spot) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// admitted finds the request's grant and asks for the right behind it again.
+// admitted finds the request's grant and checks the right behind it again.
 func (p *Proxy) admitted(r *http.Request, at spot) (*grant, error) {
 	var g *grant
 	var token string
@@ -272,7 +273,7 @@ func (p *Proxy) admitted(r *http.Request, at spot) (*grant, error) {
 
 var errNoGrant = fault.New(fault.Unauthorized, "preview_closed", "You have not opened this port from Parawork, or may not see it any more.")
 
-// own is the origin a request was sent to.
+// own returns the origin a request was sent to.
 func (p *Proxy) own(r *http.Request) string {
 	scheme := "http"
 	if p.cfg.Secure(r) {
@@ -281,8 +282,8 @@ func (p *Proxy) own(r *http.Request) string {
 	return scheme + "://" + strings.ToLower(r.Host)
 }
 
-// stranger reports whether a page of another workspace, or of anywhere else, has the browser send this request. Links that people follow
-// are nobody's request but their own.
+// stranger reports whether a page of another workspace, or of anywhere else, made the browser send this request. Links that people follow do
+// not count.
 func (p *Proxy) stranger(r *http.Request, at spot) bool {
 	if from := r.Header.Get("Origin"); from != "" {
 		return !p.kin(from, r, at)

@@ -15,10 +15,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// visit is what is known of a request on its way.
+// visit is the state of a request on its way.
 type visit struct {
 	spot
-	own   string // the origin the browser asked
+	own   string // the origin the browser requested
 	inner string // the origin the program believes it has
 	who   any    // who has opened the port
 	wake  bool
@@ -26,7 +26,7 @@ type visit struct {
 
 type visitKey struct{}
 
-// ServeHTTP passes a request for a port's origin on to the program, for whom it was opened.
+// ServeHTTP forwards a request for a port's origin to the program, for the person who opened it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at, ok := p.spotOf(r.Host)
 	if !ok {
@@ -46,7 +46,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, http.StatusUnauthorized, errNoGrant.Message, "Open the port from Parawork.")
 		return
 	}
-	// Not a WebSocket alone goes on for long: so does a stream of events, or an answer that never ends.
+	// Not only a WebSocket lasts long: so does a stream of events, or a response that never ends.
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	go p.guard(ctx, end, g) // ends with the request
@@ -71,7 +71,7 @@ func (p *Proxy) guard(ctx context.Context, end context.CancelFunc, g *grant) {
 	}
 }
 
-// rewrite makes the request look to the program as if its own machine had asked: development servers refuse other names.
+// rewrite makes the request look to the program as if its own machine had sent it: development servers reject other host names.
 func rewrite(r *httputil.ProxyRequest) {
 	v := r.In.Context().Value(visitKey{}).(visit)
 	r.Out.URL.Scheme, r.Out.URL.Host = "http", net.JoinHostPort(v.workspaceID, strconv.Itoa(v.port))
@@ -85,10 +85,10 @@ func rewrite(r *httputil.ProxyRequest) {
 	own, _ := url.Parse(v.own)
 	h.Set("X-Forwarded-Host", own.Host)
 	h.Set("X-Forwarded-Proto", own.Scheme)
-	for _, name := range [...]string{"X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip"} { // who looks is nobody's business in there
+	for _, name := range [...]string{"X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip"} { // the program must not learn who looks
 		h.Del(name)
 	}
-	if strings.HasPrefix(strings.ToLower(h.Get("Authorization")), "bearer pw_") { // a token of ours is not for them
+	if strings.HasPrefix(strings.ToLower(h.Get("Authorization")), "bearer pw_") { // a token of ours is not meant for the program
 		h.Del("Authorization")
 	}
 	cookies := r.In.Cookies()
@@ -100,7 +100,7 @@ func rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// clean takes out of an answer what would reach beyond the port's origin.
+// clean removes from a response what would reach beyond the port's origin.
 func (p *Proxy) clean(resp *http.Response) error {
 	v := resp.Request.Context().Value(visitKey{}).(visit)
 	h := resp.Header
@@ -157,7 +157,7 @@ func (p *Proxy) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return p.cfg.Dial(ctx, v.who, id, port, v.wake)
 }
 
-// failed says why the program could not be asked.
+// failed says why the program could not be reached.
 func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return
@@ -168,11 +168,11 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.As(err, &f) {
 		words, cure = f.Message, "Reload once that has changed."
 		if f.Code == "port_closed" {
-			words, cure = "No program listens at port "+strconv.Itoa(v.port)+" of the sandbox.", "Start it in the workspace; this page tries again by itself."
+			words, cure = "No program listens at port "+strconv.Itoa(v.port)+" of the sandbox.", "Start it in the workspace; this page tries again on its own."
 			w.Header().Set("Refresh", "3")
 		}
 	}
-	p.cfg.Log.Debug("port could not be asked", "workspace_id", v.workspaceID, "port", v.port, "error", err)
+	p.cfg.Log.Debug("a port could not be reached", "workspace_id", v.workspaceID, "port", v.port, "error", err)
 	p.refuse(w, r, http.StatusBadGateway, words, cure)
 }
 
@@ -182,7 +182,7 @@ var page = template.Must(template.New("page").Parse(`<!doctype html>
 <main><h1>{{.Words}}</h1><p>{{.Cure}}</p></main></html>
 `))
 
-// refuse answers for us, not for the program.
+// refuse answers for the proxy, not for the program.
 func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, status int, words, cure string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
