@@ -20,20 +20,20 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Bounds of what a machine says.
+// Limits on a machine's answers.
 const (
 	maxAnswer    = 4 << 20 // bytes of one answer
 	maxLine      = 64 << 10
-	maxLines     = 100_000 // of the progress of one making
+	maxLines     = 100_000 // bytes of the progress of one making
 	maxSandboxes = 10_000
 	maxName      = 100
 	maxWords     = 600
 	maxToken     = 200
 	maxPath      = 4096
-	shortTime    = 30 * time.Second // for every question but a making
+	shortTime    = 30 * time.Second // for every call but a making
 )
 
-// none is the body of a command that has nothing to say.
+// none is the body of a command without data.
 type none struct{}
 
 // link is the machine's connection now.
@@ -47,7 +47,7 @@ func (e *member) link() (Link, error) {
 	return nil, e.offline(e.m)
 }
 
-// ask puts a short question, or gives a command: then body is not nil. The answer is decoded into v where that is not nil.
+// ask makes a short call, or sends a command if body is not nil. It decodes the answer into v unless that is nil.
 func (e *member) ask(ctx context.Context, method, path string, body, v any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, shortTime, fault.New(fault.Unavailable, "runner_silent", "%s does not answer.", e.name()))
 	defer cancel()
@@ -71,7 +71,7 @@ func (e *member) ask(ctx context.Context, method, path string, body, v any) erro
 	return nil
 }
 
-// send puts a question and returns a good answer, whose body the caller closes.
+// send makes a call and returns a successful response, whose body the caller closes.
 func (e *member) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	l, err := e.link()
 	if err != nil {
@@ -83,7 +83,7 @@ func (e *member) send(ctx context.Context, method, path string, body any) (*http
 		payload := []byte{}
 		if _, empty := body.(none); !empty {
 			if payload, err = json.Marshal(body); err != nil {
-				return nil, fmt.Errorf("asking a machine: %w", err)
+				return nil, fmt.Errorf("calling a machine: %w", err)
 			}
 			req.Header.Set("Content-Type", "application/json")
 			req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(payload)), int64(len(payload))
@@ -103,7 +103,7 @@ func (e *member) send(ctx context.Context, method, path string, body any) (*http
 	return resp, nil
 }
 
-// ordered has what is asked under ctx be asked for whoever wants the place.
+// ordered marks calls under ctx as made for the user who wants the sandbox.
 func (e *member) ordered(ctx context.Context) context.Context {
 	if wire.OrderOf(ctx) != (wire.Order{}) {
 		return ctx
@@ -115,7 +115,7 @@ func (e *member) ordered(ctx context.Context) context.Context {
 	return wire.WithOrder(ctx, wire.Order{UserID: userID, User: e.f.cfg.Machines.UserName(ctx, userID), Purpose: string(purpose)})
 }
 
-// cut says that an answer did not come: because the machine went offline, where it did.
+// cut returns the error of a call without an answer: the machine went offline, where it did.
 func (e *member) cut(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -123,7 +123,7 @@ func (e *member) cut(ctx context.Context, err error) error {
 	if away := e.away(); away != nil {
 		return away
 	}
-	return fault.Wrap(err, fault.Unavailable, "runner_cut", "The connection to %s was cut. It is tried again in a moment.", e.name())
+	return fault.Wrap(err, fault.Unavailable, "runner_cut", "The connection to %s was cut. The server tries again in a moment.", e.name())
 }
 
 func (e *member) wrong(err error) error {
@@ -132,7 +132,7 @@ func (e *member) wrong(err error) error {
 
 var plainCode = regexp.MustCompile(`^[a-z][a-z0-9_]{1,59}$`)
 
-// kinds are the classes of errors a machine may answer with. What concerns who is signed in here is not its business.
+// kinds are the kinds of errors a machine may answer with. It has no say about authentication on the server.
 var kinds = []fault.Kind{fault.Invalid, fault.Forbidden, fault.NotFound, fault.Conflict, fault.TooLarge, fault.RateLimited, fault.Unavailable, fault.Gone,
 	fault.Unsupported, fault.Timeout, fault.DiskFull}
 
@@ -146,7 +146,7 @@ func (e *member) refusal(resp *http.Response) error {
 	return e.reported(w)
 }
 
-// told makes an error of what a machine says of one.
+// told converts a machine's error to one of ours.
 func (e *member) reported(w wire.Error) error {
 	kind, words := fault.Kind(w.Kind), clean(w.Message, maxWords)
 	if !slices.Contains(kinds, kind) || !plainCode.MatchString(w.Code) || words == "" {
@@ -166,7 +166,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// clean makes one short line of a stranger's words.
+// clean makes one short line of untrusted text.
 func clean(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -192,4 +192,4 @@ func since(at int64, now time.Time) string {
 	return "offline since " + t.Format("2 Jan 2006, 15:04 UTC")
 }
 
-var errTooMuch = errors.New("it said more of the making than anybody reads")
+var errTooMuch = errors.New("it sent more progress of the making than is accepted")

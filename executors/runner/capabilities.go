@@ -12,10 +12,10 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 )
 
-// makeWithin bounds a making: its owner may have to be asked, and an image to be fetched.
+// makeWithin bounds a making: its owner may have to be asked, and an image to be pulled.
 const makeWithin = 30 * time.Minute
 
-// Capabilities says what the machine last said of itself, as far as that can be.
+// Capabilities returns what the machine last reported about itself, within the bounds of its mode.
 func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
 	h := e.m.Hello
 	c := executors.Capabilities{Kind: e.Kind(), Name: e.name(), Available: true, Boundary: boundary(h), Isolation: cmp.Or(clean(h.Isolation, maxWords), isolation(h)),
@@ -29,18 +29,18 @@ func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
 		no(since(e.m.OfflineAt, e.f.cfg.Now()), "Start it there again: parawork runner.")
 		c.Away, c.AwaySince = true, e.m.OfflineAt
 	case e.m.Leaving:
-		no("it has its sandboxes brought home and goes", "Start it there again afterwards: parawork runner.")
+		no("it syncs and ends its sandboxes, then goes offline", "Start it there again afterwards: parawork runner.")
 	case h.Version < wire.Version-1 || h.Version > wire.Version || h.Version < 1:
-		no("its program speaks another version than this server", "Update the program there: parawork runner update.")
+		no("its program speaks another protocol version than this server", "Update the program there: parawork runner update.")
 	case h.Access == wire.ReadOnly:
-		no("its owner lets nothing be started there: access is read_only", "Its owner can change that in runner.json on the machine.")
+		no("its owner does not allow starting anything there: access is read_only", "Its owner can change that in runner.json on the machine.")
 	case !h.Available:
 		no(cmp.Or(clean(h.Reason, maxWords), "it makes no sandboxes now"), clean(h.Cure, maxWords))
 	}
 	return c, nil
 }
 
-// isolation is how a machine keeps agents in where it does not say it itself.
+// isolation describes how a machine isolates agents where it does not say so itself.
 func isolation(h wire.Hello) string {
 	switch h.Mode {
 	case wire.Docker:
@@ -51,7 +51,7 @@ func isolation(h wire.Hello) string {
 	return "No isolation: agents have the rights of the machine's owner"
 }
 
-// boundary is how strongly the machine says to keep agents in: never more than its mode can.
+// boundary returns the machine's reported isolation: never stronger than its mode allows.
 func boundary(h wire.Hello) executors.Boundary {
 	said := executors.Boundary(h.Boundary)
 	if !slices.Contains(executors.Boundaries, said) {
@@ -68,7 +68,7 @@ func boundary(h wire.Hello) executors.Boundary {
 	return executors.NoBoundary
 }
 
-// brief is what agents are told of the machine they work on.
+// brief returns what agents read about the machine they work on.
 func brief(name string, h wire.Hello) string {
 	var b strings.Builder
 	word := func(s string) string { return cmp.Or(clean(s, maxName), "unknown") }
@@ -80,7 +80,7 @@ func brief(name string, h wire.Hello) string {
 		b.WriteString(", inside a sandbox of its kernel: its programs are there, read-only; other people's files are not.")
 	default:
 		fmt.Fprintf(&b, " (%s), WITHOUT any isolation: every command runs with its owner's full rights, beside their files, logins and running programs. "+
-			"Stay inside the working folder. Do not delete, change or read anything outside it, install nothing system-wide, and stop no process you did not start, unless you were told to.", word(h.OS))
+			"Stay inside the working folder. Do not delete, change or read anything outside it, install nothing system-wide, and stop no process you did not start, unless you are asked to.", word(h.OS))
 	}
 	switch h.Network {
 	case "none":

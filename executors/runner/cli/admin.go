@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// status says how this machine stands: each one it is connected as, unless one is named.
+// status prints the state of this machine, for each server it is connected to unless one is named.
 func (p *Program) status(ctx context.Context, args []string) error {
 	var w which
 	fs := flag.NewFlagSet("parawork runner status", flag.ContinueOnError)
@@ -81,7 +81,7 @@ func (p *Program) statusOf(ctx context.Context, id *identity.Identity) error {
 	}
 	p.say("  runs %s", describeMode(r.Mode, r.Hello.Image))
 	if !r.Hello.Available && r.Hello.Reason != "" {
-		p.say("  nothing new now: %s", r.Hello.Reason)
+		p.say("  nothing new starts now: %s", r.Hello.Reason)
 		if r.Hello.Cure != "" {
 			p.say("    -> %s", r.Hello.Cure)
 		}
@@ -121,7 +121,7 @@ func describeMode(m wire.Mode, image string) string {
 	return "with NO ISOLATION (--dangerous): agents can do whatever you can do here"
 }
 
-// namely are the flags that name a machine.
+// namely returns the flags that name a machine.
 func namely(id *identity.Identity) string {
 	text := fmt.Sprintf(" --server %s --name %q", id.Server, id.Name)
 	if id.Mode == wire.Direct {
@@ -130,7 +130,7 @@ func namely(id *identity.Identity) string {
 	return text
 }
 
-// allow says yes to a question.
+// allow answers a question with yes.
 func (p *Program) allow(ctx context.Context, args []string) error {
 	var w which
 	fs := flag.NewFlagSet("parawork runner allow", flag.ContinueOnError)
@@ -147,7 +147,7 @@ func (p *Program) allow(ctx context.Context, args []string) error {
 	return p.answer(ctx, w, words, a)
 }
 
-// deny says no to a question.
+// deny answers a question with no.
 func (p *Program) deny(ctx context.Context, args []string) error {
 	var w which
 	fs := flag.NewFlagSet("parawork runner deny", flag.ContinueOnError)
@@ -161,7 +161,7 @@ func (p *Program) deny(ctx context.Context, args []string) error {
 
 func (p *Program) answer(ctx context.Context, w which, words []string, a policy.Answer) error {
 	if len(words) == 0 {
-		return fault.New(fault.Invalid, codeFlags, "Name the question: parawork runner status lists those that wait.")
+		return fault.New(fault.Invalid, codeFlags, "Name the question: parawork runner status lists the open ones.")
 	}
 	root, err := identity.Root(p.Env)
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *Program) answer(ctx context.Context, w which, words []string, a policy.
 		all = []*identity.Identity{id}
 	}
 	var last error = errNotRunning
-	for _, id := range all { // the question's name says whose it is
+	for _, id := range all { // the question's name says which machine it belongs to
 		err := notify(ctx, id.Dir, "POST", "/answer", answer{ID: words[0], Answer: a}, &struct{}{})
 		if err == nil {
 			p.say("Done.")
@@ -187,7 +187,7 @@ func (p *Program) answer(ctx context.Context, w which, words []string, a policy.
 		}
 	}
 	if errors.Is(last, errNotRunning) {
-		return fault.New(fault.Unavailable, "runner_not_running", "The program does not run here, so no question waits.")
+		return fault.New(fault.Unavailable, "runner_not_running", "The program does not run, so no question is open.")
 	}
 	return last
 }
@@ -224,7 +224,7 @@ func (p *Program) log(ctx context.Context, args []string) error {
 	return err
 }
 
-// entryWords writes an entry of the consent log as a line.
+// entryWords formats an entry of the consent log as a line.
 func entryWords(e policy.Entry) string {
 	at := e.At
 	if t, err := time.Parse(time.RFC3339, e.At); err == nil {
@@ -255,7 +255,7 @@ func entryWords(e policy.Entry) string {
 	return strings.Join(parts, "  ")
 }
 
-// hung is how long the program that runs may take to answer the kill switch before it is killed itself.
+// hung is how long the running program may take to answer the kill switch before it is killed itself.
 const hung = 10 * time.Second
 
 // stop ends the program, or everything.
@@ -275,7 +275,7 @@ func (p *Program) stop(ctx context.Context, args []string) error {
 	if err != nil && !*now {
 		return err
 	}
-	if w.server != "" || w.name != "" || !*now || len(all) == 0 { // the kill switch without a name is for everything
+	if w.server != "" || w.name != "" || !*now || len(all) == 0 { // the kill switch without a name stops every machine
 		id, err := p.find(w)
 		if err != nil {
 			return err
@@ -308,7 +308,7 @@ func (p *Program) stopOne(ctx context.Context, id *identity.Identity, now bool) 
 		}
 		return err
 	}
-	// First of all nothing new is begun, whatever becomes of the rest.
+	// First forbid new work, whatever becomes of the rest.
 	if err := os.WriteFile(filepath.Join(id.Dir, policy.StopName), []byte(time.Now().UTC().Format(time.RFC3339)+"\n"), 0o600); err != nil {
 		return err
 	}
@@ -341,7 +341,7 @@ func (p *Program) stopOne(ctx context.Context, id *identity.Identity, now bool) 
 	return nil
 }
 
-// waitLock takes a machine's lock, which a program that was killed is about to let go.
+// waitLock takes a machine's lock, which a killed program is about to release.
 func waitLock(ctx context.Context, dir string) (*lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -352,13 +352,13 @@ func waitLock(ctx context.Context, dir string) (*lock, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fault.New(fault.Conflict, "runner_running", "Process %d holds this machine's work and does not end.", holder(dir))
+			return nil, fault.New(fault.Conflict, "runner_running", "Process %d holds this machine's lock and does not end.", holder(dir))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// count writes a number of things.
+// count formats a number of things.
 func count(n int, one string) string {
 	switch {
 	case n == 1:

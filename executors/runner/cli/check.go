@@ -32,10 +32,10 @@ type findings struct {
 	failed int
 }
 
-// How a check came out.
+// Results of a check.
 const (
 	good = "ok"
-	note = "note" // works, but somebody should know
+	note = "note" // works, but the owner should know
 	bad  = "FAIL"
 )
 
@@ -49,7 +49,7 @@ func (f *findings) say(result, what, found, cure string) {
 	}
 }
 
-// check looks at everything the command needs and changes nothing.
+// check checks everything the command needs and changes nothing.
 func (p *Program) check(ctx context.Context, args []string) error {
 	var w which
 	fl := flag.NewFlagSet("parawork runner check", flag.ContinueOnError)
@@ -77,7 +77,7 @@ func (p *Program) check(ctx context.Context, args []string) error {
 	f.disk(id)
 	f.server(ctx, id)
 	if f.failed > 0 {
-		p.say("\n%s to be mended.", plural(f.failed, "1 thing is", "%d things are"))
+		p.say("\n%s to fix.", plural(f.failed, "1 thing is", "%d things are"))
 		return errReported
 	}
 	p.say("\nThis machine can work.")
@@ -101,19 +101,19 @@ func (f *findings) policy(id *identity.Identity) policy.Policy {
 	}
 	for _, folder := range pol.Folders {
 		if st, err := os.Stat(folder.Path); err != nil || !st.IsDir() {
-			f.say(note, "folder", f.p.short(folder.Path)+" is not there", "Make it, or take it out of folders in "+f.p.short(file)+".")
+			f.say(note, "folder", f.p.short(folder.Path)+" does not exist", "Create it, or remove it from folders in "+f.p.short(file)+".")
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(id.Dir, policy.StopName)); err == nil {
 		f.say(note, "stopped", "the kill switch was used: nothing runs", "Start it again with parawork runner"+namely(id)+".")
 	}
 	if until, quiet := pol.Quiet(time.Now()); quiet {
-		f.say(note, "quiet", "nothing new is begun until "+until.Format("Mon 15:04"), "")
+		f.say(note, "quiet", "nothing new starts until "+until.Format("Mon 15:04"), "")
 	}
 	return pol
 }
 
-// modes says how sandboxes can be made.
+// modes checks how sandboxes can be made.
 func (f *findings) modes(ctx context.Context, id *identity.Identity, pol policy.Policy) {
 	dir, err := os.MkdirTemp("", "parawork-check-")
 	if err != nil {
@@ -141,14 +141,14 @@ func (f *findings) modes(ctx context.Context, id *identity.Identity, pol policy.
 		}
 	}
 	if !works && id.Mode == "" {
-		f.say(bad, "place", "nothing here can keep agents in a sandbox", "Start Docker, or install bubblewrap.")
+		f.say(bad, "place", "nothing on this machine can isolate agents in a sandbox", "Start Docker, or install bubblewrap.")
 	}
 }
 
 func (f *findings) git(ctx context.Context) {
 	out, err := f.p.Exec(ctx, "git", "--version")
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		f.say(note, "git", "is not installed: folders of this machine cannot be worked on", "Install git.")
+		f.say(note, "git", "is not installed, so nobody can work on folders of this machine", "Install git.")
 		return
 	}
 	if err != nil {
@@ -158,7 +158,7 @@ func (f *findings) git(ctx context.Context) {
 	f.say(good, "git", strings.TrimPrefix(out, "git version "), "")
 }
 
-// leastDiskMB is less than what a repository and an agent need.
+// leastDiskMB is less than a repository and an agent need.
 const leastDiskMB = 2048
 
 func (f *findings) disk(id *identity.Identity) {
@@ -173,13 +173,13 @@ func (f *findings) disk(id *identity.Identity) {
 	}
 	free := int64(st.Bavail) * int64(st.Bsize) >> 20
 	if free < leastDiskMB {
-		f.say(note, "disk", fmt.Sprintf("%d MiB are free where the work lies", free), "Make room: repositories and what agents install go there.")
+		f.say(note, "disk", fmt.Sprintf("%d MiB are free on the disk that holds the work", free), "Free some space: repositories and what agents install go there.")
 		return
 	}
 	f.say(good, "disk", fmt.Sprintf("%d GiB are free", free>>10), "")
 }
 
-// server reaches the server as the program does.
+// server connects to the server as the program does.
 func (f *findings) server(ctx context.Context, id *identity.Identity) {
 	if id.Server == "" {
 		return
@@ -205,7 +205,7 @@ func (f *findings) server(ctx context.Context, id *identity.Identity) {
 		f.say(good, "server", server+" answers", "")
 		return
 	}
-	if pid := holder(id.Dir); pid > 0 { // another connection of this machine would cut its own
+	if pid := holder(id.Dir); pid > 0 { // a second connection of this machine would cut the first
 		var r report
 		switch err := notify(ctx, id.Dir, http.MethodGet, "/status", nil, &r); {
 		case err != nil:
@@ -232,6 +232,6 @@ func (f *findings) server(ctx context.Context, id *identity.Identity) {
 		f.say(bad, "server", err.Error(), "")
 		return
 	}
-	_ = c.Close() // it has proven what was to be proven
+	_ = c.Close() // the program has already verified everything
 	f.say(good, "server", "it answers, and proved its key", "")
 }

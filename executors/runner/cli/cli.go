@@ -1,8 +1,8 @@
-// Package cli is the command `parawork runner`: a member's own machine as a place to work. It wires the machine end together for both
-// programs that have the command, the server's and the slim one people download.
+// Package cli is the command `parawork runner`, which offers a member's own machine for workspaces. It wires the machine's side together for
+// both programs that have the command: the server's and the small one people download.
 //
-// The program that runs holds a lock and a control socket in the machine's own folder; the other sub-commands speak to it there. Sandboxes
-// outlive it: it finds them again at its next start.
+// The running program holds a lock and a control socket in the machine's own folder; the other sub-commands talk to it there. Sandboxes
+// survive it: it finds them again at its next start.
 package cli
 
 import (
@@ -68,15 +68,15 @@ type Program struct {
 	Stdout, Stderr io.Writer
 	Env            func(string) string
 	Version        string
-	Agents         []recipe.Package                                                       // what containers are given, and what this machine is looked through for
-	Carried        fs.FS                                                                  // the guests it carries: parawork-guest-<os>-<arch>.gz
-	Terminal       bool                                                                   // somebody sits before it, who can be asked
+	Agents         []recipe.Package                                                       // what containers get, and where this program looks for other programs
+	Carried        fs.FS                                                                  // the guest programs it embeds: parawork-guest-<os>-<arch>.gz
+	Terminal       bool                                                                   // a person at the terminal can answer questions
 	Signals        <-chan os.Signal                                                       // nil = the process's own
 	Self           func() (string, error)                                                 // this program's file
-	Exec           func(ctx context.Context, name string, args ...string) (string, error) // runs another program; nil = as the system does
+	Exec           func(ctx context.Context, name string, args ...string) (string, error) // runs another program; nil = with os/exec
 }
 
-// errUsage says that the command was called wrongly; the reason has been printed.
+// errUsage says that the command line was wrong; the reason has been printed.
 var errUsage = errors.New("usage")
 
 // errReported says that the command failed and has said why.
@@ -143,7 +143,7 @@ func (p *Program) interruptible(ctx context.Context, args []string, command func
 	return command(ctx, args)
 }
 
-// parse reads a command's flags. Words that are no flags may stand anywhere and are returned. The error has been printed.
+// parse parses a command's flags. Arguments may stand anywhere and are returned. The error has been printed.
 func (p *Program) parse(fs *flag.FlagSet, args []string, words int) ([]string, error) {
 	fs.SetOutput(p.Stderr)
 	fs.Usage = func() { fmt.Fprint(p.Stderr, usage) }
@@ -160,13 +160,13 @@ func (p *Program) parse(fs *flag.FlagSet, args []string, words int) ([]string, e
 		rest, args = append(rest, fs.Arg(0)), fs.Args()[1:]
 	}
 	if len(rest) > words {
-		fmt.Fprintf(p.Stderr, "parawork runner: %q is one word too many.\n", rest[words])
+		fmt.Fprintf(p.Stderr, "parawork runner: unexpected argument %q.\n", rest[words])
 		return nil, errUsage
 	}
 	return rest, nil
 }
 
-// which are the flags that say which machine is meant.
+// which are the flags that select a machine.
 type which struct{ server, name string }
 
 func (w *which) flags(fs *flag.FlagSet) {
@@ -174,7 +174,7 @@ func (w *which) flags(fs *flag.FlagSet) {
 	fs.StringVar(&w.name, "name", "", "the machine's name")
 }
 
-// find returns the machine that is meant.
+// find returns the selected machine.
 func (p *Program) find(w which) (*identity.Identity, error) {
 	root, err := identity.Root(p.Env)
 	if err != nil {
@@ -188,13 +188,13 @@ func (p *Program) find(w which) (*identity.Identity, error) {
 	return identity.Load(root, w.server, w.name)
 }
 
-// run runs another program and returns what it says.
+// run runs another program and returns its output.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
 
-// short writes a path as people do.
+// short shortens a path as people write it.
 func (p *Program) short(path string) string {
 	home := p.Env("HOME")
 	if rel, err := filepath.Rel(home, path); home != "" && err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {

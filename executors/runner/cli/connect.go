@@ -18,7 +18,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// connect is `parawork runner`: it connects this machine, the first time with a token, and stays until it is ended.
+// connect is `parawork runner`: it connects this machine, the first time with a token, and runs until it is ended.
 func (p *Program) connect(ctx context.Context, args []string) error {
 	o, err := p.parseOptions(args)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p *Program) connect(ctx context.Context, args []string) error {
 		return err
 	}
 	if l == nil {
-		return fault.New(fault.Conflict, "runner_running", "This machine's program runs already (process %d). See parawork runner status%s, or end it with parawork runner stop.", holder(id.Dir), which{id.Server, id.Name}.words())
+		return fault.New(fault.Conflict, "runner_running", "This machine's program already runs (process %d). See parawork runner status%s, or end it with parawork runner stop.", holder(id.Dir), which{id.Server, id.Name}.words())
 	}
 	defer l.release()
 	r, err := p.prepare(ctx, o, id, home)
@@ -64,7 +64,7 @@ func (p *Program) connect(ctx context.Context, args []string) error {
 
 func (w which) words() string { return fmt.Sprintf(" --server %s --name %q", w.server, w.name) }
 
-// identify returns who this machine is: as it was connected before, or as the token makes it now.
+// identify returns this machine's identity: the stored one, or a new one from the token.
 func (p *Program) identify(ctx context.Context, o *options, root, home string) (*identity.Identity, error) {
 	if o.token == "" {
 		id, err := identity.Load(root, o.server, o.name)
@@ -82,26 +82,26 @@ func (p *Program) identify(ctx context.Context, o *options, root, home string) (
 	return p.enrol(ctx, o, root, home)
 }
 
-// same refuses what would make another machine of this one.
+// same rejects flags that would change what this machine is.
 func (o *options) same(id *identity.Identity) error {
 	switch {
 	case id.Mode == wire.Direct && !o.dangerous:
-		return fault.New(fault.Invalid, codeFlags, "%q was connected without isolation. Say --dangerous again to start it: agents can then do whatever you can do here.", id.Name)
+		return fault.New(fault.Invalid, codeFlags, "%q was connected without isolation. Add --dangerous again to start it: agents can then do whatever you can do on this machine.", id.Name)
 	case id.Mode != wire.Direct && id.Mode != "" && o.dangerous:
-		return fault.New(fault.Invalid, codeFlags, "%q was connected with isolation (%s), and its work is kept there. For one without isolation connect it once more, with another --name and a token of its own.", id.Name, modeName(id.Mode))
+		return fault.New(fault.Invalid, codeFlags, "%q was connected with isolation (%s), and its work is stored there. To run without isolation, connect this machine once more, with another --name and a token of its own.", id.Name, modeName(id.Mode))
 	case id.Mode == wire.Bubblewrap && o.image != "":
 		return fault.New(fault.Invalid, codeFlags, "%q runs in process sandboxes, which have no image. Leave --image out, or connect it once more, with another --name, to run in Docker.", id.Name)
 	}
 	return nil
 }
 
-// enrol connects this machine the first time, or gives it a new key. Before the token is spent it is sure that something can run here.
+// enrol connects this machine the first time, or gives it a new key. Before it uses up the token, it makes sure that something can run here.
 func (p *Program) enrol(ctx context.Context, o *options, root, home string) (*identity.Identity, error) {
 	if _, err := wire.ParseToken(o.token); err != nil {
 		return nil, fault.New(fault.Invalid, codeFlags, "--token: %v.", err)
 	}
 	if strings.HasPrefix(o.server, "http://") && !loopback(o.server) {
-		p.say("WARNING: %s is reached without encryption. Whoever listens can take the token. What comes after it is encrypted.", o.server)
+		p.say("WARNING: the connection to %s is not encrypted. Whoever listens can take the token. What comes after it is encrypted.", o.server)
 	}
 	pol := policy.Default()
 	if o.file != "" {
@@ -132,7 +132,7 @@ func (p *Program) enrol(ctx context.Context, o *options, root, home string) (*id
 	host, _ := os.Hostname()
 	hello := wire.Hello{Version: wire.Version, Build: p.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, Hostname: policy.Clean(host, 200), Name: o.name, Mode: mode,
 		Access: pol.Access, Share: pol.Share, Network: network.Mode, Allow: network.Allow,
-		QuietHours: pol.QuietWords(), Limits: pol.Limits.Wire(), CPUs: runtime.NumCPU(), Folders: []wire.Folder{}} // the rest is said when it connects
+		QuietHours: pol.QuietWords(), Limits: pol.Limits.Wire(), CPUs: runtime.NumCPU(), Folders: []wire.Folder{}} // the rest is printed when it connects
 	if mode == wire.Docker {
 		hello.Image = pol.Image
 	}
@@ -157,16 +157,16 @@ func (p *Program) enrol(ctx context.Context, o *options, root, home string) (*id
 	return id, p.writePolicy(id, pol)
 }
 
-// decide says in which mode the machine is to run.
+// decide chooses the mode in which the machine runs.
 func (p *Program) decide(ctx context.Context, o *options, pol policy.Policy, root string) (wire.Mode, error) {
 	if o.dangerous {
 		if !slices.Contains(pol.Modes, wire.Direct) {
-			return "", fault.New(fault.Forbidden, codeFlags, "--dangerous is not allowed: %s does not name direct among its modes.", o.file)
+			return "", fault.New(fault.Forbidden, codeFlags, "--dangerous is not allowed: %s does not list direct in its modes.", o.file)
 		}
 		return wire.Direct, nil
 	}
 	if o.mode != "" && !slices.Contains(pol.Modes, wire.Mode(o.mode)) {
-		return "", fault.New(fault.Forbidden, codeFlags, "--mode %s is not allowed: %s does not name it among its modes.", o.mode, o.file)
+		return "", fault.New(fault.Forbidden, codeFlags, "--mode %s is not allowed: %s does not list it in its modes.", o.mode, o.file)
 	}
 	dir, err := os.MkdirTemp(root, ".try-*")
 	if err != nil {
@@ -183,7 +183,7 @@ func (p *Program) decide(ctx context.Context, o *options, pol policy.Policy, roo
 	return mode, nil
 }
 
-// policyFile is the file that decides for a machine.
+// policyFile returns the path of a machine's policy file.
 func policyFile(id *identity.Identity) string {
 	if id.Policy != "" {
 		return id.Policy
@@ -191,7 +191,7 @@ func policyFile(id *identity.Identity) string {
 	return filepath.Join(id.Dir, "runner.json")
 }
 
-// writePolicy writes the owner's file of what was said at the first start, unless there is one.
+// writePolicy writes the owner's policy file from the flags of the first start, unless there is one.
 func (p *Program) writePolicy(id *identity.Identity, pol policy.Policy) error {
 	f, err := os.OpenFile(policyFile(id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/policy"
 )
 
-// desk is the terminal the program runs in: what happens is said there, and questions are asked and answered.
+// console is the terminal the program runs in: it prints what happens, shows questions and reads answers.
 type console struct {
 	out      io.Writer
 	terminal bool
@@ -21,7 +21,7 @@ type console struct {
 	keeper   *policy.Keeper
 
 	mu    sync.Mutex
-	first string // the question that was shown last: a bare y or n means it
+	first string // the question that was shown last: a bare y or n answers it
 }
 
 func (d *console) say(format string, args ...any) {
@@ -51,7 +51,7 @@ func (d *console) question(q policy.Question) {
 	}
 }
 
-// listen reads answers until in ends. It is not waited for: reading a terminal cannot be taken back.
+// listen reads answers until in ends. Nobody waits for it: a read from a terminal cannot be cancelled.
 func (d *console) listen(ctx context.Context, in io.Reader) {
 	s := bufio.NewScanner(in)
 	for s.Scan() && ctx.Err() == nil {
@@ -59,7 +59,7 @@ func (d *console) listen(ctx context.Context, in io.Reader) {
 	}
 }
 
-// line takes what somebody typed.
+// line handles a typed line.
 func (d *console) line(text string) {
 	words := strings.Fields(strings.ToLower(text))
 	if len(words) == 0 {
@@ -79,12 +79,12 @@ func (d *console) line(text string) {
 		id = words[1]
 	case len(waiting) == 1:
 		id = waiting[0].ID
-	case len(waiting) > 1: // one of several must be named: what is on the screen may have changed while it was typed
+	case len(waiting) > 1: // with several open, one must be named: the screen may have changed while somebody typed
 		var ids []string
 		for _, q := range waiting {
 			ids = append(ids, q.ID)
 		}
-		d.say("Several questions wait. Say which one: %s %s", words[0], strings.Join(ids, " | "))
+		d.say("Several questions are open. Say which one: %s %s", words[0], strings.Join(ids, " | "))
 		return
 	}
 	if err := d.keeper.Answer(id, a); err != nil {

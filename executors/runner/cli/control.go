@@ -24,10 +24,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// The program that runs listens at a socket in the machine's own folder, which only its owner can open. The other sub-commands speak to it
-// there, in HTTP.
+// The running program listens on a socket in the machine's own folder, which only its owner can open. The other sub-commands talk HTTP to it
+// there.
 
-// report is what the program that runs says of itself: GET /status.
+// report is the running program's state: GET /status.
 type report struct {
 	Pid       int               `json:"pid"`
 	Version   string            `json:"version"`
@@ -36,14 +36,14 @@ type report struct {
 	Connected bool              `json:"connected"`
 	Since     int64             `json:"since"` // ms UTC
 	Reason    string            `json:"reason,omitempty"`
-	Next      int64             `json:"next,omitempty"` // when it is tried again
+	Next      int64             `json:"next,omitempty"` // time of the next try
 	Stopped   bool              `json:"stopped"`
 	File      string            `json:"file"`
 	Sandboxes []running         `json:"sandboxes"`
 	Questions []policy.Question `json:"questions"`
 }
 
-// running is a sandbox that is there.
+// running is an existing sandbox.
 type running struct {
 	ID        string   `json:"id"`
 	Key       string   `json:"key"`
@@ -51,7 +51,7 @@ type running struct {
 	Processes []string `json:"processes"` // what people and agents started in it
 }
 
-// words says a sandbox in a line.
+// words describes a sandbox in a line.
 func (r running) words() string {
 	text := policy.Clean(r.Key, 60)
 	if text == "" {
@@ -79,7 +79,7 @@ type answer struct {
 // leave is the body of POST /leave.
 type leave struct {
 	Now    bool `json:"now"`    // the kill switch
-	Remove bool `json:"remove"` // bring the work home and remove the sandboxes
+	Remove bool `json:"remove"` // sync the work to the server and remove the sandboxes
 }
 
 // left is its answer.
@@ -88,11 +88,11 @@ type left struct {
 	Words []string `json:"words"`
 }
 
-// maxSocket is what fits into a socket's address on every system.
+// maxSocket is the length of a socket address that works on every system.
 const maxSocket = 103
 
-// controlPath is where the program that runs listens. A folder whose name is too long has its socket beside those of other programs, in a
-// folder only its owner can open.
+// controlPath returns the path of the running program's socket. If the folder's path is too long, the socket lies next to those of other
+// programs, in a folder only its owner can open.
 func controlPath(dir string) (string, error) {
 	if path := filepath.Join(dir, "control.sock"); len(path) <= maxSocket {
 		return path, nil
@@ -106,13 +106,13 @@ func controlPath(dir string) (string, error) {
 		return "", err
 	}
 	if sys, ok := st.Sys().(*syscall.Stat_t); !st.IsDir() || st.Mode().Perm() != 0o700 || ok && int(sys.Uid) != os.Getuid() {
-		return "", fmt.Errorf("%s is not a folder of yours alone: remove it", own)
+		return "", fmt.Errorf("%s does not belong to you alone: remove it", own)
 	}
 	sum := sha256.Sum256([]byte(dir))
 	return filepath.Join(own, hex.EncodeToString(sum[:8])+".sock"), nil
 }
 
-// listenControl makes the socket. The caller holds the machine's lock: what lies there is of a program that has ended.
+// listenControl makes the socket. The caller holds the machine's lock: an existing socket belongs to a program that has ended.
 func listenControl(dir string) (net.Listener, error) {
 	path, err := controlPath(dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func listenControl(dir string) (net.Listener, error) {
 	return l, nil
 }
 
-// control answers the other sub-commands.
+// control handles the other sub-commands' requests.
 func (r *runner) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, q *http.Request) { reply(w, r.report(q.Context()), nil) })
@@ -173,13 +173,13 @@ func reply(w http.ResponseWriter, v any, err error) {
 		w.WriteHeader(status)
 		v = wire.Error{Kind: string(fault.KindOf(err)), Code: fault.CodeOf(err), Message: err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(v) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(v) // the caller has gone
 }
 
 // errNotRunning says that no program of this machine runs.
 var errNotRunning = errors.New("the program does not run")
 
-// tell asks the program that runs. errNotRunning when there is none.
+// tell sends a request to the running program. errNotRunning when there is none.
 func notify(ctx context.Context, dir, method, path string, body, into any) error {
 	socket, err := controlPath(dir)
 	if err != nil {
@@ -204,21 +204,21 @@ func notify(ctx context.Context, dir, method, path string, body, into any) error
 		return errNotRunning
 	}
 	if err != nil {
-		return fmt.Errorf("asking the program that runs: %w", err)
+		return fmt.Errorf("calling the running program: %w", err)
 	}
 	defer resp.Body.Close()
 	d := json.NewDecoder(io.LimitReader(resp.Body, 16<<20))
 	if resp.StatusCode != http.StatusOK {
 		var e wire.Error
 		if err := d.Decode(&e); err != nil {
-			return fmt.Errorf("the program that runs answered %s", resp.Status)
+			return fmt.Errorf("the running program answered %s", resp.Status)
 		}
 		return fault.New(fault.Kind(e.Kind), e.Code, "%s", e.Message)
 	}
 	return d.Decode(into)
 }
 
-// lock is held by the program that runs. The kernel gives it up when the program ends, however it ends.
+// lock is held by the running program. The kernel releases it when the program ends, however it ends.
 type lock struct{ f *os.File }
 
 // takeLock takes a machine's lock; nil when another program has it.
@@ -235,14 +235,14 @@ func takeLock(dir string) (*lock, error) {
 		return nil, fmt.Errorf("locking this machine's folder: %w", err)
 	}
 	if err := f.Truncate(0); err == nil {
-		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0) // for whoever has to end a program that hangs
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0) // for a command that has to end a hanging program
 	}
 	return &lock{f}, nil
 }
 
 func (l *lock) release() { _ = l.f.Close() }
 
-// holder is the process that has a machine's lock, 0 when none has.
+// holder returns the process that holds a machine's lock, 0 when none does.
 func holder(dir string) int {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -250,7 +250,7 @@ func holder(dir string) int {
 	}
 	defer f.Close()
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-		return 0 // and it is let go with the file
+		return 0 // closing the file releases it
 	}
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
 	if err != nil {
@@ -264,7 +264,7 @@ func holder(dir string) int {
 	return pid
 }
 
-// clock writes a time of today, or with its day.
+// clock formats a time of today, or with its day.
 func clock(ms int64, now time.Time) string {
 	t := time.UnixMilli(ms).In(now.Location())
 	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {

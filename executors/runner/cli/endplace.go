@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/policy"
 )
 
-// endPlace ends whatever an executor has, whether it answers or not.
+// endPlace ends everything an executor has, whether or not it answers.
 func endPlace(ctx context.Context, e ending) (int, error) {
 	all, err := e.List(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func endPlace(ctx context.Context, e ending) (int, error) {
 	return len(all) - len(bad), errors.Join(bad...)
 }
 
-// endAll ends what a machine's executor has, without the program.
+// endAll ends everything a machine's executor has, without the running program.
 func (p *Program) endAll(ctx context.Context, id *identity.Identity) (int, error) {
 	pl, err := p.placeOf(id.Mode, policy.Default(), id.Dir, slog.New(slog.DiscardHandler))
 	if err != nil {

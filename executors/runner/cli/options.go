@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// options are the flags of a machine that is connected.
+// options are the flags of a connected machine.
 type options struct {
 	which
 	token, mode, image, network, access, share, quiet string
@@ -23,14 +23,14 @@ type options struct {
 
 const codeFlags = "runner_flags_invalid"
 
-// parseOptions reads them, and checks what can be checked without looking at the machine.
+// parseOptions parses them, and checks what can be checked without looking at the machine.
 func (p *Program) parseOptions(args []string) (options, error) {
 	var o options
 	fs := flag.NewFlagSet("parawork runner", flag.ContinueOnError)
 	o.which.flags(fs)
 	fs.StringVar(&o.token, "token", p.Env("PARAWORK_RUNNER_TOKEN"), "connects this machine the first time")
 	fs.StringVar(&o.mode, "mode", "", "docker or bubblewrap")
-	fs.StringVar(&o.image, "image", "", "what containers are made from")
+	fs.StringVar(&o.image, "image", "", "the image of containers")
 	fs.BoolVar(&o.dangerous, "dangerous", false, "without isolation")
 	fs.StringVar(&o.network, "network", "", "open, host, none or names")
 	fs.StringVar(&o.access, "access", "", "full, ask or read_only")
@@ -38,7 +38,7 @@ func (p *Program) parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.quiet, "quiet", "", "22:00-07:00")
 	fs.StringVar(&o.file, "policy", "", "runner.json")
 	fs.StringVar(&o.proxy, "proxy", "", "proxy to the server")
-	fs.StringVar(&o.ca, "ca", "", "authorities to trust")
+	fs.StringVar(&o.ca, "ca", "", "certificate authorities to trust")
 	fs.BoolVar(&o.remove, "remove", false, "remove the sandboxes in the end")
 	fs.BoolVar(&o.service, "service", false, "started by the system, not by hand")
 	fs.Func("folder", "a folder that may be worked on", func(dir string) error {
@@ -74,7 +74,7 @@ func (p *Program) parseOptions(args []string) (options, error) {
 	return o, nil
 }
 
-// adjust lays what the flags say over a policy.
+// adjust applies the flags to a policy.
 func (o *options) adjust(p *policy.Policy) {
 	if o.image != "" {
 		p.Image = o.image
@@ -102,7 +102,7 @@ func (o *options) adjust(p *policy.Policy) {
 	}
 }
 
-// check refuses flags that no policy can have, by the flag's name.
+// check rejects flags that no policy can have, by the flag's name.
 func (o *options) check(home string) error {
 	if o.quiet != "" {
 		if _, err := policy.ParseQuiet(o.quiet); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/parawork/parawork/internal/guestbin"
 )
 
-// guestFor returns the guest's program for a mode: that of this system, and a Linux one for containers. bin is where it is unpacked.
+// guestFor returns the guest program for a mode: that of this system, and a Linux one for containers. bin is where it is unpacked.
 func (p *Program) guestFor(m wire.Mode, bin string) (string, error) {
 	goos := runtime.GOOS
 	if m == wire.Docker {
@@ -43,35 +43,35 @@ func (p *Program) guestFor(m wire.Mode, bin string) (string, error) {
 				Seek(int64, int) (int64, error)
 			})
 			if !ok {
-				return "", fmt.Errorf("the guest that this program carries cannot be read")
+				return "", fmt.Errorf("the embedded guest program cannot be read")
 			}
 			return guestbin.Unpack(bin, packed)
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("reading the guest that this program carries: %w", err)
+			return "", fmt.Errorf("reading the embedded guest program: %w", err)
 		}
 	}
 	if self, err := p.Self(); err == nil && goos == runtime.GOOS {
-		if path, err := guestbin.Runnable(filepath.Join(filepath.Dir(self), "parawork-guest"), "beside this program lies"); err == nil {
+		if path, err := guestbin.Runnable(filepath.Join(filepath.Dir(self), "parawork-guest"), "/ next to this program's file"); err == nil {
 			return path, nil
 		}
 	}
-	return "", fault.New(fault.Unavailable, "guest_missing", "This program does not carry the guest that runs in sandboxes (%s). Download it from your server's Machines page, or set %s to one.", name, guestbin.Env)
+	return "", fault.New(fault.Unavailable, "guest_missing", "This program does not contain the guest program that runs in sandboxes (%s). Download it from your server's Machines page, or set %s to one.", name, guestbin.Env)
 }
 
-// ending is an Executor whose sandboxes end whether their guests answer or not: the kill switch of a machine waits for nobody.
+// ending is an Executor whose sandboxes end whether or not their guests answer: a machine's kill switch waits for nobody.
 type ending interface {
 	executors.Executor
 	executors.Destroyer
 }
 
-// place is how a machine runs sandboxes. Who looks for further abilities of the executor asks Executor itself.
+// place is how a machine runs sandboxes. For further abilities of the executor, ask Executor itself.
 type place struct {
 	Executor ending
 	mode     wire.Mode
 	close    func() error
 }
 
-// placeOf makes the executor of a mode. Nothing runs yet. dir is the machine's own folder.
+// placeOf makes the executor of a mode. It starts nothing. dir is the machine's own folder.
 func (p *Program) placeOf(m wire.Mode, pol policy.Policy, dir string, log *slog.Logger) (*place, error) {
 	guest, err := p.guestFor(m, filepath.Join(dir, "bin"))
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *Program) placeOf(m wire.Mode, pol policy.Policy, dir string, log *slog.
 		}
 		prepare := &docker.Prepare{Agents: p.Agents, CA: trusted}
 		if n, err := pol.NetworkFor(m); err == nil && n.Mode == policy.NetworkNone {
-			prepare.Offline = "the owner's file of this machine allows no network"
+			prepare.Offline = "the owner's policy file of this machine allows no network"
 		}
 		e, err := docker.New(docker.Config{Dir: sandboxes, Host: p.Env("DOCKER_HOST"), GuestPath: guest, Image: pol.Image, Prepare: prepare, Machine: true, Log: log})
 		if err != nil {
@@ -103,7 +103,7 @@ func (p *Program) placeOf(m wire.Mode, pol policy.Policy, dir string, log *slog.
 	return out, err
 }
 
-// groupsOf opens the control groups of this machine's sandboxes; nil where there are none to be had, which Capabilities says.
+// groupsOf opens the control groups of this machine's sandboxes; nil where there are none, which Capabilities reports.
 func groupsOf(dir string) *cgroup.Tree {
 	sum := sha256.Sum256([]byte(dir))
 	t, err := cgroup.Open("parawork/" + hex.EncodeToString(sum[:6]))
@@ -113,13 +113,13 @@ func groupsOf(dir string) *cgroup.Tree {
 	return t
 }
 
-// tried is how trying a mode went.
+// tried is the result of trying a mode.
 type tried struct {
 	mode         wire.Mode
 	reason, cure string
 }
 
-// choose returns the first of the allowed modes with isolation that can be had on this machine. known narrows it to one.
+// choose returns the first of the allowed modes with isolation that works on this machine. known narrows it to one.
 func (p *Program) choose(ctx context.Context, pol policy.Policy, known wire.Mode, dir string, log *slog.Logger) (wire.Mode, []tried) {
 	var all []tried
 	for _, m := range pol.Modes {
@@ -135,7 +135,7 @@ func (p *Program) choose(ctx context.Context, pol policy.Policy, known wire.Mode
 	return "", all
 }
 
-// whyNot says why a mode cannot be had now, "" when it can.
+// whyNot returns why a mode does not work now, "" when it does.
 func (p *Program) whyNot(ctx context.Context, m wire.Mode, pol policy.Policy, dir string, log *slog.Logger) (reason, cure string) {
 	pl, err := p.placeOf(m, pol, dir, log)
 	if err != nil {
@@ -163,10 +163,10 @@ func modeName(m wire.Mode) string {
 	return "no isolation"
 }
 
-// noPlace explains that nothing here can run sandboxes, and what to do.
+// noPlace explains that nothing on this machine can run sandboxes, and what to do.
 func noPlace(all []tried) error {
 	var b strings.Builder
-	b.WriteString("This machine has no way to keep agents in a sandbox:\n")
+	b.WriteString("This machine has no way to isolate agents in a sandbox:\n")
 	for _, t := range all {
 		fmt.Fprintf(&b, "  %s: %s\n", modeName(t.mode), t.reason)
 		if t.cure != "" {
@@ -178,6 +178,6 @@ func noPlace(all []tried) error {
 	} else {
 		b.WriteString("Install and start Docker (https://docs.docker.com/engine/install/), or install bubblewrap (apt install bubblewrap), then run the same line again.\n")
 	}
-	b.WriteString("Or add --dangerous: then agents run as you, with all your files, keys and network. Nothing was connected.")
+	b.WriteString("Or add --dangerous: then agents run as you, with access to all your files, keys and network. Nothing was connected.")
 	return fault.New(fault.Unavailable, wire.CodeUnavailable, "%s", b.String())
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// remove takes this machine out of the server's hands: its work is brought home, its sandboxes are ended, its key and its folder go.
+// remove disconnects this machine from the server: it syncs the machine's work, ends its sandboxes, and deletes its key and its folder.
 func (p *Program) remove(ctx context.Context, args []string) error {
 	var w which
 	fl := flag.NewFlagSet("parawork runner remove", flag.ContinueOnError)
 	w.flags(fl)
-	lose := fl.Bool("lose-work", false, "also when what is in the sandboxes cannot be brought home")
+	lose := fl.Bool("lose-work", false, "also when the files in the sandboxes cannot be synced to the server")
 	yes := fl.Bool("yes", false, "do not ask")
 	if _, err := p.parse(fl, args, 0); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (p *Program) remove(ctx context.Context, args []string) error {
 		return err
 	}
 	if !*yes {
-		if err := p.sure(fmt.Sprintf("Forget that this machine is %q at %s? %s", id.Name, id.Server, plural(len(kept), "The work of 1 workspace lies here.", "The work of %d workspaces lies here."))); err != nil {
+		if err := p.sure(fmt.Sprintf("Forget that this machine is %q at %s? %s", id.Name, id.Server, plural(len(kept), "The work of 1 workspace is on it.", "The work of %d workspaces is on it."))); err != nil {
 			return err
 		}
 	}
@@ -55,20 +55,20 @@ func (p *Program) remove(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(kept) > 0 && !*lose {
-		return fault.New(fault.Conflict, "runner_not_removed", "Work of %s lies in %s still, and the server may not have it. Start the program once with --remove while the server can be reached, or say --lose-work.",
+		return fault.New(fault.Conflict, "runner_not_removed", "Work of %s is still in %s, and the server may not have it. Start the program once with --remove while the server can be reached, or add --lose-work.",
 			plural(len(kept), "1 workspace", "%d workspaces"), p.short(filepath.Join(id.Dir, "workspaces")))
 	}
-	if err := id.Remove(); err != nil { // the key first: whatever stays after a crash is of nobody
+	if err := id.Remove(); err != nil { // the key first: what remains after a crash belongs to no machine
 		return err
 	}
 	if err := os.RemoveAll(id.Dir); err != nil {
 		return fmt.Errorf("removing %s: %w", id.Dir, err)
 	}
-	p.say("Forgotten. Revoke %q on the server's Machines page, too, if it still stands there.", id.Name)
+	p.say("Forgotten. Also revoke %q on the server's Machines page, if it is still listed there.", id.Name)
 	return nil
 }
 
-// keptWork lists what of workspaces lies in a machine's folder.
+// keptWork lists the workspaces whose work lies in a machine's folder.
 func keptWork(id *identity.Identity) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(id.Dir, "workspaces"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -81,7 +81,7 @@ func keptWork(id *identity.Identity) ([]string, error) {
 	return out, err
 }
 
-// emptied has the program that runs bring everything home.
+// emptied makes the running program sync everything to the server.
 func (p *Program) emptied(ctx context.Context, id *identity.Identity, lose bool) error {
 	var out left
 	err := notify(ctx, id.Dir, "POST", "/leave", leave{Remove: true}, &out)
@@ -94,10 +94,10 @@ func (p *Program) emptied(ctx context.Context, id *identity.Identity, lose bool)
 	return err
 }
 
-// sure asks whether it is meant.
+// sure asks for confirmation.
 func (p *Program) sure(question string) error {
 	if !p.Terminal {
-		return fault.New(fault.Invalid, codeFlags, "%s Say --yes.", question)
+		return fault.New(fault.Invalid, codeFlags, "%s Add --yes.", question)
 	}
 	fmt.Fprintf(p.Stdout, "%s [y/N] ", question)
 	line, _ := bufio.NewReader(p.Stdin).ReadString('\n') // the end of the input is no yes

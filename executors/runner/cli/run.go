@@ -28,7 +28,7 @@ import (
 	"github.com/parawork/parawork/internal/logfile"
 )
 
-// runner is the program that runs for one machine.
+// runner is the running program of one machine.
 type runner struct {
 	p       *Program
 	o       options
@@ -43,7 +43,7 @@ type runner struct {
 	file    *logfile.File
 
 	end   context.CancelCauseFunc // ends run
-	leave sync.Mutex              // one leaves at a time
+	leave sync.Mutex              // one caller leaves at a time
 
 	mu    sync.Mutex
 	state tunnel.State
@@ -51,17 +51,17 @@ type runner struct {
 	down  chan struct{} // closed when the connection ends; nil = nobody waits for that
 }
 
-// Why run ended, where it was meant.
+// Reasons for an intended end of run.
 var (
 	errLeft    = errors.New("left")
 	errSecond  = errors.New("ended at once")
 	errStopped = errors.New("stopped")
 )
 
-// maxLog is how much of what the program says is kept, twice.
+// maxLog is how much of the program's log is stored, twice.
 const maxLog = 8 << 20
 
-// prepare joins everything together. Nothing runs yet. Nil without an error: there is nothing to do.
+// prepare builds and connects all parts. It starts nothing. Nil without an error: there is nothing to do.
 func (p *Program) prepare(ctx context.Context, o options, id *identity.Identity, home string) (*runner, error) {
 	file := policyFile(id)
 	if o.file != "" && o.file != file {
@@ -148,7 +148,7 @@ func (r *runner) build(_ context.Context, file, home string) error {
 
 func (r *runner) close() {
 	if r.place != nil {
-		_ = r.place.close() // its doors end with the program
+		_ = r.place.close() // its listeners end with the program
 	}
 	if r.seen != nil {
 		_ = r.seen.Close()
@@ -156,7 +156,7 @@ func (r *runner) close() {
 	_ = r.file.Close()
 }
 
-// outfit gives a sandbox the network and the image the owner's file says.
+// outfit sets a sandbox's network and image from the owner's policy file.
 func (r *runner) outfit(ctx context.Context, s *executors.Spec) error {
 	pol := r.keeper.Policy()
 	n, err := pol.NetworkFor(r.id.Mode)
@@ -177,7 +177,7 @@ func (r *runner) outfit(ctx context.Context, s *executors.Spec) error {
 	return err
 }
 
-// networks has sandboxes that run reach what the owner's file says now. Those that have the machine's own network keep it until they end.
+// networks applies the owner's current policy file to running sandboxes. Those that have the machine's own network keep it until they end.
 func (r *runner) networks() {
 	n, err := r.keeper.Policy().NetworkFor(r.id.Mode)
 	net := executors.Network{Mode: executors.NetworkMode(n.Mode), Allow: n.Allow}
@@ -192,7 +192,7 @@ func (r *runner) networks() {
 	}
 }
 
-// known are the sandboxes there are.
+// known returns the ids of the existing sandboxes.
 func (r *runner) known(ctx context.Context) ([]string, error) {
 	all, err := r.place.Executor.List(ctx)
 	ids := make([]string, 0, len(all))
@@ -205,7 +205,7 @@ func (r *runner) known(ctx context.Context) ([]string, error) {
 	return ids, err
 }
 
-// run stays connected until the program is ended, the machine leaves, or the server lets it go.
+// run stays connected until the program is ended, the machine leaves, or the server disconnects it.
 func (r *runner) run(ctx context.Context, catch *catcher) error {
 	listener, err := listenControl(r.id.Dir)
 	if err != nil {
@@ -242,7 +242,7 @@ func (r *runner) run(ctx context.Context, catch *catcher) error {
 	})
 	r.greet()
 	if r.console.terminal {
-		go r.console.listen(ctx, r.p.Stdin) // ends with the program: a terminal that is read cannot be taken back
+		go r.console.listen(ctx, r.p.Stdin) // ends with the program: a read from a terminal cannot be cancelled
 	}
 	keep, disconnect := context.WithCancelCause(context.WithoutCancel(ctx))
 	kept := make(chan error, 1)
@@ -261,13 +261,13 @@ func (r *runner) run(ctx context.Context, catch *catcher) error {
 	disconnect(errLeft)
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = control.Shutdown(stop) // whoever is being answered has two seconds
+	_ = control.Shutdown(stop) // running requests have two seconds
 	stopServices()
 	wg.Wait()
 	return r.words(over)
 }
 
-// depart says goodbye as it fits why run ends.
+// depart says goodbye in the way that fits the reason why run ends.
 func (r *runner) depart(catch *catcher, why error) error {
 	r.mu.Lock()
 	gone := r.gone
@@ -292,7 +292,7 @@ func (r *runner) depart(catch *catcher, why error) error {
 	return errLeft
 }
 
-// words makes of why run ended what the program says and returns.
+// words converts the reason why run ended to what the program prints and returns.
 func (r *runner) words(why error) error {
 	switch code := fault.CodeOf(why); {
 	case errors.Is(why, errLeft), errors.Is(why, errStopped), why == nil:
@@ -300,8 +300,8 @@ func (r *runner) words(why error) error {
 	case errors.Is(why, errSecond):
 		return errReported
 	case code == wire.CodeRevoked:
-		r.console.say("The server let this machine go: %v", why)
-		r.console.say("What it made here is in %s; parawork runner remove%s clears it away.", r.p.short(r.id.Dir), namely(r.id))
+		r.console.say("The server disconnected this machine: %v", why)
+		r.console.say("What it made is in %s; parawork runner remove%s deletes it.", r.p.short(r.id.Dir), namely(r.id))
 		return r.letGo()
 	case code == wire.CodeReplaced:
 		r.console.say("%v", why)
@@ -310,7 +310,7 @@ func (r *runner) words(why error) error {
 	return why
 }
 
-// letGo ends the program for good. A service that failed would be started again.
+// letGo ends the program without a failure: the system would restart a failed service.
 func (r *runner) letGo() error {
 	if r.o.service {
 		return nil
@@ -318,7 +318,7 @@ func (r *runner) letGo() error {
 	return errReported
 }
 
-// greet says what this machine is and allows.
+// greet prints what this machine is and allows.
 func (r *runner) greet() {
 	p, pol := r.p, r.keeper.Policy()
 	if r.id.Mode == wire.Direct {
@@ -346,7 +346,7 @@ func (r *runner) greet() {
 	if given := r.o.given(); len(given) > 0 {
 		p.say("  for this run: %s", strings.Join(given, "  "))
 	}
-	p.say("  what the server asks for is noted in %s", p.short(filepath.Join(r.id.Dir, policy.LogName)))
+	p.say("  requests of the server are logged in %s", p.short(filepath.Join(r.id.Dir, policy.LogName)))
 	if !r.o.service {
 		p.say("Ctrl-C goes offline and leaves the work for the next start.")
 	}
@@ -366,7 +366,7 @@ const dangerWords = `
   what is allowed and its log among it.
 `
 
-// changed hears of the connection.
+// changed handles a change of the connection.
 func (r *runner) changed(s tunnel.State) {
 	r.mu.Lock()
 	before := r.state
@@ -381,12 +381,12 @@ func (r *runner) changed(s tunnel.State) {
 	case gone:
 	case s.Connected:
 		r.console.say("Online: %s", r.id.Server)
-	case s.Reason != before.Reason: // once for each reason, however often it is tried
+	case s.Reason != before.Reason: // once for each reason, however many tries
 		r.console.say("Offline: %s Trying again.", s.Reason)
 	}
 }
 
-// report is what status shows.
+// report returns what status shows.
 func (r *runner) report(ctx context.Context) report {
 	r.mu.Lock()
 	s := r.state
@@ -407,10 +407,10 @@ func (r *runner) standings(ctx context.Context) []running {
 	return out
 }
 
-// removeTime bounds how long the server has for bringing everything home before the sandboxes are removed.
+// removeTime bounds how long the server may take to sync everything before the sandboxes are removed.
 const removeTime = 30 * time.Minute
 
-// leaveBy takes the machine off line as it is asked to, and has run end.
+// leaveBy takes the machine offline in the requested way, and makes run end.
 func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	r.leave.Lock()
 	defer r.leave.Unlock()
@@ -420,14 +420,14 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	reason := "Its owner ended the program there."
 	if l.Remove {
 		reason = "Its owner removes its sandboxes."
-		r.console.say("The server brings home what is in the sandboxes, and ends them. Ctrl-C again leaves them as they are.")
+		r.console.say("The server copies the work out of the sandboxes and ends them. Ctrl-C again leaves them as they are.")
 	}
 	bound, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
 	stay, reported := r.sayLeaving(bound, reason, l.Remove)
 	var out left
 	if !reported {
-		out.Words = append(out.Words, "The server could not be told: it will notice within half a minute.")
+		out.Words = append(out.Words, "The server could not be notified: it will notice within half a minute.")
 		if l.Remove {
 			out.Words = append(out.Words, "So nothing was removed.")
 		}
@@ -443,17 +443,16 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	}
 	if l.Remove && len(stay) > 0 && reported { // the time is up, or somebody was impatient
 		r.end(errLeft)
-		return out, fault.New(fault.Conflict, "runner_not_removed", "Not everything was brought home, so %s left as it is.", plural(len(stay), "1 sandbox is", "%d sandboxes are"))
+		return out, fault.New(fault.Conflict, "runner_not_removed", "Not everything was synced to the server, so %s left as it is.", plural(len(stay), "1 sandbox is", "%d sandboxes are"))
 	}
 	r.end(errLeft)
 	return out, nil
 }
 
-// letGoWithin is how long the server is waited for that was told: it ends the connection. What was written just before this end did would
-// get lost.
+// letGoWithin is how long to wait for the server to end the connection after the goodbye. Ending it here could lose what was just written.
 const letGoWithin = 2 * time.Second
 
-// sayLeaving tells the server that the machine goes, and waits until it knows.
+// sayLeaving notifies the server that the machine leaves, and waits until the server has it.
 func (r *runner) sayLeaving(ctx context.Context, reason string, remove bool) (stay []machine.Standing, reported bool) {
 	down := make(chan struct{})
 	r.mu.Lock()
@@ -486,21 +485,21 @@ func (r *runner) halt(ctx context.Context) (left, error) {
 		}
 	}
 	if err := r.keeper.Stop(); err != nil {
-		r.log.Error("that the machine is stopped could not be written down", "error", err)
+		r.log.Error("the machine's stopped state could not be stored", "error", err)
 	}
 	r.console.say("STOPPED: every sandbox is being ended.")
 	const reason = "The machine's owner stopped it."
 	bad := r.m.Halt(ctx, reason)
 	if bad != nil {
-		r.log.Error("not every sandbox took its end", "error", bad)
+		r.log.Error("not every sandbox could be ended", "error", bad)
 	}
 	r.sayLeaving(ctx, "Its owner used the kill switch.", false)
-	_, err := endPlace(ctx, r.place.Executor) // what does not answer, and what nobody knows
+	_, err := endPlace(ctx, r.place.Executor) // what does not answer, and what is unknown
 	r.end(errStopped)
 	return left{Ended: n}, err
 }
 
-// plural chooses between one and several.
+// plural chooses between singular and plural.
 func plural(n int, one, several string) string {
 	if n == 1 {
 		return one
@@ -508,7 +507,7 @@ func plural(n int, one, several string) string {
 	return fmt.Sprintf(several, n)
 }
 
-// upstreamOf says which proxy sandboxes go out through, as this machine itself does; nil when there is none.
+// upstreamOf returns the proxy that sandboxes use, as this machine itself does; nil when there is none.
 func upstreamOf(proxy string, env func(string) string) (func(*url.URL) (*url.URL, error), error) {
 	either := func(upper, lower string) string {
 		if v := env(upper); v != "" {
@@ -530,7 +529,7 @@ func upstreamOf(proxy string, env func(string) string) (func(*url.URL) (*url.URL
 			return nil, fault.New(fault.Invalid, codeFlags, "The proxy for %s must be an http:// or https:// address.", scheme)
 		}
 		if u != nil && u.Scheme != "http" && u.Scheme != "https" {
-			return nil, nil // one for the way to the server alone: sandboxes go out directly
+			return nil, nil // a proxy only for the connection to the server: sandboxes connect directly
 		}
 	}
 	return ask, nil

@@ -24,14 +24,14 @@ import (
 // service is the program as something the system starts for its owner.
 type service struct {
 	name string   // of the unit, or the job
-	file string   // where it is described
+	file string   // the path of the service file
 	args []string // the program and its flags
-	env  []string // what it needs of this environment
+	env  []string // the environment it needs
 	log  string
 	home string
 }
 
-// kept are variables of the environment that a service needs as well: without them it would find neither the engine nor the agents' programs.
+// kept are environment variables that a service needs as well: without them it would find neither the engine nor the agents' programs.
 var kept = []string{"PATH", "DOCKER_HOST", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy", "SSL_CERT_FILE", "PARAWORK_RUNNER_DIR", "LANG"}
 
 const codeService = "runner_service_failed"
@@ -66,14 +66,14 @@ func (p *Program) serviceOf(id *identity.Identity, self string) (service, error)
 	return s, nil
 }
 
-// unit writes the service for systemd. Only the program itself is ended with it: guests live on, as they do over any end of it. An end that
-// was meant - by stop, or by the server that let the machine go - is not followed by another start.
+// unit returns the service file for systemd. Stopping it ends only the program itself: guests live on, as after any other end of it. An
+// intended end - by stop, or by the server that disconnected the machine - causes no restart.
 func (s service) unit(name string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "[Unit]\nDescription=Parawork: this machine as a place to work (%s)\nAfter=network-online.target\n\n[Service]\n", systemdText(name))
 	var args []string
 	for _, a := range s.args {
-		args = append(args, systemdQuote(strings.ReplaceAll(a, "$", "$$"))) // variables are put in there, and only there
+		args = append(args, systemdQuote(strings.ReplaceAll(a, "$", "$$"))) // systemd expands variables there, and only there
 	}
 	fmt.Fprintf(&b, "ExecStart=%s\n", strings.Join(args, " "))
 	for _, e := range s.env {
@@ -83,19 +83,19 @@ func (s service) unit(name string) []byte {
 	return b.Bytes()
 }
 
-// systemdQuote writes a word so that systemd reads it as it is: in quotes, without specifiers (systemd.syntax(7), systemd.unit(5)).
+// systemdQuote quotes a word so that systemd takes it literally, without specifiers (systemd.syntax(7), systemd.unit(5)).
 func systemdQuote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(text) + `"`
 }
 
 func systemdText(text string) string { return strings.ReplaceAll(text, "%", "%%") }
 
-// plist writes the service for launchd.
+// plist returns the service file for launchd.
 func (s service) plist() []byte {
 	var b bytes.Buffer
 	text := func(v string) string {
 		var e bytes.Buffer
-		_ = xml.EscapeText(&e, []byte(v)) // a buffer takes everything
+		_ = xml.EscapeText(&e, []byte(v)) // a write to a buffer never fails
 		return "<string>" + e.String() + "</string>"
 	}
 	b.WriteString(xml.Header + `<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">` + "\n<plist version=\"1.0\">\n<dict>\n")
@@ -114,13 +114,13 @@ func (s service) plist() []byte {
 	return b.Bytes()
 }
 
-// install has the system start the program with this machine.
+// install makes the system start the program with this machine.
 func (p *Program) install(ctx context.Context, args []string) error {
 	var w which
 	fl := flag.NewFlagSet("parawork runner install", flag.ContinueOnError)
 	w.flags(fl)
 	show := fl.Bool("print", false, "print the service's file and change nothing")
-	dangerous := fl.Bool("dangerous", false, "needed again for a machine without isolation")
+	dangerous := fl.Bool("dangerous", false, "required again for a machine without isolation")
 	if _, err := p.parse(fl, args, 0); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (p *Program) install(ctx context.Context, args []string) error {
 		return err
 	}
 	if id.Mode == wire.Direct && !*dangerous {
-		return fault.New(fault.Invalid, codeFlags, "%q runs without isolation. As a service it does so each time this machine starts: say so with --dangerous.", id.Name)
+		return fault.New(fault.Invalid, codeFlags, "%q runs without isolation. As a service it does so each time this machine starts: confirm that with --dangerous.", id.Name)
 	}
 	self, err := p.settled(*show)
 	if err != nil {
@@ -148,12 +148,12 @@ func (p *Program) install(ctx context.Context, args []string) error {
 		return err
 	}
 	if pid := holder(id.Dir); pid > 0 && !p.active(ctx, s) {
-		return fault.New(fault.Conflict, "runner_running", "The program runs already (process %d). Stop it first: parawork runner stop%s. What runs in its sandboxes goes on.", pid, namely(id))
+		return fault.New(fault.Conflict, "runner_running", "The program already runs (process %d). Stop it first: parawork runner stop%s. What runs in its sandboxes goes on.", pid, namely(id))
 	}
 	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.file, text, 0o600); err != nil { // a proxy's address may hold a password
+	if err := os.WriteFile(s.file, text, 0o600); err != nil { // a proxy's address may contain a password
 		return err
 	}
 	if err := os.Chmod(s.file, 0o600); err != nil {
@@ -165,14 +165,14 @@ func (p *Program) install(ctx context.Context, args []string) error {
 	p.say("%s starts with this machine from now on, and runs already (%s).", id.Name, s.name)
 	if runtime.GOOS != "darwin" {
 		p.linger(ctx)
-		p.say("Its words: journalctl --user -u %s", s.name)
+		p.say("Its log: journalctl --user -u %s", s.name)
 	} else {
-		p.say("Its words: %s", p.short(s.log))
+		p.say("Its log: %s", p.short(s.log))
 	}
 	return nil
 }
 
-// settled is this program's file at a place where it stays: a download is copied to a folder of ours.
+// settled returns a permanent path of this program: it copies a download to a folder of ours.
 func (p *Program) settled(look bool) (string, error) {
 	self, err := p.Self()
 	if err != nil {
@@ -195,7 +195,7 @@ func (p *Program) settled(look bool) (string, error) {
 	return to, copyProgram(self, to)
 }
 
-// copyProgram puts a program at to, at once as a whole: one that runs from there goes on.
+// copyProgram copies a program to a path, atomically: a running copy goes on.
 func copyProgram(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -205,7 +205,7 @@ func copyProgram(from, to string) error {
 	return putProgram(in, to)
 }
 
-// putProgram writes a program to the path to, at once as a whole.
+// putProgram writes a program to a path, atomically.
 func putProgram(in io.Reader, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -219,7 +219,7 @@ func putProgram(in io.Reader, to string) error {
 func (p *Program) enable(ctx context.Context, s service) error {
 	if runtime.GOOS == "darwin" {
 		domain := fmt.Sprintf("gui/%d", os.Getuid())
-		_, _ = p.Exec(ctx, "launchctl", "bootout", domain+"/"+s.name) // it may not be there
+		_, _ = p.Exec(ctx, "launchctl", "bootout", domain+"/"+s.name) // it may not exist
 		return said(p.Exec(ctx, "launchctl", "bootstrap", domain, s.file))
 	}
 	if err := said(p.Exec(ctx, "systemctl", "--user", "daemon-reload")); err != nil {
@@ -238,7 +238,7 @@ func (p *Program) active(ctx context.Context, s service) bool {
 	return err == nil && out == "active"
 }
 
-// linger has systemd start the user's services without a login, or says how.
+// linger makes systemd start the user's services without a login, or says how to do that.
 func (p *Program) linger(ctx context.Context) {
 	who, err := user.Current()
 	if err != nil {
@@ -248,11 +248,11 @@ func (p *Program) linger(ctx context.Context) {
 		return
 	}
 	if _, err := p.Exec(ctx, "loginctl", "enable-linger", who.Username); err != nil {
-		p.say("It starts when you log in, and ends when you log out. To have it run without a login: sudo loginctl enable-linger %s", who.Username)
+		p.say("It starts when you log in, and ends when you log out. To run it without a login: sudo loginctl enable-linger %s", who.Username)
 	}
 }
 
-// said joins an error with what the program that failed said.
+// said joins an error with the output of the program that failed.
 func said(out string, err error) error {
 	if err != nil && out != "" {
 		return fmt.Errorf("%w: %s", err, out)
@@ -260,7 +260,7 @@ func said(out string, err error) error {
 	return err
 }
 
-// uninstall takes the service away again; the machine stays connected to its server when it is started by hand.
+// uninstall removes the service; the machine stays connected to its server when it is started by hand.
 func (p *Program) uninstall(ctx context.Context, args []string) error {
 	var w which
 	fl := flag.NewFlagSet("parawork runner uninstall", flag.ContinueOnError)
@@ -277,14 +277,14 @@ func (p *Program) uninstall(ctx context.Context, args []string) error {
 		return err
 	}
 	if !there {
-		p.say("%s is not a service here.", id.Name)
+		p.say("%s is not installed as a service on this machine.", id.Name)
 		return nil
 	}
-	p.say("%s does not start with this machine any more, and is offline now. What runs in its sandboxes goes on until you stop it.", id.Name)
+	p.say("%s no longer starts with this machine, and is offline now. What runs in its sandboxes goes on until you stop it.", id.Name)
 	return nil
 }
 
-// removeService reports whether there was one.
+// removeService removes the service and reports whether there was one.
 func (p *Program) removeService(ctx context.Context, id *identity.Identity) (bool, error) {
 	s, err := p.serviceOf(id, "")
 	if err != nil {
@@ -296,13 +296,13 @@ func (p *Program) removeService(ctx context.Context, id *identity.Identity) (boo
 	if runtime.GOOS == "darwin" {
 		_, _ = p.Exec(ctx, "launchctl", "bootout", fmt.Sprintf("gui/%d/%s", os.Getuid(), s.name)) // it may not run
 	} else if err := said(p.Exec(ctx, "systemctl", "--user", "disable", "--now", s.name)); err != nil {
-		fmt.Fprintf(p.Stderr, "parawork runner: %v\n", err) // its file goes all the same
+		fmt.Fprintf(p.Stderr, "parawork runner: %v\n", err) // remove its file all the same
 	}
 	if err := os.Remove(s.file); err != nil {
 		return true, err
 	}
 	if runtime.GOOS != "darwin" {
-		_, _ = p.Exec(ctx, "systemctl", "--user", "daemon-reload") // it forgets the file by itself, later
+		_, _ = p.Exec(ctx, "systemctl", "--user", "daemon-reload") // systemd forgets it later on its own
 	}
 	return true, nil
 }

@@ -12,7 +12,7 @@ import (
 // errSignal says that somebody wants the program to end.
 var errSignal = errors.New("a signal")
 
-// catcher waits for signals: the first ends the program in good order, the second at once.
+// catcher waits for signals: the first ends the program cleanly, the second at once.
 type catcher struct {
 	second  context.Context
 	release func()

@@ -31,7 +31,7 @@ const (
 	downloadTimeout = 15 * time.Minute
 )
 
-// client is how the server is reached over plain HTTP: for the enrolment and for downloads.
+// client returns the HTTP client for the server: for the enrolment and for downloads.
 func (p *Program) client(proxy, ca string) (*http.Client, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	roots, err := tunnel.Roots(ca)
@@ -48,7 +48,7 @@ func (p *Program) client(proxy, ca string) (*http.Client, error) {
 	return &http.Client{Transport: t}, nil
 }
 
-// proxyOf reads --proxy; nil when it is not given.
+// proxyOf parses --proxy; nil when it is not given.
 func proxyOf(text string) (func(*http.Request) (*url.URL, error), error) {
 	if text == "" {
 		return nil, nil
@@ -89,7 +89,7 @@ func (p *Program) update(ctx context.Context, args []string) error {
 		return err
 	}
 	if strings.HasPrefix(id.Server, "http://") && !loopback(id.Server) {
-		return fault.New(fault.Invalid, codeUpdate, "%s is reached without encryption, so what it offers could be anybody's. Download the program in your browser and compare its checksum.", id.Server)
+		return fault.New(fault.Invalid, codeUpdate, "The connection to %s is not encrypted, so what it offers could come from anybody. Download the program in your browser and compare its checksum.", id.Server)
 	}
 	client, err := p.client(id.Proxy, id.CA)
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *Program) update(ctx context.Context, args []string) error {
 		return err
 	}
 	if have, err := sumOf(self); err == nil && have == o.SHA256 {
-		p.say("This program is the one the server offers: %s.", p.Version)
+		p.say("This program is already the one the server offers: %s.", p.Version)
 		return nil
 	}
 	if err := p.fetch(ctx, client, id, o, self); err != nil {
@@ -117,7 +117,7 @@ func (p *Program) update(ctx context.Context, args []string) error {
 	}
 	p.say("Updated %s.", p.short(self))
 	if pid := holder(id.Dir); pid > 0 {
-		p.say("The program that runs (process %d) is still the old one. Start it anew: parawork runner stop%s, then start it as before. What runs in sandboxes goes on.", pid, namely(id))
+		p.say("The running program (process %d) is still the old one. Restart it: parawork runner stop%s, then start it as before. What runs in sandboxes goes on.", pid, namely(id))
 	}
 	return nil
 }
@@ -143,14 +143,14 @@ func lookOffered(ctx context.Context, client *http.Client, server string) (offer
 			return o, fault.New(fault.Unavailable, codeUpdate, "The server has no program for %s/%s now: %s", o.OS, o.Arch, policy.Clean(o.Reason, 300))
 		}
 		if raw, err := hex.DecodeString(o.SHA256); err != nil || len(raw) != sha256.Size || o.File == "" || strings.ContainsAny(o.File, "/\\?#%") {
-			return o, fault.New(fault.Unavailable, codeUpdate, "The server's list of programs makes no sense.")
+			return o, fault.New(fault.Unavailable, codeUpdate, "The server's list of programs is invalid.")
 		}
 		return o, nil
 	}
 	return offered{}, fault.New(fault.Unavailable, codeUpdate, "The server offers no program for %s/%s.", runtime.GOOS, runtime.GOARCH)
 }
 
-// fetch downloads a program, compares its checksum, has it say its version, and puts it in place of this one.
+// fetch downloads a program, compares its checksum, runs it to see its version, and replaces this one with it.
 func (p *Program) fetch(ctx context.Context, client *http.Client, id *identity.Identity, o offered, self string) error {
 	body, err := get(ctx, client, id.Server+downloadsPath+"/"+url.PathEscape(o.File))
 	if err != nil {
@@ -160,11 +160,11 @@ func (p *Program) fetch(ctx context.Context, client *http.Client, id *identity.I
 	next := self + ".new"
 	sum := sha256.New()
 	if err := putProgram(io.TeeReader(io.LimitReader(body, maxProgram), sum), next); err != nil {
-		return fault.Wrap(err, fault.Unavailable, codeUpdate, "The program cannot be put beside this one, in %s: %v. Run the update as who installed it.", filepath.Dir(self), err)
+		return fault.Wrap(err, fault.Unavailable, codeUpdate, "The program cannot be written next to this one, in %s: %v. Run the update as the user who installed it.", filepath.Dir(self), err)
 	}
-	defer os.Remove(next) // gone already when all went well
+	defer os.Remove(next) // already gone when all went well
 	if got := hex.EncodeToString(sum.Sum(nil)); got != o.SHA256 {
-		return fault.New(fault.Unavailable, codeUpdate, "What came is not what the server says it is: its checksum is %s, not %s. Nothing was changed.", got, o.SHA256)
+		return fault.New(fault.Unavailable, codeUpdate, "The download is not what the server says it is: its checksum is %s, not %s. Nothing was changed.", got, o.SHA256)
 	}
 	if out, err := p.Exec(ctx, next, "version"); err != nil || !strings.Contains(out, "parawork") {
 		return fault.New(fault.Unavailable, codeUpdate, "The program the server offers does not run on this machine (%v). Nothing was changed.", said(out, err))
@@ -188,7 +188,7 @@ func get(ctx context.Context, client *http.Client, at string) (io.ReadCloser, er
 		if json.Unmarshal(bytes.TrimSpace(text), &e) != nil || e.Message == "" {
 			e.Message = fmt.Sprintf("it answered %s", resp.Status)
 		}
-		return nil, fault.New(fault.Unavailable, codeUpdate, "The server does not give the program: %s", policy.Clean(e.Message, 300))
+		return nil, fault.New(fault.Unavailable, codeUpdate, "The server does not provide the program: %s", policy.Clean(e.Message, 300))
 	}
 	return resp.Body, nil
 }

@@ -1,5 +1,5 @@
-// Package fleet shows members' machines to the executor that makes sandboxes on them. It knows both, which do not know each other. It has no
-// goroutine; its lock guards the names of users, which are asked for all the time.
+// Package fleet connects the service of members' machines with the executor that makes sandboxes on them; the two do not know each other. It
+// starts no goroutine; its lock guards the cache of users' names.
 package fleet
 
 import (
@@ -15,27 +15,27 @@ import (
 	"github.com/parawork/parawork/executors/runner/tunnel"
 )
 
-// People say who users are.
+// People returns users' names.
 type People interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
 }
 
-// Fleet is the service of machines as their executor needs it. Safe for concurrent use.
+// Fleet presents the service of machines to their executor. Safe for concurrent use.
 type Fleet struct {
 	machines *machines.Service
 	people   People
 
 	mu    sync.Mutex
-	names map[string]callName // of users: places are asked for all the time
+	names map[string]callName // of users: they are needed all the time
 }
 
-// callName is what people call a user, as read a while ago.
+// callName is a user's display name, as read a while ago.
 type callName struct {
 	name string
 	at   time.Time
 }
 
-// nameFresh is how long a name is good for.
+// nameFresh is how long a name is cached.
 const nameFresh = time.Minute
 
 var _ runner.Machines = (*Fleet)(nil)
@@ -48,7 +48,7 @@ func (f *Fleet) show(ctx context.Context, m machines.Machine) runner.Machine {
 		OfflineAt: m.OfflineAt, OfflineReason: m.OfflineReason}
 }
 
-// Machines are those of a team that were not revoked; "" = of all teams.
+// Machines returns those of a team that were not revoked; "" = of all teams.
 func (f *Fleet) Machines(ctx context.Context, teamID string) []runner.Machine {
 	var out []runner.Machine
 	for _, m := range f.machines.Machines(ctx, teamID) {
@@ -57,7 +57,7 @@ func (f *Fleet) Machines(ctx context.Context, teamID string) []runner.Machine {
 	return out
 }
 
-// Machine returns one, false when there is none such.
+// Machine returns one, false when it does not exist.
 func (f *Fleet) Machine(ctx context.Context, id string) (runner.Machine, bool) {
 	m, ok := f.machines.Machine(ctx, id)
 	if !ok {
@@ -66,7 +66,7 @@ func (f *Fleet) Machine(ctx context.Context, id string) (runner.Machine, bool) {
 	return f.show(ctx, m), true
 }
 
-// Link is the machine's connection, while it has one here.
+// Link returns the machine's connection, while it has one to this server.
 func (f *Fleet) Link(id string) (runner.Link, bool) {
 	l, ok := f.machines.Link(id)
 	if !ok {
@@ -75,12 +75,12 @@ func (f *Fleet) Link(id string) (runner.Link, bool) {
 	return link{l}, true
 }
 
-// Sign makes a request a command for the machine.
+// Sign signs a request as a command for the machine.
 func (f *Fleet) Sign(ctx context.Context, id string, r *http.Request, body []byte) error {
 	return f.machines.Sign(ctx, id, r.WithContext(ctx), body)
 }
 
-// UserName is what people call a user, "" when nobody knows.
+// UserName returns a user's display name, "" when it is unknown.
 func (f *Fleet) UserName(ctx context.Context, userID string) string {
 	now := time.Now()
 	f.mu.Lock()
@@ -102,7 +102,7 @@ func (f *Fleet) UserName(ctx context.Context, userID string) string {
 	return a.User.Name
 }
 
-// link is a tunnel as the executor of machines needs it.
+// link presents a tunnel to the executor of machines.
 type link struct{ *tunnel.Link }
 
 // Stream opens a stream to the machine.

@@ -13,10 +13,10 @@ import (
 	"github.com/parawork/parawork/internal/hostgit"
 )
 
-// Bundle writes a git bundle of the folder's branches and tags, without what the server has. The branch the folder is at comes first,
-// after HEAD. Nothing is written before all that can be checked was; who serves it cuts the stream on an error after that.
+// Bundle writes a git bundle of the folder's branches and tags, without what the server has. The folder's current branch comes first,
+// after HEAD. It checks all that can be checked before it writes anything; on a later error the caller cuts the stream.
 //
-// A bundle of nothing new still names where the branches are, which git bundle itself does not do: it is written by hand here.
+// A bundle without new objects still names the branches' commits, which git bundle itself does not do: so this code writes it.
 func (f *Folders) Bundle(ctx context.Context, ask wire.BundleAsk, w io.Writer) error {
 	r, err := f.open(ctx, ask.Path)
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *Folders) Bundle(ctx context.Context, ask wire.BundleAsk, w io.Writer) e
 	return gitFault(err, "Packing the folder's branches")
 }
 
-// whole refuses a repository of which a part is elsewhere.
+// whole rejects a repository that is shallow or partial.
 func (r repo) whole() error {
 	switch {
 	case r.shallow:
@@ -96,7 +96,7 @@ func (r repo) whole() error {
 // ref is a branch or tag by its full name, or HEAD.
 type ref struct{ name, id string }
 
-// branches are HEAD, the branch it is at, and the other branches and tags.
+// branches returns HEAD, its branch, and the other branches and tags.
 func (f *Folders) branches(ctx context.Context, r repo) ([]ref, error) {
 	out, err := r.git.Run(ctx, hostgit.Call{GitDir: r.gitDir, Timeout: quickTime, Args: []string{"for-each-ref", fmt.Sprintf("--count=%d", maxRefs),
 		"--format=%(objectname) %(symref) %(refname)", "refs/heads", "refs/tags"}})
@@ -113,7 +113,7 @@ func (f *Folders) branches(ctx context.Context, r repo) ([]ref, error) {
 		switch {
 		case c[2] == at:
 			first = []ref{{"HEAD", c[0]}, {at, c[0]}}
-		case c[1] == "": // another name for a branch is none of its own
+		case c[1] == "": // a symbolic ref is no branch of its own
 			rest = append(rest, ref{c[2], c[0]})
 		}
 	}

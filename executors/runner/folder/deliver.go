@@ -19,23 +19,24 @@ import (
 type Delivery struct {
 	Path        string // the folder
 	WorkspaceID string
-	Branch      string // of the workspace, and what it is to be called there
-	// Run runs a command in the workspace's sandbox, in its worktree: what the agent made of its git dir is git's problem in there.
+	Branch      string // the workspace's branch, and its name in the repository
+	// Run runs a command in the workspace's sandbox, in its worktree: whatever an agent did to its git dir affects only git inside the
+	// sandbox.
 	Run func(ctx context.Context, c executors.SandboxCommand) (executors.SandboxResult, error)
 }
 
-// Bounds of a delivery.
+// Limits of a delivery.
 const (
 	maxDelivery       = 2 << 30 // bytes of the pack
 	maxDeliveryBlob   = 1 << 30 // bytes of one file
 	maxDeliveryMemory = 3 << 30 // bytes git may allocate to check it
 	deliveryTime      = 10 * time.Minute
-	maxNames          = 50 // names that are tried where a branch of that name is the owner's
+	maxNames          = 50 // names that are tried where the owner has a branch of that name
 )
 
-// Deliver puts a branch of a workspace into the folder's repository. No hook, filter or setting of the agent's counts, and no file of the
-// owner's is touched: the branch appears, or goes on. A branch the owner has worked on, or has checked out, is left as it is: then the work
-// is delivered beside it under another name, which the answer tells. Killed in between it is done again.
+// Deliver puts a branch of a workspace into the folder's repository. It runs none of the agent's hooks, filters or settings, and touches no
+// file of the owner's: it creates the branch, or advances it. It leaves a branch that the owner has changed or checked out as it is: then it
+// delivers the work under another name, which the result says. If it is interrupted it can run again.
 func (f *Folders) Deliver(ctx context.Context, d Delivery) (wire.Delivered, error) {
 	if err := checkID(d.WorkspaceID); err != nil {
 		return wire.Delivered{}, err
@@ -63,7 +64,7 @@ func (f *Folders) Deliver(ctx context.Context, d Delivery) (wire.Delivered, erro
 	return f.place(ctx, r, d, tip)
 }
 
-// tip asks the sandbox which commit its branch is at.
+// tip asks the sandbox for the commit of its branch.
 func (d Delivery) tip(ctx context.Context) (string, error) {
 	out, err := d.git(ctx, "", nil, "rev-parse", "--verify", "--quiet", "refs/heads/"+d.Branch+"^{commit}")
 	if id := strings.TrimSpace(out); err == nil && isCommitID(id) {
@@ -72,15 +73,15 @@ func (d Delivery) tip(ctx context.Context) (string, error) {
 	if err != nil && !fault.Is(err, fault.Conflict) {
 		return "", err
 	}
-	return "", fault.Wrap(err, fault.Conflict, "branch_missing", "The workspace has no branch %q any more.", hostgit.Clean(d.Branch))
+	return "", fault.Wrap(err, fault.Conflict, "branch_missing", "The workspace no longer has the branch %q.", hostgit.Clean(d.Branch))
 }
 
-// errSandboxGit says that git did not do in the sandbox what it was asked to.
+// errSandboxGit says that git failed in the sandbox.
 func errSandboxGit(sub string, r executors.SandboxResult) error {
 	return fault.New(fault.Conflict, "sandbox_git_failed", "git %s failed in the workspace: %s", sub, hostgit.Words(string(r.Stderr)))
 }
 
-// git runs git in the sandbox. What it prints goes to the writer, or is returned.
+// git runs git in the sandbox. Its output goes to the writer, or is returned.
 func (d Delivery) git(ctx context.Context, stdin string, to io.Writer, args ...string) (string, error) {
 	c := executors.SandboxCommand{Argv: append([]string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...),
 		Env:   map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"},
@@ -98,7 +99,7 @@ func (d Delivery) git(ctx context.Context, stdin string, to io.Writer, args ...s
 	return string(res.Stdout), nil
 }
 
-// take has the sandbox pack what the repository lacks of the commit, checks it in quarantine, and makes it the repository's.
+// take makes the sandbox pack the commits the repository lacks, checks the pack in quarantine, and adds it to the repository.
 func (f *Folders) take(ctx context.Context, r repo, d Delivery, tip string) error {
 	has, err := f.there(ctx, r, []string{tip})
 	if err != nil || has[tip] {
@@ -142,14 +143,14 @@ func (f *Folders) take(ctx context.Context, r repo, d Delivery, tip string) erro
 	}()
 	err = in.Take(ctx, pr, limits)
 	_ = pr.Close()
-	if packed := <-done; packed != nil && broken.err == nil { // else the taker had enough first
+	if packed := <-done; packed != nil && broken.err == nil { // otherwise the receiver stopped reading first
 		return packed
 	}
 	if err == nil {
 		err = in.Check(ctx, map[string]bool{tip: true}, limits)
 	}
 	if errors.Is(err, hostgit.ErrRefused) {
-		return fault.Wrap(err, fault.Conflict, "commits_refused", "What the workspace sent of its commits was refused: %s. The repository is as it was.",
+		return fault.Wrap(err, fault.Conflict, "commits_refused", "The commits the workspace sent were rejected: %s. The repository is unchanged.",
 			strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
 	}
 	if err == nil {
@@ -158,7 +159,7 @@ func (f *Folders) take(ctx context.Context, r repo, d Delivery, tip string) erro
 	return gitFault(err, "Taking the branch")
 }
 
-// place gives the commit a branch.
+// place points a branch at the commit.
 func (f *Folders) place(ctx context.Context, r repo, d Delivery, tip string) (wire.Delivered, error) {
 	busy, err := checkedOut(ctx, r)
 	if err != nil {
@@ -188,7 +189,7 @@ func (f *Folders) place(ctx context.Context, r repo, d Delivery, tip string) (wi
 			if err != nil {
 				return wire.Delivered{}, err
 			}
-			ours := was == at // nobody has touched it since
+			ours := was == at // nobody has changed it since
 			if !ours {
 				if ours, err = r.git.OK(ctx, hostgit.Call{GitDir: r.gitDir, Timeout: quickTime, Args: []string{"merge-base", "--is-ancestor", at, tip}}); err != nil {
 					return wire.Delivered{}, gitFault(err, "Comparing the branch with the repository's")
@@ -205,7 +206,7 @@ func (f *Folders) place(ctx context.Context, r repo, d Delivery, tip string) (wi
 		f.cfg.Log.InfoContext(ctx, "branch delivered", "folder", r.path, "branch", name, "commit", tip, "workspace_id", d.WorkspaceID)
 		return wire.Delivered{Branch: name, Commit: tip}, nil
 	}
-	return wire.Delivered{}, fault.New(fault.Conflict, "branch_taken", "The repository has %d branches of this name already. Remove some, then deliver again.", maxNames)
+	return wire.Delivered{}, fault.New(fault.Conflict, "branch_taken", "The repository already has %d branches of this name. Delete some, then deliver again.", maxNames)
 }
 
 // commitOf returns the commit a ref names, "" when there is none.
@@ -217,7 +218,7 @@ func (r repo) commitOf(ctx context.Context, name string) (string, error) {
 	return out, gitFault(err, "Reading the folder's branches")
 }
 
-// checkedOut are the branches that a worktree of the repository is at: moved under it, they would turn its files into changes.
+// checkedOut returns the branches checked out in the repository's worktrees: moving such a branch would make its files appear changed.
 func checkedOut(ctx context.Context, r repo) (map[string]bool, error) {
 	out, err := r.git.Run(ctx, hostgit.Call{GitDir: r.gitDir, Timeout: quickTime, Args: []string{"worktree", "list", "--porcelain", "-z"}})
 	if err != nil {

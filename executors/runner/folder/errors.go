@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/internal/ignored"
 )
 
-// copyFault says in words that ignored files could not be copied.
+// copyFault explains why ignored files could not be copied.
 func copyFault(err error) error {
 	switch {
 	case errors.Is(err, ignored.ErrTooLarge):
@@ -20,7 +20,7 @@ func copyFault(err error) error {
 	return err
 }
 
-// ownerOf is the user a file belongs to.
+// ownerOf returns the user a file belongs to.
 func ownerOf(fi fs.FileInfo) int {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return int(st.Uid)

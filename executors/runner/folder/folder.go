@@ -1,12 +1,13 @@
-// Package folder is what a machine does with the repositories of folders its owner allows: bundles of their branches for the server, their
-// objects lent to workspaces, ignored files copied into a workspace, and a workspace's branch put into the owner's repository.
+// Package folder works on the git repositories of folders that a machine's owner allows: it bundles their branches for the server, lets
+// workspaces share their objects, copies ignored files into a workspace, and puts a workspace's branch into the owner's repository.
 //
-// The server is not believed: every path is resolved and asked of the owner's policy, and so is all that a repository is made of - its git
-// folder, its objects and those it borrows itself - for a planted .git file or link must not lead to another repository. Branches are read
-// and packed on a git dir of our own (hostgit.Desk), so that nothing of a repository's config, hooks, filters or replacements counts. What a
-// workspace made is hostile: it comes as a pack from inside its sandbox and is checked in quarantine before the repository has it.
+// The server is not trusted: every path is resolved and checked against the owner's policy, and so is every part of a repository - its git
+// folder, its objects and its alternates - because a planted .git file or link must not lead to another repository. Branches are read
+// and packed in a scratch repository (hostgit.Scratch), so that a repository's config, hooks, filters or replacements have no effect. What a
+// workspace made is untrusted: it arrives as a pack from inside its sandbox and is checked in quarantine before it is added to the
+// repository.
 //
-// Nothing runs here by itself. Safe for concurrent use.
+// The package starts no goroutine. Safe for concurrent use.
 package folder
 
 import (
@@ -29,10 +30,10 @@ import (
 	"github.com/parawork/parawork/internal/locks"
 )
 
-// Config is what Folders are made of.
+// Config configures Folders.
 type Config struct {
-	Dir     string                  // a folder of ours for what is thrown away after use, made if missing
-	Allowed func(path string) error // whether the owner allows what lies at a path; links in it are resolved by whoever answers, too
+	Dir     string                  // a folder of ours for temporary files, made if missing
+	Allowed func(path string) error // whether the owner allows a path; the callee also resolves links in it
 	GitPath string                  // default: git of PATH, looked up at each use: it may be installed later
 	Log     *slog.Logger
 }
@@ -52,15 +53,15 @@ func New(cfg Config) (*Folders, error) {
 	return &Folders{cfg: cfg}, nil
 }
 
-// Bounds of what is done for a server.
+// Limits of what is done for a server.
 const (
-	maxRefs     = 20_000 // branches and tags that are told
+	maxRefs     = 20_000 // branches and tags that are reported
 	maxCommits  = 20_000 // commits a server may name
-	maxTips     = 1_000  // commits it is told of what is there
+	maxTips     = 1_000  // commits of the repository that are reported to it
 	quickTime   = time.Minute
 	packTime    = 2 * time.Hour
 	maxWalk     = 256 << 20 // bytes of a list of commits
-	maxBorrowed = 20        // folders of objects a repository may borrow from in its turn
+	maxBorrowed = 20        // alternates of a repository
 )
 
 // git finds the program.
@@ -75,7 +76,7 @@ func (f *Folders) git() (*hostgit.Git, error) {
 	return hostgit.New(hostgit.Config{Path: path, StateDir: f.cfg.Dir, Env: os.Getenv}), nil
 }
 
-// lock has one writer at a time in a repository. Call what it returns.
+// lock admits one writer of a repository at a time. Call the returned func to unlock.
 func (f *Folders) lock(gitDir string) (unlock func()) { return f.locks.Lock(gitDir) }
 
 // repo is the repository of an allowed folder.
@@ -85,9 +86,9 @@ type repo struct {
 	headDir string            // the git dir whose HEAD is the folder's
 	gitDir  string            // the common git dir, resolved
 	bare    bool              // it has no files
-	objects []executors.Mount // folders of objects, its own first: where they are, and the names git knows them by
-	shallow bool              // it has a part of its history only
-	partial bool              // objects are fetched when somebody needs them
+	objects []executors.Mount // object folders, its own first: their paths, and the names git knows them by
+	shallow bool              // it is shallow
+	partial bool              // it is a partial clone
 }
 
 func outside(what string) error {
@@ -98,18 +99,18 @@ func notRepository(err error) error {
 	return fault.Wrap(err, fault.Invalid, "folder_not_a_repository", "The folder is no git repository that git can open. Run git init there and make a first commit, or choose another one.")
 }
 
-// open finds the repository at a path and checks that all of it lies where it may.
+// open finds the repository at a path and checks that all its parts are allowed.
 func (f *Folders) open(ctx context.Context, path string) (repo, error) {
 	if len(path) > 4096 || !filepath.IsAbs(path) || strings.ContainsAny(path, "\x00\n") {
 		return repo{}, fault.New(fault.Invalid, "folder_invalid", "Name a folder by its full path.")
 	}
 	path = filepath.Clean(path)
-	if err := f.cfg.Allowed(path); err != nil { // as it is named first: what lies outside cannot be probed for
+	if err := f.cfg.Allowed(path); err != nil { // by its given name first: a caller must not be able to probe for paths outside
 		return repo{}, err
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return repo{}, fault.Wrap(err, fault.NotFound, "folder_missing", "The folder is not there any more.")
+		return repo{}, fault.Wrap(err, fault.NotFound, "folder_missing", "The folder no longer exists.")
 	}
 	if err := f.cfg.Allowed(real); err != nil {
 		return repo{}, err
@@ -149,7 +150,7 @@ func (f *Folders) open(ctx context.Context, path string) (repo, error) {
 	return r, nil
 }
 
-// resolve finds a part of a repository and asks whether it lies where it may.
+// resolve resolves a part of a repository and checks that it is allowed.
 func (f *Folders) resolve(from, path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(from, path)
@@ -164,8 +165,8 @@ func (f *Folders) resolve(from, path string) (string, error) {
 	return real, nil
 }
 
-// part says whether a part of a repository may be used. An owner who allows a folder allows the git folder in it, which is hidden from
-// whoever names it, as all hidden folders are.
+// part says whether a part of a repository may be used. An owner who allows a folder also allows the git folder in it, although a server
+// cannot name it, as with all hidden folders.
 func (f *Folders) part(real string) error {
 	if at := strings.Index(real+"/", "/.git/"); at > 0 {
 		real = real[:at]
@@ -173,7 +174,7 @@ func (f *Folders) part(real string) error {
 	return f.cfg.Allowed(real)
 }
 
-// objectDirs are the folders of objects of a repository and those it borrows, as git names them, when all of them lie where they may.
+// objectDirs returns the object folders of a repository and its alternates, as git names them, when all of them are allowed.
 func (f *Folders) objectDirs(gitDir string) ([]executors.Mount, error) {
 	var out []executors.Mount
 	seen := make(map[string]bool)
@@ -185,7 +186,7 @@ func (f *Folders) objectDirs(gitDir string) ([]executors.Mount, error) {
 		seen[dir] = true
 		real, err := filepath.EvalSymlinks(dir)
 		if errors.Is(err, fs.ErrNotExist) && len(out) > 0 {
-			continue // git does without an alternate that is gone
+			continue // git ignores a missing alternate
 		}
 		if err != nil {
 			return nil, notRepository(err)
@@ -197,7 +198,7 @@ func (f *Folders) objectDirs(gitDir string) ([]executors.Mount, error) {
 			return nil, notRepository(err)
 		}
 		if out = append(out, executors.Mount{Source: real, Target: dir, ReadOnly: true}); len(out) > maxBorrowed {
-			return nil, fault.New(fault.Unsupported, "folder_borrows", "The folder's repository borrows from more than %d others.", maxBorrowed)
+			return nil, fault.New(fault.Unsupported, "folder_borrows", "The folder's repository has more than %d alternates.", maxBorrowed)
 		}
 		b, err := readSmall(filepath.Join(real, "info", "alternates"))
 		if err != nil {
@@ -207,8 +208,8 @@ func (f *Folders) objectDirs(gitDir string) ([]executors.Mount, error) {
 			if l = strings.TrimSuffix(l, "\r"); l == "" || l[0] == '#' {
 				continue
 			}
-			if l[0] == '"' { // git's quoting: a name this strange is not looked for
-				return nil, fault.New(fault.Unsupported, "folder_borrows", "The folder's repository borrows from one with a name that cannot be read here.")
+			if l[0] == '"' { // git's quoting: such an unusual name is not supported
+				return nil, fault.New(fault.Unsupported, "folder_borrows", "The folder's repository has an alternate with an unsupported name.")
 			}
 			if !filepath.IsAbs(l) {
 				l = filepath.Join(real, l)
@@ -219,10 +220,10 @@ func (f *Folders) objectDirs(gitDir string) ([]executors.Mount, error) {
 	return out, nil
 }
 
-// objectsName are the names git gives what is in a folder of objects.
+// objectsName matches git's names in an object folder.
 var objectsName = regexp.MustCompile(`^([0-9a-f]{2}|pack|info|tmp_.*|incoming.*|bulk-.*|\..*|maintenance\.lock)$`)
 
-// looksLikeObjects reports whether a folder holds what a folder of objects holds, and nothing else: it is shown to sandboxes as it is.
+// looksLikeObjects reports whether a folder contains what an object folder contains, and nothing else: sandboxes mount it as it is.
 func looksLikeObjects(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -237,7 +238,7 @@ func looksLikeObjects(dir string) bool {
 	return err == nil && fi.IsDir() || len(entries) == 0
 }
 
-// maxSmall bounds the small files git keeps.
+// maxSmall limits git's small files.
 const maxSmall = 1 << 20
 
 // readSmall reads a small regular file; nothing where there is none.
@@ -252,7 +253,7 @@ func readSmall(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// desk makes a git dir of our own over the repository's objects. Close it.
+// scratch makes a scratch repository over the repository's objects. Close it.
 func (f *Folders) scratch(ctx context.Context, r repo) (*hostgit.Scratch, error) {
 	d, err := r.git.Scratch(ctx, f.cfg.Dir, r.gitDir)
 	if err != nil {
@@ -261,7 +262,7 @@ func (f *Folders) scratch(ctx context.Context, r repo) (*hostgit.Scratch, error)
 	return d, nil
 }
 
-// gitFault says in words what git could not do.
+// gitFault explains why git failed.
 func gitFault(err error, doing string) error {
 	if err == nil {
 		return nil
@@ -288,7 +289,7 @@ func isCommitID(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') })
 }
 
-// Look says what is known of a folder without reading its history: whether it is a repository, and the branch it is at.
+// Look describes a folder without reading its history: whether it is a repository, and its current branch.
 func (f *Folders) Look(ctx context.Context, path string) (git bool, branch string) {
 	r, err := f.open(ctx, path)
 	if err != nil {
@@ -301,8 +302,8 @@ func (f *Folders) Look(ctx context.Context, path string) (git bool, branch strin
 	return true, strings.TrimPrefix(at, "refs/heads/")
 }
 
-// there returns those of the named commits that the repository has, and can follow to their beginning: what only lies around there, and
-// may be swept up tomorrow, does not count.
+// there returns those of the named commits that the repository has with their complete history: unreachable objects, which git gc may delete
+// tomorrow, do not count.
 func (f *Folders) there(ctx context.Context, r repo, ids []string) (map[string]bool, error) {
 	has := make(map[string]bool)
 	if len(ids) > maxCommits {
@@ -347,7 +348,7 @@ func (f *Folders) there(ctx context.Context, r repo, ids []string) (map[string]b
 	}
 	loose, err := d.Run(ctx, hostgit.Call{Stdin: strings.NewReader(ask.String()), Max: maxWalk, Timeout: quickTime, Args: []string{"rev-list", "--stdin"}})
 	if err != nil {
-		f.cfg.Log.InfoContext(ctx, "commits a server named cannot be followed", "folder", r.path, "error", err)
+		f.cfg.Log.InfoContext(ctx, "commits a server named have no complete history", "folder", r.path, "error", err)
 		return map[string]bool{}, nil
 	}
 	for l := range strings.Lines(string(loose)) {

@@ -15,28 +15,28 @@ import (
 	"github.com/parawork/parawork/internal/ignored"
 )
 
-// A workspace that borrows names the folder's objects in its own git dir (objects/info/alternates): read-only where its place isolates, and
-// nothing of the owner's repository beside them. So that the owner's git keeps what is borrowed, also when they delete or rewrite the
-// branches, the repository is given refs of ours, which are removed with the workspace.
+// A workspace that shares objects names the folder's object folders in its own git dir (objects/info/alternates): mounted read-only where
+// its executor isolates, without any other part of the owner's repository. The repository gets refs of ours, which are removed with the
+// workspace, so that the owner's git retains the shared objects, even when the owner deletes or rewrites the branches.
 
-// lentRefs is where the owner's repository keeps what a workspace borrows.
+// lentRefs are the refs that retain shared objects in the owner's repository.
 func lentRefs(workspaceID string) string { return "refs/parawork/borrowed/" + workspaceID + "/" }
 
-// deliveredRefs is where it keeps what was delivered of a workspace.
+// deliveredRefs are the refs that record what was delivered of a workspace.
 func deliveredRefs(workspaceID string) string { return "refs/parawork/delivered/" + workspaceID + "/" }
 
-// checkID refuses ids that could lead a ref elsewhere.
+// checkID rejects ids that could lead a ref elsewhere.
 func checkID(id string) error {
 	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	}) {
-		return fault.New(fault.Invalid, "workspace_id_invalid", "This is no id of a workspace.")
+		return fault.New(fault.Invalid, "workspace_id_invalid", "This is not the id of a workspace.")
 	}
 	return nil
 }
 
-// Objects are the folders a sandbox that borrows from a folder is shown, read-only and under the names git knows them by: the first is the
-// repository's own, the others are those it borrows itself. None where nothing can be lent.
+// Objects returns the object folders that a sandbox which shares a folder's objects mounts, read-only and under the names git knows them by:
+// the repository's own first, then its alternates. None where nothing can be shared.
 func (f *Folders) Objects(ctx context.Context, path string) ([]executors.Mount, error) {
 	r, err := f.open(ctx, path)
 	if err != nil || r.whole() != nil {
@@ -45,8 +45,8 @@ func (f *Folders) Objects(ctx context.Context, path string) ([]executors.Mount, 
 	return r.objects, nil
 }
 
-// Lend says which commits the folder has, when ask names none, and else lends those that it has of them: they are kept for the
-// workspace from then on. It may be asked again.
+// Lend returns which commits the folder has, when ask names none; otherwise it retains for the workspace, from then on, those of the named
+// commits that the folder has. It may be called again.
 func (f *Folders) Lend(ctx context.Context, ask wire.LendRequest) (wire.Lent, error) {
 	if err := checkID(ask.WorkspaceID); err != nil {
 		return wire.Lent{}, err
@@ -63,7 +63,7 @@ func (f *Folders) Lend(ctx context.Context, ask wire.LendRequest) (wire.Lent, er
 		return wire.Lent{Tips: tips, Objects: r.names()}, err
 	}
 	if len(ask.Commits) > maxTips {
-		return wire.Lent{}, fault.New(fault.TooLarge, "too_many_commits", "More than %d commits cannot be borrowed at once.", maxTips)
+		return wire.Lent{}, fault.New(fault.TooLarge, "too_many_commits", "A workspace cannot share more than %d commits at once.", maxTips)
 	}
 	defer f.lock(r.gitDir)()
 	has, err := f.there(ctx, r, ask.Commits)
@@ -87,7 +87,7 @@ func (f *Folders) Lend(ctx context.Context, ask wire.LendRequest) (wire.Lent, er
 	return b, nil
 }
 
-// names are those under which a sandbox is shown the objects.
+// names returns the paths under which a sandbox mounts the objects.
 func (r repo) names() []string {
 	var out []string
 	for _, o := range r.objects {
@@ -102,8 +102,8 @@ func (f *Folders) updateRefs(ctx context.Context, r repo, why, set string) error
 	return gitFault(err, "Writing to the folder's repository")
 }
 
-// Release gives back what a workspace borrowed. What it delivered stays, and as long as nobody touches that it is known as the workspace's,
-// whose next sandbox may deliver again. Idempotent.
+// Release removes the refs that retain objects for a workspace. Delivered branches stay, and while nobody changes them they are known as the
+// workspace's, whose next sandbox may deliver again. Idempotent.
 func (f *Folders) Release(ctx context.Context, path, workspaceID string) error {
 	if err := checkID(workspaceID); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (f *Folders) Release(ctx context.Context, path, workspaceID string) error {
 	return f.updateRefs(ctx, r, "given back by "+workspaceID, strings.TrimSpace(out+"\n"+stale)+"\n")
 }
 
-// staleMarks are the marks of what was delivered, of any workspace, whose branches are somewhere else by now or are gone, as lines that
-// remove them: they say nothing more, and would keep what their owner has thrown away.
+// staleMarks returns, as lines that delete them, the refs that record deliveries of any workspace whose branches have moved or are gone:
+// they have no more use, and would retain what the owner has deleted.
 func (f *Folders) staleMarks(ctx context.Context, r repo) (string, error) {
 	out, err := r.git.Text(ctx, hostgit.Call{GitDir: r.gitDir, Timeout: quickTime, Max: maxWalk, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/parawork/delivered", "refs/heads"}})
 	if err != nil {
@@ -150,14 +150,14 @@ func (f *Folders) staleMarks(ctx context.Context, r repo) (string, error) {
 	return strings.Join(stale, "\n"), nil
 }
 
-// Copy copies the ignored files that patterns name from the folder into a workspace's worktree, and returns their names. They never leave
-// the machine. No link is followed on either side, and nothing that exists is overwritten.
+// Copy copies the ignored files that patterns match from the folder into a workspace's worktree, and returns their names. The files never
+// leave the machine. It follows no link on either side, and overwrites nothing.
 func (f *Folders) Copy(ctx context.Context, path, tree string, patterns []string) ([]string, error) {
 	if len(patterns) == 0 {
 		return nil, nil
 	}
 	if len(patterns) > ignored.MaxPatterns || slices.ContainsFunc(patterns, func(p string) bool { return !ignored.Valid(p) }) {
-		return nil, fault.New(fault.Invalid, "pattern_invalid", "A pattern for files to copy is not one: use names such as .env, *.local or certs/.")
+		return nil, fault.New(fault.Invalid, "pattern_invalid", "A pattern for files to copy is invalid: use names such as .env, *.local or certs/.")
 	}
 	r, err := f.open(ctx, path)
 	if err != nil {
@@ -168,7 +168,7 @@ func (f *Folders) Copy(ctx context.Context, path, tree string, patterns []string
 	}
 	from, err := os.OpenRoot(r.path)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.NotFound, "folder_missing", "The folder is not there any more.")
+		return nil, fault.Wrap(err, fault.NotFound, "folder_missing", "The folder no longer exists.")
 	}
 	defer from.Close()
 	to, err := os.OpenRoot(tree)
@@ -194,7 +194,7 @@ func (f *Folders) Copy(ctx context.Context, path, tree string, patterns []string
 	return c.Copied(), nil
 }
 
-// otherOwner is who a worktree belongs to, 0 when that is this process's own user, or nobody can be given anything.
+// otherOwner returns the owner of a worktree, 0 when that is this process's own user, or this process cannot change owners.
 func otherOwner(fi fs.FileInfo) int {
 	if uid := ownerOf(fi); os.Geteuid() == 0 && uid > 0 {
 		return uid

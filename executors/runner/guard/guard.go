@@ -1,9 +1,9 @@
-// Package guard stands on a member's own machine between the server and the guests there. It reads along what a guest is asked: looking
-// passes at full speed; whatever starts, writes or ends something must carry a command of the server's (wire.Command) for that very
-// request, and is done only when the machine's owner allows it. What an upgraded pipe carries - a terminal's bytes - is joined to the guest
-// and not looked at any more.
+// Package guard checks, on a member's own machine, what the server asks of the guests there. Reads
+// pass unchecked; every request that starts, writes or ends something must carry a command signed by the server (wire.Command) for that very
+// request, and passes only when the machine's owner allows it. After an upgrade, the guard connects the pipe - a terminal's bytes - to the
+// guest without looking at the contents.
 //
-// The guest's own token never leaves the machine: a server names one that is good for the guard alone.
+// The guest's own token never leaves the machine: the server uses one that is valid for the guard only.
 package guard
 
 import (
@@ -23,28 +23,28 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 )
 
-// Keeper is the owner's say.
+// Keeper applies the owner's policy.
 type Keeper interface {
-	// Check answers nil when a may be done. It waits where the owner is asked.
+	// Check returns nil when a may be done. It waits while the owner is asked.
 	Check(ctx context.Context, a policy.Ask) error
-	// Refused notes what was refused before it could be asked.
+	// Refused records what was refused before the owner could be asked.
 	Refused(a policy.Ask, err error)
 }
 
-// Checker judges the commands that requests carry.
+// Checker verifies the commands that requests carry.
 type Checker interface {
 	// Check returns the command of a request whose body was read; nil is the body of a stream.
 	Check(r *http.Request, body []byte) (wire.Command, error)
 }
 
-// Config is what a Guard is made of. All but Log is required.
+// Config configures a Guard. All but Log is required.
 type Config struct {
 	Checker Checker
 	Keeper  Keeper
 	Log     *slog.Logger
 }
 
-// Guard guards pipes. Safe for concurrent use. It starts nothing that outlives a Serve.
+// Guard guards pipes. Safe for concurrent use. It starts nothing that survives a Serve.
 type Guard struct{ cfg Config }
 
 // New makes a Guard.
@@ -57,24 +57,24 @@ func New(cfg Config) *Guard {
 type Target struct {
 	SandboxID   string
 	WorkspaceID string
-	Token       string // what the server must say
+	Token       string // the token the server must present
 	Root        string // its worktree, for the owner's log
 
-	// Dial opens a pipe to the guest, and tells what it must be told: its own token.
+	// Dial opens a pipe to the guest, and returns the guest's own token.
 	Dial  func(ctx context.Context) (pipe io.ReadWriteCloser, token string, err error)
 	Start func(id string, argv []string) // called when a process was started; optional
-	Ended func()                         // called when the guest was told to end itself, and took it; optional
+	Ended func()                         // called when the guest accepted a shutdown; optional
 }
 
-// Limits of what a pipe may ask.
+// Limits of the requests on a pipe.
 const (
 	maxHead    = 64 << 10
 	headWithin = 30 * time.Second
-	// preface is how HTTP/2 begins.
+	// preface is the beginning of HTTP/2.
 	preface = "PRI"
 )
 
-// Serve answers what comes over a pipe until it, the guest or ctx ends. The pipe is closed then.
+// Serve handles a pipe until it, the guest or ctx ends. Then it closes the pipe.
 func (g *Guard) Serve(ctx context.Context, conn net.Conn, t Target) error {
 	pipe := &lasting{Conn: conn}
 	conn = pipe
@@ -86,7 +86,7 @@ func (g *Guard) Serve(ctx context.Context, conn net.Conn, t Target) error {
 	r := bufio.NewReaderSize(head, 4<<10)
 	first, err := r.Peek(len(preface))
 	if err != nil {
-		return fmt.Errorf("waiting for the first question: %w", err)
+		return fmt.Errorf("waiting for the first request: %w", err)
 	}
 	if string(first) == preface {
 		head.left = -1
@@ -95,14 +95,14 @@ func (g *Guard) Serve(ctx context.Context, conn net.Conn, t Target) error {
 	}
 	req, err := http.ReadRequest(r)
 	if err != nil {
-		return fmt.Errorf("reading the question of a pipe: %w", err)
+		return fmt.Errorf("reading the request of a pipe: %w", err)
 	}
 	late.Stop()
 	return g.serveUpgrade(ctx, conn, r, head, req, t)
 }
 
-// lasting is a connection nobody writes to any more once it has ended: what serves HTTP/2 may come late with its last frame, and a pipe is
-// an answer that is over then.
+// lasting is a connection that rejects writes once it has ended: the HTTP/2 server may be late with its last frame, and a pipe is a response
+// body that is over by then.
 type lasting struct {
 	net.Conn
 	mu   sync.RWMutex
@@ -118,7 +118,7 @@ func (l *lasting) Write(p []byte) (int, error) {
 	return l.Conn.Write(p)
 }
 
-// end closes the connection and waits for who still writes.
+// end closes the connection and waits for pending writes.
 func (l *lasting) end() {
 	_ = l.Conn.Close()
 	l.mu.Lock()
@@ -146,7 +146,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// buffered is a connection of which something was read already.
+// buffered is a connection of which some bytes were already read.
 type buffered struct {
 	net.Conn
 	r *bufio.Reader

@@ -17,20 +17,20 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// maxBody bounds what is read of a request to be judged: arguments and environment at their limits, escaped.
+// maxBody limits the body of a judged request: arguments and environment at their limits, escaped.
 const maxBody = 4 * guest.MaxJSON
 
 // allowed is a request that may be passed on.
 type allowed struct {
-	body []byte // instead of what was sent; nil = that
+	body []byte // instead of the original body; nil = the original
 	spec *guest.ProcessSpec
 	ends bool // the guest itself
 }
 
-// plainPath is what every path of the protocol is like. What a guest could read in another way than this does not reach it.
+// plainPath matches every path of the protocol. A path that the guest might interpret differently never reaches it.
 var plainPath = regexp.MustCompile(`^/v1(/[A-Za-z0-9_.-]+)+$`)
 
-// judge says whether a request may reach the guest. It reads the body of those that are not streams.
+// judge says whether a request may reach the guest. It reads the body of requests that are not streams.
 func (g *Guard) judge(r *http.Request, t Target) (allowed, error) {
 	given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if t.Token == "" || subtle.ConstantTimeCompare([]byte(given), []byte(t.Token)) != 1 {
@@ -38,7 +38,7 @@ func (g *Guard) judge(r *http.Request, t Target) (allowed, error) {
 	}
 	path := r.URL.EscapedPath()
 	if !plainPath.MatchString(path) || strings.Contains(path, "/..") || strings.Contains(path, "/./") {
-		return allowed{}, fault.New(fault.NotFound, "guest_route_unknown", "The sandbox's guest answers no such question.")
+		return allowed{}, fault.New(fault.NotFound, "guest_route_unknown", "The sandbox's guest has no such endpoint.")
 	}
 	if !guest.Changing(r.Method, path) {
 		return allowed{}, nil
@@ -63,17 +63,17 @@ func (g *Guard) judge(r *http.Request, t Target) (allowed, error) {
 	return out, g.cfg.Keeper.Check(r.Context(), ask)
 }
 
-// read reads the body of what is not a stream.
+// read reads the body of a request that is not a stream.
 func (g *Guard) read(r *http.Request, path string) (allowed, error) {
 	if guest.Streams(r.Method, path) {
 		return allowed{}, nil
 	}
 	b, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil {
-		return allowed{}, fmt.Errorf("reading what the guest is asked: %w", err)
+		return allowed{}, fmt.Errorf("reading a request to the guest: %w", err)
 	}
 	if len(b) > maxBody {
-		return allowed{}, fault.New(fault.TooLarge, "request_too_large", "A question to a guest has at most %d bytes.", maxBody)
+		return allowed{}, fault.New(fault.TooLarge, "request_too_large", "A request to a guest has at most %d bytes.", maxBody)
 	}
 	if b == nil {
 		b = []byte{}
@@ -81,8 +81,8 @@ func (g *Guard) read(r *http.Request, path string) (allowed, error) {
 	return allowed{body: b}, nil
 }
 
-// describe says what the owner is asked, if anything: ask.Kind stays "" for what belongs to something that was allowed before, such as the
-// input of a process, or its end.
+// describe returns what to ask the owner, if anything: ask.Kind stays "" for what belongs to something allowed before, such as the input of
+// a process, or its end.
 func (a *allowed) describe(ask *policy.Ask, r *http.Request, path string, t Target) error {
 	part := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
 	route := r.Method + " " + part[0]
@@ -96,7 +96,7 @@ func (a *allowed) describe(ask *policy.Ask, r *http.Request, path string, t Targ
 			ask.Kind = policy.KindProcess
 			return fault.Wrap(errors.Join(err, errNoProgram), fault.Invalid, "invalid_request", "The request names no program.")
 		}
-		// What was read is what is passed on: two readers of the same bytes may take them for different things.
+		// Pass on the parsed form: two readers may interpret the same bytes differently.
 		b, err := json.Marshal(spec)
 		if err != nil {
 			return err
@@ -104,9 +104,9 @@ func (a *allowed) describe(ask *policy.Ask, r *http.Request, path string, t Targ
 		ask.Kind, ask.Argv, ask.Path = policy.KindProcess, spec.Argv, spec.Cwd
 		a.body, a.spec = b, &spec
 	case part[0] == "processes" && len(part) > 1:
-		// Its input, a signal, its end: it was allowed when it was started.
+		// Its input, a signal, its end: allowed when it was started.
 	case part[0] == "hooks", part[0] == "gateway":
-		// An answer to an agent that asked, and a connection of an agent to its model: both were allowed when the agent was started.
+		// An answer to an agent's question, and an agent's connection to its model: both were allowed when the agent was started.
 	case part[0] == "ports":
 		ask.Kind = policy.KindPort
 		port, err := strconv.ParseUint(part[len(part)-1], 10, 16)
@@ -117,7 +117,7 @@ func (a *allowed) describe(ask *policy.Ask, r *http.Request, path string, t Targ
 	case route == "POST shutdown":
 		a.ends = true
 	case part[0] == "bundles" && r.Method == http.MethodPut:
-		// It lies in the guest's own folder until it is unpacked.
+		// It stays in the guest's own folder until it is unpacked.
 	case part[0] == "bundles":
 		ask.Kind, ask.Path, ask.Text = policy.KindWrite, t.Root, "the workspace's repository and its files"
 	case route == "POST home":

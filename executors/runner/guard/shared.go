@@ -17,8 +17,8 @@ import (
 	"github.com/parawork/parawork/guest"
 )
 
-// Windows of a pipe that carries everything, bytes. They are those of guest/client and guest/daemon: what stands between the two must not
-// be narrower, and keeps no more.
+// Flow control windows of a pipe with many streams, in bytes. They equal those of guest/client and guest/daemon: a proxy between the two
+// must not be narrower, and does not buffer more.
 const (
 	answerWindow  = 512 << 10
 	askedWindow   = 512 << 10
@@ -28,7 +28,7 @@ const (
 	quietPing     = time.Minute
 )
 
-// serveShared answers HTTP/2 on a pipe: each request is judged and passed on over one connection to the guest.
+// serveShared serves HTTP/2 on a pipe: it judges each request and forwards it over one connection to the guest.
 func (g *Guard) serveShared(ctx context.Context, conn net.Conn, t Target) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,7 +53,7 @@ func (g *Guard) serveShared(ctx context.Context, conn net.Conn, t Target) error 
 	select {
 	case err = <-served: // the pipe has ended
 		served <- nil
-	case <-back.dead: // what the guest said last still reaches who asked; then they dial anew
+	case <-back.dead: // the guest's last responses still reach the server; then it dials anew
 		sctx, stop := context.WithTimeout(ctx, lastWords)
 		_ = srv.Shutdown(sctx)
 		stop()
@@ -73,7 +73,7 @@ func (g *Guard) serveShared(ctx context.Context, conn net.Conn, t Target) error 
 	return err
 }
 
-// lastWords is how long answers of a guest that has ended may still take to be sent.
+// lastWords is how long the responses of a guest that has ended may still take to be sent.
 const lastWords = 2 * time.Second
 
 // once is a listener for one connection: the next Accept waits until that is closed.
@@ -107,7 +107,7 @@ func (l *once) Close() error {
 
 func (l *once) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// closing tells when a connection is closed.
+// closing signals when a connection is closed.
 type closing struct {
 	net.Conn
 	one  sync.Once
@@ -123,7 +123,7 @@ func (c *closing) Close() error {
 type backend struct {
 	conn  *http.ClientConn
 	token string
-	dead  <-chan struct{} // closed when the guest has hung up
+	dead  <-chan struct{} // closed when the guest has closed it
 }
 
 // dial opens the connection to the guest.
@@ -152,7 +152,7 @@ func (g *Guard) dial(ctx context.Context, t Target) (*backend, error) {
 	return &backend{conn: conn, token: <-reported, dead: dead}, nil
 }
 
-// watched is a connection that tells when nothing more comes from it.
+// watched is a connection that signals when it can no longer be read.
 type watched struct {
 	net.Conn
 	once sync.Once
@@ -174,7 +174,7 @@ type shared struct {
 	back  *backend
 	under sync.WaitGroup
 
-	entry sync.Mutex // of under: nothing is begun once it is waited for
+	entry sync.Mutex // of under: nothing begins once it is being waited for
 	over  bool
 }
 
@@ -210,11 +210,11 @@ func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
 	_ = rc.Flush()
 	if err := carry(w, rc, resp.Body); err != nil {
-		panic(http.ErrAbortHandler) // what was cut must not look whole
+		panic(http.ErrAbortHandler) // a truncated response must not look complete
 	}
 }
 
-// done notes what has happened in the guest.
+// done records what has happened in the guest.
 func (s *shared) done(may allowed, status int) {
 	switch {
 	case status >= 300:
@@ -225,7 +225,7 @@ func (s *shared) done(may allowed, status int) {
 	}
 }
 
-// onward is the request as the guest gets it.
+// onward builds the request for the guest.
 func (s *shared) onward(r *http.Request, may allowed) *http.Request {
 	u := &url.URL{Scheme: "http", Host: "guest", Path: r.URL.Path, RawQuery: r.URL.RawQuery}
 	out := (&http.Request{Method: r.Method, URL: u, Host: "guest", Header: header(r, s.back.token), Body: r.Body, ContentLength: r.ContentLength}).WithContext(r.Context())
@@ -238,7 +238,7 @@ func (s *shared) onward(r *http.Request, may allowed) *http.Request {
 	return out
 }
 
-// header is that of a request to the guest.
+// header returns the headers of a request to the guest.
 func header(r *http.Request, token string) http.Header {
 	out := http.Header{"Authorization": {"Bearer " + token}}
 	for _, name := range passedOn {
@@ -251,7 +251,7 @@ func header(r *http.Request, token string) http.Header {
 
 var buffers = sync.Pool{New: func() any { return new([frameSize]byte) }}
 
-// carry copies an answer as it comes.
+// carry copies a response as it comes.
 func carry(w io.Writer, rc *http.ResponseController, from io.Reader) error {
 	buf := buffers.Get().(*[frameSize]byte)
 	defer buffers.Put(buf)

@@ -19,12 +19,12 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// serveUpgrade answers the one request of a pipe that becomes one stream: a terminal's output or input, or a port. Once the guest has
-// agreed, the two are joined.
+// serveUpgrade handles a pipe's only request, which becomes one stream: a terminal's output or input, or a port. Once the guest has agreed,
+// it connects the two.
 func (g *Guard) serveUpgrade(ctx context.Context, conn net.Conn, r *bufio.Reader, head *bounded, req *http.Request, t Target) error {
 	req = req.WithContext(ctx)
 	if req.Header.Get("Upgrade") != guest.UpgradeStream || req.ContentLength > 0 || len(req.TransferEncoding) > 0 {
-		return answerPipe(conn, fault.New(fault.Invalid, "pipe_protocol", "A pipe carries HTTP/2, or one stream it is upgraded to."))
+		return answerPipe(conn, fault.New(fault.Invalid, "pipe_protocol", "A pipe carries either HTTP/2 or one upgraded stream."))
 	}
 	req.Body, req.ContentLength = http.NoBody, 0 // what follows is the stream's
 	if _, err := g.judge(req, t); err != nil {
@@ -59,7 +59,7 @@ func (g *Guard) serveUpgrade(ctx context.Context, conn net.Conn, r *bufio.Reader
 	return join(conn, r, back, br)
 }
 
-// writeHead passes on that the guest has agreed.
+// writeHead forwards the guest's agreement.
 func writeHead(w io.Writer, resp *http.Response) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 101 Switching Protocols\r\n")
@@ -71,14 +71,14 @@ func writeHead(w io.Writer, resp *http.Response) error {
 	return err
 }
 
-// maxRefusal bounds what is passed on of an answer that is no stream.
+// maxRefusal limits a forwarded response that is no stream.
 const maxRefusal = 64 << 10
 
-// passAnswer passes on an answer that ends the pipe: the guest has not agreed.
+// passAnswer forwards a response that ends the pipe: the guest did not agree.
 func passAnswer(w io.Writer, resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if err != nil {
-		return fmt.Errorf("reading why the guest gives no stream: %w", err)
+		return fmt.Errorf("reading the guest's refusal of a stream: %w", err)
 	}
 	return lastAnswer(w, resp.StatusCode, resp.Header.Get("Content-Type"), b)
 }
@@ -89,7 +89,7 @@ func lastAnswer(w io.Writer, status int, kind string, body []byte) error {
 	return resp.Write(w)
 }
 
-// join carries both ways at once, as they come, until either ends.
+// join copies in both directions until either ends.
 func join(conn net.Conn, r io.Reader, back net.Conn, br io.Reader) error {
 	ended := make(chan error, 2)
 	copyTo := func(to net.Conn, from io.Reader) {
@@ -140,7 +140,7 @@ func asConn(rwc io.ReadWriteCloser) net.Conn {
 	return bareConn{rwc}
 }
 
-// bareConn has no deadlines: closing it ends what is under way.
+// bareConn has no deadlines: closing it ends pending calls.
 type bareConn struct{ io.ReadWriteCloser }
 
 func (bareConn) LocalAddr() net.Addr              { return bareAddr{} }
@@ -154,22 +154,22 @@ type bareAddr struct{}
 func (bareAddr) Network() string { return "pipe" }
 func (bareAddr) String() string  { return "guest" }
 
-// errorBody is what a refusal says, as the guest would.
+// errorBody is the body of a refusal, in the guest's format.
 func errorBody(err error) (int, []byte) {
 	body := guest.ErrorBody{Kind: string(fault.KindOf(err)), Code: fault.CodeOf(err), Message: err.Error()}
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		body.Message = f.Message
 	} else {
-		body.Kind, body.Code, body.Message = string(fault.Unavailable), wire.CodeUnavailable, "The machine could not pass the question on."
+		body.Kind, body.Code, body.Message = string(fault.Unavailable), wire.CodeUnavailable, "The machine could not forward the request."
 	}
 	b, merr := json.Marshal(body)
 	if merr != nil {
-		panic(merr) // three strings always encode
+		panic(merr) // encoding three strings cannot fail
 	}
 	return wire.Status(fault.Kind(body.Kind)), b
 }
 
-// refuse answers that a request is not passed on.
+// refuse answers that a request is not forwarded.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return // nobody listens

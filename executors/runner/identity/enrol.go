@@ -24,28 +24,29 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// EnrolConfig is what a machine is enrolled with.
+// EnrolConfig configures the enrolment of a machine.
 type EnrolConfig struct {
 	Root   string // see Root
 	Server string // see Address
 	Token  string
 	Name   string // "" = the token's, else the host's
 	Hello  wire.Hello
-	HTTP   *http.Client // how the server is reached; nil = the default one
-	CA     string       // kept with the identity
+	HTTP   *http.Client // the HTTP client for the server; nil = the default one
+	CA     string       // stored with the identity
 	Proxy  string
 	Now    func() time.Time
 	Rand   io.Reader // default crypto/rand
 }
 
-// pending is a key that was made for a token and may be known to the server already.
+// pending is a key that was made for a token and may already be known to the server.
 type pending struct {
 	Key ed25519.PrivateKey `json:"key"`
 }
 
-// Enrolled returns the identity that this token has made here already, so that the same line can be run again; nil when there is none.
+// Enrolled returns the identity that this token has already made on this machine, so that the same line can run again; nil when there is
+// none.
 func Enrolled(root, server, token string) *Identity {
-	all, _ := List(root) // what cannot be read has not been made by a token that can be looked for
+	all, _ := List(root) // an unreadable identity cannot be matched with a token
 	for _, id := range all {
 		if id.Server == server && id.TokenHash == hashOf(token) {
 			return id
@@ -54,11 +55,11 @@ func Enrolled(root, server, token string) *Identity {
 	return nil
 }
 
-// Enrol exchanges a token for a key of the machine's own. The server's key must be the one whose print the token holds: a server that
-// merely sits at the address is not believed. The key is on disk before it is sent, so that after a crash, or an answer that was lost, the
-// same token is sent with the same key, which the server answers as before.
+// Enrol exchanges a token for a key of the machine's own. The server's key must match the fingerprint in the token: it does not
+// trust another server at the address. It stores the key on disk before it sends it, so that after a crash, or a lost response, it sends
+// the same token with the same key, and the server repeats its answer.
 //
-// A token that renews a machine's key finds that machine's folder here; another one gets a folder of its own.
+// A token that renews a machine's key finds that machine's folder; any other gets a folder of its own.
 func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -84,10 +85,10 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	}
 	if len(said.ServerKey) != ed25519.PublicKeySize || !token.Knows(said.ServerKey) {
 		return nil, fault.New(fault.Forbidden, "runner_server_unknown",
-			"%s is not the server this token is of: its key is another one. Nothing was connected. Check the address, and whether somebody stands between.", cfg.Server)
+			"%s is not the server this token belongs to: its key is different. Nothing was connected. Check the address, and whether somebody intercepts the connection.", cfg.Server)
 	}
 	if !plainID(said.RunnerID) {
-		return nil, fault.New(fault.Internal, "runner_server_unknown", "The server's answer makes no sense: it gave this machine no id.")
+		return nil, fault.New(fault.Internal, "runner_server_unknown", "The server's answer is invalid: it gave this machine no id.")
 	}
 	name := cmp.Or(strings.TrimSpace(clean(said.Name)), "machine")
 	id := &Identity{RunnerID: said.RunnerID, Name: name, Team: clean(said.Team), Server: cfg.Server, Key: key, ServerKey: said.ServerKey,
@@ -103,7 +104,7 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 
 const codeToken = "runner_token_invalid"
 
-// key returns the key that waits at path, or makes one and has it wait there.
+// key returns the pending key at path, or makes and stores one.
 func (cfg *EnrolConfig) key(path string) (ed25519.PrivateKey, error) {
 	var p pending
 	if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &p) == nil && len(p.Key) == ed25519.PrivateKeySize {
@@ -133,7 +134,7 @@ func (cfg *EnrolConfig) send(ctx context.Context, key ed25519.PrivateKey) (wire.
 	}
 	req.Header.Set("Content-Type", "application/json")
 	client := *cfg.HTTP
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a token goes where its owner said
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // send the token only to the address its owner gave
 	resp, err := client.Do(req)
 	if err != nil {
 		return out, fault.Wrap(err, fault.Unavailable, "runner_server_unreachable", "%s cannot be reached: %v. Behind a proxy, set --proxy or HTTPS_PROXY; with a certificate of your own, --ca.", cfg.Server, err)
@@ -141,10 +142,10 @@ func (cfg *EnrolConfig) send(ctx context.Context, key ed25519.PrivateKey) (wire.
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxFile))
 	if err != nil {
-		return out, fault.Wrap(err, fault.Unavailable, "runner_server_unreachable", "%s broke off while it answered: %v. Run the same line again.", cfg.Server, err)
+		return out, fault.Wrap(err, fault.Unavailable, "runner_server_unreachable", "The connection to %s broke: %v. Run the same line again.", cfg.Server, err)
 	}
 	if resp.StatusCode/100 == 3 {
-		return out, fault.New(fault.Invalid, "runner_server_invalid", "%s sends this machine on to %s. If that is your server, use that address with --server.", cfg.Server, clean(resp.Header.Get("Location")))
+		return out, fault.New(fault.Invalid, "runner_server_invalid", "%s redirects this machine to %s. If that is your server, use that address with --server.", cfg.Server, clean(resp.Header.Get("Location")))
 	}
 	if resp.StatusCode/100 != 2 {
 		var said struct{ Code, Message string }
@@ -161,14 +162,14 @@ func (cfg *EnrolConfig) send(ctx context.Context, key ed25519.PrivateKey) (wire.
 		return out, fault.New(fault.Unavailable, "runner_server_unreachable", "%s answered %s. Is it a Parawork server, and is its address right?", cfg.Server, resp.Status)
 	}
 	if err := json.Unmarshal(text, &out); err != nil {
-		return out, fault.New(fault.Unavailable, "runner_server_unreachable", "%s answered something that is not of a Parawork server. Check the address.", cfg.Server)
+		return out, fault.New(fault.Unavailable, "runner_server_unreachable", "%s did not answer like a Parawork server. Check the address.", cfg.Server)
 	}
 	return out, nil
 }
 
-// settle finds the folder the identity belongs in, and writes it there.
+// settle finds the folder for the identity, and writes it there.
 func (id *Identity) settle(root, servers string) error {
-	all, _ := List(root) // damaged ones keep their folders: no other gets those
+	all, _ := List(root) // damaged identities keep their folders
 	for _, old := range all {
 		if old.Server == id.Server && old.RunnerID == id.RunnerID { // a new key
 			id.Dir, id.Mode = old.Dir, old.Mode
@@ -183,7 +184,7 @@ func (id *Identity) settle(root, servers string) error {
 		}
 		err := os.Mkdir(dir, 0o700)
 		if errors.Is(err, fs.ErrExist) && n < 1000 {
-			continue // another machine's, or one that was removed, whose work may still lie there
+			continue // it belongs to another machine, or to a removed one whose work may still be in it
 		}
 		if err != nil {
 			return fmt.Errorf("making this machine's folder: %w", err)
@@ -193,7 +194,7 @@ func (id *Identity) settle(root, servers string) error {
 	}
 }
 
-// folderOf makes a short name of a folder: of a server's address, or of a machine's name.
+// folderOf makes a short folder name of a server's address, or of a machine's name.
 func folderOf(text string) string {
 	text = strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(text, "https://"), "http://"))
 	var b strings.Builder
@@ -221,12 +222,12 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// plainID reports whether an id is one that can be part of a path and of a header.
+// plainID reports whether an id can be part of a path and of a header.
 func plainID(id string) bool {
 	return id != "" && len(id) <= 64 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// clean takes what could draw over the terminal out of a server's text.
+// clean removes terminal control sequences from a server's text.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {

@@ -1,11 +1,11 @@
-// Package identity keeps who a machine is for each server it was connected to: its key, the server's, and the folder its work lies in. A
-// machine may be connected to one server several times under different names, such as once in Docker and once without isolation: each is
-// a machine of its own.
+// Package identity stores a machine's identity for each server it was connected to: its key, the server's, and the folder of its work. A
+// machine may be connected to one server several times under different names, such as once in Docker and once without isolation: each counts
+// as a machine of its own.
 //
 // Everything lies below one root, a folder only its owner can read:
 //
-//	<root>/<server>/<name>/machine.json    who it is, with its private key
-//	<root>/<server>/<name>/...             what its other parts keep there
+//	<root>/<server>/<name>/machine.json    the identity, with its private key
+//	<root>/<server>/<name>/...             files of the other packages
 package identity
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Identity is who a machine is for one server.
+// Identity is a machine's identity for one server.
 type Identity struct {
 	RunnerID   string             `json:"runner_id"`
 	Name       string             `json:"name"`
@@ -36,13 +36,13 @@ type Identity struct {
 	Server     string             `json:"server"` // its address, without a slash at the end
 	Key        ed25519.PrivateKey `json:"key"`
 	ServerKey  ed25519.PublicKey  `json:"server_key"`
-	TokenHash  string             `json:"token_hash"` // of the token it was enrolled with last, so that the same line can be run again
+	TokenHash  string             `json:"token_hash"` // of the latest enrolment token, so that the same line can run again
 	EnrolledAt int64              `json:"enrolled_at"`
-	// Mode is what it runs in since its first start. It is never changed by itself: what was made in one mode cannot be found in another.
+	// Mode is its mode since its first start. It never changes on its own: sandboxes made in one mode cannot be found in another.
 	Mode wire.Mode `json:"mode,omitempty"`
-	// Policy is the file that decides what is allowed, where it is not the one in Dir.
+	// Policy is the path of the policy file, if that is not the one in Dir.
 	Policy string `json:"policy,omitempty"`
-	// CA and Proxy are how the server is reached, as the owner said at the enrolment.
+	// CA and Proxy say how to reach the server, as given at the enrolment.
 	CA    string `json:"ca,omitempty"`
 	Proxy string `json:"proxy,omitempty"`
 
@@ -54,15 +54,15 @@ const (
 	maxFile  = 64 << 10
 )
 
-// Codes of what is wrong with an identity.
+// Codes of errors about an identity.
 const (
 	codeNone    = "runner_not_enrolled"
 	codeSeveral = "runner_several"
 	codeBroken  = "runner_identity_broken"
 )
 
-// Root is the folder all of it lies in: what PARAWORK_RUNNER_DIR names, else .parawork/runner in the home folder. It is short on purpose:
-// sockets lie in it, whose paths may have 107 characters.
+// Root returns the root folder: PARAWORK_RUNNER_DIR, else .parawork/runner in the home folder. It is short on purpose: it contains sockets,
+// whose paths may have 107 characters.
 func Root(env func(string) string) (string, error) {
 	if dir := env("PARAWORK_RUNNER_DIR"); dir != "" {
 		return filepath.Abs(dir)
@@ -74,7 +74,7 @@ func Root(env func(string) string) (string, error) {
 	return filepath.Join(home, ".parawork", "runner"), nil
 }
 
-// Home is the owner's home folder.
+// Home returns the owner's home folder.
 func Home(env func(string) string) (string, error) {
 	home := env("HOME")
 	if !filepath.IsAbs(home) {
@@ -83,7 +83,7 @@ func Home(env func(string) string) (string, error) {
 	return home, nil
 }
 
-// Address checks a server's address and writes it in one way.
+// Address checks a server's address and normalizes it.
 func Address(text string) (string, error) {
 	if !strings.Contains(text, "://") {
 		text = "https://" + text
@@ -95,7 +95,7 @@ func Address(text string) (string, error) {
 	return strings.ToLower(u.Scheme+"://"+u.Host) + strings.TrimRight(u.EscapedPath(), "/"), nil
 }
 
-// List returns every identity below root, by server and name. What cannot be read is left out, and said in the error beside the rest.
+// List returns every identity below root, by server and name. It leaves out unreadable ones and returns an error about them with the rest.
 func List(root string) ([]*Identity, error) {
 	found, err := filepath.Glob(filepath.Join(globSafe(root), "*", "*", fileName))
 	if err != nil {
@@ -117,7 +117,7 @@ func List(root string) ([]*Identity, error) {
 	return out, errors.Join(bad...)
 }
 
-// globSafe writes a path so that nothing in it is a pattern.
+// globSafe escapes a path for use in a glob pattern.
 func globSafe(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
@@ -182,7 +182,7 @@ func read(dir string) (*Identity, error) {
 	return id, nil
 }
 
-// Save writes the identity, at once as a whole.
+// Save writes the identity, atomically.
 func (id *Identity) Save() error {
 	text, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
@@ -191,7 +191,7 @@ func (id *Identity) Save() error {
 	return atomicfile.WriteDurable(filepath.Join(id.Dir, fileName), append(text, '\n'), 0o600)
 }
 
-// Remove forgets the identity: its key is gone. The rest of its folder stays.
+// Remove deletes the identity with its key. The rest of its folder stays.
 func (id *Identity) Remove() error {
 	if err := os.Remove(filepath.Join(id.Dir, fileName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

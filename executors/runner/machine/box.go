@@ -26,7 +26,7 @@ type box struct {
 	mu     sync.Mutex
 	page   page
 	live   executors.Sandbox // nil until it was found
-	flight *flight           // not nil while it is made
+	flight *flight           // not nil while it is being made
 	pipes  map[*context.CancelCauseFunc]bool
 	names  map[string]string // of programs that were started through this process, by process id
 }
@@ -41,7 +41,7 @@ func (b *box) get() page {
 	return b.page
 }
 
-// set keeps a changed page, in the journal first.
+// set stores a changed page, in the journal first.
 func (b *box) set(change func(p *page)) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -68,7 +68,7 @@ func (b *box) setLive(sb executors.Sandbox) {
 	b.live = sb
 }
 
-// lost forgets a sandbox that could not be dialled: it is looked for again.
+// lost drops a sandbox that could not be dialed, so that it is looked for again.
 func (b *box) lost(sb executors.Sandbox) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,8 +86,8 @@ var (
 	errEnding  = fault.New(fault.Unavailable, wire.CodeUnavailable, "The machine's program is ending.")
 )
 
-// reach returns the sandbox of a box that is to run: the one that is known, one found again, or, where its guest has died, a new one over
-// the same files.
+// reach returns the sandbox of a box that should run: the known one, a recovered one or, where its guest has died, a new one over the same
+// files.
 func (b *box) reach(ctx context.Context) (executors.Sandbox, error) {
 	release, err := b.turn.Lock(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *box) reach(ctx context.Context) (executors.Sandbox, error) {
 	return b.reached(ctx)
 }
 
-// reached is reach for who holds the turn.
+// reached is reach for a caller that holds the turn.
 func (b *box) reached(ctx context.Context) (executors.Sandbox, error) {
 	p := b.get()
 	switch p.State {
@@ -145,7 +145,7 @@ func (b *box) reached(ctx context.Context) (executors.Sandbox, error) {
 	return sb, nil
 }
 
-// dial opens a pipe to the guest, which may have died since it was last seen, and tells the guest's own token.
+// dial opens a pipe to the guest, which may have died since it was last seen, and returns the guest's own token.
 func (b *box) dial(ctx context.Context) (io.ReadWriteCloser, string, error) {
 	for again := false; ; again = true {
 		sb, err := b.reach(ctx)
@@ -163,7 +163,7 @@ func (b *box) dial(ctx context.Context) (io.ReadWriteCloser, string, error) {
 	}
 }
 
-// addPipe keeps how a pipe is ended; false when there are too many.
+// addPipe registers how to end a pipe; false when there are too many.
 func (b *box) addPipe(end *context.CancelCauseFunc) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -188,13 +188,13 @@ func (b *box) closePipes(why error) {
 	}
 }
 
-// maxPipes bounds the pipes of one sandbox: one that carries everything, and one or two for each terminal.
+// maxPipes limits the pipes of one sandbox: one for most requests, and one or two for each terminal.
 const maxPipes = 2048
 
-// maxNames bounds the programs whose names are remembered of a box.
+// maxNames limits the program names remembered of a box.
 const maxNames = 1024
 
-// began notes what a process is called.
+// began records a process's name.
 func (b *box) began(id string, argv []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,18 +203,18 @@ func (b *box) began(id string, argv []string) {
 	}
 }
 
-// quit notes that the guest was told to end itself: nothing is started over its files any more.
+// quit records that the guest was told to end itself: nothing starts over its files any more.
 func (b *box) quit() {
 	b.mu.Lock()
 	b.live = nil
 	b.mu.Unlock()
 	if err := b.set(func(p *page) { p.State, p.Reason = gone, "It was told to end." }); err != nil {
-		b.m.cfg.Log.Error("the end of a sandbox could not be written down", "sandbox_id", b.page.ID, "error", err)
+		b.m.cfg.Log.Error("the end of a sandbox could not be stored", "sandbox_id", b.page.ID, "error", err)
 	}
 	b.m.hub.sandbox(b.notify())
 }
 
-// tell is the box as the server is told of it.
+// tell returns the box as reported to the server.
 func (b *box) notify() wire.Sandbox {
 	p := b.get()
 	out := wire.Sandbox{ID: p.ID, WorkspaceID: p.WorkspaceID, State: wire.Running, Reason: p.Reason, Token: p.Token, Root: b.m.tree(p), Home: b.m.insideHome(p), MadeAt: p.MadeAt}
@@ -230,18 +230,18 @@ func (b *box) notify() wire.Sandbox {
 	return out
 }
 
-// boxHome is the agents' home inside every place that isolates.
+// boxHome is the agents' home inside every isolated sandbox.
 const boxHome = "/home/agent"
 
-// firstUser is the id before that of the first sandbox's user, where this program is root: far from what systems, people, containers and a
-// server on the same machine use.
+// firstUser is the id before that of the first sandbox's user, where this program is root: outside of the ranges that systems, people,
+// containers and a server on the same machine use.
 const firstUser = 600_200_000
 
 func (m *Machine) place(p page) string { return filepath.Join(m.cfg.Dir, workspacesDir, p.Place) }
 func (m *Machine) tree(p page) string  { return filepath.Join(m.place(p), "tree", p.Slug) }
 func (m *Machine) home(p page) string  { return filepath.Join(m.place(p), "home") }
 
-// insideHome is where agents have their home.
+// insideHome returns the path of the agents' home.
 func (m *Machine) insideHome(p page) string {
 	if m.cfg.Mode == wire.Direct {
 		return m.cfg.Home
@@ -249,7 +249,7 @@ func (m *Machine) insideHome(p page) string {
 	return boxHome
 }
 
-// spec is what a box is made with, now: the owner's file may have changed.
+// spec returns what a box is made with, now: the owner's policy file may have changed.
 func (m *Machine) spec(ctx context.Context, p page) (executors.Spec, error) {
 	s := executors.Spec{ID: p.ID, TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, UserID: p.UserID, Root: m.tree(p), Env: p.Env,
 		Limits: p.Limits.AtMost(m.cfg.Keeper.Policy().Limits.Executors())}
@@ -284,7 +284,7 @@ func (m *Machine) furnish(p page) error {
 			return err
 		}
 	}
-	config := filepath.Join(m.home(p), ".gitconfig") // git asks for a name before it commits: until somebody gives a better one it has one
+	config := filepath.Join(m.home(p), ".gitconfig") // git requires a name before it commits: this is the default
 	if err := os.WriteFile(config, []byte("[user]\n\tname = Agent\n\temail = agent@localhost\n"), 0o600); err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (m *Machine) furnish(p page) error {
 	return nil
 }
 
-// freeUser is who a new box belongs to. The caller holds m.mu.
+// freeUser returns the user for a new box. The caller holds m.mu.
 func (m *Machine) freeUser() int {
 	if os.Geteuid() != 0 || m.cfg.Mode == wire.Direct {
 		return -1

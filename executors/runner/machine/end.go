@@ -43,7 +43,7 @@ func (m *Machine) remove(ctx context.Context, id string) error {
 	return m.clear(ctx, b)
 }
 
-// cancelFlight ends a making under way.
+// cancelFlight cancels a making under way.
 func (b *box) cancelFlight(why error) {
 	b.mu.Lock()
 	f := b.flight
@@ -53,7 +53,7 @@ func (b *box) cancelFlight(why error) {
 	}
 }
 
-// clear ends what runs in a box and takes it away. The caller holds its turn.
+// clear ends what runs in a box and removes it. The caller holds its turn.
 func (m *Machine) clear(ctx context.Context, b *box) error {
 	if err := m.down(ctx, b, false); err != nil {
 		return err
@@ -73,12 +73,12 @@ func (m *Machine) clear(ctx context.Context, b *box) error {
 	out.State, out.Token = wire.Gone, ""
 	m.hub.sandbox(out)
 	if !m.start(func() { m.shred(trash) }) {
-		m.cfg.Log.Debug("files of a sandbox are removed at the next start", "sandbox_id", p.ID)
+		m.cfg.Log.Debug("the files of a sandbox will be removed at the next start", "sandbox_id", p.ID)
 	}
 	return nil
 }
 
-// down ends what runs in a box, keeping what it has on a disk of its own or not. The caller holds its turn.
+// down ends what runs in a box, with or without preserving its own disk. The caller holds its turn.
 func (m *Machine) down(ctx context.Context, b *box, keep bool) error {
 	p, sb := b.get(), b.sandbox()
 	if stopper, ok := m.cfg.Executor.(executors.Stopper); ok && keep {
@@ -100,7 +100,7 @@ func (m *Machine) down(ctx context.Context, b *box, keep bool) error {
 		if err := sb.Destroy(ctx); err != nil {
 			return fmt.Errorf("ending sandbox %s: %w", p.ID, err)
 		}
-	case removes: // whether its guest answers or not
+	case removes: // whether or not its guest answers
 		if err := remover.Remove(ctx, m.handle(p)); err != nil {
 			return fmt.Errorf("ending sandbox %s: %w", p.ID, err)
 		}
@@ -117,14 +117,14 @@ func (m *Machine) down(ctx context.Context, b *box, keep bool) error {
 	return nil
 }
 
-// handle is what the executor knows a box by, also one that was never seen to be made.
+// handle returns the executor's handle of a box, also of one whose making was never seen to finish.
 func (m *Machine) handle(p page) executors.Handle {
 	h := p.Handle
 	h.Kind, h.ID = m.cfg.Executor.Kind(), p.ID
 	return h
 }
 
-// ended notes that nothing runs in a box any more.
+// ended records that nothing runs in a box any more.
 func (m *Machine) ended(b *box) {
 	b.setLive(nil)
 	if m.cfg.Ended != nil {
@@ -132,10 +132,10 @@ func (m *Machine) ended(b *box) {
 	}
 }
 
-// find finds what the executor has of a box; nil when there is nothing.
+// find finds the executor's sandbox of a box; nil when there is none.
 func (m *Machine) find(ctx context.Context, p page) (executors.Sandbox, error) {
 	h := p.Handle
-	if h.ID == "" { // this program died while it was made, or it never was
+	if h.ID == "" { // this program died while it was being made, or it never was
 		all, err := m.cfg.Executor.List(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("looking for sandbox %s: %w", p.ID, err)
@@ -159,7 +159,7 @@ func (m *Machine) find(ctx context.Context, p page) (executors.Sandbox, error) {
 	return sb, nil
 }
 
-// shred removes files for good, also where what ran among them has taken its owner's rights away from folders. Nothing is followed.
+// shred removes files, also where a process has removed its owner's rights from folders. It follows no links.
 func (m *Machine) shred(path string) {
 	err := os.RemoveAll(path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -172,12 +172,12 @@ func (m *Machine) shred(path string) {
 		err = os.RemoveAll(path)
 	}
 	if err != nil {
-		m.cfg.Log.Warn("files of a sandbox that has ended could not be removed", "path", path, "error", err)
+		m.cfg.Log.Warn("the files of a sandbox that has ended could not be removed", "path", path, "error", err)
 	}
 }
 
-// Halt is the kill switch: it ends what runs in every sandbox, at once. Their files stay, and nothing is started before somebody asks for
-// them again, which the Keeper may refuse. It returns what could not be ended.
+// Halt is the kill switch: it ends what runs in every sandbox, at once. Their files stay, and nothing starts before somebody asks for them
+// again, which the Keeper may refuse. It returns the sandboxes that could not be ended.
 func (m *Machine) Halt(ctx context.Context, reason string) error {
 	var mu sync.Mutex
 	var bad []error
@@ -207,16 +207,16 @@ func (m *Machine) halt(ctx context.Context, b *box, reason string) error {
 		return nil
 	}
 	b.closePipes(stop)
-	// Written first: a guest that is found dead is not started again for what is asked meanwhile.
+	// Stored first: otherwise a request that comes meanwhile would restart a dead guest.
 	if err := b.set(func(p *page) { p.State, p.Reason = stopped, reason }); err != nil {
-		m.cfg.Log.Error("that a sandbox is stopped could not be written down", "sandbox_id", b.page.ID, "error", err)
+		m.cfg.Log.Error("a sandbox could not be stored as stopped", "sandbox_id", b.page.ID, "error", err)
 	}
 	err = m.down(ctx, b, true)
 	m.hub.sandbox(b.notify())
 	return err
 }
 
-// pause has a sandbox stand still, resume lets it go on. Both are idempotent.
+// pause suspends a sandbox, resume resumes it. Both are idempotent.
 func (m *Machine) pause(ctx context.Context, b *box) error {
 	release, err := b.turn.Lock(ctx)
 	if err != nil {
@@ -259,24 +259,24 @@ func (m *Machine) resume(ctx context.Context, b *box) error {
 			return errNoPause
 		}
 		if err := pauser.Resume(ctx); err != nil {
-			return fmt.Errorf("letting sandbox %s go on: %w", b.page.ID, err)
+			return fmt.Errorf("resuming sandbox %s: %w", b.page.ID, err)
 		}
 	}
 	if err := b.set(func(p *page) { p.State, p.Reason = running, "" }); err != nil {
 		return err
 	}
-	_, err = b.reached(ctx) // one that is found again goes on by that
+	_, err = b.reached(ctx) // recovering it resumes it
 	return err
 }
 
-// tidyEach is how often what could not be ended is tried again.
+// tidyEach is how often a failed removal is tried again.
 const tidyEach = time.Minute
 
-// tidy ends what an earlier program left half-done, lets what runs out again, and then tries what failed once a minute.
+// tidy finishes what an earlier program left half-done, reopens the ways out of running sandboxes, and then retries failures once a minute.
 func (m *Machine) tidy(ctx context.Context) {
 	entries, err := os.ReadDir(filepath.Join(m.cfg.Dir, trashDir))
 	if err != nil {
-		m.cfg.Log.Warn("what is to be removed could not be read", "error", err)
+		m.cfg.Log.Warn("the folder of files to remove could not be read", "error", err)
 	}
 	for _, e := range entries {
 		m.shred(filepath.Join(m.cfg.Dir, trashDir, e.Name()))
@@ -301,7 +301,7 @@ func (m *Machine) tidy(ctx context.Context) {
 	}
 }
 
-// openAgain prepares a sandbox that outlived an earlier program for one that serves it again: its way out is this program's from now on.
+// openAgain prepares a sandbox that survived an earlier program for one that serves it again: this program opens its way out.
 func (m *Machine) openAgain(ctx context.Context, b *box) {
 	release, err := b.turn.Lock(ctx)
 	if err != nil {
@@ -310,21 +310,21 @@ func (m *Machine) openAgain(ctx context.Context, b *box) {
 	defer release()
 	p := b.get()
 	if _, err := m.spec(ctx, p); err != nil {
-		m.cfg.Log.Warn("a sandbox that runs could not be prepared again", "sandbox_id", p.ID, "error", err)
+		m.cfg.Log.Warn("a running sandbox could not be prepared again", "sandbox_id", p.ID, "error", err)
 		return
 	}
 	if b.sandbox() != nil {
 		return
 	}
 	sb, err := m.cfg.Executor.Recover(ctx, p.Handle)
-	if err != nil { // one that has died is started again when somebody asks for it
+	if err != nil { // a dead one is restarted when somebody asks for it
 		m.cfg.Log.Info("a sandbox was not found at the start", "sandbox_id", p.ID, "error", err)
 		return
 	}
 	b.setLive(sb)
 }
 
-// finish removes a box whose making or ending was cut short.
+// finish removes a box whose making or ending was interrupted.
 func (m *Machine) finish(ctx context.Context, b *box) {
 	b.mu.Lock()
 	half := b.page.State == ending || b.page.State == making && b.flight == nil
@@ -337,11 +337,11 @@ func (m *Machine) finish(ctx context.Context, b *box) {
 	}
 }
 
-// endUnknown ends what the executor has of ours that the journal does not know: it was being made when a program died.
+// endUnknown ends sandboxes of ours that the executor has and the journal does not know: they were being made when a program died.
 func (m *Machine) endUnknown(ctx context.Context) {
 	all, err := m.cfg.Executor.List(ctx)
 	if err != nil {
-		m.cfg.Log.Debug("what there is could not be listed", "error", err)
+		m.cfg.Log.Debug("the existing sandboxes could not be listed", "error", err)
 		return
 	}
 	for _, h := range all {
@@ -349,7 +349,7 @@ func (m *Machine) endUnknown(ctx context.Context) {
 			continue
 		}
 		if err := m.end(ctx, h); err != nil && !errors.Is(err, executors.ErrGone) {
-			m.cfg.Log.Warn("a sandbox nobody knows could not be ended", "sandbox_id", h.ID, "error", err)
+			m.cfg.Log.Warn("an unknown sandbox could not be ended", "sandbox_id", h.ID, "error", err)
 		}
 	}
 }

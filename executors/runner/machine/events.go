@@ -14,15 +14,14 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 )
 
-// hub tells every server connection what happens here. Nothing waits for a connection that is slow: of each thing only the newest word is
-// kept for it.
+// hub sends events to every server connection. It never waits for a slow connection: for each subject it stores only the newest event.
 type hub struct {
 	mu   sync.Mutex
 	subs map[*subscriber]bool
 	over bool
 }
 
-// subscriber is one connection's share of the news.
+// subscriber is the event queue of one connection.
 type subscriber struct {
 	wake      chan struct{}
 	hello     bool
@@ -30,7 +29,7 @@ type subscriber struct {
 	boxes     map[string]wire.Sandbox
 	questions map[string]wire.Question
 	leaving   *wire.Event
-	left      chan struct{} // closed when it was told of leaving
+	left      chan struct{} // closed when the server was notified that the machine leaves
 	over      bool
 }
 
@@ -53,7 +52,7 @@ func (s *subscriber) nudge() {
 	tasks.Wake(s.wake)
 }
 
-// each changes what waits for every connection.
+// each changes the queue of every connection.
 func (h *hub) each(fn func(*subscriber)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,10 +74,10 @@ func (h *hub) question(q wire.Question) {
 	})
 }
 
-// maxWaiting bounds the questions kept for a connection that does not read.
+// maxWaiting limits the questions stored for a connection that does not read.
 const maxWaiting = 256
 
-// close ends every connection's news.
+// close ends every connection's events.
 func (h *hub) close() {
 	h.mu.Lock()
 	h.over = true
@@ -86,7 +85,7 @@ func (h *hub) close() {
 	h.each(func(s *subscriber) { s.over = true })
 }
 
-// take returns what waits for a connection, in an order that makes sense, and whether there is nothing to come.
+// take returns the queued events of a connection, in a sensible order, and whether no more will come.
 func (h *hub) take(s *subscriber) (hello bool, events []wire.Event, left chan struct{}, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,7 +96,7 @@ func (h *hub) take(s *subscriber) (hello bool, events []wire.Event, left chan st
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.boxes)) {
 		b := s.boxes[id]
-		b.Token = "" // who is to have it asks for the sandbox
+		b.Token = "" // the receiver asks for the sandbox
 		events = append(events, wire.Event{Type: wire.EventSandbox, Sandbox: &b})
 	}
 	if s.load != nil {
@@ -113,7 +112,7 @@ func (h *hub) take(s *subscriber) (hello bool, events []wire.Event, left chan st
 	return hello, events, left, s.over
 }
 
-// serveEvents sends a line for each thing that happens, until the connection ends.
+// serveEvents sends a line for each event, until the connection ends.
 func (m *Machine) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	s := m.hub.subscribe()
 	defer m.hub.unsubscribe(s)
@@ -126,7 +125,7 @@ func (m *Machine) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	send := func(e wire.Event) error {
 		b, err := json.Marshal(e)
 		if err != nil {
-			return fmt.Errorf("telling an event: %w", err)
+			return fmt.Errorf("sending an event: %w", err)
 		}
 		if _, err = w.Write(append(b, '\n')); err == nil {
 			err = rc.Flush()
@@ -158,16 +157,16 @@ func (m *Machine) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// leaveWithin bounds how long a server is waited for that is told that the machine leaves.
+// leaveWithin bounds the wait for a server to receive the notice that the machine leaves.
 const leaveWithin = 3 * time.Second
 
-// Leave tells the server that the machine goes on purpose, and why. With remove it asks that every sandbox is brought home and ended first,
-// and waits for that until ctx ends. It returns the sandboxes that stay: they go on here, and are found again at the next start. False says
-// that no server was told.
+// Leave notifies the server that the machine leaves on purpose, and why. With remove it asks the server to sync and end every sandbox first,
+// and waits for that until ctx ends. It returns the sandboxes that stay: they go on, and are found again at the next start. False means that
+// no server was notified.
 func (m *Machine) Leave(ctx context.Context, reason string, remove bool) (stay []Standing, reported bool) {
 	var all []chan struct{}
 	m.hub.each(func(s *subscriber) {
-		if s.left == nil { // else an earlier word was not told yet: this one takes its place
+		if s.left == nil { // otherwise this replaces an earlier notice that was not sent yet
 			s.left = make(chan struct{})
 		}
 		s.leaving = &wire.Event{Type: wire.EventLeaving, Reason: reason, Remove: remove}

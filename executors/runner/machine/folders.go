@@ -15,12 +15,12 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Folders is git in the folders the owner allows: a folder.Folders, which asks the owner's rules of every path once more.
+// Folders works with git in the folders the owner allows: a folder.Folders, which checks every path against the owner's policy once more.
 type Folders interface {
-	// Objects are what a sandbox that borrows from a folder is shown, read-only.
+	// Objects returns what a sandbox that shares a folder's objects mounts, read-only.
 	Objects(ctx context.Context, path string) ([]executors.Mount, error)
 	Lend(ctx context.Context, ask wire.LendRequest) (wire.Lent, error)
-	// Release gives back what a workspace borrowed. Idempotent.
+	// Release stops retaining objects for a workspace. Idempotent.
 	Release(ctx context.Context, path, workspaceID string) error
 	Bundle(ctx context.Context, ask wire.BundleAsk, w io.Writer) error
 	Copy(ctx context.Context, path, tree string, patterns []string) ([]string, error)
@@ -30,11 +30,11 @@ type Folders interface {
 var _ Folders = (*folder.Folders)(nil)
 
 var (
-	errNoFolders = fault.New(fault.Unsupported, "runner_folders_unsupported", "This machine lends no folders.")
-	errNoFolder  = fault.New(fault.Conflict, "runner_no_folder", "The sandbox borrows from no folder of the machine.")
+	errNoFolders = fault.New(fault.Unsupported, "runner_folders_unsupported", "This machine offers no folders.")
+	errNoFolder  = fault.New(fault.Conflict, "runner_no_folder", "The sandbox does not use a folder of the machine.")
 )
 
-// lent are the objects a box borrows.
+// shared returns the mounts of the objects a box shares with a folder.
 func (m *Machine) lent(ctx context.Context, p page) ([]executors.Mount, error) {
 	if m.cfg.Folders == nil {
 		return nil, errNoFolders
@@ -52,7 +52,7 @@ func (m *Machine) lent(ctx context.Context, p page) ([]executors.Mount, error) {
 	return lent, nil
 }
 
-// release gives back what a box borrowed, unless another of its workspace still does.
+// release stops retaining objects for a box, unless another of its workspace still needs them.
 func (m *Machine) release(ctx context.Context, p page) {
 	if p.Folder == "" || m.cfg.Folders == nil {
 		return
@@ -63,7 +63,7 @@ func (m *Machine) release(ctx context.Context, p page) {
 		}
 	}
 	if err := m.cfg.Folders.Release(ctx, p.Folder, p.WorkspaceID); err != nil {
-		m.cfg.Log.Warn("what a workspace borrowed could not be given back", "workspace_id", p.WorkspaceID, "error", err)
+		m.cfg.Log.Warn("the objects retained for a workspace could not be released", "workspace_id", p.WorkspaceID, "error", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func (m *Machine) folderCommand(r *http.Request, v any) (wire.Command, error) {
 	return cmd, err
 }
 
-// serveBundle sends what a folder's repository has. An error before the first byte is told; one after cuts the answer off.
+// serveBundle sends a bundle of a folder's repository. It reports an error before the first byte; a later one cuts the response off.
 func (m *Machine) serveBundle(w http.ResponseWriter, r *http.Request) error {
 	var ask wire.BundleAsk
 	cmd, err := m.folderCommand(r, &ask)
@@ -103,7 +103,7 @@ func (m *Machine) serveBundle(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// counted counts what goes through it.
+// counted counts the bytes that pass.
 type counted struct {
 	w io.Writer
 	n int64
@@ -121,12 +121,12 @@ func (m *Machine) serveLend(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	what := "lend the repository in " + ask.Path + " to a workspace"
+	what := "share objects of the repository in " + ask.Path + " with a workspace"
 	if err := m.cfg.Keeper.Check(r.Context(), policy.Ask{Kind: policy.KindBundle, Command: cmd, WorkspaceID: ask.WorkspaceID, Path: ask.Path, Text: what}); err != nil {
 		return err
 	}
 	if m.capabilities(r.Context()).OwnDisk {
-		answer(w, http.StatusOK, wire.Lent{Reason: "Sandboxes of this machine have a disk of their own, which sees no folder of it."})
+		answer(w, http.StatusOK, wire.Lent{Reason: "Sandboxes of this machine have a disk of their own, so they cannot see its folders."})
 		return nil
 	}
 	got, err := m.cfg.Folders.Lend(r.Context(), ask)
@@ -137,7 +137,7 @@ func (m *Machine) serveLend(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// borrower is the box a command names, which borrows from a folder.
+// borrower returns the box a command names, which shares a folder's objects.
 func (m *Machine) borrower(id string) (*box, page, error) {
 	b := m.box(id)
 	if b == nil {
@@ -167,7 +167,7 @@ func (m *Machine) serveCopy(w http.ResponseWriter, r *http.Request) error {
 	if err := m.cfg.Keeper.Check(r.Context(), policy.Ask{Kind: policy.KindBundle, Command: cmd, WorkspaceID: p.WorkspaceID, SandboxID: p.ID, Path: p.Folder, Text: what}); err != nil {
 		return err
 	}
-	release, err := b.turn.Lock(r.Context()) // its tree is not removed meanwhile
+	release, err := b.turn.Lock(r.Context()) // its worktree must not be removed meanwhile
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (m *Machine) serveDeliver(w http.ResponseWriter, r *http.Request) error {
 	c := b.guest()
 	defer c.Close()
 	place := &executors.Place{SandboxID: p.ID, WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Guest: c}
-	// It is finished also when the server is cut off: half of a delivery helps nobody.
+	// It finishes even when the server is cut off: half a delivery helps nobody.
 	got, err := m.cfg.Folders.Deliver(context.WithoutCancel(r.Context()), folder.Delivery{Path: p.Folder, WorkspaceID: p.WorkspaceID, Branch: ask.Branch, Run: place.Run})
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (m *Machine) serveDeliver(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// guest speaks to the box's guest for the machine itself, past the guard. Close it.
+// guest connects the machine itself to the box's guest, without the guard. Close it.
 func (b *box) guest() *client.Client {
 	var token atomic.Pointer[string]
 	return client.New(client.Config{SandboxID: b.get().ID, OnePipe: true, Now: b.m.cfg.Now,

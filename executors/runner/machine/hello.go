@@ -18,7 +18,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// about is what is known of the machine.
+// about is what is known about the machine.
 type about struct {
 	mu    sync.Mutex
 	caps  executors.Capabilities
@@ -27,11 +27,11 @@ type about struct {
 }
 
 const (
-	capsFresh  = 30 * time.Second // how long what the executor said of itself is told again
-	capsWithin = 5 * time.Second  // how long it may take to say so
+	capsFresh  = 30 * time.Second // how long the executor's capabilities are cached
+	capsWithin = 5 * time.Second  // how long it may take to answer
 )
 
-// capabilities says what the executor can do, as it lately said.
+// capabilities returns the executor's capabilities, from the cache while they are fresh.
 func (m *Machine) capabilities(ctx context.Context) executors.Capabilities {
 	a := &m.about
 	a.mu.Lock()
@@ -41,15 +41,15 @@ func (m *Machine) capabilities(ctx context.Context) executors.Capabilities {
 		defer cancel()
 		c, err := m.cfg.Executor.Capabilities(ctx)
 		if err != nil {
-			c.Available, c.Reason, c.Cure = false, "it does not answer", "Look at what runs sandboxes on the machine."
-			m.cfg.Log.Warn("what runs sandboxes does not answer", "error", err)
+			c.Available, c.Reason, c.Cure = false, "it does not answer", "Check the program that runs sandboxes on the machine."
+			m.cfg.Log.Warn("the program that runs sandboxes does not answer", "error", err)
 		}
 		a.caps, a.at = c, now
 	}
 	return a.caps
 }
 
-// Hello is what the machine says of itself now.
+// Hello returns the machine's current description of itself.
 func (m *Machine) Hello(ctx context.Context) wire.Hello { return m.hello(ctx) }
 
 func (m *Machine) hello(ctx context.Context) wire.Hello {
@@ -67,7 +67,7 @@ func (m *Machine) hello(ctx context.Context) wire.Hello {
 	if n, err := p.NetworkFor(m.cfg.Mode); err == nil {
 		h.Network, h.Allow = n.Mode, n.Allow
 	} else {
-		h.Network, h.Available, h.Reason, h.Cure = p.Network.Mode, false, "its owner's file asks for a network that it cannot have", reasonOf(err)
+		h.Network, h.Available, h.Reason, h.Cure = p.Network.Mode, false, "its owner's policy file asks for a network that the machine does not have", reasonOf(err)
 	}
 	if err := m.cfg.Keeper.Ready(); err != nil && h.Available {
 		h.Available, h.Reason, h.Cure = false, reasonOf(err), ""
@@ -75,8 +75,8 @@ func (m *Machine) hello(ctx context.Context) wire.Hello {
 	return h
 }
 
-// agentPrograms looks which of the programs sandboxes find that use this machine's own: all of its PATH where nothing keeps agents in, else
-// what lies in the system's folders and in those its owner shows.
+// agentPrograms looks for the agents' programs where sandboxes use those of this machine: in its whole PATH where nothing is isolated, else
+// in the system's folders and in those its owner shows.
 func agentPrograms(programs []string, mode wire.Mode, shown []string) map[string]bool {
 	out := make(map[string]bool)
 	for _, name := range programs {
@@ -86,7 +86,7 @@ func agentPrograms(programs []string, mode wire.Mode, shown []string) map[string
 				path = real
 			}
 			if !slices.ContainsFunc(append([]string{"/usr", "/bin", "/opt"}, shown...), func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }) {
-				continue // nothing is said: it may be shown in another way
+				continue // not reported: it may be mounted in another way
 			}
 		}
 		if err != nil && mode == wire.Bubblewrap && len(shown) > 0 {
@@ -99,7 +99,7 @@ func agentPrograms(programs []string, mode wire.Mode, shown []string) map[string
 
 func reasonOf(err error) string { return remoteError(err).Message }
 
-// load is how busy the machine is.
+// load returns how busy the machine is.
 func (m *Machine) load() wire.Load {
 	m.about.mu.Lock()
 	l := m.about.gauge.read()
@@ -112,7 +112,7 @@ func (m *Machine) load() wire.Load {
 	return l
 }
 
-// beat tells the load at each heartbeat, and more where it has changed.
+// beat reports the load at each heartbeat, and more where that has changed.
 func (m *Machine) beat(ctx context.Context) {
 	t := time.NewTicker(m.cfg.Heartbeat)
 	defer t.Stop()
@@ -141,7 +141,7 @@ func (m *Machine) beat(ctx context.Context) {
 	}
 }
 
-// told is what of a hello changes by itself.
+// told is the part of a hello that changes on its own.
 type reported struct {
 	available       bool
 	reason, warning string

@@ -17,20 +17,20 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// The journal has a page a sandbox, written before what it tells of is begun: whatever instant this program dies at, the next one finds
-// what there is.
+// The journal has one page per sandbox, written before the described step begins: whenever this program dies, the next one finds what
+// exists.
 
 // States of a page, beside those of wire.Sandbox.
 const (
 	making  = "making"
 	running = "running"
 	paused  = "paused"  // on purpose
-	stopped = "stopped" // its programs were ended, its files are there
-	gone    = "gone"    // it told itself to end
+	stopped = "stopped" // its programs were ended, its files still exist
+	gone    = "gone"    // it ended itself on request
 	ending  = "ending"  // it is being removed
 )
 
-// page is what is kept of a sandbox. Times are ms UTC.
+// page is the stored state of a sandbox. Times are ms UTC.
 type page struct {
 	ID          string            `json:"id"`
 	TeamID      string            `json:"team_id"`
@@ -38,26 +38,26 @@ type page struct {
 	UserID      string            `json:"user_id,omitempty"`
 	Key         string            `json:"key"`
 	Slug        string            `json:"slug"`
-	Folder      string            `json:"folder,omitempty"` // whose repository it borrows
+	Folder      string            `json:"folder,omitempty"` // the folder whose repository it shares objects with
 	Place       string            `json:"place"`            // its folder below workspaces
-	UID         int               `json:"uid"`              // who owns what its programs write; -1 = this program's own user
+	UID         int               `json:"uid"`              // who owns the files its programs write; -1 = this program's own user
 	Limits      executors.Limits  `json:"limits"`
 	Env         map[string]string `json:"env,omitempty"`
-	Token       string            `json:"token"` // what the server says to the guard
+	Token       string            `json:"token"` // the token the server presents to the guard
 	State       string            `json:"state"`
 	Reason      string            `json:"reason,omitempty"`
 	MadeAt      int64             `json:"made_at"`
 	Handle      executors.Handle  `json:"handle"`
 }
 
-// maxPage bounds a page: an environment at its limit, and then some.
+// maxPage limits a page: an environment at its limit, and some more.
 const maxPage = 8 << 20
 
 func (m *Machine) pagePath(id string) string {
 	return filepath.Join(m.cfg.Dir, journalDir, id+".json")
 }
 
-// write keeps a page. After a crash it is the old one or the new one.
+// write stores a page. After a crash the file is the old one or the new one.
 func (m *Machine) write(p page) error {
 	b, err := json.Marshal(p)
 	if err != nil {
@@ -77,7 +77,7 @@ func (m *Machine) forget(id string) error {
 	return atomicfile.SyncDir(filepath.Join(m.cfg.Dir, journalDir))
 }
 
-// readJournal makes a box of each page. A page that cannot be read is an error: what it tells of may run.
+// readJournal makes a box of each page. An unreadable page is an error: its sandbox may run.
 func (m *Machine) readJournal() error {
 	dir := filepath.Join(m.cfg.Dir, journalDir)
 	entries, err := os.ReadDir(dir)
@@ -86,7 +86,7 @@ func (m *Machine) readJournal() error {
 	}
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".json")
-		if strings.HasPrefix(e.Name(), atomicfile.Unfinished) { // of a program that died while it wrote
+		if strings.HasPrefix(e.Name(), atomicfile.Unfinished) { // left by a program that died while it wrote
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 		if !ok || guest.CheckID(id) != nil {

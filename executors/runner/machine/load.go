@@ -2,7 +2,7 @@ package machine
 
 import "golang.org/x/sys/unix"
 
-// diskFreeMB is how much room there is at a path, MiB.
+// diskFreeMB returns the free space at a path, MiB.
 func diskFreeMB(path string) int64 {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {

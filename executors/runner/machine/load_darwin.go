@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 )
 
-// gauge reads how busy the machine is. The CPU's share is the load average of the last minute: ticks are told by Mach alone.
+// gauge reads how busy the machine is. The CPU's share is the load average of the last minute: only Mach reports ticks.
 type gauge struct{}
 
 // loadavg is struct loadavg of sys/resource.h.

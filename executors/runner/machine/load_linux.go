@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 )
 
-// gauge reads how busy the machine is. The CPU's share is that since the reading before.
+// gauge reads how busy the machine is. The CPU's share covers the time since the previous reading.
 type gauge struct{ busy, all uint64 }
 
 func (g *gauge) read() wire.Load {
@@ -40,7 +40,7 @@ func (g *gauge) read() wire.Load {
 	return l
 }
 
-// memory is what the machine has, and what is left, MiB.
+// memory returns the machine's total and available memory, MiB.
 func memory() (total, available int64) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -69,7 +69,7 @@ func memoryMB() int64 {
 	return total
 }
 
-// release names the system, as it names itself (os-release(5)).
+// release returns the system's name (os-release(5)).
 func release() string {
 	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		b, err := os.ReadFile(path)

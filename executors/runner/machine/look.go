@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	lookWithin  = 2 * time.Second // how long a guest may take to say what runs
-	maxPrograms = 20              // that are told of one sandbox
+	lookWithin  = 2 * time.Second // how long a guest may take to list its processes
+	maxPrograms = 20              // limit per sandbox
 	maxProgram  = 60              // bytes of a program's name
 )
 
-// Look is Standings with the programs that run now, as the guests say: for the owner's eyes. A guest that does not answer leaves what this
-// program knows.
+// Look is Standings with the programs that run now, as the guests report: for the owner. For a guest that does not answer it returns what
+// this program knows.
 func (m *Machine) Look(ctx context.Context) []Standing {
 	out := m.Standings()
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
@@ -40,7 +40,7 @@ func (m *Machine) Look(ctx context.Context) []Standing {
 	return out
 }
 
-// programs asks the guest what runs.
+// programs asks the guest which programs run.
 func (b *box) programs(ctx context.Context) ([]string, error) {
 	c := b.guest()
 	defer c.Close()
@@ -56,7 +56,7 @@ func (b *box) programs(ctx context.Context) ([]string, error) {
 		b.mu.Lock()
 		name := b.names[p.ID]
 		b.mu.Unlock()
-		if w, err := c.Work(ctx, p.ID); err == nil { // a shell that has started something is called by that
+		if w, err := c.Work(ctx, p.ID); err == nil { // a shell that has started something is named after that
 			name = cmp.Or(w.Foreground, name)
 			if name == "" && len(w.Programs) > 0 {
 				name = w.Programs[len(w.Programs)-1].Name

@@ -1,14 +1,17 @@
-// Package machine is the machine's end of a runner: it answers what the server asks (executors/runner/wire) with sandboxes of one executor. It knows
-// that executor by the contract alone, so local, process and container places serve alike.
+// Package machine is the machine's side of a runner: it answers the server's requests (executors/runner/wire) with sandboxes of one
+// executor. It uses
+// that executor only through the contract, so local, process and container sandboxes work alike.
 //
-// A sandbox here is what the owner's disk keeps of it - a worktree, a home, a page in the journal - and, while it runs, a place of the
-// executor's. The one outlives the other: guests go on when this program ends, and where a guest has died with the machine's power another
-// is started over the same files. Only the server's signed word removes them.
+// Here a sandbox consists of what the owner's disk stores of it - a worktree, a home, a page in the journal - and, while it runs, a sandbox
+// of
+// the executor. The first survives the second: guests go on when this program ends, and where a guest died with the machine's power, a new
+// one
+// starts over the same files. Only a command signed by the server removes the files.
 //
-// Whatever changes something is a command: signed, for this machine, this request and this moment, never had before; and the owner is asked
-// (Keeper) before it is done. Pipes to guests go through executors/runner/guard, which asks the same of each request in them.
+// Everything that changes something is a command: signed, for this machine, this request and this moment, and never used before; and the
+// Keeper asks the owner first. Pipes to guests go through executors/runner/guard, which requires the same of each request in them.
 //
-// Goroutines: Run has one for the heartbeat and one that clears away; a making has one, which Run waits for.
+// Goroutines: Run has one for the heartbeat and one that cleans up; a making has one, which Run waits for.
 package machine
 
 import (
@@ -28,10 +31,10 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 )
 
-// Keeper is the owner's say: a policy.Keeper.
+// Keeper applies the owner's policy: a policy.Keeper.
 type Keeper interface {
 	guard.Keeper
-	// Ready says why no sandbox can be made now, nil when one can.
+	// Ready returns why no sandbox can be made now, nil when one can.
 	Ready() error
 	Policy() policy.Policy
 	Folder(path string) (wire.Folder, error)
@@ -41,7 +44,7 @@ type Keeper interface {
 	OnQuestion(fn func(policy.Question))
 }
 
-// Config is what a Machine is made of.
+// Config configures a Machine.
 type Config struct {
 	RunnerID string
 	Name     string
@@ -49,20 +52,20 @@ type Config struct {
 	Mode     wire.Mode
 	Keeper   Keeper
 	Checker  guard.Checker
-	Dir      string   // absolute: what the machine keeps for this server
+	Dir      string   // absolute: the machine's files for this server
 	Home     string   // absolute: the owner's own home, which agents share in mode Direct
 	Build    string   // of this program
-	Programs []string // of agents: what is looked for where sandboxes use this machine's own
+	Programs []string // of agents: searched for where sandboxes use this machine's programs
 
-	// Prepare completes what a sandbox is made with, by what the owner's file says: the network, the way out, the image. It is called again
-	// before a sandbox is found again. Optional.
+	// Prepare completes a sandbox's spec from the owner's policy file: the network, the way out, the image. It is called again before a
+	// sandbox is recovered. Optional.
 	Prepare func(ctx context.Context, s *executors.Spec) error
-	// Ended is told of a sandbox that is no more, or stopped. Optional.
+	// Ended is called for a sandbox that no longer exists, or stopped. Optional.
 	Ended   func(sandboxID string)
-	Folders Folders // nil = none can be borrowed from
+	Folders Folders // nil = no folder is offered
 
 	Heartbeat time.Duration // default 10 s
-	Orphan    time.Duration // how long a making goes on that nobody listens to; default 2 min
+	Orphan    time.Duration // how long a making goes on without a listener; default 2 min
 	Now       func() time.Time
 	Log       *slog.Logger
 }
@@ -89,26 +92,26 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// Machine is the machine's end. Safe for concurrent use.
+// Machine is the machine's side of a runner. Safe for concurrent use.
 type Machine struct {
 	cfg   Config
 	guard *guard.Guard
 	hub   hub
 	about about
 
-	life context.Context // ends with Run's, and with it what goes on by itself
+	life context.Context // ends with Run's context, and ends background work
 	stop context.CancelCauseFunc
 	work sync.WaitGroup
 
 	mu    sync.Mutex
 	boxes map[string]*box // by sandbox id
-	over  bool            // Run has ended: nothing is begun any more
+	over  bool            // Run has ended: nothing new begins
 }
 
-// Folders of a Machine's own, below Config.Dir.
+// Folders of a Machine, below Config.Dir.
 const (
-	workspacesDir = "workspaces" // one a sandbox: tree, home
-	journalDir    = "journal"    // one file a sandbox
+	workspacesDir = "workspaces" // one per sandbox: tree, home
+	journalDir    = "journal"    // one file per sandbox
 	trashDir      = "trash"      // what is being removed
 )
 
@@ -134,8 +137,8 @@ func New(cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// Run keeps the machine until ctx ends: what an earlier program left half-done is ended, sandboxes that run get their way out again, the
-// server is told how busy the machine is. Sandboxes live on.
+// Run works until ctx ends: it finishes what an earlier program left half-done, reopens the ways out of running sandboxes, and reports the
+// machine's load to the server. Sandboxes live on.
 func (m *Machine) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { m.stop(context.Cause(ctx)) })()
 	var wg sync.WaitGroup

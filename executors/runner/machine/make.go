@@ -23,13 +23,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// flight is a making under way. It goes on when whoever asked for it was cut off: they ask again, and hear what they missed.
+// flight is a making under way. It goes on when its caller was cut off: the caller asks again, and gets the missed progress.
 type flight struct {
 	cancel context.CancelCauseFunc
 	orphan time.Duration
 
 	mu        sync.Mutex
-	lines     []wire.Progress // a step's newest word takes the place of its older ones while it is the last
+	lines     []wire.Progress // while a step is the last one, its newest progress replaces its earlier progress
 	version   int             // of the last line
 	over      bool
 	changed   chan struct{} // closed at the next change
@@ -41,7 +41,7 @@ func newFlight(cancel context.CancelCauseFunc, orphan time.Duration) *flight {
 	return &flight{cancel: cancel, orphan: orphan, changed: make(chan struct{})}
 }
 
-// maxSteps bounds the steps of one making.
+// maxSteps limits the steps of one making.
 const maxSteps = 200
 
 func (f *flight) say(p wire.Progress) {
@@ -60,7 +60,7 @@ func (f *flight) say(p wire.Progress) {
 	f.notify()
 }
 
-// end says the last line.
+// end sends the last line.
 func (f *flight) end(p wire.Progress) {
 	f.say(p)
 	f.mu.Lock()
@@ -72,7 +72,7 @@ func (f *flight) end(p wire.Progress) {
 	f.notify()
 }
 
-// tell wakes who listens. The caller holds mu.
+// tell wakes the listeners. The caller holds mu.
 func (f *flight) notify() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -80,7 +80,7 @@ func (f *flight) notify() {
 
 var errAlone = errors.New("nobody waited for the sandbox any more")
 
-// listen calls fn with each line, from the first on, until the last; nil lines say only that it goes on.
+// listen calls fn with each line, from the first on, until the last; nil lines only say that the making goes on.
 func (f *flight) listen(ctx context.Context, every time.Duration, fn func(*wire.Progress) error) error {
 	f.mu.Lock()
 	f.listeners++
@@ -132,14 +132,14 @@ func (f *flight) listen(ctx context.Context, every time.Duration, fn func(*wire.
 
 var plainSlug = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// checkMake refuses what cannot be asked.
+// checkMake rejects an invalid request.
 func checkMake(a *wire.Make) error {
 	invalid := func(what string) error {
 		return fault.New(fault.Invalid, "runner_make_invalid", "The machine cannot make this sandbox: %s.", what)
 	}
 	for _, id := range []string{a.ID, a.WorkspaceID, a.TeamID} {
 		if guest.CheckID(id) != nil {
-			return invalid("an id is none")
+			return invalid("an id is invalid")
 		}
 	}
 	if !plainSlug.MatchString(a.Slug) {
@@ -147,17 +147,17 @@ func checkMake(a *wire.Make) error {
 	}
 	a.Key = policy.Clean(a.Key, 60)
 	if len(a.Folder) > guest.MaxPath || a.Folder != "" && !filepath.IsAbs(a.Folder) || strings.ContainsRune(a.Folder, 0) {
-		return invalid("its folder is no path")
+		return invalid("its folder is not a valid path")
 	}
 	l := a.Limits
 	if l.CPUs < 0 || math.IsNaN(l.CPUs) || math.IsInf(l.CPUs, 0) || l.MemoryMB < 0 || l.DiskMB < 0 || l.Processes < 0 {
-		return invalid("a limit is none")
+		return invalid("a limit is invalid")
 	}
 	size := 0
 	for name, value := range a.Env {
 		size += len(name) + len(value) + 2
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
-			return invalid("its environment has a name that is none")
+			return invalid("its environment has an invalid name")
 		}
 	}
 	if size > guest.MaxEnv {
@@ -166,7 +166,7 @@ func checkMake(a *wire.Make) error {
 	return nil
 }
 
-// begin makes a sandbox, or finds that it is made or being made already. One of flight and sandbox is returned.
+// begin makes a sandbox, or finds that it exists or is being made. It returns either a flight or a sandbox.
 func (m *Machine) begin(ctx context.Context, cmd wire.Command, ask wire.Make) (*flight, *wire.Sandbox, error) {
 	if err := checkMake(&ask); err != nil {
 		return nil, nil, err
@@ -187,7 +187,7 @@ func (m *Machine) begin(ctx context.Context, cmd wire.Command, ask wire.Make) (*
 	fctx, cancel := context.WithCancelCause(m.life)
 	f := newFlight(cancel, m.cfg.Orphan)
 	b.flight = f
-	b.turn.TryLock() // the making's: nobody else knows the box yet
+	b.turn.TryLock() // the making has it: nobody else knows the box yet
 	m.boxes[p.ID] = b
 	m.mu.Unlock()
 	if !m.start(func() { m.fly(fctx, b, f, cmd) }) {
@@ -198,7 +198,7 @@ func (m *Machine) begin(ctx context.Context, cmd wire.Command, ask wire.Make) (*
 	return f, nil, nil
 }
 
-// again answers who asks for a sandbox that was asked for before.
+// again answers a repeated request for a sandbox.
 func (b *box) again(ctx context.Context, ask wire.Make) (*flight, *wire.Sandbox, error) {
 	b.mu.Lock()
 	p, f := b.page, b.flight
@@ -218,7 +218,7 @@ func (b *box) again(ctx context.Context, ask wire.Make) (*flight, *wire.Sandbox,
 	return nil, &s, nil
 }
 
-// room refuses a sandbox more than the owner allows. The caller holds m.mu.
+// room refuses a sandbox beyond the number the owner allows. The caller holds m.mu.
 func (m *Machine) room() error {
 	if m.over || m.life.Err() != nil {
 		return errEnding
@@ -229,7 +229,7 @@ func (m *Machine) room() error {
 	return nil
 }
 
-// busy is how many sandboxes run. The caller holds m.mu.
+// busy returns how many sandboxes run. The caller holds m.mu.
 func (m *Machine) busy() int {
 	n := 0
 	for _, b := range m.boxes {
@@ -240,7 +240,7 @@ func (m *Machine) busy() int {
 	return n
 }
 
-// freePlace is the folder of a new sandbox: its workspace's, unless another sandbox has that. The caller holds m.mu.
+// freePlace returns the folder for a new sandbox: its workspace's, unless another sandbox has that. The caller holds m.mu.
 func (m *Machine) freePlace(ask wire.Make) string {
 	taken := false
 	for _, b := range m.boxes {
@@ -252,7 +252,7 @@ func (m *Machine) freePlace(ask wire.Make) string {
 	return ask.WorkspaceID
 }
 
-// drop takes a box off the list.
+// drop removes a box from the list.
 func (m *Machine) drop(b *box) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -267,7 +267,7 @@ func (m *Machine) fly(ctx context.Context, b *box, f *flight, cmd wire.Command) 
 		if cause := context.Cause(ctx); cause != nil {
 			err = errors.Join(cause, err)
 		}
-		m.cfg.Log.Info("a sandbox was not made", "sandbox_id", b.page.ID, "workspace_id", b.page.WorkspaceID, "error", err)
+		m.cfg.Log.Info("a sandbox could not be made", "sandbox_id", b.page.ID, "workspace_id", b.page.WorkspaceID, "error", err)
 		if cerr := m.clear(context.WithoutCancel(ctx), b); cerr != nil {
 			m.cfg.Log.Error("a half-made sandbox could not be removed", "sandbox_id", b.page.ID, "error", cerr)
 		}
@@ -292,14 +292,14 @@ const stepAsk = "ask"
 func (m *Machine) raise(ctx context.Context, b *box, f *flight, cmd wire.Command) error {
 	p := b.get()
 	ask := policy.Ask{Kind: policy.KindSandbox, Command: cmd, WorkspaceID: p.WorkspaceID, SandboxID: p.ID, Path: p.Folder}
-	if p.Key != "" { // as people call the workspace
-		ask.Text = "make a place to work for " + p.Key
+	if p.Key != "" { // the workspace's name for people
+		ask.Text = "make a sandbox for " + p.Key
 		if p.Folder != "" {
-			ask.Text += " that borrows from " + p.Folder
+			ask.Text += " that shares objects with " + p.Folder
 		}
 	}
 	if m.cfg.Keeper.Policy().Access == wire.Ask {
-		f.say(wire.Progress{Step: stepAsk, Title: "Wait for the yes of " + m.cfg.Name + "'s owner"})
+		f.say(wire.Progress{Step: stepAsk, Title: "Wait for the approval of " + m.cfg.Name + "'s owner"})
 	}
 	if err := m.cfg.Keeper.Check(ctx, ask); err != nil {
 		return err

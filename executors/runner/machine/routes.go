@@ -21,10 +21,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// maxCommand bounds the body of a command: an environment at its limit, escaped.
+// maxCommand limits the body of a command: an environment at its limit, escaped.
 const maxCommand = 4 * guest.MaxJSON
 
-// Handler answers what the server asks (wire/routes.go). Who asks is the tunnel's to know.
+// Handler serves the server's requests (wire/routes.go). The tunnel authenticates the server.
 func (m *Machine) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
@@ -57,8 +57,8 @@ func (m *Machine) Handler() http.Handler {
 var (
 	// errHungUp says that nobody listens any more.
 	errHungUp = errors.New("hung up")
-	// errCut makes an answer that has begun end as cut off, not as complete.
-	errCut = errors.New("answer cut off")
+	// errCut makes a response that has begun end as cut off, not as complete.
+	errCut = errors.New("a response was cut off")
 )
 
 func (m *Machine) refuse(w http.ResponseWriter, r *http.Request, err error) {
@@ -73,15 +73,15 @@ func (m *Machine) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	e := remoteError(err)
 	if e.Code == codeFailed {
-		m.cfg.Log.Warn("what the server asked for failed", "method", r.Method, "path", r.URL.Path, "error", err)
+		m.cfg.Log.Warn("a request of the server failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	answer(w, wire.Status(fault.Kind(e.Kind)), e)
 }
 
-// codeFailed is the code of what is ours to mend.
+// codeFailed is the code of internal errors.
 const codeFailed = "runner_failed"
 
-// remoteError is an error as the server is told of it.
+// remoteError converts an error for the server.
 func remoteError(err error) wire.Error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return wire.Error{Kind: string(fault.DiskFull), Code: "disk_full", Message: "The machine's disk is full. Make room there and try again."}
@@ -93,9 +93,9 @@ func remoteError(err error) wire.Error {
 		return wire.Error{Kind: string(fault.Gone), Code: errGone.Code, Message: errGone.Message}
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return wire.Error{Kind: string(fault.Unavailable), Code: wire.CodeUnavailable, Message: "The machine stopped what it was asked for before it was done."}
+		return wire.Error{Kind: string(fault.Unavailable), Code: wire.CodeUnavailable, Message: "The machine stopped the request before it was done."}
 	}
-	// The owner's own words: what stands in it is theirs, and helps whoever looks for what is wrong.
+	// The system's own message: the owner sees it, and it helps to find the cause.
 	return wire.Error{Kind: string(fault.Unavailable), Code: codeFailed, Message: "It failed on the machine: " + policy.Clean(err.Error(), 400)}
 }
 
@@ -103,7 +103,7 @@ func remoteError(err error) wire.Error {
 func answer(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // our own types always encode
+		panic(err) // encoding our own types cannot fail
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
@@ -111,7 +111,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(b) // a server that is gone needs no answer
 }
 
-// command reads a request that changes something: its body, and the server's signature for it. v is what the body becomes, nil = nothing.
+// command reads a request that changes something: its body, and the server's signature for it. It decodes the body into v, nil = no body.
 func (m *Machine) command(r *http.Request, v any) (wire.Command, error) {
 	b, err := io.ReadAll(io.LimitReader(r.Body, maxCommand+1))
 	if err != nil {
@@ -161,7 +161,7 @@ func (m *Machine) serveSandboxes(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// serveSandbox tells of one sandbox that can be worked in: what has died meanwhile is started again over its files.
+// serveSandbox returns one usable sandbox: it restarts a dead one over its files.
 func (m *Machine) serveSandbox(w http.ResponseWriter, r *http.Request) error {
 	b, err := m.asked(r)
 	if err != nil {
@@ -176,7 +176,7 @@ func (m *Machine) serveSandbox(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// lineEach is how often at least a making says that it goes on.
+// lineEach is the longest time between two lines of a making that goes on.
 const lineEach = 10 * time.Second
 
 func (m *Machine) serveMake(w http.ResponseWriter, r *http.Request) error {
@@ -226,7 +226,7 @@ func (m *Machine) serveRemove(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// change is a command to one sandbox without an answer.
+// change handles a command to one sandbox without a response body.
 func (m *Machine) change(w http.ResponseWriter, r *http.Request, v any, do func(context.Context, *box) error) error {
 	if _, err := m.command(r, v); err != nil {
 		return err
@@ -262,7 +262,7 @@ func (m *Machine) serveLimits(w http.ResponseWriter, r *http.Request) error {
 		}
 		limiter, ok := sb.(executors.Limiter)
 		if !ok {
-			return fault.New(fault.Unsupported, "runner_limits_unsupported", "This machine cannot change the limits of a sandbox that runs.")
+			return fault.New(fault.Unsupported, "runner_limits_unsupported", "This machine cannot change the limits of a running sandbox.")
 		}
 		l := executors.Limits{CPUs: ask.CPUs, MemoryMB: ask.MemoryMB, DiskMB: ask.DiskMB, Processes: ask.Processes}
 		if err := limiter.SetLimits(l.AtMost(m.cfg.Keeper.Policy().Limits.Executors())); err != nil {
@@ -285,7 +285,7 @@ func (m *Machine) serveFigures(w http.ResponseWriter, r *http.Request) error {
 	}
 	metered, ok := sb.(executors.Metered)
 	if !ok {
-		return fault.New(fault.Unsupported, "runner_figures_unsupported", "This machine counts nothing of a sandbox.")
+		return fault.New(fault.Unsupported, "runner_figures_unsupported", "This machine does not measure its sandboxes.")
 	}
 	f, err := metered.Figures()
 	if err != nil {
@@ -295,7 +295,7 @@ func (m *Machine) serveFigures(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// servePipe joins the server to a guest, through the guard.
+// servePipe connects the server to a guest, through the guard.
 func (m *Machine) servePipe(w http.ResponseWriter, r *http.Request) error {
 	b, err := m.asked(r)
 	if err != nil {
@@ -308,7 +308,7 @@ func (m *Machine) servePipe(w http.ResponseWriter, r *http.Request) error {
 	defer end(nil)
 	defer context.AfterFunc(m.life, func() { end(errEnding) })()
 	if !b.addPipe(&end) {
-		return fault.New(fault.RateLimited, "too_many_streams", "The sandbox has %d pipes already.", maxPipes)
+		return fault.New(fault.RateLimited, "too_many_streams", "The sandbox already has %d pipes.", maxPipes)
 	}
 	defer b.dropPipe(&end)
 	p := b.get()

@@ -16,7 +16,7 @@ type Standing struct {
 	Programs []string // started in it, as far as this program knows; Look asks the guests
 }
 
-// Standings are the sandboxes there are, the oldest first.
+// Standings returns the existing sandboxes, the oldest first.
 func (m *Machine) Standings() []Standing {
 	var out []Standing
 	for _, b := range m.all() {

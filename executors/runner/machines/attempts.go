@@ -8,12 +8,12 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Calls that nobody is signed in for are counted by where they come from: so many at once, then one more each so often. A call that succeeds is
-// taken back, so that a fleet behind one address is not held up.
+// Unauthenticated calls are rate-limited by source address: a burst, then a steady rate. Successful calls do not count, so that a fleet
+// behind one address is not blocked.
 const (
 	attemptBurst = 30
 	attemptEvery = 2 * time.Second
-	maxAddresses = 10_000 // remembered; beyond it everybody shares one count
+	maxAddresses = 10_000 // remembered addresses; beyond this all share one count
 )
 
 type attempts struct {
@@ -23,7 +23,7 @@ type attempts struct {
 	from map[string]*bucket
 }
 
-// bucket is how much is used up, and when that was so.
+// bucket is the used-up budget at a time.
 type bucket struct {
 	used float64
 	at   time.Time
@@ -48,7 +48,7 @@ func (a *attempts) begin(address string) error {
 	return nil
 }
 
-// succeeded takes back what begin counted.
+// succeeded reverses what begin counted.
 func (a *attempts) succeeded(address string) {
 	now := a.now()
 	a.mu.Lock()
@@ -57,7 +57,7 @@ func (a *attempts) succeeded(address string) {
 	b.used = max(0, b.used-1)
 }
 
-// of returns the count of a key as it is now. a.mu is held.
+// of returns the current count of a key. a.mu is held.
 func (a *attempts) of(key string, now time.Time) *bucket {
 	b := a.from[key]
 	if b == nil && len(a.from) >= maxAddresses {
@@ -80,7 +80,7 @@ func (a *attempts) of(key string, now time.Time) *bucket {
 	return b
 }
 
-// addressKey is the address whose calls are counted together: an IPv6 user has a whole /64.
+// addressKey returns the address range whose calls are counted together: an IPv6 user has a whole /64.
 func addressKey(ip string) string {
 	a, err := netip.ParseAddr(ip)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Bounds of what a machine says of itself.
+// Limits of a machine's description of itself.
 const (
 	maxName      = 100 // characters of a name
-	maxWord      = 200 // bytes of a word: an image, a host name
+	maxWord      = 200 // bytes of a text: an image, a host name
 	maxSentence  = 1000
 	maxPath      = 4096
 	maxFolders   = 200
@@ -30,7 +30,7 @@ const (
 	maxCount     = 1 << 20
 )
 
-// cleanName checks what people call a machine.
+// cleanName checks and normalizes a machine's name.
 func cleanName(name string) (string, error) {
 	name = strings.Join(strings.Fields(name), " ")
 	bad := func(words string) (string, error) {
@@ -40,14 +40,14 @@ func cleanName(name string) (string, error) {
 	case name == "":
 		return bad("must not be empty")
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return bad("must consist of letters that can be shown")
+		return bad("must consist of printable letters")
 	case utf8.RuneCountInString(name) > maxName:
 		return bad(fmt.Sprintf("must be at most %d characters long", maxName))
 	}
 	return name, nil
 }
 
-// words makes a machine's text fit to be shown and stored: valid, of one line, not longer than most bytes.
+// words makes a machine's text fit to be shown and stored: valid, of one line, at most most bytes.
 func words(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -68,19 +68,19 @@ func words(s string, most int) string {
 func within(n, most int64) int64 { return max(0, min(n, most)) }
 
 func refuse(format string, args ...any) error {
-	return fault.New(fault.Invalid, "runner_hello_invalid", "What the machine says of itself cannot be right: "+format+". Update its program.", args...)
+	return fault.New(fault.Invalid, "runner_hello_invalid", "The machine's description of itself cannot be right: "+format+". Update its program.", args...)
 }
 
-// boundaries are the strongest walls each mode can have: a machine cannot claim a stronger one.
+// boundaries are the strongest boundaries of each mode: a machine cannot claim a stronger one.
 var boundaries = map[wire.Mode][]executors.Boundary{
 	wire.Direct:     {executors.NoBoundary},
 	wire.Bubblewrap: {executors.ProcessBoundary},
 	wire.Docker:     {executors.ContainerBoundary, executors.KernelBoundary, executors.MachineBoundary},
 }
 
-// checkHello returns what a machine said of itself, made fit to be believed as far as it can be: texts are cut and cleaned, numbers brought
-// within bounds, and where a word decides something, one that is not known is refused. Programs are those of the agents this server
-// knows. Errors: runner_hello_invalid, runner_version.
+// checkHello returns a validated copy of a machine's description of itself: it cuts and cleans texts, brings numbers within bounds, and
+// rejects unknown values that decide something. Programs are those of the agents this server knows. Errors: runner_hello_invalid,
+// runner_version.
 func checkHello(h wire.Hello, programs []string) (wire.Hello, error) {
 	if h.Version != wire.Version && (h.Version != wire.Version-1 || h.Version < 1) {
 		how := "Update the program there: download it from the Machines page."
@@ -116,7 +116,7 @@ func checkHello(h wire.Hello, programs []string) (wire.Hello, error) {
 		h.Image = ""
 	}
 	if len(h.Allow) > maxAllow || len(h.Folders) > maxFolders {
-		return h, refuse("it names %d hosts and %d folders, and at most %d and %d are taken", len(h.Allow), len(h.Folders), maxAllow, maxFolders)
+		return h, refuse("it names %d hosts and %d folders; at most %d and %d are accepted", len(h.Allow), len(h.Folders), maxAllow, maxFolders)
 	}
 	h.Allow = slices.Clone(h.Allow)
 	for i, host := range h.Allow {
@@ -147,7 +147,7 @@ func checkHello(h wire.Hello, programs []string) (wire.Hello, error) {
 	return h, nil
 }
 
-// checkFolder refuses what could be taken for another folder; the path is the machine's own and used there alone.
+// checkFolder rejects a path that could be mistaken for another folder; the path is the machine's own and used only there.
 func checkFolder(f wire.Folder) (wire.Folder, error) {
 	if len(f.Path) > maxPath || !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || words(f.Path, maxPath) != f.Path {
 		return f, refuse("%q is no folder's path", words(f.Path, 200))
@@ -169,7 +169,7 @@ func checkLoad(l wire.Load) wire.Load {
 	return l
 }
 
-// checkQuestion returns a question of a machine's owner, false when it cannot be one.
+// checkQuestion validates a question to a machine's owner; false when it is invalid.
 func checkQuestion(q wire.Question, now int64) (wire.Question, bool) {
 	q.Answer = words(q.Answer, 20)
 	q.Text = words(q.Text, maxSentence)
@@ -179,13 +179,13 @@ func checkQuestion(q wire.Question, now int64) (wire.Question, bool) {
 	return q, q.ID != "" && idLike(q.ID) && idLike(q.WorkspaceID)
 }
 
-// idLike reports whether s is shaped as ids are, or empty.
+// idLike reports whether s is shaped like an id, or empty.
 func idLike(s string) bool {
 	return len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
-// checkSandbox returns what a machine says of a sandbox, false when it cannot be one of ours. What it changes is decided by who knows the
-// sandboxes of this machine.
+// checkSandbox validates a machine's report about a sandbox; false when it cannot be one of ours. The component that knows this machine's
+// sandboxes decides what it changes.
 func checkSandbox(b wire.Sandbox) (wire.Sandbox, bool) {
 	if b.ID == "" || !idLike(b.ID) || !idLike(b.WorkspaceID) {
 		return b, false

@@ -16,35 +16,35 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// How often one machine may connect: so many times at once, then once more each so often.
+// How often one machine may connect: a burst, then a steady rate.
 const (
 	callBurst = 60
 	callEvery = time.Second
 )
 
-// Words for the history of connections.
+// Texts for the history of connections.
 const (
 	sayRestart = "The server is restarting."
 	saySilent  = "No sign of life for %s."
 )
 
-// live is a connection. Service.mu guards what follows link.
+// live is a connection. Service.mu guards the fields after link.
 type live struct {
 	conn   Connection
 	teamID string
 	link   *tunnel.Link
 
 	leaving   bool
-	goodbye   string // why the machine said that it goes
+	goodbye   string // the machine's reason for leaving
 	because   string // why we end it
 	questions []wire.Question
-	stored    int64 // when what it says of itself was stored last
+	stored    int64 // when its description was last stored
 	unstored  bool
-	published int64 // when browsers were told of its load last
+	published int64 // when its load was last published to browsers
 	unsaid    bool
 }
 
-// end ends a connection for a reason, which the machine is told and its history keeps. It does not wait. Service.mu is not held.
+// end ends a connection for a reason, which is sent to the machine and stored in its history. It does not wait. Service.mu is not held.
 func (l *live) end(reason string) { l.link.Close(reason) }
 
 // Link returns the connection of a machine; false while it is offline.
@@ -57,7 +57,7 @@ func (s *Service) Link(id string) (*tunnel.Link, bool) {
 	return nil, false
 }
 
-// Sign makes a request to a machine a command: body is what it carries, nil when that streams. For whom is in the request's context
+// Sign signs a request to a machine as a command: body is its body, nil when that streams. The request's context says for whom
 // (wire.WithOrder).
 func (s *Service) Sign(ctx context.Context, runnerID string, req *http.Request, body []byte) error {
 	key, err := s.ServerKey(ctx)
@@ -67,8 +67,9 @@ func (s *Service) Sign(ctx context.Context, runnerID string, req *http.Request, 
 	return wire.Signer{Key: key, Runner: runnerID, Now: s.cfg.Now}.Sign(req, body)
 }
 
-// Connect serves the connection of a machine until it ends: r asks for a WebSocket. An error was not answered yet. address is where it called
-// from. Errors: runners_disabled, runner_unknown, runner_revoked, runner_clock, runner_owner_gone, runner_protocol, runner_flood.
+// Connect serves the connection of a machine until it ends: r asks for a WebSocket. When it returns an error, it has sent no response.
+// address is the caller's. Errors: runners_disabled, runner_unknown, runner_revoked, runner_clock, runner_owner_gone, runner_protocol,
+// runner_flood.
 func (s *Service) Connect(w http.ResponseWriter, r *http.Request, address string) error {
 	ctx := tenant.All(r.Context(), "the key says which team it is for")
 	if !s.cfg.Enabled {
@@ -103,7 +104,7 @@ func (s *Service) Connect(w http.ResponseWriter, r *http.Request, address string
 			return err
 		}
 		s.cfg.Log.InfoContext(ctx, "a machine could not connect", "runner_id", m.ID, "error", err)
-		return nil // the connection was taken over: nobody can be answered
+		return nil // the connection was taken over: it cannot be answered
 	}
 	if s.hold(link) {
 		s.serve(context.WithoutCancel(ctx), e, m.Key, link, address)
@@ -114,7 +115,7 @@ func (s *Service) Connect(w http.ResponseWriter, r *http.Request, address string
 	return nil
 }
 
-// hold keeps a link to be ended by shut; one that comes later is let go here.
+// hold registers a link for shut to end; one that comes later is ended at once.
 func (s *Service) hold(link *tunnel.Link) bool {
 	s.mu.Lock()
 	closed := s.closed
@@ -127,7 +128,7 @@ func (s *Service) hold(link *tunnel.Link) bool {
 	return !closed
 }
 
-// admit finds the machine that calls, and whether it may.
+// admit finds the machine that calls, and whether it may connect.
 func (s *Service) admit(ctx context.Context, c wire.Caller) (*entry, error) {
 	e, err := s.entry(ctx, c.ID)
 	if fault.Is(err, fault.NotFound) {
@@ -155,7 +156,7 @@ func (s *Service) admit(ctx context.Context, c wire.Caller) (*entry, error) {
 	return e, err
 }
 
-// enter counts a connection in, unless no more are taken.
+// enter counts a connection, unless no more are accepted.
 func (s *Service) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +167,7 @@ func (s *Service) enter() bool {
 	return true
 }
 
-// serve reads what a machine says until its link ends, and returns when nothing of it is left.
+// serve reads a machine's events until its link ends, and returns when all its work has ended.
 func (s *Service) serve(ctx context.Context, e *entry, key ed25519.PublicKey, link *tunnel.Link, address string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -190,23 +191,24 @@ func (s *Service) serve(ctx context.Context, e *entry, key ed25519.PublicKey, li
 			return
 		}
 	}
-	s.cfg.Log.InfoContext(ctx, "a machine was not taken", "runner_id", e.m.ID, "error", err)
+	s.cfg.Log.InfoContext(ctx, "a machine was not accepted", "runner_id", e.m.ID, "error", err)
 	link.Close(farewell(err))
 	<-link.Done()
 }
 
-// farewell is what a machine is told whose connection ends with err. It counts only where nothing else ended the connection before.
+// farewell returns the reason sent to a machine whose connection ends with err. It counts only where nothing else ended the connection
+// before.
 func farewell(err error) string {
 	if err == nil {
-		return "The machine ended what it says of itself."
+		return "The machine ended its event stream."
 	}
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f.Message
 	}
-	return "The connection broke while the machine was heard."
+	return "The connection broke while the server read the machine's events."
 }
 
-// begin makes a connection the machine's own: from now on it is online, and an older connection ends.
+// begin makes a connection the machine's current one: from now on it is online, and an older connection ends.
 func (s *Service) begin(ctx context.Context, e *entry, l *live, key ed25519.PublicKey, hello wire.Hello) error {
 	e.turn.Lock()
 	s.mu.Lock()
@@ -238,7 +240,7 @@ func (s *Service) begin(ctx context.Context, e *entry, l *live, key ed25519.Publ
 	return nil
 }
 
-// finish notes that a connection ended and why; the machine is offline then, unless a newer one has taken over.
+// finish records that a connection ended and why; the machine is offline then, unless a newer one has taken over.
 func (s *Service) finish(ctx context.Context, e *entry, l *live) {
 	e.turn.Lock()
 	now := s.now()
@@ -257,11 +259,11 @@ func (s *Service) finish(ctx context.Context, e *entry, l *live) {
 	s.mu.Unlock()
 	if unstored {
 		if err := s.store.SawRunner(ctx, m); err != nil {
-			s.cfg.Log.WarnContext(ctx, "what a machine last said is not stored", "runner_id", m.ID, "error", err)
+			s.cfg.Log.WarnContext(ctx, "the latest state of a machine could not be stored", "runner_id", m.ID, "error", err)
 		}
 	}
 	if err := s.store.EndConnection(ctx, l.conn); err != nil {
-		s.cfg.Log.WarnContext(ctx, "the end of a machine's connection is not stored", "runner_id", m.ID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "the end of a machine's connection could not be stored", "runner_id", m.ID, "error", err)
 	}
 	e.turn.Unlock()
 	if current {

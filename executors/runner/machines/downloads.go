@@ -17,19 +17,19 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Target is a system the program for machines is built for.
+// Target is a system the runner program is built for.
 type Target struct{ OS, Arch, Name string }
 
-// Targets are all of them, in the order people see them.
+// Targets lists all of them, in display order.
 var Targets = []Target{
 	{"linux", "amd64", "Linux on x86-64"}, {"linux", "arm64", "Linux on ARM64"},
 	{"darwin", "arm64", "macOS on Apple silicon"}, {"darwin", "amd64", "macOS on Intel"},
 }
 
-// File is the name of a target's program among the downloads.
+// File returns the name of a target's program among the downloads.
 func (t Target) File() string { return "parawork-" + t.OS + "-" + t.Arch }
 
-// Download is a program that can be downloaded, or why not.
+// Download is a program that can be downloaded, or the reason why not.
 type Download struct {
 	Target
 	Size   int64
@@ -37,7 +37,7 @@ type Download struct {
 	Reason string // why it is not offered, "" when it is
 }
 
-// Downloads are the programs for machines that this server offers: files in folders, which the first folder that has one decides. They may be
+// Downloads are the runner programs that this server offers: files in folders, where the first folder that has one wins. They may be
 // replaced while the server runs.
 type Downloads struct {
 	dirs []string
@@ -46,7 +46,7 @@ type Downloads struct {
 	hashes map[string]hashed
 }
 
-// hashed is the hash of a file as it was.
+// hashed is the hash of a file in a known state.
 type hashed struct {
 	stamp string
 	sum   string
@@ -57,7 +57,7 @@ func NewDownloads(dirs ...string) *Downloads {
 	return &Downloads{dirs: dirs, hashes: map[string]hashed{}}
 }
 
-// List returns what there is for each target.
+// List returns the download of each target.
 func (d *Downloads) List() []Download {
 	out := make([]Download, 0, len(Targets))
 	for _, t := range Targets {
@@ -68,9 +68,9 @@ func (d *Downloads) List() []Download {
 			f.Close()
 			one.Size, one.SHA256 = size, sum
 		case errors.Is(err, fs.ErrNotExist):
-			one.Reason = "Not built on this server yet: make run does so in the background, make downloads at once."
+			one.Reason = "Not built on this server yet: make run builds it in the background, make downloads at once."
 		default:
-			one.Reason = "It cannot be read on the server."
+			one.Reason = "The server cannot read it."
 		}
 		out = append(out, one)
 	}
@@ -120,7 +120,7 @@ func (d *Downloads) open(t Target) (f *os.File, size int64, sum string, changed 
 	return nil, 0, "", time.Time{}, err
 }
 
-// hash returns the SHA-256 of an open file, which is read once for as long as it stays the same.
+// hash returns the SHA-256 of an open file, and reads it again only when it has changed.
 func (d *Downloads) hash(path string, f *os.File, st fs.FileInfo) (string, error) {
 	var sys unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &sys); err != nil {
@@ -128,7 +128,7 @@ func (d *Downloads) hash(path string, f *os.File, st fs.FileInfo) (string, error
 	}
 	stamp := fmt.Sprint(sys.Dev, sys.Ino, st.Size(), st.ModTime().UnixNano())
 	d.mu.Lock()
-	defer d.mu.Unlock() // also so that many who ask at once read it once
+	defer d.mu.Unlock() // also so that concurrent callers read it once
 	if h := d.hashes[path]; h.stamp == stamp {
 		return h.sum, nil
 	}

@@ -17,11 +17,12 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// errToken is said for every token that is not known, so that nothing is learnt by trying.
-var errToken = fault.New(fault.Unauthorized, "runner_token_invalid", "This server does not know the token: it was mistyped, or is another server's. Make a new one on the Machines page.")
+// errToken is returned for every unknown token, so that nobody learns anything by trying.
+var errToken = fault.New(fault.Unauthorized, "runner_token_invalid", "This server does not know the token: it was mistyped, or belongs to another server. Make a new one on the Machines page.")
 
-// Enrol exchanges a token for the registration of a machine's key. It happens once for each key: who asks again with the same token and key,
-// because the answer was lost, is answered the same. address is where the call came from; failures there are counted.
+// Enrol exchanges a token for the registration of a machine's key. It happens once for each key: a caller that repeats the same token and
+// key,
+// because the response was lost, gets the same answer. address is the caller's; failures are counted for it.
 //
 // Errors: runners_disabled, runner_token_invalid, runner_token_over, invalid_key, invalid_name, runner_hello_invalid, runner_owner_gone,
 // too_many_machines, runner_revoked, too_many_attempts.
@@ -111,7 +112,7 @@ func (s *Service) register(ctx context.Context, t Token, e wire.Enrol, hello wir
 		case err != nil && !fault.Is(err, fault.NotFound):
 			return Machine{}, err
 		case err == nil && !have.Revoked() && t.RevokedAt == 0 && have.Key.Equal(ed25519.PublicKey(e.PublicKey)):
-			return have, nil // the answer was lost
+			return have, nil // the response was lost
 		case t.Renews && (err != nil || have.Revoked()):
 			return Machine{}, fault.New(fault.Gone, "runner_revoked", "The machine was revoked. Connect it as a new one from the Machines page.")
 		}
@@ -147,8 +148,8 @@ func (s *Service) register(ctx context.Context, t Token, e wire.Enrol, hello wir
 	return m, err
 }
 
-// freeName is what a new machine is called: as it says, else as the token says, else as its host is called; with a number behind it where
-// its owner has one of that name.
+// freeName returns the name of a new machine: its own choice, else the token's, else its host name; with a number appended where its owner
+// already has one of that name.
 func (s *Service) freeName(ctx context.Context, t Token, e wire.Enrol) (string, error) {
 	base := "Machine"
 	for _, name := range []string{e.Name, t.Name, e.Hello.Hostname} {
@@ -164,7 +165,7 @@ func (s *Service) freeName(ctx context.Context, t Token, e wire.Enrol) (string, 
 		return "", err
 	}
 	if len(taken) >= maxMachines {
-		return "", fault.New(fault.Conflict, "too_many_machines", "You have %d machines in this team. Revoke those that are not used any more.", len(taken))
+		return "", fault.New(fault.Conflict, "too_many_machines", "You have %d machines in this team. Revoke those you no longer use.", len(taken))
 	}
 	name := base
 	for n := 2; slices.Contains(taken, name); n++ {
@@ -175,7 +176,7 @@ func (s *Service) freeName(ctx context.Context, t Token, e wire.Enrol) (string, 
 	return name, nil
 }
 
-// refusal turns any error into a fault, for those who are answered in words.
+// refusal turns any error into a fault, for callers that need a message.
 func refusal(err error) *fault.Error {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return f

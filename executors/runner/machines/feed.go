@@ -18,15 +18,16 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// What a machine may say: one line, lines in a time, and how often it may change what it says of itself. A machine that says more is let go.
+// Limits of a machine's events: the size of a line, lines in a time, and how often it may change its description of itself. The server
+// disconnects a machine that sends more.
 const (
 	maxLine     = maxHello + 4<<10 // bytes
 	lineBurst   = 200
 	linesEvery  = 100 * time.Millisecond
 	byteBurst   = 8 << 20
 	bytesSecond = 64 << 10
-	helloEvery  = 10 * time.Second // a changed hello is stored this often at most
-	loadEvery   = 10 * time.Second // browsers are told of a changed load this often at most
+	helloEvery  = 10 * time.Second // shortest time between two writes of a changed hello
+	loadEvery   = 10 * time.Second // shortest time between two publications of a changed load
 )
 
 // feed reads the events of one connection. One goroutine uses it.
@@ -43,7 +44,7 @@ type feed struct {
 	bytes bucket
 }
 
-// open asks the machine for its events, and returns the first: what it says of itself.
+// open requests the machine's events, and returns the first: its description of itself.
 func (f *feed) open(ctx context.Context) (wire.Hello, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/v1/events"}, Header: http.Header{}}).WithContext(ctx)
 	resp, err := f.link.RoundTrip(req)
@@ -52,7 +53,7 @@ func (f *feed) open(ctx context.Context) (wire.Hello, error) {
 	}
 	f.body = resp.Body
 	if resp.StatusCode != http.StatusOK {
-		return wire.Hello{}, refuse("it answers %d when it is asked for its events", resp.StatusCode)
+		return wire.Hello{}, refuse("it answers %d to the request for its events", resp.StatusCode)
 	}
 	f.lines = bufio.NewReaderSize(resp.Body, 4<<10)
 	ev, err := f.next()
@@ -60,7 +61,7 @@ func (f *feed) open(ctx context.Context) (wire.Hello, error) {
 		return wire.Hello{}, err
 	}
 	if ev.Type != wire.EventHello || ev.Hello == nil {
-		return wire.Hello{}, refuse("it does not begin by saying what it is")
+		return wire.Hello{}, refuse("it does not begin with its description of itself")
 	}
 	return checkHello(*ev.Hello, f.service.cfg.Programs)
 }
@@ -89,21 +90,21 @@ func (f *feed) next() (wire.Event, error) {
 	f.alive()
 	now := f.service.cfg.Now()
 	if !f.said.spend(now, 1, lineBurst, linesEvery) || !f.bytes.spend(now, float64(len(line)), byteBurst, time.Second/bytesSecond) {
-		return ev, fault.New(fault.RateLimited, "runner_flood", "The machine says more than the server listens to.")
+		return ev, fault.New(fault.RateLimited, "runner_flood", "The machine sends more than the server accepts.")
 	}
 	if err := json.Unmarshal(line, &ev); err != nil {
-		return ev, fault.Wrap(err, fault.Invalid, "runner_hello_invalid", "The machine says something that is no event.")
+		return ev, fault.Wrap(err, fault.Invalid, "runner_hello_invalid", "The machine sent something that is not an event.")
 	}
 	return ev, nil
 }
 
-// readLine reads up to and with the next newline, at most most bytes.
+// readLine reads up to and including the next newline, at most most bytes.
 func readLine(r *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
 		if len(line)+len(part) > most {
-			return nil, fault.New(fault.TooLarge, "runner_flood", "The machine says something of more than %d KiB at once.", most>>10)
+			return nil, fault.New(fault.TooLarge, "runner_flood", "The machine sent a line of more than %d KiB.", most>>10)
 		}
 		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
@@ -112,7 +113,7 @@ func readLine(r *bufio.Reader, most int) ([]byte, error) {
 	}
 }
 
-// spend takes n of what comes back at a rate; false when there is not so much.
+// spend takes n from a budget that refills at a rate; false when it is too small.
 func (b *bucket) spend(now time.Time, n, burst float64, every time.Duration) bool {
 	if !b.at.IsZero() {
 		b.used = max(0, b.used-float64(now.Sub(b.at))/float64(every))
@@ -122,7 +123,7 @@ func (b *bucket) spend(now time.Time, n, burst float64, every time.Duration) boo
 	return b.used <= burst
 }
 
-// take does what an event says. Types that are not known are of a newer machine and change nothing here.
+// take handles an event. Unknown types are from a newer machine and change nothing.
 func (f *feed) take(ctx context.Context, ev wire.Event) error {
 	switch {
 	case ev.Type == wire.EventLoad && ev.Load != nil:
@@ -144,12 +145,12 @@ func (f *feed) take(ctx context.Context, ev wire.Event) error {
 	case ev.Type == wire.EventLeaving:
 		f.leaving(ctx, words(ev.Reason, maxSentence), ev.Remove)
 	default:
-		f.service.cfg.Log.DebugContext(ctx, "a machine says something unknown", "runner_id", f.live.conn.RunnerID, "type", words(ev.Type, 40))
+		f.service.cfg.Log.DebugContext(ctx, "a machine sent an unknown event", "runner_id", f.live.conn.RunnerID, "type", words(ev.Type, 40))
 	}
 	return nil
 }
 
-// load notes a heartbeat. Browsers look again when it differs by what can be seen.
+// load records a heartbeat. Browsers read again when it differs visibly.
 func (f *feed) load(ctx context.Context, l wire.Load) {
 	s, now := f.service, f.service.now()
 	s.mu.Lock()
@@ -173,7 +174,7 @@ func (f *feed) load(ctx context.Context, l wire.Load) {
 	}
 }
 
-// apart reports whether two sizes in MB differ by what can be seen: a twentieth, and 64.
+// apart reports whether two sizes in MB differ visibly: by a twentieth, and by 64.
 func apart(a, b int64) bool {
 	d := a - b
 	if d < 0 {
@@ -182,7 +183,7 @@ func apart(a, b int64) bool {
 	return d >= 64 && d >= max(a, b)/20
 }
 
-// hello notes that a machine says something else of itself.
+// hello records a changed description of a machine.
 func (f *feed) hello(ctx context.Context, h wire.Hello) {
 	s, now := f.service, f.service.now()
 	s.mu.Lock()
@@ -200,7 +201,7 @@ func (f *feed) hello(ctx context.Context, h wire.Hello) {
 	s.notify(ctx, f.entry)
 }
 
-// question notes what the machine's owner is asked, or has answered.
+// question records what the machine's owner is asked, or has answered.
 func (f *feed) question(ctx context.Context, q wire.Question) {
 	s := f.service
 	s.mu.Lock()
@@ -213,7 +214,7 @@ func (f *feed) question(ctx context.Context, q wire.Question) {
 	s.notify(ctx, f.entry)
 }
 
-// leaving notes that the machine goes on purpose. Without anything to bring home it is offline at once.
+// leaving records that the machine leaves on purpose. Without anything to sync it is offline at once.
 func (f *feed) leaving(ctx context.Context, reason string, remove bool) {
 	s := f.service
 	reason = cmp.Or(reason, "It was stopped on the machine.")
@@ -228,7 +229,7 @@ func (f *feed) leaving(ctx context.Context, reason string, remove bool) {
 	f.link.Close(reason)
 }
 
-// forward tells who wants to know of a machine's sandboxes.
+// forward passes on an event about a machine's sandboxes.
 func (f *feed) forward(ev wire.Event) {
 	s := f.service
 	s.mu.Lock()

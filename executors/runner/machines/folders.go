@@ -17,19 +17,19 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// What is asked of a machine's folders. The machine's owner decides there what is answered; what is answered is checked here and, where it is
-// more than words, by who asked.
+// Requests about a machine's folders. The machine's owner decides there what to answer; the answer is validated here and, where it is more
+// than text, by the caller.
 
-// Bounds of what is asked.
+// Time limits of requests.
 const (
 	folderTime   = time.Minute
-	deliverTime  = 12 * time.Minute // a pack is taken and checked there, and its owner may be asked
+	deliverTime  = 12 * time.Minute // the machine receives and checks a pack, and its owner may be asked
 	copyTime     = 5 * time.Minute
 	folderAnswer = 4 << 20 // bytes
 	maxRefusal   = 64 << 10
 )
 
-// ask puts a question to a connected machine, or gives it a command: then body is not nil. The caller closes the answer's body.
+// ask makes a call to a connected machine, or sends a command if body is not nil. The caller closes the response's body.
 func (s *Service) ask(ctx context.Context, id, method, path string, body any) (*http.Response, error) {
 	m, ok := s.Machine(ctx, id)
 	if !ok {
@@ -44,7 +44,7 @@ func (s *Service) ask(ctx context.Context, id, method, path string, body any) (*
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
-			return nil, fmt.Errorf("asking machine %s: %w", id, err)
+			return nil, fmt.Errorf("calling machine %s: %w", id, err)
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
@@ -66,7 +66,7 @@ func (s *Service) ask(ctx context.Context, id, method, path string, body any) (*
 	return resp, nil
 }
 
-// named gives an order the name of who it is for.
+// named adds the user's name to an order.
 func (s *Service) named(ctx context.Context) context.Context {
 	o := wire.OrderOf(ctx)
 	if o.UserID == "" || o.User != "" {
@@ -86,7 +86,7 @@ func wrongAnswer(m Machine, err error) error {
 	return fault.Wrap(err, fault.Unavailable, "runner_wrong_answer", "%s gave an answer that cannot be right. Update the program there: parawork runner update.", m.Name)
 }
 
-// refusals are the classes of errors a machine may answer with. What concerns who is signed in here is not its business.
+// refusals are the kinds of errors a machine may answer with. It has no say about authentication on the server.
 var refusals = []fault.Kind{fault.Invalid, fault.Forbidden, fault.NotFound, fault.Conflict, fault.TooLarge, fault.RateLimited, fault.Unavailable, fault.Gone,
 	fault.Unsupported, fault.Timeout, fault.DiskFull}
 
@@ -106,9 +106,9 @@ func reported(m Machine, resp *http.Response) error {
 	return fault.New(fault.Kind(e.Kind), e.Code, "%s", message).With("runner_id", m.ID)
 }
 
-// have asks and decodes the answer into v.
+// have makes a call and decodes the answer into v.
 func (s *Service) have(ctx context.Context, id string, within time.Duration, method, path string, body, v any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fault.New(fault.Timeout, "runner_answers_late", "The machine has not answered within %s. Its owner may be asked there whether this is allowed.", within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fault.New(fault.Timeout, "runner_answers_late", "The machine has not answered within %s. Its owner may have to allow the request there.", within))
 	defer cancel()
 	resp, err := s.ask(ctx, id, method, path, body)
 	if err != nil {
@@ -126,13 +126,13 @@ func (s *Service) have(ctx context.Context, id string, within time.Duration, met
 		err = json.Unmarshal(b, v)
 	}
 	if err != nil {
-		m, _ := s.Machine(ctx, id) // one that is gone has no name to be told
+		m, _ := s.Machine(ctx, id) // a machine that is gone has no name to show
 		return wrongAnswer(m, err)
 	}
 	return nil
 }
 
-// Folders are those a machine's owner allows: as the machine says now, or while it is offline as it said last.
+// Folders returns those a machine's owner allows: as the machine reports now or, while it is offline, as last reported.
 func (s *Service) Folders(ctx context.Context, id string) ([]wire.Folder, error) {
 	m, ok := s.Machine(ctx, id)
 	if !ok {
@@ -161,7 +161,7 @@ func (s *Service) Folders(ctx context.Context, id string) ([]wire.Folder, error)
 	return out, nil
 }
 
-// Bundle asks for a git bundle of what a folder has and the server has not. The caller closes it, and checks what it reads.
+// Bundle requests a git bundle of what a folder has and the server has not. The caller closes it, and validates what it reads.
 func (s *Service) Bundle(ctx context.Context, id string, ask wire.BundleAsk) (io.ReadCloser, error) {
 	resp, err := s.ask(ctx, id, http.MethodPost, "/v1/folders/bundle", ask)
 	if err != nil {
@@ -170,21 +170,21 @@ func (s *Service) Bundle(ctx context.Context, id string, ask wire.BundleAsk) (io
 	return resp.Body, nil
 }
 
-// Lend asks what of a folder's repository a workspace there can use.
+// Lend asks which commits of a folder's repository a workspace there can share.
 func (s *Service) Lend(ctx context.Context, id string, ask wire.LendRequest) (wire.Lent, error) {
 	var got wire.Lent
 	err := s.have(ctx, id, folderTime, http.MethodPost, "/v1/folders/borrow", ask, &got)
 	return got, err
 }
 
-// CopyIgnored has ignored files of its folder copied into a sandbox.
+// CopyIgnored makes the machine copy ignored files of a folder into a sandbox.
 func (s *Service) CopyIgnored(ctx context.Context, id string, ask wire.CopyAsk) (wire.Copied, error) {
 	var got wire.Copied
 	err := s.have(ctx, id, copyTime, http.MethodPost, "/v1/folders/copy", ask, &got)
 	return got, err
 }
 
-// Deliver has the branch of a sandbox's workspace put into the repository of its folder.
+// Deliver makes the machine put the branch of a sandbox's workspace into the repository of its folder.
 func (s *Service) Deliver(ctx context.Context, id string, ask wire.DeliverAsk) (wire.Delivered, error) {
 	var got wire.Delivered
 	err := s.have(ctx, id, deliverTime, http.MethodPost, "/v1/folders/deliver", ask, &got)

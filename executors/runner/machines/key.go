@@ -9,13 +9,13 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// keyName names the server's key among the instance's.
+// keyName is the name of the server's key among the instance's.
 const keyName = "runner"
 
-// sealVersion is of the key of accounts that seals ours.
+// sealVersion is the version of the accounts key that seals ours.
 const sealVersion = 1
 
-// ServerKey returns the key that signs what machines are told, and makes it the first time it is asked for. Errors: runner_key_unreadable.
+// ServerKey returns the key that signs the server's commands to machines, and makes it on first use. Errors: runner_key_unreadable.
 func (s *Service) ServerKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	s.keyMu.Lock()
 	defer s.keyMu.Unlock()
@@ -62,11 +62,11 @@ func (s *Service) openKey(kept InstanceKey) (ed25519.PrivateKey, error) {
 		}
 	}
 	return nil, fault.Wrap(err, fault.Unavailable, "runner_key_unreadable",
-		"The key that signs what machines are told cannot be read: secret.key is not the one it was kept with. Restore secret.key from a backup; without it, "+
+		"The key that signs the server's commands to machines cannot be read: secret.key is not the one that encrypted it. Restore secret.key from a backup; without it, "+
 			"an operator makes a new key with `parawork admin new-runner-key`, and every machine is enrolled again.")
 }
 
-// RenewServerKey makes a new key for the instance. No machine believes it: each must be enrolled again, so their keys count no more.
+// RenewServerKey makes a new key for the instance. No machine trusts it: each must be enrolled again, so their keys no longer count.
 func (s *Service) RenewServerKey(ctx context.Context) (machines int, err error) {
 	s.keyMu.Lock()
 	defer s.keyMu.Unlock()

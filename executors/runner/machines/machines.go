@@ -1,11 +1,11 @@
-// Package machines is the room of members' own machines: which are known, how one becomes known (a token, exchanged once for a key of the
-// machine's own), which are connected now and through what, and how each connection ended.
+// Package machines manages members' own machines: which are known, how one is enrolled (a token, exchanged once for a key of the
+// machine's own), which are connected now, and how each connection ended.
 //
-// The server's key signs what machines are told; it is made once and kept sealed. A machine has one connection: a newer one takes the place
-// of the older at once. Whatever a machine says is checked here (check.go, feed.go) before anybody else sees it.
+// The server's key signs the commands to machines; it is made once and stored sealed. A machine has one connection: a newer one replaces
+// the older at once. Everything a machine sends is validated here (check.go, feed.go) before any other package sees it.
 //
-// Goroutines: each connection is served by the goroutine of its request (Connect); Run keeps what is seen of them in the store, ends them all
-// when it ends and waits for them.
+// Goroutines: each connection is served by the goroutine of its request (Connect); Run stores what was seen of them, ends them all
+// when it ends, and waits for them.
 package machines
 
 import (
@@ -34,26 +34,26 @@ type Machine struct {
 	TeamID string
 	UserID string // whose it is
 	Name   string
-	Key    ed25519.PublicKey // nil: its key counts no more and it has not enrolled with a new one
+	Key    ed25519.PublicKey // nil: its key is no longer valid and it has not enrolled with a new one
 
-	Hello    wire.Hello // what it last said of itself, checked
+	Hello    wire.Hello // its latest description of itself, validated
 	Version  string     // of its program
 	Protocol int
 
 	Online        bool
-	Leaving       bool // its owner asked to bring its sandboxes home and end them
+	Leaving       bool // its owner asked the server to sync and end its sandboxes
 	ConnectedAt   int64
 	SeenAt        int64
-	OfflineAt     int64 // 0 while it is online, and before it was ever connected
+	OfflineAt     int64 // 0 while it is online, and before its first connection
 	OfflineReason string
-	Questions     []wire.Question // its owner has not answered, oldest first
+	Questions     []wire.Question // not answered by its owner yet, oldest first
 
 	CreatedAt int64
 	UpdatedAt int64
 	RevokedAt int64
 }
 
-// Revoked reports whether the machine counts no more.
+// Revoked reports whether the machine was revoked.
 func (m Machine) Revoked() bool { return m.RevokedAt != 0 }
 
 // MayUse reports whether a member of the machine's team may choose it: its owner, and everybody where the owner shares it.
@@ -70,34 +70,34 @@ const (
 	ShareTeam  = "team"
 )
 
-// Accounts is what the room needs to know of people.
+// Accounts answers what the package needs to know about users.
 type Accounts interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
 }
 
-// Sealer keeps a value of the instance sealed.
+// Sealer encrypts a value of the instance.
 type Sealer interface {
 	Seal(name, value string) (string, error)
 	Unseal(name, sealed string) (string, error)
 }
 
-// Config is what a Service is made of.
+// Config configures a Service.
 type Config struct {
 	Store    Store
 	Accounts Accounts
 	Sealer   Sealer
 	Events   events.Publisher
 	Enabled  bool          // whether members may connect machines
-	Programs []string      // of agents: what a machine may say that it has
-	TokenFor time.Duration // how long a token for one machine can be used; 0 = an hour
-	Silence  time.Duration // without a sign of life for so long a machine is offline; 0 = 30 s
-	Tick     time.Duration // how often what was seen is stored; 0 = 10 s
+	Programs []string      // of agents: what a machine may report to have
+	TokenFor time.Duration // how long a token for one machine is valid; 0 = an hour
+	Silence  time.Duration // after this time without a sign of life a machine is offline; 0 = 30 s
+	Tick     time.Duration // how often the latest state is stored; 0 = 10 s
 	Now      func() time.Time
 	Rand     io.Reader
 	Log      *slog.Logger
 }
 
-// Service is the door of the room. Safe for concurrent use. Order: New, Recover, Run beside Connect.
+// Service manages machines and their connections. Safe for concurrent use. Order: New, Recover, then Run and Connect concurrently.
 type Service struct {
 	cfg    Config
 	store  Store
@@ -106,7 +106,7 @@ type Service struct {
 	mu     sync.Mutex
 	loaded bool
 	all    map[string]*entry
-	closed bool // no more connections are taken
+	closed bool // no more connections are accepted
 	links  map[*tunnel.Link]struct{}
 	conns  sync.WaitGroup
 
@@ -118,11 +118,11 @@ type Service struct {
 	onEvent  []func(Machine, wire.Event)
 }
 
-// entry is one machine and its connection. Service.mu guards m, live and calls; turn is held while a connection is put in or taken out, or what
-// it says is stored, so that the store hears of it in its order.
+// entry is one machine and its connection. Service.mu guards m, live and calls; turn is held while a connection is added or removed, or its
+// machine's state is stored, so that the store gets changes in their order.
 type entry struct {
 	turn  sync.Mutex
-	said  sync.Mutex // held while others are told, so that they hear the newest last
+	said  sync.Mutex // held during notifications, so that the newest comes last
 	m     Machine
 	live  *live
 	calls bucket // connections
@@ -152,29 +152,29 @@ func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 // Enabled reports whether members may connect machines.
 func (s *Service) Enabled() bool { return s.cfg.Enabled }
 
-// OnChange adds who is told, after the fact, when a machine was connected, went, or said something new of itself other than its load. It is
-// called by the machine's own goroutine, must return soon and change no machine from within. Before the first connection only.
+// OnChange adds a function that is called after a machine connected, disconnected, or changed its description other than its load. The
+// machine's own goroutine calls it: it must return soon and change no machine. Call OnChange before the first connection.
 func (s *Service) OnChange(fn func(Machine)) {
 	s.hooksMu.Lock()
 	defer s.hooksMu.Unlock()
 	s.onChange = append(s.onChange, fn)
 }
 
-// OnEvent adds who is told what a connected machine says of its sandboxes, and that it wants to leave: events of the types sandbox and
-// leaving, in their order. As for OnChange.
+// OnEvent adds a function that gets a connected machine's events about its sandboxes, and that it wants to leave: events of the types
+// sandbox and leaving, in their order. The rules of OnChange apply.
 func (s *Service) OnEvent(fn func(Machine, wire.Event)) {
 	s.hooksMu.Lock()
 	defer s.hooksMu.Unlock()
 	s.onEvent = append(s.onEvent, fn)
 }
 
-// Follow adds who is told both: as OnChange and OnEvent.
+// Follow adds a receiver for both: as OnChange and OnEvent.
 func (s *Service) Follow(changed func(Machine), said func(Machine, wire.Event)) {
 	s.OnChange(changed)
 	s.OnEvent(said)
 }
 
-// load reads all machines once; from then on memory is what holds, and each change is stored before it is seen.
+// load reads all machines once; from then on memory is authoritative, and each change is stored before it becomes visible.
 func (s *Service) load(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,19 +192,19 @@ func (s *Service) load(ctx context.Context) error {
 	return nil
 }
 
-// Recover reads what is known of machines and closes the connections an earlier server left: it was ended without a word, and they with it.
+// Recover reads the known machines and closes the connections of an earlier server that was killed.
 func (s *Service) Recover(ctx context.Context) error {
-	const words = "The server was stopped without a word."
+	const words = "The server stopped unexpectedly."
 	if err := s.store.EndStaleConnections(ctx, words, s.now()); err != nil {
 		return err
 	}
 	return s.load(ctx)
 }
 
-// Machines returns a team's machines, connected or not, without the revoked, by name. teamID "" = of all teams.
+// Machines returns a team's machines by name, connected or not, without revoked ones. teamID "" = of all teams.
 func (s *Service) Machines(ctx context.Context, teamID string) []Machine {
 	if err := s.load(ctx); err != nil {
-		s.cfg.Log.WarnContext(ctx, "machines not read", "error", err)
+		s.cfg.Log.WarnContext(ctx, "the machines could not be read", "error", err)
 		return nil
 	}
 	s.mu.Lock()
@@ -298,7 +298,7 @@ func (s *Service) Rename(ctx context.Context, id, name string) (Machine, error) 
 	return s.notify(ctx, e), nil
 }
 
-// Revoke ends a machine for good: its key counts no more and its connection is cut. What runs there goes on until its owner stops it.
+// Revoke revokes a machine: its key is no longer valid and its connection is cut. What runs there goes on until its owner stops it.
 func (s *Service) Revoke(ctx context.Context, id string) error {
 	e, err := s.entry(ctx, id)
 	if err != nil {
@@ -324,7 +324,7 @@ func (s *Service) History(ctx context.Context, id string, pg Page) ([]Connection
 	return s.store.RunnerConnections(ctx, id, pg)
 }
 
-// tell says that something of a machine changed, and returns how it looks now.
+// tell notifies others that a machine changed, and returns its current state.
 func (s *Service) notify(ctx context.Context, e *entry) Machine {
 	e.said.Lock()
 	defer e.said.Unlock()
@@ -341,7 +341,7 @@ func (s *Service) notify(ctx context.Context, e *entry) Machine {
 	return m
 }
 
-// publish tells browsers to look again.
+// publish makes browsers read again.
 func (s *Service) publish(ctx context.Context, m Machine) {
 	s.cfg.Events.Publish(context.WithoutCancel(ctx), events.Event{Type: "runner.updated", ID: m.ID, TeamID: m.TeamID, Version: s.now()})
 }
@@ -353,7 +353,7 @@ func (s *Service) worksIn(ctx context.Context, teamID, userID string) (accounts.
 		err = accounts.Can(actor, accounts.CreateWorkspace, accounts.InTeam(teamID))
 	}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Unauthorized) {
-		return accounts.Team{}, fault.New(fault.Forbidden, "runner_owner_gone", "The member this machine belongs to may not work in the team any more. Ask an admin of the team.")
+		return accounts.Team{}, fault.New(fault.Forbidden, "runner_owner_gone", "The member this machine belongs to may no longer work in the team. Ask an admin of the team.")
 	}
 	if err != nil {
 		return accounts.Team{}, err
@@ -366,8 +366,8 @@ func (s *Service) worksIn(ctx context.Context, teamID, userID string) (accounts.
 	return accounts.Team{}, nil
 }
 
-// Recheck cuts a user's machines off, "" = everybody's, when they may not work in the machines' team any more. It is made for
-// directory.Config.Changed, and does not wait for the end of what it cuts.
+// Recheck disconnects a user's machines, "" = everybody's, whose owner may no longer work in the machines' team. It is made for
+// directory.Config.Changed, and does not wait for the connections to end.
 func (s *Service) Recheck(ctx context.Context, userID string) {
 	s.mu.Lock()
 	mine := map[*live]string{} // whose
@@ -379,7 +379,7 @@ func (s *Service) Recheck(ctx context.Context, userID string) {
 	s.mu.Unlock()
 	for l, whose := range mine {
 		if _, err := s.worksIn(ctx, l.teamID, whose); fault.Is(err, fault.Forbidden) {
-			l.end("Its owner may not work in the team any more.")
+			l.end("Its owner may no longer work in the team.")
 		}
 	}
 }

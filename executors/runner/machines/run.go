@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// keepHistory is how long ended connections and tokens are kept, and keepConnections how many of one machine.
+// keepHistory is how long ended connections and tokens are stored, and keepConnections how many of one machine.
 const (
 	keepHistory     = 90 * 24 * time.Hour
 	keepConnections = 1000
@@ -16,7 +16,8 @@ const (
 // pruneEvery is how often older ones are dropped.
 const pruneEvery = time.Hour
 
-// Run stores what is seen of connected machines now and then, until ctx ends. Then it lets every machine go and waits for the connections.
+// Run stores the latest state of connected machines now and then, until ctx ends. Then it disconnects every machine and waits for the
+// connections.
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.cfg.Tick)
 	defer tick.Stop()
@@ -32,16 +33,16 @@ func (s *Service) Run(ctx context.Context) error {
 		if now := s.cfg.Now(); now.Sub(pruned) >= pruneEvery {
 			pruned = now
 			if err := s.store.PruneRunners(ctx, now.Add(-keepHistory).UnixMilli(), keepConnections); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Warn("old connections of machines not dropped", "error", err)
+				s.cfg.Log.Warn("old connections of machines could not be dropped", "error", err)
 			}
 		}
 	}
 }
 
-// seenEvery is how often a sign of life alone is worth a write.
+// seenEvery is the shortest time between two writes of a mere sign of life.
 const seenEvery = time.Minute
 
-// keep stores what machines said since it was stored last, and tells browsers of loads that were held back.
+// keep stores what machines reported since the last write, and publishes loads that were held back.
 func (s *Service) keep(ctx context.Context) {
 	now := s.now()
 	var store []*entry
@@ -69,7 +70,7 @@ func (s *Service) keep(ctx context.Context) {
 	}
 }
 
-// storeSeen stores what a connected machine said since it was stored last.
+// storeSeen stores what a connected machine reported since the last write.
 func (s *Service) storeSeen(ctx context.Context, e *entry) {
 	e.turn.Lock()
 	defer e.turn.Unlock()
@@ -82,11 +83,11 @@ func (s *Service) storeSeen(ctx context.Context, e *entry) {
 	l.stored, l.unstored = s.now(), false
 	s.mu.Unlock()
 	if err := s.store.SawRunner(ctx, m); err != nil && ctx.Err() == nil {
-		s.cfg.Log.WarnContext(ctx, "what a machine says is not stored", "runner_id", m.ID, "error", err)
+		s.cfg.Log.WarnContext(ctx, "the state of a machine could not be stored", "runner_id", m.ID, "error", err)
 	}
 }
 
-// shut takes no more connections, lets every machine go and waits until they are gone. They come back when a server is there again.
+// shut accepts no more connections, disconnects every machine and waits until they are gone. They reconnect when a server is there again.
 func (s *Service) shut() {
 	s.mu.Lock()
 	s.closed = true

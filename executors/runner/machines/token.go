@@ -13,15 +13,15 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// Token is what a machine is enrolled with. The secret itself is told once, to who made it. Times are ms UTC.
+// Token enrols a machine. The secret is shown once, to its creator. Times are ms UTC.
 type Token struct {
-	ID        string // "rtk_..."; what is behind the prefix is part of the token
+	ID        string // "rtk_..."; the part after the prefix is part of the token
 	TeamID    string
 	UserID    string // whose machines it enrols
-	Name      string // what the machine is called unless it says otherwise
+	Name      string // the machine's name unless it chooses another
 	Hash      []byte // SHA-256 of the secret
 	Reusable  bool
-	RunnerID  string // of one that renews: the machine; else what it enrolled last
+	RunnerID  string // of one that renews: the machine; else the last one it enrolled
 	Renews    bool   // it replaces the key of RunnerID
 	Uses      int
 	CreatedAt int64
@@ -30,7 +30,7 @@ type Token struct {
 	RevokedAt int64
 }
 
-// over reports why the token cannot be used at a time, "" when it can.
+// over returns why the token cannot be used at a time, "" when it can.
 func (t Token) over(now int64) string {
 	switch {
 	case t.RevokedAt != 0:
@@ -43,9 +43,9 @@ func (t Token) over(now int64) string {
 	return ""
 }
 
-// Bounds of a team's machines and tokens.
+// Limits of a team's machines and tokens.
 const (
-	maxTokens   = 50  // of one user in a team that can be used at once
+	maxTokens   = 50  // valid ones of one user in a team
 	maxMachines = 200 // of one user in a team
 )
 
@@ -55,12 +55,12 @@ const (
 	base62       = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// errDisabled is said where config.json switches members' machines off.
+// errDisabled is returned where config.json switches members' machines off.
 var errDisabled = fault.New(fault.Unavailable, "runners_disabled",
 	"Members' own machines are switched off on this server. An operator switches them on with sandboxing.runner.enabled in config.json.")
 
-// NewToken makes a token that enrols machines of a user in a team, and returns it written out, once. Without reusable it enrols one machine
-// and ends after an hour. The caller has checked the user's right. Errors: runners_disabled, invalid_name, too_many_tokens.
+// NewToken makes a token that enrols machines of a user in a team, and returns it in clear text, once. Without reusable it enrols one
+// machine and ends after an hour. The caller has checked the user's right. Errors: runners_disabled, invalid_name, too_many_tokens.
 func (s *Service) NewToken(ctx context.Context, teamID, userID, name string, reusable bool) (Token, string, error) {
 	if name != "" {
 		var err error
@@ -71,7 +71,7 @@ func (s *Service) NewToken(ctx context.Context, teamID, userID, name string, reu
 	return s.newToken(ctx, Token{TeamID: teamID, UserID: userID, Name: name, Reusable: reusable})
 }
 
-// Regenerate makes a machine's key count no more, cuts its connection, and returns a token that gives it a new one.
+// Regenerate invalidates a machine's key, cuts its connection, and returns a token that gives it a new one.
 func (s *Service) Regenerate(ctx context.Context, runnerID string) (Token, string, error) {
 	e, err := s.entry(ctx, runnerID)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Service) Regenerate(ctx context.Context, runnerID string) (Token, strin
 	l := e.live
 	s.mu.Unlock()
 	if l != nil {
-		l.end("A new key was asked for it: it is back when it has enrolled with that.")
+		l.end("Somebody requested a new key for it: it is back once it has enrolled with that.")
 	}
 	s.notify(ctx, e)
 	return t, text, nil
@@ -138,7 +138,7 @@ func (s *Service) newToken(ctx context.Context, t Token) (Token, string, error) 
 			}
 		}
 		if mine >= maxTokens {
-			return fault.New(fault.Conflict, "too_many_tokens", "You have %d tokens for machines that can be used. Revoke some of them.", mine)
+			return fault.New(fault.Conflict, "too_many_tokens", "You have %d valid tokens for machines. Revoke some of them.", mine)
 		}
 		return s.store.InsertRunnerToken(ctx, t)
 	})
@@ -148,17 +148,17 @@ func (s *Service) newToken(ctx context.Context, t Token) (Token, string, error) 
 	return t, wire.Token{ID: t.ID[len(tokenKind)+1:], Secret: secret, Print: wire.Fingerprint(key.Public().(ed25519.PublicKey))}.String(), nil
 }
 
-// Tokens returns a team's tokens that can enrol a machine now, newest first.
+// Tokens returns a team's valid tokens, newest first.
 func (s *Service) Tokens(ctx context.Context, teamID string) ([]Token, error) {
 	return s.store.RunnerTokens(ctx, teamID, s.now())
 }
 
-// Token returns one token, also one that can be used no more. Errors: not_found.
+// Token returns one token, also an invalid one. Errors: not_found.
 func (s *Service) Token(ctx context.Context, id string) (Token, error) {
 	return s.store.RunnerToken(ctx, id)
 }
 
-// RevokeToken ends a token. Machines it enrolled stay.
+// RevokeToken revokes a token. Machines it enrolled stay.
 func (s *Service) RevokeToken(ctx context.Context, id string) error {
 	return s.store.RevokeRunnerToken(ctx, id, s.now())
 }

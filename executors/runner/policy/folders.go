@@ -14,20 +14,20 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Bounds of what is told of folders.
+// Limits of what is reported about folders.
 const (
 	maxFolders  = 100
-	maxChildren = 2000 // entries of a folder that are looked at
+	maxChildren = 2000 // entries of a folder that are read
 )
 
-// outside is the same answer for what is not there and what is not allowed: a server cannot find out what a machine has.
+// outside is the same answer for a missing path and a forbidden one: a server cannot find out what a machine has.
 func outside(path string) error {
 	return fault.New(fault.Forbidden, wire.CodeOutside, "%q is not in a folder that the machine's owner allows. They can add it to folders in its runner.json.", Clean(path, 300))
 }
 
-// Folder says what the owner allows of the folder at path: an allowed one, or one below it. Links are resolved first, and what then lies
-// outside is refused; Path of the answer is without links. Whoever opens it does so with OpenFolder, or without following links: what is
-// there may change after the look.
+// Folder returns the owner's rule for the folder at path: an allowed one, or one below it. It resolves links first, and refuses a path that
+// then lies outside; the returned Path is without links. Open it with OpenFolder, or without following links: the files may change after the
+// check.
 func (k *Keeper) Folder(path string) (wire.Folder, error) {
 	top, real, err := k.within(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func (k *Keeper) Folder(path string) (wire.Folder, error) {
 }
 
 // OpenFolder opens the folder at path as Folder finds it. Nothing that is reached through the root lies outside the allowed folder, however
-// links are changed meanwhile.
+// links change meanwhile.
 func (k *Keeper) OpenFolder(path string) (*os.Root, wire.Folder, error) {
 	top, real, err := k.within(path)
 	if err != nil {
@@ -62,7 +62,7 @@ func (k *Keeper) OpenFolder(path string) (*os.Root, wire.Folder, error) {
 	return root, describe(top, real), nil
 }
 
-// within finds the allowed folder path lies in, the innermost one, and path without links.
+// within finds the innermost allowed folder that contains path, and path without links.
 func (k *Keeper) within(path string) (top Folder, real string, err error) {
 	if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) || len(path) > 4096 {
 		return top, "", outside(path)
@@ -92,20 +92,20 @@ func below(dir, path string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// hidden reports whether path lies in a hidden folder below dir, such as .git, or .ssh in a home that was allowed as a whole: who means one
-// of those allows it by name.
+// hidden reports whether path lies in a hidden folder below dir, such as .git, or .ssh in a home that was allowed as a whole: an owner who
+// means one of those allows it by name.
 func hidden(dir, path string) bool {
 	rel := strings.TrimPrefix(path, dir)
 	return slices.ContainsFunc(strings.Split(rel, "/"), func(part string) bool { return strings.HasPrefix(part, ".") })
 }
 
-// Folders are the allowed folders that are there, each with the repositories directly below it where it is none itself. Names sort as
+// Folders returns the existing allowed folders, each followed by the repositories directly below it unless it is one itself. Names sort as
 // people wrote them.
 func (k *Keeper) Folders() []wire.Folder {
 	out := []wire.Folder{}
 	seen := map[string]bool{}
 	add := func(f wire.Folder) {
-		if !seen[f.Path] && len(out) < maxFolders && Clean(f.Path, len(f.Path)) == f.Path { // a name that cannot be shown is not told
+		if !seen[f.Path] && len(out) < maxFolders && Clean(f.Path, len(f.Path)) == f.Path { // a name that cannot be displayed is not reported
 			seen[f.Path] = true
 			out = append(out, f)
 		}
@@ -165,12 +165,12 @@ func describe(top Folder, path string) wire.Folder {
 		_, err := root.Lstat(".git/HEAD")
 		f.Git = !errors.Is(err, fs.ErrNotExist)
 	default:
-		f.Git = st.Mode().IsRegular() // a worktree of another repository: its branch is written elsewhere
+		f.Git = st.Mode().IsRegular() // a worktree of another repository: its branch is stored elsewhere
 	}
 	return f
 }
 
-// headOf reads which branch is checked out, "" when none is.
+// headOf returns the checked-out branch, "" when there is none.
 func headOf(root *os.Root) string {
 	h, err := root.OpenFile(".git/HEAD", os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
