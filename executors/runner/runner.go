@@ -1,9 +1,9 @@
-// Package runner has members' own machines as places to work: each connected machine is an executor of its own, of the kind
-// "runner:<id>". What an executor does elsewhere by itself, the machine does here, asked over its link; whatever changes something there is
-// a command, signed for that machine alone, which it checks against its owner's rules before it obeys.
+// Package runner offers members' own machines as executors: each connected machine is an executor of its own, of the kind
+// "runner:<id>". The machine does, on requests over its link, what other executors do themselves. Whatever changes something there is
+// a command, signed for that machine alone, which the machine checks against its owner's rules before it obeys.
 //
-// Nothing a machine says is believed further than it concerns itself: lengths, names, paths and states are checked, and a machine is
-// asked for its own sandboxes only. Sandboxes live on while a machine is out of reach: that is never taken for their end.
+// What a machine says is trusted only about itself: lengths, names, paths and states are validated, and a machine is
+// asked only for its own sandboxes. Sandboxes live on while a machine is unreachable: that never counts as their end.
 //
 // The package starts nothing that outlives a call.
 package runner
@@ -27,44 +27,44 @@ type Machine struct {
 	UserID        string // whose it is
 	UserName      string
 	Name          string
-	Hello         wire.Hello // what it last said of itself
+	Hello         wire.Hello // its latest description of itself
 	Online        bool
-	Leaving       bool   // it has its sandboxes brought home and goes
+	Leaving       bool   // it has its sandboxes synced and ended, then goes offline
 	OfflineAt     int64  // since when it is offline
 	OfflineReason string // in words
 }
 
-// Link is the way to a machine that is connected. Safe for concurrent use.
+// Link is the connection to a machine. Safe for concurrent use.
 type Link interface {
-	// RoundTrip asks the machine.
+	// RoundTrip sends a request to the machine.
 	RoundTrip(*http.Request) (*http.Response, error)
-	// Stream opens a stream of bytes to a path of the machine. The context bounds the opening.
+	// Stream opens a stream of bytes to a path of the machine. The context bounds only the opening.
 	Stream(ctx context.Context, path string, header http.Header) (net.Conn, error)
-	// Done is closed when the link has ended; Reason says why, in words.
+	// Done is closed when the link has ended; Reason then says why, in words.
 	Done() <-chan struct{}
 	Reason() string
 }
 
-// Machines knows the machines of all teams. It answers from memory.
+// Machines returns the machines of all teams. It answers from memory.
 type Machines interface {
-	// Machines are those of a team that were not revoked; "" = of all teams.
+	// Machines returns those of a team that were not revoked; "" = of all teams.
 	Machines(ctx context.Context, teamID string) []Machine
 	Machine(ctx context.Context, id string) (Machine, bool)
-	// Link is the machine's connection, while it has one here.
+	// Link returns the machine's connection, while it has one to this server.
 	Link(id string) (Link, bool)
-	// Sign makes a request a command for the machine. body is what it carries: nil for one that streams.
+	// Sign signs a request as a command for the machine. body is its body: nil for one that streams.
 	Sign(ctx context.Context, id string, req *http.Request, body []byte) error
-	// UserName is what people call a user, "" when nobody knows.
+	// UserName returns a user's display name, "" when it is unknown.
 	UserName(ctx context.Context, userID string) string
 }
 
-// Config is what a Family is made of. Machines is required.
+// Config configures a Family. Machines is required.
 type Config struct {
 	Machines Machines
 	Now      func() time.Time // default time.Now
 }
 
-// Family is all machines. Safe for concurrent use.
+// Family is the family of all machines. Safe for concurrent use.
 type Family struct{ cfg Config }
 
 var _ executors.Family = (*Family)(nil)
@@ -83,7 +83,7 @@ func New(cfg Config) *Family {
 // Base is the kind of all machines together.
 func (f *Family) Base() executors.Kind { return executors.Runner }
 
-// Members are the machines of a team.
+// Members returns the machines of a team.
 func (f *Family) Members(ctx context.Context, teamID string) []executors.Executor {
 	var out []executors.Executor
 	for _, m := range f.cfg.Machines.Machines(ctx, teamID) {
@@ -104,7 +104,7 @@ func (f *Family) Member(ctx context.Context, k executors.Kind) (executors.Execut
 	return &member{f, m}, true
 }
 
-// member is one machine as it stood when it was looked up.
+// member is one machine in its state at the time of the lookup.
 type member struct {
 	f *Family
 	m Machine
@@ -119,19 +119,19 @@ var (
 // Kind is the machine's own.
 func (e *member) Kind() executors.Kind { return executors.Runner.Of(e.m.ID) }
 
-// Owner is the member whose machine it is.
+// Owner returns the member whose machine it is.
 func (e *member) Owner() executors.Owner {
 	return executors.Owner{TeamID: e.m.TeamID, UserID: e.m.UserID, Name: clean(e.m.UserName, maxName), Shared: e.m.Hello.Share == "team"}
 }
 
-// away says why the machine cannot be asked now, as it is this moment; nil = it can.
+// away returns why the machine cannot be reached right now; nil = it can.
 func (e *member) away() error {
 	if _, ok := e.f.cfg.Machines.Link(e.m.ID); ok {
 		return nil
 	}
 	m, ok := e.f.cfg.Machines.Machine(context.Background(), e.m.ID)
 	if !ok {
-		return fault.New(fault.NotFound, "runner_not_found", "%s is not connected to this team any more.", e.name())
+		return fault.New(fault.NotFound, "runner_not_found", "%s is no longer connected to this team.", e.name())
 	}
 	return e.offline(m)
 }
@@ -143,7 +143,7 @@ func (e *member) offline(m Machine) error {
 		With("runner_id", m.ID).With("offline_since", at).With("reason", clean(m.OfflineReason, maxWords))
 }
 
-// name is what people call the machine.
+// name returns the machine's display name.
 func (e *member) name() string {
 	if n := clean(e.m.Name, maxName); n != "" {
 		return n
@@ -172,7 +172,7 @@ func (e *member) handle(id string) executors.Handle {
 	return executors.Handle{Kind: e.Kind(), ID: id, Version: 1, State: []byte("{}")}
 }
 
-// Recover finds a sandbox again; one that stands still goes on. ErrGone only when the machine itself says that it has none such.
+// Recover finds a sandbox again, and resumes a suspended one. ErrGone only when the machine itself says that it does not have the sandbox.
 func (e *member) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
 	if err := checkID(h.ID); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (e *member) Recover(ctx context.Context, h executors.Handle) (executors.San
 	return sb, nil
 }
 
-// Remove destroys a sandbox that nobody has found again.
+// Remove destroys a sandbox that was not recovered.
 func (e *member) Remove(ctx context.Context, h executors.Handle) error {
 	if err := checkID(h.ID); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (e *member) Remove(ctx context.Context, h executors.Handle) error {
 	return err
 }
 
-// gone is ErrGone where the machine says that it knows no such sandbox.
+// gone returns ErrGone where the machine says that it does not know the sandbox.
 func gone(err error) error {
 	if (fault.Is(err, fault.NotFound) || fault.Is(err, fault.Gone)) && fault.CodeOf(err) != "runner_not_found" {
 		return executors.GoneBecause("The machine no longer has it: it was ended there.")

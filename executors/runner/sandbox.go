@@ -26,8 +26,8 @@ func (e *member) Create(ctx context.Context, s executors.Spec) (executors.Sandbo
 	if err := checkID(s.ID); err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(s.Root); err != nil || !info.IsDir() { // what is to be sent there
-		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
+	if info, err := os.Stat(s.Root); err != nil || !info.IsDir() { // what will be sent there
+		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q does not exist.", s.Root)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -38,7 +38,8 @@ func (e *member) Create(ctx context.Context, s executors.Spec) (executors.Sandbo
 	if err == nil {
 		return sb, nil
 	}
-	// Half of it may be there, and its answer lost. A machine that is away is looked at when it is back: nobody knows the sandbox then.
+	// The machine may have made half of it, and the answer been lost. The reaper looks at an unreachable machine once it is back: the
+	// sandbox is unknown then.
 	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortTime)
 	defer cancel()
 	if rerr := e.Remove(rctx, executors.Handle{ID: s.ID}); rerr != nil && e.away() == nil {
@@ -47,7 +48,7 @@ func (e *member) Create(ctx context.Context, s executors.Spec) (executors.Sandbo
 	return nil, err
 }
 
-// askedFor keeps the purpose for which the place is wanted.
+// askedFor puts the purpose of the sandbox into the order.
 func askedFor(ctx context.Context) executors.Purpose {
 	p, _ := executors.AskerOf(ctx)
 	return p
@@ -93,7 +94,7 @@ func (e *member) create(ctx context.Context, s executors.Spec) (*sandbox, error)
 	return nil, e.cut(ctx, err)
 }
 
-// slug is the name of the worktree's folder.
+// slug returns the name of the worktree's folder.
 func slug(inside string) string {
 	if b := path.Base(inside); b != "." && b != "/" {
 		return b
@@ -101,17 +102,17 @@ func slug(inside string) string {
 	return "project"
 }
 
-// sandbox makes the value of one the machine tells of.
+// sandbox makes the value of a sandbox the machine reported.
 func (e *member) sandbox(id string, got wire.Sandbox) (*sandbox, error) {
 	switch {
 	case got.ID != id:
-		return nil, e.wrong(fmt.Errorf("asked for sandbox %s, it tells of %q", id, clean(got.ID, maxName)))
+		return nil, e.wrong(fmt.Errorf("asked for sandbox %s, the machine returned %q", id, clean(got.ID, maxName)))
 	case got.State == wire.Gone:
 		return nil, executors.GoneBecause(cmp.Or(clean(got.Reason, maxWords), "It was ended on the machine."))
 	case got.State != wire.Running && got.State != wire.Paused:
 		return nil, e.wrong(fmt.Errorf("sandbox %s is %q", id, clean(got.State, maxName)))
 	case got.Token == "" || len(got.Token) > maxToken || clean(got.Token, maxToken) != got.Token:
-		return nil, e.wrong(fmt.Errorf("sandbox %s has no proper token", id))
+		return nil, e.wrong(fmt.Errorf("sandbox %s has an invalid token", id))
 	}
 	return &sandbox{e: e, id: id, token: got.Token, onePipe: got.OnePipe}, nil
 }
@@ -133,10 +134,10 @@ var (
 	_ executors.SinglePipe = (*sandbox)(nil)
 )
 
-// OnePipe reports whether pipes are dear, as where each is a program in a container the machine reaches over a network.
+// OnePipe reports whether pipes are expensive, as where each is a program in a container the machine reaches over a network.
 func (s *sandbox) OnePipe() bool { return s.onePipe }
 
-// Handle names the machine and the sandbox: all else the machine keeps.
+// Handle names the machine and the sandbox: the machine stores all else.
 func (s *sandbox) Handle() executors.Handle { return s.e.handle(s.id) }
 
 // Token is the guest's.
@@ -144,7 +145,7 @@ func (s *sandbox) Token() string { return s.token }
 
 func (s *sandbox) path(rest string) string { return "/v1/sandboxes/" + s.id + rest }
 
-// Dial opens a stream to the guest. What is asked over it is signed where it changes something.
+// Dial opens a stream to the guest. Requests over it that change something are signed.
 func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	l, err := s.e.link()
 	if err != nil {
@@ -154,14 +155,14 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if err == nil {
 		return &pipe{conn, s}, nil
 	}
-	// Whether it is gone is asked for and answered elsewhere: a pipe that cannot be had says nothing of that.
+	// A failed pipe does not tell whether the sandbox is gone: other calls ask for that.
 	if f, ok := errors.AsType[*fault.Error](err); ok && ctx.Err() == nil && s.e.away() == nil && slices.Contains(kinds, f.Kind) && f.Kind != fault.NotFound && f.Kind != fault.Gone {
 		return nil, s.e.reported(wire.Error{Kind: string(f.Kind), Code: f.Code, Message: f.Message})
 	}
 	return nil, s.e.cut(ctx, err)
 }
 
-// pipe is a stream to a guest behind the machine's guard, which asks for a signature on what changes something.
+// pipe is a stream to a guest behind the machine's guard, which requires a signature on every change.
 type pipe struct {
 	net.Conn
 	s *sandbox
@@ -169,7 +170,7 @@ type pipe struct {
 
 var _ client.Signer = (*pipe)(nil)
 
-// CloseWrite ends what is sent, and leaves open what comes.
+// CloseWrite closes the sending direction, and leaves the other open.
 func (p *pipe) CloseWrite() error {
 	if c, ok := p.Conn.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
@@ -177,33 +178,33 @@ func (p *pipe) CloseWrite() error {
 	return p.Conn.Close()
 }
 
-// Sign makes a request to the guest a command, for this sandbox alone.
+// Sign signs a request to the guest as a command, for this sandbox alone.
 func (p *pipe) Sign(r *http.Request, body []byte) error {
 	e := p.s.e
 	return e.f.cfg.Machines.Sign(e.ordered(r.Context()), e.m.ID, wire.InPipe(p.s.id, r), body)
 }
 
-// Destroy ends it there.
+// Destroy ends it on the machine.
 func (s *sandbox) Destroy(ctx context.Context) error {
 	return s.e.Remove(ctx, s.Handle())
 }
 
-// Pause has everything in it stand still.
+// Pause suspends everything in it.
 func (s *sandbox) Pause(ctx context.Context) error {
 	return gone(s.e.ask(ctx, http.MethodPost, s.path("/pause"), none{}, nil))
 }
 
-// Resume lets it go on.
+// Resume resumes it.
 func (s *sandbox) Resume(ctx context.Context) error {
 	return gone(s.e.ask(ctx, http.MethodPost, s.path("/resume"), none{}, nil))
 }
 
-// figuresWithin bounds how long a machine may take to tell a sandbox's figures: they are asked for every few seconds.
+// figuresWithin bounds how long a machine may take to report a sandbox's figures: they are read every few seconds.
 const figuresWithin = 3 * time.Second
 
-// Figures are as the machine counts them.
+// Figures returns them as the machine measures them.
 func (s *sandbox) Figures() (executors.Figures, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), figuresWithin) // figures are asked for without a context: this is their end
+	ctx, cancel := context.WithTimeout(context.Background(), figuresWithin) // Figures has no context: this is the time limit
 	defer cancel()
 	var f wire.Figures
 	if err := s.e.ask(ctx, http.MethodGet, s.path("/figures"), nil, &f); err != nil {
@@ -213,7 +214,7 @@ func (s *sandbox) Figures() (executors.Figures, error) {
 		OOMKills: max(f.OOMKills, 0), ThrottledMs: max(f.ThrottledMs, 0)}, nil
 }
 
-// SetLimits gives it new limits; the machine's owner's hold where they are smaller.
+// SetLimits sets new limits; the machine owner's limits hold where they are smaller.
 func (s *sandbox) SetLimits(l executors.Limits) error {
 	ctx, cancel := context.WithTimeout(context.Background(), shortTime)
 	defer cancel()

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// LogName is the consent log, in the machine's own folder. Older parts have .1, .2, ... behind it.
+// LogName is the consent log, in the machine's own folder. Older parts have .1, .2, ... appended.
 const LogName = "consent.log"
 
-// logParts is in how many files the log is kept.
+// logParts is the number of files of the log.
 const logParts = 5
 
 // Entry is one line of the consent log: what was asked, for whom, and how it ended.
@@ -41,7 +41,7 @@ type Entry struct {
 	CommandID   string   `json:"command_id,omitempty"`
 }
 
-// What a line holds at most, so that no server fills it with one.
+// Limits of a line, so that a server cannot fill the log with one.
 const (
 	maxText = 2000
 	maxArgs = 64
@@ -112,7 +112,7 @@ func (j *journal) open() error {
 	return nil
 }
 
-// rotate moves every part one on, and drops the last and those that are too old.
+// rotate renames every part to the next number, and drops the last and those that are too old.
 func (j *journal) rotate(keep Log) error {
 	_ = j.f.Close()
 	j.f = nil
@@ -122,7 +122,7 @@ func (j *journal) rotate(keep Log) error {
 			from += "." + strconv.Itoa(i-1)
 		}
 		if err := os.Rename(from, j.path+"."+strconv.Itoa(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("turning the consent log: %w", err)
+			return fmt.Errorf("rotating the consent log: %w", err)
 		}
 	}
 	if keep.KeepDays > 0 {
@@ -130,7 +130,7 @@ func (j *journal) rotate(keep Log) error {
 		for i := 1; i < logParts; i++ {
 			name := j.path + "." + strconv.Itoa(i)
 			if st, err := os.Lstat(name); err == nil && st.ModTime().Before(oldest) {
-				_ = os.Remove(name) // it is tried again at the next turn
+				_ = os.Remove(name) // the next rotation tries again
 			}
 		}
 	}
@@ -160,14 +160,14 @@ func readLines(r io.Reader, fn func(Entry)) error {
 	return s.Err()
 }
 
-// Mark is how far a log was read.
+// Mark is a read position in a log.
 type Mark struct {
 	inode uint64
 	at    int64
 }
 
-// Follow calls fn for the entries of the consent log at path that came after a mark, and returns the next one. The zero Mark is before
-// everything that is kept.
+// Follow calls fn for the entries of the consent log at path after a mark, and returns the next mark. The zero Mark is before everything
+// stored.
 func Follow(path string, from Mark, fn func(Entry)) (Mark, error) {
 	if from == (Mark{}) {
 		for i := logParts - 1; i >= 1; i-- {
@@ -188,7 +188,7 @@ func Follow(path string, from Mark, fn func(Entry)) (Mark, error) {
 	if err != nil {
 		return from, err
 	}
-	if from.inode != 0 && from.inode != inode(st) { // it was turned: what came behind the mark has moved on
+	if from.inode != 0 && from.inode != inode(st) { // it was rotated: the rest after the mark is in an older part
 		if err := readPart(path+".1", from.at, fn); err != nil {
 			return from, err
 		}

@@ -18,17 +18,17 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// What an Ask is about.
+// Kinds of an Ask.
 const (
-	KindSandbox = "sandbox" // a sandbox is to be made; Path is the folder it borrows from, "" = none
-	KindProcess = "process" // Argv is to be started in a sandbox
-	KindWrite   = "write"   // Path, inside a sandbox, is to be written
-	KindBundle  = "bundle"  // what is in the repository of the folder Path is to be read
-	KindDeliver = "deliver" // a branch is to be put into the repository of the folder Path
-	KindPort    = "port"    // somebody wants to reach a program of a sandbox at Port
+	KindSandbox = "sandbox" // make a sandbox; Path is the folder it shares objects with, "" = none
+	KindProcess = "process" // start Argv in a sandbox
+	KindWrite   = "write"   // write Path, inside a sandbox
+	KindBundle  = "bundle"  // read what is in the repository of the folder Path
+	KindDeliver = "deliver" // put a branch into the repository of the folder Path
+	KindPort    = "port"    // connect to a program of the sandbox at Port
 )
 
-// Ask is one thing the server wants of the machine. Command was checked before: it is the server's, for this machine, and new.
+// Ask is one thing the server wants of the machine. Command was verified before: the server signed it for this machine, and it is new.
 type Ask struct {
 	Kind        string
 	Command     wire.Command
@@ -37,21 +37,21 @@ type Ask struct {
 	Path        string
 	Argv        []string
 	Port        int
-	Text        string // for people; "" = made of the rest
+	Text        string // for people; "" = derived from the other fields
 }
 
-// Config is what a Keeper is made of.
+// Config configures a Keeper.
 type Config struct {
-	File   string        // the owner's file; "" = Policy alone
-	Home   string        // what ~/ stands for in it
+	File   string        // the owner's policy file; "" = Policy alone
+	Home   string        // the folder that ~/ means in it
 	Policy Policy        // without a file
-	Adjust func(*Policy) // what the owner asked for at the start, laid over the file each time it is read; nil = nothing
-	Dir    string        // the machine's own folder: the consent log, and whether it was stopped
+	Adjust func(*Policy) // what the owner's flags set at the start, applied to the file each time it is read; nil = nothing
+	Dir    string        // the machine's own folder: the consent log, and the stop file
 	Now    func() time.Time
 	Log    *slog.Logger
 }
 
-// Keeper decides as the owner's file says. Safe for concurrent use.
+// Keeper decides according to the owner's policy file. Safe for concurrent use.
 type Keeper struct {
 	cfg Config
 	log *journal
@@ -59,23 +59,23 @@ type Keeper struct {
 	mu         sync.Mutex
 	policy     Policy
 	broken     error       // why the file cannot be used; nothing new is allowed meanwhile
-	mark       fileMark    // of the file as it was read last
+	mark       fileMark    // of the file when it was last read
 	stopped    bool        // by the kill switch
-	questions  []*question // those nobody has answered
+	questions  []*question // the open ones
 	grants     map[string]time.Time
-	workspaces map[string]bool // whose every question was answered beforehand
+	workspaces map[string]bool // workspaces whose every question was answered in advance
 	onChange   []func()
 	onQuestion []func(Question)
 }
 
-// fileMark tells a file that was changed from one that was not.
+// fileMark detects a changed file.
 type fileMark struct {
 	size    int64
 	changed time.Time
 	inode   uint64
 }
 
-// New reads the file. One that cannot be used is an error here, where somebody sits before it; later it shuts everything.
+// New reads the file. An unusable file is an error here, where the owner sees it; later it stops everything new.
 func New(cfg Config) (*Keeper, error) {
 	if !filepath.IsAbs(cfg.Dir) {
 		return nil, fmt.Errorf("keeper: Dir %q must be absolute", cfg.Dir)
@@ -91,16 +91,16 @@ func New(cfg Config) (*Keeper, error) {
 	if _, err := os.Lstat(k.stopFile()); err == nil {
 		k.stopped = true
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("looking whether the machine was stopped: %w", err)
+		return nil, fmt.Errorf("checking whether the machine was stopped: %w", err)
 	}
 	k.log = &journal{path: filepath.Join(cfg.Dir, LogName), now: cfg.Now}
 	return k, nil
 }
 
-// lookEach is how often the file is looked at, and old questions are ended.
+// lookEach is how often the file is checked, and old questions are ended.
 const lookEach = 2 * time.Second
 
-// Run looks after the file and the questions until ctx ends. Then every question that waits ends without an answer.
+// Run watches the file and ends old questions until ctx ends. Then every open question ends without an answer.
 func (k *Keeper) Run(ctx context.Context) error {
 	t := time.NewTicker(lookEach)
 	defer t.Stop()
@@ -122,10 +122,10 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// read reads the file and takes what it says.
+// read reads the file and applies it.
 func (k *Keeper) read() error {
 	p := k.cfg.Policy
-	p.Paths, p.Folders, p.QuietHours = slices.Clone(p.Paths), slices.Clone(p.Folders), slices.Clone(p.QuietHours) // Complete writes in them
+	p.Paths, p.Folders, p.QuietHours = slices.Clone(p.Paths), slices.Clone(p.Folders), slices.Clone(p.QuietHours) // Complete modifies them
 	var mark fileMark
 	if k.cfg.File != "" {
 		mark = k.look()
@@ -138,7 +138,7 @@ func (k *Keeper) read() error {
 		k.cfg.Adjust(&p)
 	}
 	if err := p.Complete(k.cfg.Home); err != nil {
-		return fault.New(fault.Invalid, codeFile, "What this machine is asked to allow cannot be: %v.", err)
+		return fault.New(fault.Invalid, codeFile, "This machine's rules are invalid: %v.", err)
 	}
 	k.mu.Lock()
 	if p.Access != k.policy.Access {
@@ -157,7 +157,7 @@ func (k *Keeper) look() fileMark {
 	return fileMark{size: st.Size(), changed: st.ModTime(), inode: inode(st)}
 }
 
-// reload reads the file again when it is another one than last time.
+// reload reads the file again if it changed.
 func (k *Keeper) reload() {
 	if k.cfg.File == "" {
 		return
@@ -173,14 +173,14 @@ func (k *Keeper) reload() {
 		k.mu.Lock()
 		k.broken, k.mark = err, mark
 		k.mu.Unlock()
-		k.cfg.Log.Error("nothing new is allowed: the owner's file cannot be used", "file", k.cfg.File, "error", err.Error())
+		k.cfg.Log.Error("nothing new is allowed: the owner's policy file cannot be used", "file", k.cfg.File, "error", err.Error())
 	} else {
-		k.cfg.Log.Info("the owner's file has changed and holds from now on", "file", k.cfg.File)
+		k.cfg.Log.Info("the owner's policy file has changed and takes effect now", "file", k.cfg.File)
 	}
 	k.changed()
 }
 
-// OnChange registers fn, called when what the machine says of itself may have changed. It must not block.
+// OnChange registers fn, called when the machine's description of itself may have changed. It must not block.
 func (k *Keeper) OnChange(fn func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -196,7 +196,7 @@ func (k *Keeper) changed() {
 	}
 }
 
-// Policy is what holds now.
+// Policy returns the current policy.
 func (k *Keeper) Policy() Policy {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -205,10 +205,10 @@ func (k *Keeper) Policy() Policy {
 
 func (k *Keeper) stopFile() string { return filepath.Join(k.cfg.Dir, StopName) }
 
-// StopName is the file, in the machine's own folder, that says the kill switch was used.
+// StopName is the file, in the machine's own folder, that records the use of the kill switch.
 const StopName = "stopped"
 
-// Stop is the kill switch's part here: from now on nothing is allowed, also after a restart, until Start.
+// Stop is the Keeper's part of the kill switch: from now on nothing is allowed, also after a restart, until Start.
 func (k *Keeper) Stop() error {
 	k.mu.Lock()
 	k.stopped = true
@@ -218,7 +218,7 @@ func (k *Keeper) Stop() error {
 	return os.WriteFile(k.stopFile(), []byte(k.cfg.Now().UTC().Format(time.RFC3339)+"\n"), 0o600)
 }
 
-// Start takes a Stop back.
+// Start reverses Stop.
 func (k *Keeper) Start() error {
 	if err := os.Remove(k.stopFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -237,10 +237,10 @@ func (k *Keeper) Stopped() bool {
 	return k.stopped
 }
 
-// Ready says why no sandbox can be made now, nil when one can.
+// Ready returns why no sandbox can be made now, nil when one can.
 func (k *Keeper) Ready() error { return k.rules(Ask{Kind: KindSandbox}) }
 
-// rules is what the file says of a, before its owner is asked.
+// rules returns what the file says about a, before its owner is asked.
 func (k *Keeper) rules(a Ask) error {
 	k.mu.Lock()
 	p, broken, stopped := k.policy, k.broken, k.stopped
@@ -249,14 +249,14 @@ func (k *Keeper) rules(a Ask) error {
 	case stopped:
 		return fault.New(fault.Unavailable, wire.CodeStopped, "The machine's owner has stopped it. It runs nothing until they start it again there.")
 	case broken != nil:
-		return fault.New(fault.Unavailable, wire.CodeRefused, "The file on the machine that says what is allowed cannot be used: nothing new is begun until its owner mends it.")
+		return fault.New(fault.Unavailable, wire.CodeRefused, "The policy file on the machine cannot be used: nothing new starts until its owner fixes it.")
 	case !slices.Contains([]string{KindSandbox, KindProcess, KindWrite, KindBundle, KindDeliver, KindPort}, a.Kind):
 		return fault.New(fault.Unsupported, wire.CodeRefused, "The machine's program does not know what %q is. Update it.", Clean(a.Kind, 40))
 	case p.Access == wire.ReadOnly && a.Kind != KindBundle:
-		return fault.New(fault.Forbidden, wire.CodeReadOnly, "The machine's owner allows looking only: nothing is started or written there. They can change access in its runner.json.")
+		return fault.New(fault.Forbidden, wire.CodeReadOnly, "The machine's owner allows only reading: nothing is started or written there. They can change access in its runner.json.")
 	}
 	if until, quiet := p.Quiet(k.cfg.Now()); quiet && a.Kind != KindWrite && a.Kind != KindPort {
-		return fault.New(fault.Unavailable, wire.CodeQuiet, "The machine has quiet hours until %s: what runs goes on, nothing new is begun.", until.Format("Mon 15:04")).
+		return fault.New(fault.Unavailable, wire.CodeQuiet, "The machine has quiet hours until %s: what runs goes on, nothing new starts.", until.Format("Mon 15:04")).
 			With("until", until.UnixMilli())
 	}
 	if a.Kind == KindBundle || a.Kind == KindDeliver || a.Kind == KindSandbox && a.Path != "" {
@@ -265,24 +265,24 @@ func (k *Keeper) rules(a Ask) error {
 			return err
 		}
 		if a.Kind == KindDeliver && f.Access == wire.ReadOnly {
-			return fault.New(fault.Forbidden, wire.CodeReadOnly, "The machine's owner allows %s to be read only: no branch is put into its repository.", f.Path)
+			return fault.New(fault.Forbidden, wire.CodeReadOnly, "The machine's owner allows only reading %s: no branch can be put into its repository.", f.Path)
 		}
 	}
 	return nil
 }
 
-// Check answers nil when a may be done. It waits where the owner is asked. Whatever it says stands in the consent log.
+// Check returns nil when a may be done. It waits while the owner is asked. It writes the result to the consent log.
 func (k *Keeper) Check(ctx context.Context, a Ask) error {
 	k.reload()
 	err := k.rules(a)
 	if err == nil && a.Kind == KindPort && k.granted(a) {
-		return nil // a page opens dozens of connections: one answer, and one line of the log, is for all of an hour
+		return nil // a page opens dozens of connections: one answer, and one line in the log, covers all of an hour
 	}
 	how := ""
 	if err == nil && k.asks(a) {
 		how, err = k.ask(ctx, a)
 		if err == nil {
-			err = k.rules(a) // the file may have changed, or quiet hours begun, while the owner thought
+			err = k.rules(a) // the file may have changed, or quiet hours begun, before the owner answered
 		}
 	}
 	k.note(a, how, err)
@@ -306,7 +306,7 @@ func (k *Keeper) asks(a Ask) bool {
 	return err != nil || f.Access == wire.Ask
 }
 
-// Refused notes in the consent log what was refused before the Keeper was asked: a forged or replayed command, a path that leads outside.
+// Refused records in the consent log what was refused before the Keeper was asked: a forged or replayed command, a path that leads outside.
 func (k *Keeper) Refused(a Ask, err error) { k.note(a, "", err) }
 
 func (k *Keeper) note(a Ask, how string, err error) {
@@ -320,8 +320,7 @@ func (k *Keeper) note(a Ask, how string, err error) {
 	}
 }
 
-// Clean makes text of a server fit for the owner's eyes: at most most bytes, no control characters that could draw over what stands on
-// their terminal.
+// Clean makes a server's text safe for the owner's terminal: at most most bytes, no control characters.
 func Clean(text string, most int) string {
 	cut := false
 	if len(text) > most {

@@ -1,13 +1,14 @@
-// Package policy is what the owner of a machine allows the server: a file on the machine, runner.json, and the Keeper that is asked before
-// anything is made, started, written or read there. Nothing the server says changes or widens it.
+// Package policy decides what the server may do on a machine: the owner's file on the machine, runner.json, and the Keeper that is asked
+// before
+// anything is made, started, written or read there. Nothing the server sends changes or widens it.
 //
-// The Keeper answers nil or a fault with one of wire's codes. Where the owner wants to be asked it waits for their answer, which only
-// somebody at the machine can give. What was asked and how it ended is written to the consent log, a file of JSON lines beside it.
+// The Keeper returns nil or a fault with one of wire's codes. Where the owner wants to be asked it waits for their answer, which only
+// somebody at the machine can give. It writes each request and its result to the consent log, a file of JSON lines.
 //
-// The file is read again when it changes. One that cannot be read or understood allows nothing new until it is mended: a slip of the pen
+// The Keeper reads the file again when it changes. A file that cannot be read or parsed allows nothing new until it is fixed: a typo
 // must not open what the owner wanted closed.
 //
-// Goroutines: Keeper.Run, which looks at the file and lets old questions end.
+// Goroutines: Keeper.Run, which watches the file and ends old questions.
 package policy
 
 import (
@@ -31,8 +32,8 @@ import (
 
 // Networks of sandboxes, as in the file.
 const (
-	NetworkHost  = "host"  // the machine's own, with all it reaches in its own network
-	NetworkOpen  = "open"  // all public addresses, none of the machine's own network
+	NetworkHost  = "host"  // the machine's own, with everything in its local network
+	NetworkOpen  = "open"  // all public addresses, none of the local network
 	NetworkAllow = "allow" // names on a list
 	NetworkNone  = "none"
 )
@@ -43,14 +44,14 @@ const (
 	ShareTeam  = "team"
 )
 
-// DefaultImage is what containers are made of where the owner says nothing.
+// DefaultImage is the image of containers unless the owner sets another.
 const DefaultImage = "ubuntu:latest"
 
-// Policy is the owner's file.
+// Policy is the owner's policy file.
 type Policy struct {
-	Modes         []wire.Mode `json:"modes"` // the first that can be had is taken; direct also needs the flag --dangerous
+	Modes         []wire.Mode `json:"modes"` // the first that works is used; direct also needs the flag --dangerous
 	Image         string      `json:"image"`
-	Paths         []string    `json:"paths"` // folders and files of programs that process sandboxes are shown, read-only, beside the system's own
+	Paths         []string    `json:"paths"` // program folders and files mounted read-only in process sandboxes, in addition to the system's own
 	Network       Network     `json:"network"`
 	Access        wire.Access `json:"access"`
 	Share         string      `json:"share"`
@@ -61,7 +62,7 @@ type Policy struct {
 	Log           Log         `json:"log"`
 }
 
-// Network is what of the network sandboxes reach.
+// Network says which part of the network sandboxes may reach.
 type Network struct {
 	Mode  string   `json:"mode"`
 	Allow []string `json:"allow"` // names, which may begin with "*." and end with ":port"; for mode allow
@@ -74,7 +75,7 @@ type Folder struct {
 	Access wire.Access `json:"access"` // full: fetched from and delivered to; read_only: fetched from
 }
 
-// Limits bound what sandboxes take. 0 = no bound.
+// Limits bound what sandboxes may use. 0 = unlimited.
 type Limits struct {
 	Sandboxes int     `json:"sandboxes"` // at once
 	CPUs      float64 `json:"cpus"`      // of each
@@ -83,22 +84,22 @@ type Limits struct {
 	Processes int64   `json:"processes"`
 }
 
-// Log bounds the consent log.
+// Log limits the consent log.
 type Log struct {
 	KeepMB   int `json:"keepMb"`
 	KeepDays int `json:"keepDays"` // 0 = for ever
 }
 
-// Default is what holds where the owner says nothing.
+// Default is the policy of an owner who sets nothing.
 func Default() Policy {
 	return Policy{Modes: []wire.Mode{wire.Docker, wire.Bubblewrap, wire.Direct}, Image: DefaultImage, Paths: []string{}, Network: Network{Allow: []string{}}, Access: wire.Full, Share: ShareOwner,
 		Folders: []Folder{}, Limits: Limits{Sandboxes: 8}, QuietHours: []Quiet{}, AnswerMinutes: 10, Log: Log{KeepMB: 50, KeepDays: 365}}
 }
 
-// maxFile is the most bytes the file has.
+// maxFile is the file's maximum size in bytes.
 const maxFile = 1 << 20
 
-// Load reads the owner's file, strictly: a key it does not know is refused by name. home is what ~/ stands for.
+// Load reads the owner's file strictly: it rejects unknown keys by name. home is the folder that ~/ means.
 func Load(path, home string) (Policy, error) {
 	text, err := readPlain(path)
 	if err != nil {
@@ -106,15 +107,15 @@ func Load(path, home string) (Policy, error) {
 	}
 	p, err := Parse(text, home)
 	if err != nil {
-		return Policy{}, fault.New(fault.Invalid, codeFile, "%s: %v. Mend it; until then nothing new is allowed.", path, err)
+		return Policy{}, fault.New(fault.Invalid, codeFile, "%s: %v. Fix it; until then nothing new is allowed.", path, err)
 	}
 	return p, nil
 }
 
-// codeFile says that the owner's file cannot be used.
+// codeFile is the code of an unusable policy file.
 const codeFile = "runner_file_invalid"
 
-// readPlain reads a regular file nobody else may write.
+// readPlain reads a regular file that nobody else may write.
 func readPlain(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -127,7 +128,7 @@ func readPlain(path string) ([]byte, error) {
 		return nil, err
 	case !st.Mode().IsRegular():
 		return nil, errors.New("it is not a regular file")
-	case st.Mode().Perm()&0o002 != 0: // a group of one's own is usual
+	case st.Mode().Perm()&0o002 != 0: // a group per user is common
 		return nil, fmt.Errorf("everybody may write to it: run chmod o-w %s", path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -140,7 +141,7 @@ func readPlain(path string) ([]byte, error) {
 // Parse reads a policy from JSON and checks it.
 func Parse(text []byte, home string) (Policy, error) {
 	p := Default()
-	p.Modes, p.Limits = nil, Limits{} // a list or a section that is given is the owner's own, not laid over a default
+	p.Modes, p.Limits = nil, Limits{} // a list or a section in the file replaces the default as a whole
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
@@ -150,7 +151,7 @@ func Parse(text []byte, home string) (Policy, error) {
 		return Policy{}, errors.New("something stands behind the closing brace")
 	}
 	var given map[string]json.RawMessage
-	_ = json.Unmarshal(text, &given) // it was read just now
+	_ = json.Unmarshal(text, &given) // it was parsed just now
 	if _, ok := given["modes"]; !ok {
 		p.Modes = Default().Modes
 	}
@@ -160,7 +161,7 @@ func Parse(text []byte, home string) (Policy, error) {
 	return p, p.Complete(home)
 }
 
-// Complete checks a policy and makes paths absolute. The error names the key and what it may be.
+// Complete validates a policy and makes paths absolute. The error names the key and its valid values.
 func (p *Policy) Complete(home string) error {
 	if len(p.Modes) == 0 {
 		return errors.New("modes must name at least one of docker, bubblewrap and direct")
@@ -224,7 +225,7 @@ func (p *Policy) folders(home string) error {
 			return errors.New("folders: the whole machine cannot be allowed; name the folders you work in")
 		}
 		if seen[f.Path] {
-			return fmt.Errorf("folders: %q stands there twice", f.Path)
+			return fmt.Errorf("folders: %q is listed twice", f.Path)
 		}
 		seen[f.Path] = true
 		f.Access = cmp.Or(f.Access, wire.Full)
@@ -238,7 +239,7 @@ func (p *Policy) folders(home string) error {
 	return nil
 }
 
-// absolute writes a path of the file out.
+// absolute expands a path of the file.
 func absolute(path, home string) (string, error) {
 	switch {
 	case path == "~" || strings.HasPrefix(path, "~/"):
@@ -273,24 +274,24 @@ func (p *Policy) quiet() error {
 	return nil
 }
 
-// Wire is the limits as a machine tells of them.
+// Wire converts the limits for the machine's description of itself.
 func (l Limits) Wire() wire.Limits {
 	return wire.Limits{Sandboxes: l.Sandboxes, CPUs: l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, Processes: l.Processes}
 }
 
-// Executors is what bounds one sandbox, as its place is told.
+// Executors converts the limits for the executor of one sandbox.
 func (l Limits) Executors() executors.Limits {
 	return executors.Limits{CPUs: l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, Processes: l.Processes}
 }
 
-// JSON writes the policy as its file has it.
+// JSON encodes the policy in the format of its file.
 func (p Policy) JSON() []byte {
-	text, _ := json.MarshalIndent(p, "", "  ") // texts and numbers alone
+	text, _ := json.MarshalIndent(p, "", "  ") // only texts and numbers
 	return append(text, '\n')
 }
 
-// NetworkFor is the network of sandboxes in a mode, which has a default of its own where the owner says nothing. Without isolation no
-// network can be kept from anybody: whoever asks for less is told so.
+// NetworkFor returns the network of sandboxes in a mode, which has a default of its own where the owner sets nothing. Without isolation no
+// network can be restricted: a request for less is an error.
 func (p Policy) NetworkFor(m wire.Mode) (Network, error) {
 	n := p.Network
 	if m != wire.Direct {

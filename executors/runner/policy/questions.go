@@ -13,7 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
-// Question is what the owner is asked, with what only they are shown.
+// Question is a question to the owner, with details that only they see.
 type Question struct {
 	wire.Question
 	Kind      string   `json:"kind"`
@@ -22,21 +22,21 @@ type Question struct {
 	Path      string   `json:"path,omitempty"`
 	Argv      []string `json:"argv,omitempty"`
 	Port      int      `json:"port,omitempty"`
-	Until     int64    `json:"until"` // ms UTC: then it is too late
+	Until     int64    `json:"until"` // ms UTC: its deadline
 }
 
-// Answer is what the owner says to a Question.
+// Answer is the owner's answer to a Question.
 type Answer string
 
 // Answers, as in a Question.
 const (
 	Yes    Answer = "yes"
-	Always Answer = "always" // yes, also to whatever this workspace wants until the runner's program ends
+	Always Answer = "always" // yes, also to everything else this workspace wants until the runner's program ends
 	No     Answer = "no"
-	Late   Answer = "late" // nobody said anything in time
+	Late   Answer = "late" // nobody answered in time
 )
 
-// question is one that waits.
+// question is an open one.
 type question struct {
 	Question
 	key    string
@@ -47,12 +47,12 @@ type question struct {
 }
 
 const (
-	maxQuestions = 64        // that wait at once: a server cannot bury its owner
-	keepGrant    = time.Hour // how long a yes that came after its caller had gone is kept for the caller to come again
+	maxQuestions = 64        // open at once: a server cannot flood the owner
+	keepGrant    = time.Hour // how long a yes that came after its caller had left is stored for the caller's return
 	maxGrants    = 4096
 )
 
-// key tells questions that are the same from others: a server that lost its connection asks again.
+// key identifies equal questions: a server that lost its connection asks again.
 func key(a Ask) string {
 	if a.Kind == KindSandbox {
 		return a.Kind + "\x00" + a.SandboxID + "\x00" + a.Path
@@ -63,7 +63,7 @@ func key(a Ask) string {
 	return strings.Join(append([]string{a.Kind, a.WorkspaceID, a.SandboxID, a.Path}, a.Argv...), "\x00")
 }
 
-// shared reports whether one answer is for everybody who asks the same: a sandbox is made once, however often it is asked for, and a page
+// shared reports whether one answer holds for everybody who asks the same: a sandbox is made once, however often it is requested, and a page
 // opens many connections to its port.
 func shared(kind string) bool { return kind == KindSandbox || kind == KindPort }
 
@@ -75,7 +75,7 @@ func (k *Keeper) granted(a Ask) bool {
 	return ok && k.cfg.Now().Before(until)
 }
 
-// ask waits for the owner's answer, and says in a word what it was.
+// ask waits for the owner's answer, and returns it.
 func (k *Keeper) ask(ctx context.Context, a Ask) (how string, err error) {
 	q, answer := k.question(a)
 	switch {
@@ -84,7 +84,7 @@ func (k *Keeper) ask(ctx context.Context, a Ask) (how string, err error) {
 	case answer == Yes:
 		return "yes", nil
 	case q == nil:
-		return "", fault.New(fault.RateLimited, wire.CodeRefused, "%d questions wait for the machine's owner already. Try again when some are answered.", maxQuestions)
+		return "", fault.New(fault.RateLimited, wire.CodeRefused, "%d questions for the machine's owner are already open. Try again when some are answered.", maxQuestions)
 	}
 	t := time.NewTimer(q.until.Sub(k.cfg.Now()))
 	defer t.Stop()
@@ -94,7 +94,7 @@ func (k *Keeper) ask(ctx context.Context, a Ask) (how string, err error) {
 		k.settle(q, Late)
 	case <-ctx.Done():
 		k.mu.Lock()
-		q.users-- // it stays: the answer counts when the server comes again
+		q.users-- // it stays: the answer counts when the server asks again
 		k.mu.Unlock()
 		return "", fault.Wrap(ctx.Err(), fault.Timeout, wire.CodeRefused, "The connection ended before the machine's owner answered.")
 	}
@@ -110,7 +110,7 @@ func (k *Keeper) ask(ctx context.Context, a Ask) (how string, err error) {
 	return "late", fault.New(fault.Timeout, wire.CodeRefused, "The machine's owner did not answer within %d minutes. Ask them, and try again.", k.Policy().AnswerMinutes)
 }
 
-// question returns the question to wait for, or the answer there is already. Neither: too many wait.
+// question returns the question to wait for, or an existing answer. Neither: too many are open.
 func (k *Keeper) question(a Ask) (*question, Answer) {
 	now := k.cfg.Now()
 	k.mu.Lock()
@@ -155,7 +155,7 @@ func (k *Keeper) question(a Ask) (*question, Answer) {
 	return q, ""
 }
 
-// shortID is a name of a question that somebody can type.
+// shortID is a name of a question that is short enough to type.
 func shortID(taken []*question) string {
 	for {
 		long := id.New("q")
@@ -166,7 +166,7 @@ func shortID(taken []*question) string {
 	}
 }
 
-// words says what is asked for people.
+// words describes the request for people.
 func words(a Ask) string {
 	if a.Text != "" {
 		return Clean(a.Text, 500)
@@ -174,9 +174,9 @@ func words(a Ask) string {
 	var what string
 	switch a.Kind {
 	case KindSandbox:
-		what = "make a place to work"
+		what = "make a sandbox"
 		if a.Path != "" {
-			what += " that borrows from " + a.Path
+			what += " that shares objects with " + a.Path
 		}
 	case KindProcess:
 		what = "run " + strings.Join(a.Argv, " ")
@@ -187,7 +187,7 @@ func words(a Ask) string {
 	case KindDeliver:
 		what = "put a branch into the repository in " + a.Path
 	case KindPort:
-		what = "reach what a program of the sandbox serves at port " + strconv.Itoa(a.Port)
+		what = "connect to a program of the sandbox at port " + strconv.Itoa(a.Port)
 	}
 	if a.WorkspaceID != "" {
 		what += fmt.Sprintf(" (workspace %s)", a.WorkspaceID)
@@ -211,7 +211,7 @@ func (k *Keeper) notify(q Question) {
 	}
 }
 
-// Questions are those nobody has answered, the oldest first.
+// Questions returns the open ones, the oldest first.
 func (k *Keeper) Questions() []Question {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,13 +222,13 @@ func (k *Keeper) Questions() []Question {
 	return out
 }
 
-// Answer answers a question. Always answers whatever else waits of its workspace, too.
+// Answer answers a question. Always also answers the workspace's other open questions.
 func (k *Keeper) Answer(questionID string, a Answer) error {
 	k.mu.Lock()
 	i := slices.IndexFunc(k.questions, func(q *question) bool { return q.ID == questionID })
 	if i < 0 {
 		k.mu.Unlock()
-		return fault.New(fault.NotFound, "runner_question_gone", "There is no question %q that waits: it was answered, or it was too late. See `parawork runner status`.", Clean(questionID, 40))
+		return fault.New(fault.NotFound, "runner_question_gone", "There is no open question %q: it was answered, or its time is up. See `parawork runner status`.", Clean(questionID, 40))
 	}
 	q := k.questions[i]
 	same := []*question{q}
@@ -269,7 +269,7 @@ func (k *Keeper) settle(q *question, a Answer) {
 	k.notify(reported)
 }
 
-// grant keeps a yes for who comes again. The caller holds k.mu.
+// grant stores a yes for a caller that returns. The caller holds k.mu.
 func (k *Keeper) grant(at string) {
 	now := k.cfg.Now()
 	if len(k.grants) >= maxGrants {
@@ -284,7 +284,7 @@ func (k *Keeper) grant(at string) {
 	}
 }
 
-// endQuestions ends those that which chooses without an answer.
+// endQuestions ends those that which selects, without an answer.
 func (k *Keeper) endQuestions(which func(*question) bool) {
 	k.mu.Lock()
 	var end []*question

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Quiet is a time of the day in which nothing new is begun. It may reach over midnight: then Days are those it begins on.
+// Quiet is a time of the day in which nothing new starts. It may span midnight: then Days are those it begins on.
 type Quiet struct {
 	Days []string `json:"days"` // mon, tue, ...; none = each day
-	From string   `json:"from"` // 22:00, in the machine's own time
+	From string   `json:"from"` // 22:00, in the machine's time zone
 	To   string   `json:"to"`   // 07:00; the same as From = the whole day
 
 	from, to int // minutes since midnight
@@ -47,8 +47,8 @@ func minutes(text string) (int, error) {
 	return t.Hour()*60 + t.Minute(), nil
 }
 
-// ends returns when the quiet time that holds at now ends; false when none holds. The clock on the wall counts, on a day that is an hour
-// shorter too.
+// ends returns when the quiet time that holds at now ends; false when none holds. Local clock time counts, also on days when the clock
+// changes.
 func (q *Quiet) ends(now time.Time) (time.Time, bool) {
 	length := cmp.Or((q.to-q.from+day)%day, day)
 	minute := now.Hour()*60 + now.Minute()
@@ -65,9 +65,9 @@ func (q *Quiet) ends(now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Quiet returns until when nothing new is begun; false when that is not so at now.
+// Quiet returns until when nothing new starts; false when now is not in quiet hours.
 func (p Policy) Quiet(now time.Time) (until time.Time, quiet bool) {
-	for again := true; again; { // one may go over into the next
+	for again := true; again; { // one may be followed directly by the next
 		again = false
 		at := now
 		if quiet {
@@ -83,7 +83,7 @@ func (p Policy) Quiet(now time.Time) (until time.Time, quiet bool) {
 	return until, quiet
 }
 
-// QuietWords says the quiet hours for people: "22:00-07:00 on mon, tue; 00:00-00:00", "" without any.
+// QuietWords formats the quiet hours for people: "22:00-07:00 on mon, tue; 00:00-00:00", "" without any.
 func (p Policy) QuietWords() string {
 	out := make([]string, 0, len(p.QuietHours))
 	for _, q := range p.QuietHours {
@@ -99,7 +99,7 @@ func (p Policy) QuietWords() string {
 	return strings.Join(out, "; ")
 }
 
-// ParseQuiet reads quiet hours as people write them: "22:00-07:00".
+// ParseQuiet parses quiet hours as people write them: "22:00-07:00".
 func ParseQuiet(text string) (Quiet, error) {
 	from, to, ok := strings.Cut(text, "-")
 	if !ok {

@@ -24,25 +24,25 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// DialConfig is what a machine connects with. URL, RunnerID, Key and ServerKey are required.
+// DialConfig configures a machine's connection. URL, RunnerID, Key and ServerKey are required.
 type DialConfig struct {
 	URL       string // of the server, as people open it: https://parawork.example.com, with a path when it lives below one
 	RunnerID  string
 	Key       ed25519.PrivateKey
 	ServerKey ed25519.PublicKey // pinned when the machine was enrolled
 
-	Proxy   func(*http.Request) (*url.URL, error) // nil = what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say
-	RootCAs *x509.CertPool                        // whom the outer TLS trusts; nil = whom the system trusts. See Roots
+	Proxy   func(*http.Request) (*url.URL, error) // nil = from HTTPS_PROXY, HTTP_PROXY and NO_PROXY
+	RootCAs *x509.CertPool                        // root certificates of the outer TLS; nil = the system's. See Roots
 	Agent   string                                // for the server's logs: the program and its version
 
 	Timing Timing
 	Now    func() time.Time // nil = time.Now
 	Log    *slog.Logger
-	Net    func(ctx context.Context, network, addr string) (net.Conn, error) // how connections are made; nil = as the system does
+	Net    func(ctx context.Context, network, addr string) (net.Conn, error) // how connections are made; nil = with net.Dialer
 }
 
-// Roots are the authorities to trust beside the system's: those of file, "" = none, and of SSL_CERT_FILE, which not every system looks at
-// by itself.
+// Roots returns the root certificates to trust in addition to the system's: those of file, "" = none, and of SSL_CERT_FILE, which not every
+// system reads by default.
 func Roots(file string) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -54,32 +54,32 @@ func Roots(file string) (*x509.CertPool, error) {
 		}
 		pem, err := os.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("reading authorities to trust: %w", err)
+			return nil, fmt.Errorf("reading certificate authorities: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("reading authorities to trust: %s has no certificate in PEM", name)
+			return nil, fmt.Errorf("reading certificate authorities: %s has no certificate in PEM", name)
 		}
 	}
 	return pool, nil
 }
 
-// refused is an answer other than a WebSocket.
+// refused is a response that is no WebSocket.
 type refused struct {
 	status int
 	code   string // of a server's fault, "" when it is not one
 	words  string
-	proven bool // the true server says it
+	proven bool // the real server sent it
 }
 
 func (r *refused) Error() string { return r.words }
 
-// final reports whether the server has said that there is no use in trying again.
+// final reports whether the server has said that trying again is useless.
 func (r *refused) final() bool {
 	return r.proven && (r.code == wire.CodeRevoked || r.code == wire.CodeReplaced)
 }
 
-// Dial connects to the server and proves keys. The connection is for Serve. Errors say in words what is wrong and what to do; one that is
-// a fault with wire.CodeRevoked is the server's own proven word.
+// Dial connects to the server and verifies both keys. Pass the connection to Serve. Errors say what is wrong and what to do; a fault with
+// wire.CodeRevoked is the server's own, signed answer.
 func Dial(ctx context.Context, cfg DialConfig) (net.Conn, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -88,7 +88,7 @@ func Dial(ctx context.Context, cfg DialConfig) (net.Conn, error) {
 		cfg.Proxy = http.ProxyFromEnvironment
 	}
 	if cfg.Net == nil {
-		cfg.Net = (&net.Dialer{KeepAlive: -1}).DialContext // the tunnel asks by itself who is there
+		cfg.Net = (&net.Dialer{KeepAlive: -1}).DialContext // the tunnel has its own heartbeat
 	}
 	at, err := endpoint(cfg.URL)
 	if err != nil {
@@ -120,9 +120,9 @@ func Dial(ctx context.Context, cfg DialConfig) (net.Conn, error) {
 	secure := tls.Client(s, inner)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = s.Close()
-		words := "The server could not be proven to be the one this machine was enrolled at: " + reason(err)
+		words := "The server could not prove to be the one this machine was enrolled at: " + reason(err)
 		if errors.Is(err, errKey) {
-			words = "The server has another key than the one this machine was enrolled at. Either somebody is between, or the server was set up anew: then connect the machine anew with a token from its Machines page."
+			words = "The server's key differs from that of the server this machine was enrolled at. Either somebody intercepts the connection, or the server was set up anew: then connect the machine again with a token from its Machines page."
 		}
 		return nil, &unreached{words: words, err: err}
 	}
@@ -132,7 +132,7 @@ func Dial(ctx context.Context, cfg DialConfig) (net.Conn, error) {
 	return newConn(secure, s, cfg.Timing, cfg.Log), nil
 }
 
-// unreached is why there is no connection, in words, with the cause for the log.
+// unreached says why there is no connection, with the cause for the log.
 type unreached struct {
 	words string
 	err   error
@@ -141,7 +141,7 @@ type unreached struct {
 func (u *unreached) Error() string { return u.words }
 func (u *unreached) Unwrap() error { return u.err }
 
-// endpoint is where the server's WebSocket is.
+// endpoint returns the URL of the server's WebSocket.
 func endpoint(base string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimRight(base, "/"))
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -195,9 +195,9 @@ func (cfg DialConfig) socket(ctx context.Context, at *url.URL, auth string) (*we
 	return ws, nil
 }
 
-// answer reads why there is no WebSocket.
+// answer says why there is no WebSocket.
 func (cfg DialConfig) answer(resp *http.Response, host, auth string) error {
-	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // the dialler gives the first kilobyte
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // the dialer provides the first kilobyte
 	var said struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -209,11 +209,11 @@ func (cfg DialConfig) answer(resp *http.Response, host, auth string) error {
 	words := fmt.Sprintf("%s answered %d instead of a WebSocket.", host, resp.StatusCode)
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		words += " It sends to " + clean(resp.Header.Get("Location")) + ": use that address."
+		words += " It redirects to " + clean(resp.Header.Get("Location")) + ": use that address."
 	case resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusGatewayTimeout:
-		words += " The server behind it does not run, or is starting."
+		words += " The server behind it is not running, or is starting."
 	default:
-		words += " Is it the address of a Parawork server, and does the proxy before it pass WebSockets on?"
+		words += " Is it the address of a Parawork server, and does the proxy before it forward WebSockets?"
 	}
 	return &refused{status: resp.StatusCode, words: words}
 }

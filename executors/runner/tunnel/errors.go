@@ -11,12 +11,12 @@ import (
 
 const maxError = 64 << 10
 
-// ReadError reads an answer that is an error, at the server: it is checked like everything a machine says.
+// ReadError reads a machine's error response, at the server: it validates it like everything a machine sends.
 func ReadError(resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
 	var e wire.Error
 	if err != nil || json.Unmarshal(b, &e) != nil || !wire.Known(fault.Kind(e.Kind)) || !word(e.Code) || e.Message == "" {
-		return fault.New(fault.Unavailable, wire.CodeUnavailable, "The machine answered what cannot be right (%d).", resp.StatusCode)
+		return fault.New(fault.Unavailable, wire.CodeUnavailable, "The machine sent an invalid answer (%d).", resp.StatusCode)
 	}
 	out := fault.New(fault.Kind(e.Kind), e.Code, "%s", clean(e.Message))
 	out.Details = e.Details

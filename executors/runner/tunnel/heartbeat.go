@@ -2,5 +2,5 @@
 
 package tunnel
 
-// standard is the timing of every connection that is told no other.
+// standard is the default timing of connections.
 func standard() Timing { return Timing{Ping: PingEvery, Dead: Dead} }

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// PingEnv names the variable that makes silence shorter in programs that tests kill and cut off: a duration, such as 300ms.
+// PingEnv names the variable that shortens the timing in programs that tests kill and cut off: a duration, such as 300ms.
 const PingEnv = "PARAWORK_TUNNEL_PING"
 
-// standard is the timing of every connection that is told no other.
+// standard is the default timing of connections.
 func standard() Timing {
 	d, err := time.ParseDuration(os.Getenv(PingEnv))
 	if err != nil || d <= 0 {

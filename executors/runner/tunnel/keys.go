@@ -15,11 +15,11 @@ import (
 // protocol is what both ends must name in the inner TLS.
 const protocol = "parawork-runner"
 
-// errKey is the answer to an end that proves another key than the pinned one.
+// errKey rejects an end that proves another key than the pinned one.
 var errKey = errors.New("the other end does not have the key it was enrolled with")
 
-// proof is the inner TLS of an end with key, which accepts the peer's key and nobody else's. Certificates are made for the connection
-// and carry a key and nothing else: no name, no authority, no date that matters.
+// proof returns the inner TLS configuration of an end with key, which accepts only the peer's key. Certificates are made for the connection
+// and carry only a key: no name, no authority, no relevant date.
 func proof(key ed25519.PrivateKey, peer ed25519.PublicKey) (*tls.Config, error) {
 	if len(key) != ed25519.PrivateKeySize || len(peer) != ed25519.PublicKeySize {
 		return nil, errors.New("making the connection's certificate: a key has the wrong length")
@@ -37,7 +37,7 @@ func proof(key ed25519.PrivateKey, peer ed25519.PublicKey) (*tls.Config, error) 
 		NextProtos:             []string{protocol},
 		ClientAuth:             tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true,
-		InsecureSkipVerify:     true, // no authority vouches for these keys: VerifyConnection compares them with the pinned ones
+		InsecureSkipVerify:     true, // no authority signs these keys: VerifyConnection compares them with the pinned ones
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if s.NegotiatedProtocol != protocol || len(s.PeerCertificates) == 0 {
 				return errKey
@@ -47,7 +47,7 @@ func proof(key ed25519.PrivateKey, peer ed25519.PublicKey) (*tls.Config, error) 
 			}
 			return nil
 		},
-		// Records are as large as they may be from the first: a flood must not cost a system call for each packet.
+		// Use maximum-size records from the start: bulk data must not cost a system call for each packet.
 		DynamicRecordSizingDisabled: true,
 	}, nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// AcceptConfig is what a connection is accepted with. All but Timing and Log is required.
+// AcceptConfig configures the acceptance of a connection. All but Timing and Log is required.
 type AcceptConfig struct {
 	ServerKey  ed25519.PrivateKey
 	MachineKey ed25519.PublicKey // of the machine that calls
@@ -43,27 +43,28 @@ type Link struct {
 	closing bool
 }
 
-// Accept makes a machine's request a Link. Who calls is checked by the caller (wire.ReadCall, Caller.Check); here it is proven. When the
-// error is a *fault.Error nothing was answered yet; else the connection was taken over and is closed.
+// Accept turns a machine's request into a Link. The caller identifies the machine (wire.ReadCall, Caller.Check); Accept verifies its key.
+// When the
+// error is a *fault.Error no response was sent yet; otherwise the connection was taken over and is closed.
 //
-// The link lives on after the request: it ends when the machine goes, the network does, or Close is called. Nothing of r but its
-// connection is used then.
+// The link survives the request: it ends when the machine leaves, the network fails, or Close is called. It uses nothing of r but its
+// connection then.
 func Accept(w http.ResponseWriter, r *http.Request, cfg AcceptConfig) (*Link, error) {
 	if !websocket.IsWebSocketUpgrade(r) || !slices.Contains(websocket.Subprotocols(r), wire.Subprotocol) {
-		return nil, fault.New(fault.Invalid, "runner_protocol", "This is where members' own machines connect, with a WebSocket of the protocol %s. A proxy before the server must pass WebSockets on.", wire.Subprotocol)
+		return nil, fault.New(fault.Invalid, "runner_protocol", "This is where members' own machines connect, with a WebSocket of the protocol %s. A proxy before the server must forward WebSockets.", wire.Subprotocol)
 	}
 	if _, page := r.Header["Origin"]; page {
-		return nil, fault.New(fault.Forbidden, "runner_protocol", "Machines connect here, no browsers.")
+		return nil, fault.New(fault.Forbidden, "runner_protocol", "Only machines connect here, not browsers.")
 	}
 	inner, err := proof(cfg.ServerKey, cfg.MachineKey)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "internal", "The server cannot prove who it is.")
+		return nil, fault.Wrap(err, fault.Internal, "internal", "The server cannot prove its identity.")
 	}
 	upgrader := websocket.Upgrader{Subprotocols: []string{wire.Subprotocol}, ReadBufferSize: 16 << 10, WriteBufferSize: socketFrame,
 		WriteBufferPool: &buffers, HandshakeTimeout: handshakeTime}
 	ws, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
-		return nil, fmt.Errorf("accepting a machine: %w", err) // the upgrader has answered
+		return nil, fmt.Errorf("accepting a machine: %w", err) // the upgrader has sent a response
 	}
 	tune(ws.NetConn())
 	l, err := newLink(r.Context(), newSocket(ws), inner, cfg)
@@ -116,10 +117,10 @@ func (l *Link) wait() {
 	close(l.ended)
 }
 
-// Done is closed when the link has ended and nothing of it is left.
+// Done is closed when the link has ended and all its work is done.
 func (l *Link) Done() <-chan struct{} { return l.ended }
 
-// Reason says in words why the link ended, "" while it lives.
+// Reason says why the link ended, "" while it lives.
 func (l *Link) Reason() string {
 	select {
 	case <-l.conn.done:
@@ -129,7 +130,8 @@ func (l *Link) Reason() string {
 	}
 }
 
-// RoundTrip asks the machine. The URL's path and query count, its host does not. Canceling the request's context ends the stream.
+// RoundTrip sends a request to the machine. The URL's path and query count, its host does not. Canceling the request's context ends the
+// stream.
 func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := *req
 	u := *req.URL
@@ -149,7 +151,7 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// unreachable says that the machine cannot be asked, and why.
+// unreachable says that the machine cannot be reached, and why.
 func (l *Link) unreachable(err error) error {
 	if reason := l.Reason(); reason != "" {
 		return fault.Wrap(err, fault.Unavailable, wire.CodeOffline, "The machine is offline: %s", reason)
@@ -157,8 +159,8 @@ func (l *Link) unreachable(err error) error {
 	return fault.Wrap(err, fault.Unavailable, wire.CodeOffline, "The machine does not answer.")
 }
 
-// Close ends the link. The machine is told the reason, in words, and does not come back for ReasonRevoked and ReasonReplaced. Close does not
-// wait: Done tells when the link has ended.
+// Close ends the link. It sends the machine the reason, in words; after ReasonRevoked and ReasonReplaced the machine does not reconnect.
+// Close does not wait: Done is closed when the link has ended.
 func (l *Link) Close(reason string) {
 	l.mu.Lock()
 	if l.closing {
@@ -181,12 +183,12 @@ func (l *Link) Close(reason string) {
 		req := (&http.Request{Method: http.MethodPost, URL: &url.URL{Path: byePath}, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(b)), ContentLength: int64(len(b))}).WithContext(ctx)
 		resp, err := l.RoundTrip(req)
 		if err != nil {
-			l.conn.log.Debug("a machine was not told why it is let go", "error", err)
+			l.conn.log.Debug("a machine could not be notified why it is disconnected", "error", err)
 			return
 		}
 		_ = resp.Body.Close()
 	}()
 }
 
-// Quiet is for how long nothing came from the machine.
+// Quiet returns how long nothing has come from the machine.
 func (l *Link) Quiet() time.Duration { return l.conn.quiet() }

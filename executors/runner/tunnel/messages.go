@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 )
 
-// bye is why an end lets the other go.
+// bye is why an end closes the connection.
 type bye struct {
 	Code   string `json:"code,omitempty"`
 	Reason string `json:"reason"`
@@ -24,10 +24,10 @@ type bye struct {
 
 const maxBye = 2 << 10
 
-// codes are of the reasons a machine does not answer by connecting again.
+// codes are those of the reasons after which a machine does not reconnect.
 var codes = map[string]string{ReasonRevoked: wire.CodeRevoked, ReasonReplaced: wire.CodeReplaced}
 
-// clean makes somebody else's words fit for a log and a page.
+// clean makes untrusted text fit for a log and a page.
 func clean(s string) string {
 	if len(s) > 300 {
 		s = s[:300]
@@ -40,7 +40,7 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "")))
 }
 
-// say notes the reason an end gave. The first counts.
+// say records the reason an end gave. The first counts.
 func (c *conn) say(b bye) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *conn) said() *bye {
 	return c.bye
 }
 
-// words say why a connection has ended.
+// words says why a connection has ended.
 func (c *conn) words() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,12 +64,12 @@ func (c *conn) words() string {
 		return c.bye.Reason
 	case c.cause != nil:
 		return reason(c.cause)
-	default: // HTTP/2 closed it: its question whether anybody is there went unanswered
-		return "Nothing was heard any more: the network between is cut, or the other end sleeps."
+	default: // HTTP/2 closed it because its ping went unanswered
+		return "Nothing was received any more: the network between is cut, or the other end sleeps."
 	}
 }
 
-// reason says in words what an error of a connection means.
+// reason explains an error of a connection.
 func reason(err error) string {
 	var (
 		closed *websocket.CloseError
@@ -86,16 +86,16 @@ func reason(err error) string {
 	case errors.Is(err, syscall.ECONNRESET):
 		return "The connection was cut by the other end or on the way."
 	case errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timer) && timer.Timeout():
-		return "Nothing was heard any more: the network between is cut, or the other end sleeps."
+		return "Nothing was received any more: the network between is cut, or the other end sleeps."
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETDOWN):
 		return "The network is down."
 	case errors.Is(err, net.ErrClosed):
-		return "The connection was closed here."
+		return "The connection was closed on this side."
 	}
 	return "The connection broke: " + clean(err.Error())
 }
 
-// noWay says in words, with the cure, why there is no connection.
+// noWay explains, with the cure, why there is no connection.
 func noWay(host string, err error) string {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -106,17 +106,17 @@ func noWay(host string, err error) string {
 	)
 	switch {
 	case errors.As(err, &unknown):
-		return "The certificate of " + host + " is of an authority this machine does not know. Give the authority's file with --ca, or in SSL_CERT_FILE."
+		return "The certificate of " + host + " is signed by an authority this machine does not trust. Give the authority's file with --ca, or in SSL_CERT_FILE."
 	case errors.As(err, &named):
 		return "The certificate of " + host + " is for another name. Use the name it is for."
 	case errors.As(err, &dated):
-		return "The certificate of " + host + " is not valid now: " + clean(dated.Error()) + ". Look at this machine's clock, too."
+		return "The certificate of " + host + " is not valid now: " + clean(dated.Error()) + ". Check this machine's clock, too."
 	case errors.As(err, &record):
 		return host + " does not answer with TLS. Is it http:// instead of https://?"
 	case errors.As(err, &dns):
 		return "The name " + clean(dns.Name) + " cannot be resolved. Is this machine on the network?"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "Nobody answers at " + host + ": the server does not run, or something on the way refuses."
+		return "Nobody answers at " + host + ": the server is not running, or something on the way refuses the connection."
 	}
 	return reason(err)
 }

@@ -17,17 +17,17 @@ import (
 
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// DialContext makes a dialFunc one of package proxy's diallers.
+// DialContext adapts a dialFunc to package proxy.
 func (d dialFunc) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	return d(ctx, network, addr)
 }
 
-// Dial is there because package proxy's interface wants it; it uses DialContext.
+// Dial satisfies the interface of package proxy, which uses DialContext.
 func (d dialFunc) Dial(network, addr string) (net.Conn, error) {
 	return d(context.Background(), network, addr)
 }
 
-// maxConnect bounds the head of a proxy's answer.
+// maxConnect limits the head of a proxy's response.
 const maxConnect = 64 << 10
 
 // through dials addr, through a proxy unless it is nil: http, https (CONNECT, with TLS to the proxy in the second) or socks5.
@@ -59,7 +59,7 @@ func through(ctx context.Context, dial dialFunc, by *url.URL, outer *tls.Config,
 	case "https":
 		port = cmp.Or(port, "443")
 	default:
-		return nil, &refused{words: "The proxy " + clean(by.Redacted()) + " is of a kind that is not known: use http, https or socks5."}
+		return nil, &refused{words: "The proxy " + clean(by.Redacted()) + " has an unsupported scheme: use http, https or socks5."}
 	}
 	c, err := dial(ctx, "tcp", net.JoinHostPort(by.Hostname(), port))
 	if err != nil {
@@ -88,7 +88,7 @@ func through(ctx context.Context, dial dialFunc, by *url.URL, outer *tls.Config,
 	return out, nil
 }
 
-// connect asks a proxy for a way to addr.
+// connect asks a proxy for a tunnel to addr.
 func connect(c net.Conn, by *url.URL, addr string) (net.Conn, error) {
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
 	if by.User != nil {
@@ -110,12 +110,12 @@ func connect(c net.Conn, by *url.URL, addr string) (net.Conn, error) {
 	case resp.StatusCode/100 != 2:
 		return nil, &refused{words: fmt.Sprintf("The proxy %s does not let this machine reach %s: it answered %d.", clean(by.Host), clean(addr), resp.StatusCode)}
 	case r.Buffered() > 0:
-		return nil, byProxy(by.Host, errors.New("it spoke before its time"))
+		return nil, byProxy(by.Host, errors.New("it sent bytes too early"))
 	}
 	return c, nil
 }
 
-// head is a connection of which a bounded part is read.
+// head is a connection of which a limited part is read.
 type head struct {
 	net.Conn
 	left int
@@ -130,7 +130,7 @@ func (h *head) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// byProxy says that a proxy is where it failed.
+// byProxy marks a failure as the proxy's.
 func byProxy(host string, err error) error {
 	if r, ok := errors.AsType[*refused](err); ok {
 		return r

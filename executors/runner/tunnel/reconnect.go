@@ -13,33 +13,33 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Waiting between attempts to connect.
+// Delays between attempts to connect.
 const (
 	firstWait = 500 * time.Millisecond
 	maxWait   = 30 * time.Second
-	// steady is how long a connection must have lived for its end to be an accident: the next attempt is the first again.
+	// steady is how long a connection must have lived for the next attempt to count as the first again.
 	steady = 30 * time.Second
 )
 
-// State is where a machine is with its connection.
+// State is the state of a machine's connection.
 type State struct {
 	Connected bool
 	Since     time.Time // when that began
 	Reason    string    // why it is not connected, in words; "" before the first attempt
-	Next      time.Time // when it is tried again, zero while it is connected or being tried
+	Next      time.Time // time of the next try, zero while it is connected or connecting
 }
 
-// KeepConfig is what a machine stays connected with. Dial and Handler are required.
+// KeepConfig configures how a machine stays connected. Dial and Handler are required.
 type KeepConfig struct {
 	Dial    DialConfig
-	Handler http.Handler                               // answers the server, see Serve
-	Changed func(State)                                // told every change, in order, by one goroutine; optional
+	Handler http.Handler                               // handles the server's requests, see Serve
+	Changed func(State)                                // called with every change, in order, by one goroutine; optional
 	Rand    func() float64                             // in [0, 1), for the jitter; nil = math/rand
 	Sleep   func(ctx context.Context, d time.Duration) // nil = time passes
 }
 
-// Keep stays connected until ctx ends: it connects, serves, and connects again, for ever. It returns ctx's error, or, when the server has
-// said that it is of no use to try again, a fault with wire.CodeRevoked or wire.CodeReplaced.
+// Keep stays connected until ctx ends: it connects, serves, and reconnects, forever. It returns ctx's error or, when the server has said
+// that trying again is useless, a fault with wire.CodeRevoked or wire.CodeReplaced.
 func Keep(ctx context.Context, cfg KeepConfig) error {
 	if cfg.Changed == nil {
 		cfg.Changed = func(State) {}
@@ -75,7 +75,7 @@ func Keep(ctx context.Context, cfg KeepConfig) error {
 		}
 		reason := clean(err.Error())
 		if code := fault.CodeOf(err); code == wire.CodeRevoked || code == wire.CodeReplaced {
-			log.Error("the server let this machine go", "reason", reason)
+			log.Error("the server disconnected this machine", "reason", reason)
 			cfg.Changed(State{Since: since, Reason: reason})
 			return err
 		}
@@ -86,8 +86,8 @@ func Keep(ctx context.Context, cfg KeepConfig) error {
 	}
 }
 
-// backoff is how long to wait after so many failures in a row: twice as long each time, half of it by chance, so that machines whose
-// server starts again do not all come at once.
+// backoff returns the delay after so many consecutive failures: doubled each time, half of it random, so that machines whose server restarts
+// do not all reconnect at once.
 func backoff(failed int, chance float64) time.Duration {
 	d := maxWait
 	if failed < 6 {

@@ -17,9 +17,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Serve answers what the server asks over a connection that Dial has made, until it ends or ctx does. It returns when every handler has
-// returned: their requests' contexts end with the connection. The error says in words why it ended; errors.Is(err, ctx.Err()) when ctx did,
-// and it is a fault with wire.CodeRevoked or wire.CodeReplaced when the server let the machine go for good.
+// Serve handles the server's requests over a connection that Dial has made, until it ends or ctx does. It returns when every handler has
+// returned: their requests' contexts end with the connection. The error says why it ended; errors.Is(err, ctx.Err()) when ctx did, and it is
+// a fault with wire.CodeRevoked or wire.CodeReplaced when the server told the machine not to reconnect.
 func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 	c, ok := nc.(*conn)
 	if !ok {
@@ -33,7 +33,7 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 	limits.MaxConcurrentStreams = machineStreams
 	limits.MaxReceiveBufferPerConnection = machineWindow
 	var handlers sync.WaitGroup
-	var entry sync.Mutex // of handlers: none begins once they are waited for
+	var entry sync.Mutex // of handlers: none begins once they are being waited for
 	over := false
 	srv := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 		Protocols:         protocols,
 		HTTP2:             limits,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ReadHeaderTimeout: handshakeTime, // of the first bytes, which say that it is HTTP/2
+		ReadHeaderTimeout: handshakeTime, // of the first bytes, which identify HTTP/2
 		MaxHeaderBytes:    headerSize,
 		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
 	}
@@ -87,19 +87,19 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 	return errors.New(c.words())
 }
 
-// note writes down a handler's panic, which ends its stream: the other end learns of it only that it ended.
+// note logs a handler's panic, which ends its stream: the other end only sees that it ended.
 func (c *conn) note(r *http.Request) {
 	x := recover()
 	if x == nil {
 		return
 	}
-	if x != http.ErrAbortHandler { // which is how a handler breaks its answer off
-		c.log.Error("an answer to the server failed: this is a bug", "method", r.Method, "path", clean(r.URL.Path), "panic", x, "stack", string(debug.Stack()))
+	if x != http.ErrAbortHandler { // which is how a handler aborts its response
+		c.log.Error("a request of the server failed: this is a bug", "method", r.Method, "path", clean(r.URL.Path), "panic", x, "stack", string(debug.Stack()))
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// goodbye hears why the server lets this machine go.
+// goodbye receives the server's reason for disconnecting this machine.
 func (c *conn) goodbye(w http.ResponseWriter, r *http.Request) {
 	var b bye
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBye))
@@ -131,14 +131,14 @@ func (l *single) Accept() (net.Conn, error) {
 func (l *single) Close() error   { return nil }
 func (l *single) Addr() net.Addr { return address{} }
 
-// Conn makes a stream's question and its answer (Link.Stream) one connection, at the machine. It sends the answer's head. The handler must
-// not return before the connection is not needed any more: then it ends, whatever was written having been sent. Close makes reads and
-// writes under way return.
+// Conn turns the request and response of a stream (Link.Stream) into one connection, at the machine. It sends the response's head. The
+// handler must not return while the connection is needed: when it returns, the connection ends, after everything written was sent. Close
+// makes pending reads and writes return.
 func Conn(w http.ResponseWriter, r *http.Request) (net.Conn, error) {
 	rc := http.NewResponseController(w)
 	w.WriteHeader(http.StatusOK)
 	if err := rc.Flush(); err != nil {
-		return nil, fmt.Errorf("taking up a stream: %w", err)
+		return nil, fmt.Errorf("accepting a stream: %w", err)
 	}
 	return &served{w: w, rc: rc, body: r.Body}, nil
 }
@@ -171,7 +171,7 @@ func (s *served) Close() error {
 		return nil
 	}
 	s.closed = true
-	// A write that waits for the other end to read is ended; what was written before is not touched.
+	// End a write that waits for the other end to read; earlier writes are not affected.
 	_ = s.rc.SetWriteDeadline(time.Now().Add(goodbyeTime))
 	return s.body.Close()
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// buffers are those of WebSocket frames, needed only while one is written: idle connections share none.
+// buffers are those of WebSocket frames, needed only during a write: idle connections hold none.
 var buffers sync.Pool
 
-// socket makes a WebSocket a byte stream: binary messages one after the other. One reader and one writer at a time.
+// socket makes a WebSocket a byte stream: the contents of binary messages in order. One reader and one writer at a time.
 type socket struct {
 	ws   *websocket.Conn
-	read io.Reader // the present message, nil between two
+	read io.Reader // the current message, nil between two
 
-	out      io.WriteCloser // the message that is being gathered, nil when writes go out at once
+	out      io.WriteCloser // the message being gathered, nil when writes go out at once
 	deadline atomic.Int64   // of writes, ns UTC; 0 = none
 }
 
@@ -57,7 +57,7 @@ func (s *socket) Read(p []byte) (int, error) {
 	}
 }
 
-// Write sends p as a message, or adds it to the one that is being gathered.
+// Write sends p as a message, or adds it to the one being gathered.
 func (s *socket) Write(p []byte) (int, error) {
 	if s.out != nil {
 		return s.out.Write(p)
@@ -77,7 +77,7 @@ func (s *socket) arm() {
 	_ = s.ws.SetWriteDeadline(at)
 }
 
-// gather lets what is written until send go out as one message.
+// gather combines writes until send into one message.
 func (s *socket) gather() error {
 	s.arm()
 	var err error
@@ -110,8 +110,8 @@ func (s *socket) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// conn is the proven connection: TLS over a socket. What is written at once leaves as one WebSocket message, whatever the number of TLS
-// records. It remembers how it ended.
+// conn is the authenticated connection: TLS over a socket. Each write leaves as one WebSocket message, whatever the number of TLS records.
+// It records how it ended.
 type conn struct {
 	net.Conn
 	under  *socket
@@ -125,8 +125,8 @@ type conn struct {
 	done chan struct{}
 
 	mu    sync.Mutex
-	cause error // the first error of reading or writing before it was closed here
-	bye   *bye  // what the other end, or this one, gave as its reason
+	cause error // the first error of reading or writing before it was closed on this side
+	bye   *bye  // the reason given by the other end, or by this one
 }
 
 func newConn(inner net.Conn, under *socket, timing Timing, log *slog.Logger) *conn {
@@ -177,13 +177,13 @@ func (c *conn) failed(err error) {
 	}
 }
 
-// Close cuts the connection at once: the TLS inside says no goodbye, which could wait for a network that is gone.
+// Close cuts the connection at once: the inner TLS sends no close message, which could wait for a dead network.
 func (c *conn) Close() error {
 	c.once.Do(func() { close(c.done) })
 	return c.under.Close()
 }
 
-// quiet is for how long nothing has been read.
+// quiet returns how long nothing has been read.
 func (c *conn) quiet() time.Duration {
 	return time.Since(time.Unix(0, c.last.Load()))
 }

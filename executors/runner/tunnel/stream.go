@@ -17,9 +17,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Stream opens a stream of its own: the bodies of a POST to path (with its query) and of the answer are its two ways. ctx bounds the
-// opening alone; Close ends the stream. What a Write has returned from has left for the network, also when Close follows at once. It has no
-// deadlines. An answer that is an error comes back as a fault with the machine's own code.
+// Stream opens a stream: the bodies of a POST to path (with its query) and of the response are its two directions. ctx bounds only the
+// opening; Close ends the stream. Once a Write has returned, its bytes have left for the network, also when Close follows at once. It has no
+// deadlines. An error response comes back as a fault with the machine's own code.
 func (l *Link) Stream(ctx context.Context, path string, header http.Header) (net.Conn, error) {
 	u, err := url.Parse(path)
 	if err != nil {
@@ -85,13 +85,13 @@ type address struct{}
 func (address) Network() string { return "runner" }
 func (address) String() string  { return "runner" }
 
-// feed is the body of a question that is written while it is asked. Unlike a pipe's, its Write returns when what was written has been
-// passed on: HTTP/2 reads again only when it has sent what it read before.
+// feed is a request body that is written while the request runs. Unlike a pipe's, its Write returns when the bytes have been passed on:
+// HTTP/2 reads again only when it has sent what it read before.
 type feed struct {
 	mu      sync.Mutex
 	cond    sync.Cond
-	left    []byte // of the present Write
-	taken   bool   // something of it was read and may not be sent yet
+	left    []byte // of the current Write
+	taken   bool   // part of it was read and may not be sent yet
 	err     error  // for Read, once left is empty
 	gone    bool   // nobody reads any more
 	writing sync.Mutex
@@ -142,9 +142,9 @@ func (f *feed) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// end lets Read return err after what was written.
+// end makes Read return err after what was written.
 func (f *feed) end(err error) error {
-	f.writing.Lock() // a Write under way goes first
+	f.writing.Lock() // a pending Write goes first
 	defer f.writing.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tune keeps the queue in the kernel short: what is written there can not be overtaken by a keystroke any more, so that streams wait here,
-// where they take turns. What is on its way does not count: throughput stays. A kernel without the option does what it always did.
+// tune keeps the kernel's send queue short: a keystroke cannot overtake what is in that queue, so that streams wait here, where they take
+// turns. Bytes in flight do not count, so throughput is unaffected. On a kernel without the option it changes nothing.
 func tune(c net.Conn) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

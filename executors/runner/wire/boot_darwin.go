@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootOf names this run of the machine, and when it began.
+// bootOf identifies this boot of the machine, and when it began.
 func bootOf(now time.Time) (string, time.Time) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	tv, terr := unix.SysctlTimeval("kern.boottime")

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootOf names this run of the machine, and when it began.
+// bootOf identifies this boot of the machine, and when it began.
 func bootOf(now time.Time) (string, time.Time) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	var info unix.Sysinfo_t

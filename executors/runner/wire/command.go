@@ -20,16 +20,16 @@ import (
 
 // Times of commands.
 const (
-	// CommandLife is how long a command may be begun, unless its Signer says otherwise.
+	// CommandLife is how long a command may be begun, unless its Signer sets another time.
 	CommandLife = time.Minute
-	// MaxCommandLife is the longest a machine accepts: it must remember every command for as long as it could come again.
+	// MaxCommandLife is the longest a machine accepts: it must remember every command for as long as it could be replayed.
 	MaxCommandLife = 10 * time.Minute
-	// MaxSkew is how far the clocks of the two may be apart. A machine whose clock is further off is not let in, and told so.
+	// MaxSkew is the largest accepted difference between the two clocks. A machine whose clock is further off is refused, with that reason.
 	MaxSkew = 2 * time.Minute
 )
 
 const (
-	commandText = "parawork runner command\n" // what is signed begins with it, so that no signature serves for anything else
+	commandText = "parawork runner command\n" // prefix of everything signed, so that no signature is valid for anything else
 	maxHeader   = 16 << 10
 	maxWords    = 200 // of a name or a purpose, in bytes
 )
@@ -46,8 +46,8 @@ func Sign(key ed25519.PrivateKey, c Command) (string, error) {
 	return text + "." + encoding.EncodeToString(ed25519.Sign(key, []byte(commandText+text))), nil
 }
 
-// Open reads a CommandHeader which the server's key has signed. It says nothing of whether the command is one for this machine,
-// this request and this moment: a Checker does.
+// Open reads a CommandHeader which the server's key has signed. It does not check whether the command is for this machine, this request and
+// this moment: a Checker does.
 func Open(header string, serverKey ed25519.PublicKey) (Command, error) {
 	var c Command
 	text, sig, ok := strings.Cut(header, ".")
@@ -70,10 +70,10 @@ func Open(header string, serverKey ed25519.PublicKey) (Command, error) {
 
 // forged says what is wrong with a command.
 func forged(what string) error {
-	return fault.New(fault.Forbidden, CodeForged, "The machine refuses a command that is not the server's for it, now: %s.", what)
+	return fault.New(fault.Forbidden, CodeForged, "The machine refuses a command that the server did not sign for it, now: %s.", what)
 }
 
-// BodyHash is what a Command says of a body. nil is a body that streams and is not hashed; a request without a body has an empty one.
+// BodyHash returns the hash of a body in a Command. nil is a body that streams and is not hashed; a request without a body has an empty one.
 func BodyHash(body []byte) string {
 	if body == nil {
 		return ""
@@ -82,7 +82,7 @@ func BodyHash(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Order says for whom and what for something is asked of a machine: words for its owner's log and questions.
+// Order says for whom and what for a request to a machine is made: texts for its owner's log and questions.
 type Order struct {
 	UserID  string
 	User    string // their name
@@ -91,18 +91,18 @@ type Order struct {
 
 type orderKey struct{}
 
-// WithOrder lets everything that is asked under ctx be asked for somebody.
+// WithOrder marks all requests under ctx as made for somebody.
 func WithOrder(ctx context.Context, o Order) context.Context {
 	return context.WithValue(ctx, orderKey{}, o)
 }
 
-// OrderOf is who something is asked for, zero when nobody said.
+// OrderOf returns for whom requests under ctx are made, zero when unknown.
 func OrderOf(ctx context.Context) Order {
 	o, _ := ctx.Value(orderKey{}).(Order)
 	return o
 }
 
-// Signer makes requests to one machine commands.
+// Signer signs requests to one machine as commands.
 type Signer struct {
 	Key    ed25519.PrivateKey // the server's
 	Runner string             // the machine's id
@@ -110,8 +110,8 @@ type Signer struct {
 	Now    func() time.Time   // nil = time.Now
 }
 
-// Sign puts a CommandHeader on req, for whom the request's context says (WithOrder). body is what the request carries: nil for one that
-// streams, empty but not nil for none. Each signature is for one sending: sign again to ask again.
+// Sign puts a CommandHeader on req, for the user in the request's context (WithOrder). body is the request's body: nil for one that streams,
+// empty but not nil for none. Each signature is valid for one sending: sign again to repeat the request.
 func (s Signer) Sign(req *http.Request, body []byte) error {
 	life := s.Life
 	if life <= 0 {
@@ -146,7 +146,7 @@ func method(req *http.Request) string {
 	return cmp.Or(req.Method, http.MethodGet)
 }
 
-// target is the path with the query, as sent or about to be.
+// target is the path with the query, as sent.
 func target(req *http.Request) string {
 	if req.RequestURI != "" {
 		return req.RequestURI
@@ -154,7 +154,7 @@ func target(req *http.Request) string {
 	return req.URL.RequestURI()
 }
 
-// Checker is the machine's judgement of commands. Safe for concurrent use.
+// Checker verifies commands on the machine. Safe for concurrent use.
 type Checker struct {
 	Runner    string            // this machine's id
 	ServerKey ed25519.PublicKey // pinned when it was enrolled
@@ -163,8 +163,8 @@ type Checker struct {
 }
 
 // Check returns the command a request carries: signed with the pinned key, for this machine, this request, this body and this moment, and
-// never had before. Once it has returned nil the same command is refused for ever. body is what was read of the request; nil for one that
-// streams, and then only a command for a stream serves.
+// never used before. Once it has returned nil it refuses the same command forever. body is what was read of the request; nil for one that
+// streams, and then only a command for a stream is valid.
 func (c *Checker) Check(req *http.Request, body []byte) (Command, error) {
 	cmd, err := Open(req.Header.Get(CommandHeader), c.ServerKey)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *Checker) Check(req *http.Request, body []byte) (Command, error) {
 	case cmd.At <= 0 || cmd.Until <= cmd.At || cmd.Until-cmd.At > MaxCommandLife.Milliseconds():
 		return cmd, forged("the command is valid for too long, or never")
 	case cmd.At-skew > ms:
-		return cmd, forged("the command is of a time to come; compare the clocks of this machine and of the server")
+		return cmd, forged("the command is from the future; compare the clocks of this machine and of the server")
 	case cmd.Until+skew < ms:
 		return cmd, forged("the command came too late")
 	}

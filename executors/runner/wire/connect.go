@@ -10,15 +10,15 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Codes of a server that does not let a machine in, or lets it go.
+// Codes by which a server refuses, or disconnects, a machine.
 const (
-	CodeRevoked  = "runner_revoked"  // it is not known any more: revoked, or its key was replaced. It does not try again
+	CodeRevoked  = "runner_revoked"  // it is no longer known: revoked, or its key was replaced. It does not try again
 	CodeReplaced = "runner_replaced" // another program has connected as this machine. This one does not try again
 	CodeClock    = "runner_clock"    // the machine's clock is off
 )
 
-// RefusalHeader carries "<base64url signature>" of the server over RefusalText: only a refusal of the true server keeps a machine away for
-// good. Proxies and strangers between can be a nuisance, and no more.
+// RefusalHeader carries "<base64url signature>" of the server over RefusalText: only a refusal by the real server keeps a machine from
+// trying again. Proxies and attackers in between can only delay it.
 const RefusalHeader = "Parawork-Refusal"
 
 // RefusalText is what a server signs that refuses a connection: auth is the Authorization header the machine sent.
@@ -26,7 +26,7 @@ func RefusalText(auth, code string) string {
 	return "parawork runner refusal\n" + auth + "\n" + code
 }
 
-// Caller is who wants to connect, by its own word.
+// Caller is the identity that a connecting machine claims.
 type Caller struct {
 	ID  string
 	At  int64 // ms UTC, of the machine's clock
@@ -39,7 +39,7 @@ func CallHeader(id string, key ed25519.PrivateKey, now time.Time) string {
 	return AuthScheme + " " + id + "." + ms + "." + encoding.EncodeToString(ed25519.Sign(key, []byte(ConnectText(id, ms))))
 }
 
-// ReadCall reads that header. Nothing of it is proven until Check.
+// ReadCall reads that header. Nothing in it is verified until Check.
 func ReadCall(header string) (Caller, error) {
 	wrong := fault.New(fault.Unauthorized, "runner_unknown", "This is where members' own machines connect. Start parawork runner with a token from the Machines page.")
 	scheme, rest, _ := strings.Cut(header, " ")
@@ -55,7 +55,7 @@ func ReadCall(header string) (Caller, error) {
 	return Caller{ID: part[0], At: at, sig: sig}, nil
 }
 
-// Check says whether the machine with this key called, and whether its clock is right enough for commands.
+// Check verifies that the machine with this key called, and that its clock is accurate enough for commands.
 func (c Caller) Check(key ed25519.PublicKey, now time.Time) error {
 	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, []byte(ConnectText(c.ID, strconv.FormatInt(c.At, 10))), c.sig) {
 		return Revoked()
@@ -71,17 +71,17 @@ func (c Caller) Check(key ed25519.PublicKey, now time.Time) error {
 	return nil
 }
 
-// Revoked is what a machine is told that is not known, or not known by this key any more.
+// Revoked is sent to a machine that is unknown, or no longer known by this key.
 func Revoked() error {
-	return fault.New(fault.Gone, CodeRevoked, "This machine is not connected to the team any more: it was revoked, or another one has its key. Connect it anew with a token from the Machines page.")
+	return fault.New(fault.Gone, CodeRevoked, "This machine is no longer connected to the team: it was revoked, or another one has its key. Connect it again with a token from the Machines page.")
 }
 
-// SignRefusal puts the server's proof on the answer to a machine that is not let in, with the code that the answer's body says.
+// SignRefusal signs the response to a machine that is refused, with the code in the response's body.
 func SignRefusal(h http.Header, key ed25519.PrivateKey, auth, code string) {
 	h.Set(RefusalHeader, encoding.EncodeToString(ed25519.Sign(key, []byte(RefusalText(auth, code)))))
 }
 
-// RefusalProven reports whether the server has refused, not somebody between.
+// RefusalProven reports whether the server itself has refused, not somebody in between.
 func RefusalProven(h http.Header, key ed25519.PublicKey, auth, code string) bool {
 	sig, err := encoding.DecodeString(h.Get(RefusalHeader))
 	return err == nil && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, []byte(RefusalText(auth, code)), sig)
