@@ -1,2 +1,2 @@
-// Package arch holds no code of the program, only the test that keeps the harness's plan true: who may know whom, and why not.
+// Package arch contains no code of the program, only the tests that enforce the architecture: which package may import which, and why.
 package arch

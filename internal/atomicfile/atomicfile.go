@@ -1,5 +1,5 @@
-// Package atomicfile replaces files as a whole: whoever reads meanwhile, or after the process was killed, finds the old content or the new
-// one, never a part. What is written goes to a new file in the same folder first; links that somebody else put there are not followed.
+// Package atomicfile replaces files atomically: a reader sees the old content or the new one, never a part, also after the process was
+// killed. It first writes a new file in the same folder, and follows no link that somebody else put there.
 package atomicfile
 
 import (
@@ -14,30 +14,30 @@ import (
 	"syscall"
 )
 
-// Unfinished begins the names of new files. A kill may leave one behind: it is of no use to anybody.
+// Unfinished begins the names of new files. A kill may leave one behind, which can be deleted.
 const Unfinished = ".new-"
 
-// Write replaces the file at path. After a power cut it may be the old one, or damaged: for what can be made again.
+// Write replaces the file at path. After a power failure it may be the old one, or damaged: for content that can be made again.
 func Write(path string, content []byte, mode fs.FileMode) error {
 	return replace(path, bytes.NewReader(content), mode, false)
 }
 
-// WriteDurable replaces the file at path, which is the new one after a power cut, too.
+// WriteDurable replaces the file at path. The new content survives a power failure.
 func WriteDurable(path string, content []byte, mode fs.FileMode) error {
 	return replace(path, bytes.NewReader(content), mode, true)
 }
 
-// CopyDurable replaces the file at path with all that content gives, as WriteDurable does. An error of content leaves the old file.
+// CopyDurable replaces the file at path with all bytes of content, as WriteDurable does. If reading content fails, the old file stays.
 func CopyDurable(path string, content io.Reader, mode fs.FileMode) error {
 	return replace(path, content, mode, true)
 }
 
-// Copy replaces the file at path with all that content gives, as Write does. An error of content leaves the old file.
+// Copy replaces the file at path with all bytes of content, as Write does. If reading content fails, the old file stays.
 func Copy(path string, content io.Reader, mode fs.FileMode) error {
 	return replace(path, content, mode, false)
 }
 
-// CopyIn is Copy for a file below a root, and never follows a link out of it: for folders in which others write, too.
+// CopyIn is Copy for a file below a root, and never follows a link out of it: also for folders in which others write.
 func CopyIn(root *os.Root, name string, content io.Reader, mode fs.FileMode) (err error) {
 	temp := path.Join(path.Dir(name), ".parawork-"+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
@@ -70,7 +70,7 @@ func replace(path string, content io.Reader, mode fs.FileMode, durable bool) (er
 		}
 	}()
 	_, err = io.Copy(f, content)
-	if mode != 0o600 { // which it was made with
+	if mode != 0o600 { // the mode it was made with
 		err = errors.Join(err, f.Chmod(mode))
 	}
 	if durable && err == nil {
@@ -85,7 +85,7 @@ func replace(path string, content io.Reader, mode fs.FileMode, durable bool) (er
 	return SyncDir(dir)
 }
 
-// SyncDir makes sure that the names in a folder outlive a power cut.
+// SyncDir makes the names in a folder survive a power failure.
 func SyncDir(dir string) error {
 	d, err := os.Open(filepath.Clean(dir))
 	if err != nil {

@@ -2,16 +2,16 @@ package bytelog
 
 import "sync"
 
-// DefaultBacklogBytes is how many bytes a log holds for a disk that takes none before Full asks its writer to wait.
+// DefaultBacklogBytes is how many bytes a log buffers for a failing disk before Full asks its writer to wait.
 const DefaultBacklogBytes = 1 << 20
 
-// backlogSlack is what the backlog takes beyond that from a writer that cannot wait, as for what lies in the pipe of a program
-// that has ended. Beyond it the oldest bytes are dropped.
+// backlogSlack is how much more the backlog accepts from a writer that cannot wait, such as what is in the pipe of a program that has ended.
+// Beyond it the oldest bytes are dropped.
 const backlogSlack = 1 << 20
 
-// backlog holds, in order and without holes, the bytes that a failing disk has not taken. One writer adds; readers copy.
+// backlog holds, in order and without gaps, the bytes that a failing disk has not accepted. One writer adds; readers copy.
 type backlog struct {
-	most int64 // bytes it is full with
+	most int64 // the size at which it is full
 
 	mu     sync.RWMutex
 	from   int64    // offset of its first byte
@@ -19,7 +19,7 @@ type backlog struct {
 	blocks [][]byte // none is empty
 }
 
-// add puts p, which stands at off, behind what is there, and drops the oldest bytes beyond what it may hold.
+// add appends p, which begins at off, and drops the oldest bytes beyond its limit.
 func (b *backlog) add(p []byte, off int64) {
 	if len(p) == 0 {
 		return
@@ -43,7 +43,7 @@ func (b *backlog) add(p []byte, off int64) {
 	b.drop(b.from + b.size - b.most - backlogSlack)
 }
 
-// dropBefore lets the bytes before off go.
+// dropBefore drops the bytes before off.
 func (b *backlog) dropBefore(off int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,7 +63,7 @@ func (b *backlog) drop(off int64) {
 	}
 }
 
-// front returns the first block and its offset; nil when there is none. A block that was returned does not change.
+// front returns the first block and its offset; nil when there is none. A returned block does not change.
 func (b *backlog) front() ([]byte, int64) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -7,21 +7,21 @@ import (
 	"weak"
 )
 
-// chunkBytes is how much of a segment readers behind the ring take from disk at once.
+// chunkBytes is how much of a segment readers behind the ring read from disk at once.
 const chunkBytes = 256 << 10
 
 // chunk is a piece of a segment that is full and so never changes.
 type chunk struct{ buf [chunkBytes]byte }
 
-// crowd shares what is read from disk between readers that follow a log at about the same place, such as a hundred viewers of
-// a burst: the first one reads a chunk, the others copy it. It holds chunks weakly, so that the collector takes them when
-// nobody reads here any more and an idle log costs nothing.
+// crowd shares bytes read from disk between readers at about the same position of a log, such as a hundred viewers of a burst: the first one
+// reads a chunk, the others copy it. It holds chunks weakly, so that the garbage collector frees them when nobody reads there any more and
+// an idle log costs nothing.
 type crowd struct {
 	mu     sync.Mutex
 	chunks map[int64]weak.Pointer[chunk] // by offset in the log
 }
 
-// at returns the chunk at offset off of the log, which load reads when nobody has it.
+// at returns the chunk at offset off of the log; load reads it when nobody has it.
 func (c *crowd) at(off int64, load func(*chunk) error) (*chunk, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,8 +44,8 @@ func (c *crowd) at(off int64, load func(*chunk) error) (*chunk, error) {
 	return k, nil
 }
 
-// readShared reads from off, within a chunk of s that is full; 0 where there is none yet or it cannot be read whole, which a
-// read of less will tell about.
+// readShared reads from off, within a chunk of s that is full; 0 where there is none yet or it cannot be read whole, in which case a smaller
+// read reports the error.
 func (d *disk) readShared(p []byte, s segment, off int64) int {
 	rel := (off - s.start) / chunkBytes * chunkBytes
 	if rel+chunkBytes > s.size {

@@ -17,7 +17,7 @@ import (
 // suffix of a segment's file name; before it stands the offset of its first byte in 20 digits.
 const suffix = ".seg"
 
-// noFollow are the flags for opening a segment: the folder may lie where a hostile program can put links and FIFOs.
+// noFollow are the flags for opening a segment: the folder may be one where a hostile program can put links and FIFOs.
 const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
 
 // disk is the part of a log in files. The writer appends to the last segment; older ones are never written again.
@@ -25,13 +25,13 @@ type disk struct {
 	dir          string
 	segmentBytes int64
 	maxBytes     int64
-	unmade       bool  // the folder had no room on the disk yet; the writer's alone
-	ended        int64 // where the log was ended with zeros last; the writer's alone
+	unmade       bool  // the disk had no space for the folder yet; only the writer uses it
+	ended        int64 // where the log last ended with zeros; only the writer uses it
 	writeAt      func(f *os.File, p []byte, off int64) (int, error)
 
-	file *os.File // of the last segment, nil until the next write; the writer's alone
+	file *os.File // of the last segment, nil until the next write; only the writer uses it
 
-	mu       sync.RWMutex // guards segments; never held while bytes are read or written
+	mu       sync.RWMutex // guards segments; never held during a read or write
 	segments []segment    // by start, not overlapping
 
 	crowd crowd
@@ -41,7 +41,7 @@ type disk struct {
 // segment is a file of the log. size counts the log's bytes in it, disk those of the file.
 type segment struct {
 	start, size int64
-	packed      *packed // nil: the bytes as they are
+	packed      *packed // nil: not compressed
 }
 
 func (s segment) end() int64 { return s.start + s.size }
@@ -71,7 +71,7 @@ func openDisk(dir string, segmentBytes, maxBytes int64, codec Codec) (*disk, err
 				d.openPacked(start)
 				continue
 			}
-			if _, ok := offsetOf(e.Name(), packingSuffix); ok { // a process died over it; the segment is there still
+			if _, ok := offsetOf(e.Name(), packingSuffix); ok { // a process died while making it; the plain segment still exists
 				_ = os.Remove(filepath.Join(dir, e.Name()))
 				continue
 			}
@@ -109,7 +109,7 @@ func openDisk(dir string, segmentBytes, maxBytes int64, codec Codec) (*disk, err
 	return d, nil
 }
 
-// offsetOf reads the offset out of a file's name.
+// offsetOf parses the offset in a file's name.
 func offsetOf(name, suffix string) (int64, bool) {
 	digits, ok := strings.CutSuffix(name, suffix)
 	if !ok || len(digits) != 20 {
@@ -119,8 +119,8 @@ func offsetOf(name, suffix string) (int64, bool) {
 	return start, err == nil && start >= 0
 }
 
-// sortSegments puts segments in order. Of one that is there twice, since a process died between packing it and removing what it
-// was packed from, the packed one stays.
+// sortSegments sorts segments. Of one that exists twice, because a process died between packing it and removing the plain one, the packed
+// one stays.
 func (d *disk) sortSegments() {
 	slices.SortFunc(d.segments, func(a, b segment) int {
 		if c := cmp.Compare(a.start, b.start); c != 0 {
@@ -138,12 +138,12 @@ func (d *disk) sortSegments() {
 		if kept.start != twice.start {
 			return false
 		}
-		_ = os.Remove(d.path(twice.start)) // what cannot be removed is only space
+		_ = os.Remove(d.path(twice.start)) // a file that cannot be removed only takes space
 		return true
 	})
 }
 
-// EmptySegment is the path of a segment that, empty, makes a log in dir end at that offset.
+// EmptySegment is the path of a segment file that, empty, makes a log in dir end at that offset.
 func EmptySegment(dir string, end int64) string {
 	return filepath.Join(dir, fmt.Sprintf("%020d", end)+suffix)
 }
@@ -187,8 +187,8 @@ func (d *disk) bytesLocked() (n int64) {
 	return n
 }
 
-// write appends p at off, in a new segment where the last one is full or does not end there, and returns how many bytes of it
-// were written: all, unless there is an error.
+// write appends p at off, in a new segment where the last one is full or does not end there, and returns how many bytes of it were written:
+// all, unless there is an error.
 func (d *disk) write(p []byte, off int64) (written int, err error) {
 	for len(p) > 0 {
 		room, err := d.ready(off)
@@ -217,7 +217,7 @@ func (d *disk) grow(n int64) {
 	d.segments[len(d.segments)-1].size += n
 }
 
-// ready opens the segment in which off is written and returns how many bytes it still takes.
+// ready opens the segment for off and returns how many more bytes fit.
 func (d *disk) ready(off int64) (int64, error) {
 	d.mu.RLock()
 	var last segment
@@ -258,7 +258,7 @@ func (d *disk) ready(off int64) (int64, error) {
 	}
 	d.segments = append(d.segments, segment{start: off})
 	if d.maxBytes > 0 {
-		// The new segment counts as full, so that the cap holds also while it fills.
+		// The new segment counts as full, so that the cap also holds while it fills.
 		for len(d.segments) > 1 && d.bytesLocked()+d.segmentBytes > d.maxBytes {
 			gone = append(gone, d.segments[0])
 			d.segments = d.segments[1:]
@@ -289,7 +289,7 @@ func (d *disk) dropBefore(off int64) {
 
 func (d *disk) remove(gone []segment) {
 	for _, s := range gone {
-		_ = os.Remove(d.path(s.start)) // what cannot be removed is only space
+		_ = os.Remove(d.path(s.start)) // a file that cannot be removed only takes space
 		if s.packed != nil || d.codec != nil {
 			_ = os.Remove(d.pathOf(s.start, packedSuffix))
 		}
@@ -321,7 +321,7 @@ func (d *disk) read(p []byte, off, limit int64) (n int, from int64, err error) {
 	return 0, off, nil
 }
 
-// find returns the segment that has off, or the first one after it.
+// find returns the segment that contains off, or the first one after it.
 func (d *disk) find(off int64) (segment, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -346,7 +346,7 @@ func (d *disk) readSegment(p []byte, s segment, off int64) (n int, err error) {
 	}
 	err = d.withSegment(s, func(f *os.File) error {
 		n, err = f.ReadAt(p[:min(int64(len(p)), s.end()-off)], off-s.start)
-		if n == 0 && errors.Is(err, io.EOF) { // shorter than what was written: somebody cut it
+		if n == 0 && errors.Is(err, io.EOF) { // shorter than what was written: somebody truncated it
 			return fmt.Errorf("segment at %d is shorter than it was: %w", s.start, io.ErrUnexpectedEOF)
 		}
 		return err

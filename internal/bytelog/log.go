@@ -1,18 +1,17 @@
-// Package bytelog keeps a stream of bytes by absolute offset: segments on disk and a ring of the newest bytes in memory.
+// Package bytelog stores a stream of bytes by absolute offset: segments on disk and a ring of the newest bytes in memory.
 //
-// One writer appends; any number of readers pull, each from its own offset, and no reader ever holds up the writer or
-// another reader: the ring is read without locks, and old bytes come from files the writer does not touch any more.
+// One writer appends; any number of readers pull, each from its own offset, and no reader ever blocks the writer or
+// another reader: readers use the ring without locks, and read old bytes from files the writer no longer touches.
 //
 // Nothing is synced to disk: the bytes survive the death of the process, not of the machine. The offset of the end is the sum
-// of the files' sizes, so a process killed in the middle of a write leaves a log that is right, only shorter. A machine that lost
-// power may leave zeros instead of the newest bytes: Open cuts zeros at the tail off, in the newest segment, unless Finish or Close
-// said that they were printed. What a full or
-// broken disk does not take is held in memory, which Degraded tells, and written when it takes bytes again: Append tries now
-// and then, Retry at once. Full asks the writer to wait before more would have to be held than may be. Only from a writer that
-// goes on regardless are the oldest bytes dropped; readers see it by the offset they get. A writer that can have them again says so
-// by Config.Filled and gives them by Fill.
+// of the files' sizes, so a process killed in the middle of a write leaves a log that is correct, only shorter. A power
+// failure may leave zeros instead of the newest bytes: Open cuts zeros at the end of the newest segment, unless Finish or Close
+// recorded that they were written. The log buffers in memory what a full or broken disk does not accept, which Degraded reports, and
+// writes it when the disk accepts bytes again: Append tries now and then, Retry at once. Full asks the writer to wait before the
+// buffer exceeds its limit. Only when a writer goes on regardless does the log drop the oldest bytes; readers see the gap by the offset
+// they get. A writer that can provide the bytes again sets Config.Filled and passes them to Fill.
 //
-// To follow a log, take Changed first and read after: what is appended between the two is never missed.
+// To follow a log, call Changed first and read afterwards, so that no append between the two is missed.
 //
 //	for {
 //		changed := l.Changed()
@@ -46,15 +45,15 @@ const retryDisk = 2 * time.Second
 // ErrClosed is returned by Append after Finish or Close.
 var ErrClosed = errors.New("byte log is closed")
 
-// Config says where a log lives and how large it may grow. Zero sizes take the defaults.
+// Config says where a log lives and how large it may grow. Zero sizes mean the defaults.
 type Config struct {
 	Dir          string // folder of the segments, made if missing; "" = memory only
 	SegmentBytes int64  // size at which a new segment is begun; default 4 MiB
-	MaxBytes     int64  // bytes kept on disk: older whole segments are dropped beyond it; 0 = no cap. A segment is at most a quarter of it
-	RingBytes    int64  // bytes kept in memory, taken as they are needed; default 256 KiB, at least 64 KiB
-	BacklogBytes int64  // bytes held in memory for a disk that takes none before the log is Full; default 1 MiB
-	Filled       bool   // what was dropped is given again by Fill: nothing is written to disk behind bytes that are missing there
-	Codec        Codec  // packs full segments when Pack is called; nil: they stay as they are
+	MaxBytes     int64  // bytes on disk: older whole segments are dropped beyond it; 0 = no cap. A segment is at most a quarter of it
+	RingBytes    int64  // bytes in memory, allocated as needed; default 256 KiB, at least 64 KiB
+	BacklogBytes int64  // bytes buffered for a failing disk before the log is Full; default 1 MiB
+	Filled       bool   // Fill provides dropped bytes again: nothing is written to disk after bytes that are missing there
+	Codec        Codec  // compresses full segments when Pack is called; nil: they stay as they are
 	Now          func() time.Time
 }
 
@@ -63,15 +62,15 @@ type Log struct {
 	now  func() time.Time
 	ring ring
 	disk *disk   // nil: memory only
-	back backlog // what the disk has not taken; empty unless degraded
+	back backlog // what the disk has not accepted; empty unless degraded
 
 	filled bool // under appendMu: see Config.Filled
 
 	end      atomic.Int64 // offset after the last byte; published after the bytes are in the ring
 	finished atomic.Bool
 
-	appendMu sync.Mutex // one appender at a time; guards what Append alone uses
-	tried    time.Time  // when the failed disk was tried last
+	appendMu sync.Mutex // one appender at a time; guards what only Append uses
+	tried    time.Time  // when the failed disk was last tried
 
 	degraded atomic.Pointer[error]
 
@@ -80,7 +79,7 @@ type Log struct {
 	waiting atomic.Bool   // changed is not nil, readable without the lock
 }
 
-// Open opens the log in cfg.Dir, or makes an empty one. It goes on at the end of what was written before.
+// Open opens the log in cfg.Dir, or makes an empty one. It continues at the end of what was written before.
 func Open(cfg Config) (*Log, error) {
 	if cfg.SegmentBytes <= 0 {
 		cfg.SegmentBytes = DefaultSegmentBytes
@@ -111,8 +110,8 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Append adds p and returns the log's new end. A failing disk is not an error: the bytes are held in memory, and Degraded says
-// so. The error is ErrClosed after Finish or Close.
+// Append adds p and returns the log's new end. A failing disk is not an error: the log buffers the bytes in memory, and Degraded says so.
+// The error is ErrClosed after Finish or Close.
 func (l *Log) Append(p []byte) (end int64, err error) {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
@@ -120,14 +119,14 @@ func (l *Log) Append(p []byte) (end int64, err error) {
 		return l.end.Load(), ErrClosed
 	}
 	for len(p) > 0 {
-		// A piece never fills more than half the ring, so that readers have it from there until it is persisted.
+		// A piece never fills more than half the ring, so that readers can get it from there until it is persisted.
 		piece := p[:min(int64(len(p)), l.ring.size()/2)]
 		p = p[len(piece):]
 		off := l.end.Load()
 		l.ring.put(piece, off)
 		l.end.Store(off + int64(len(piece)))
 		if l.wake() {
-			// Readers first: for a keystroke's echo the write to disk is a good part of the way.
+			// Readers first: the write to disk takes a good part of the time of a keystroke's echo.
 			runtime.Gosched()
 		}
 		l.persist(piece, off)
@@ -135,7 +134,7 @@ func (l *Log) Append(p []byte) (end int64, err error) {
 	return l.end.Load(), nil
 }
 
-// persist writes piece, which stands at off, to disk, and before it whatever an earlier failure left out.
+// persist writes piece, which begins at off, to disk, after whatever an earlier failure left out.
 func (l *Log) persist(piece []byte, off int64) {
 	if l.disk == nil {
 		return
@@ -154,7 +153,7 @@ func (l *Log) persist(piece []byte, off int64) {
 	}
 }
 
-// catchUp writes what the disk has not taken so far.
+// catchUp writes what the disk has not accepted so far.
 func (l *Log) catchUp() error {
 	for {
 		p, off := l.back.front()
@@ -178,7 +177,7 @@ func (l *Log) catchUp() error {
 	}
 }
 
-// Retry writes to disk what it has not taken so far, also after Finish, and returns why that cannot be done.
+// Retry writes to disk what it has not accepted so far, also after Finish, and returns the error if that fails.
 func (l *Log) Retry() error {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
@@ -192,8 +191,8 @@ func (l *Log) Retry() error {
 	return err
 }
 
-// Full reports whether the log holds so much for a disk that takes nothing that its writer should wait, calling Retry
-// meanwhile. A log in memory only is never full.
+// Full reports whether the log buffers so much for a failing disk that its writer should wait, calling Retry meanwhile. A log in memory only
+// is never full.
 func (l *Log) Full() bool { return l.degraded.Load() != nil && l.back.full() }
 
 func (l *Log) degrade(err error) {
@@ -201,7 +200,7 @@ func (l *Log) degrade(err error) {
 	l.degraded.Store(&err)
 }
 
-// Degraded says why bytes are held in memory only, nil while all of them are on disk.
+// Degraded returns why bytes are in memory only, nil while all of them are on disk.
 func (l *Log) Degraded() error {
 	if e := l.degraded.Load(); e != nil {
 		return *e
@@ -209,9 +208,9 @@ func (l *Log) Degraded() error {
 	return nil
 }
 
-// ReadAt reads bytes from offset off into p. from is the offset of p[0]: larger than off when the bytes between were
-// dropped. n is 0 with a nil error when nothing is there yet; the error is io.EOF at the end of a finished log. It reads
-// as much as is at hand in one place, which may be less than p holds although more is there.
+// ReadAt reads bytes from offset off into p. from is the offset of p[0]: larger than off when the bytes between were dropped. n is 0 with a
+// nil error when nothing is there yet; the error is io.EOF at the end of a finished log. It reads what is available in one place, which may
+// be less than fits into p although the log has more.
 func (l *Log) ReadAt(p []byte, off int64) (n int, from int64, err error) {
 	if off < 0 {
 		return 0, off, fmt.Errorf("byte log: negative offset %d", off)
@@ -246,7 +245,7 @@ func (l *Log) ReadAt(p []byte, off int64) (n int, from int64, err error) {
 	}
 }
 
-// held is the offset of the first byte in memory behind which none is missing there.
+// held returns the offset of the first byte in memory after which none is missing there.
 func (l *Log) held() int64 {
 	first := l.ring.first()
 	if at, some := l.back.first(); some {
@@ -286,7 +285,7 @@ func (l *Log) Changed() <-chan struct{} {
 	return l.changed
 }
 
-// wake wakes who waits for a change, and reports whether anybody did.
+// wake wakes those who wait for a change, and reports whether anybody did.
 func (l *Log) wake() bool {
 	if !l.waiting.Load() {
 		return false
@@ -302,8 +301,7 @@ func (l *Log) wake() bool {
 	return true
 }
 
-// DropBefore lets whole segments that end at or before off go, and what is held in memory before it for a disk that takes
-// nothing. The newest segment stays.
+// DropBefore drops whole segments that end at or before off, and what is buffered before it for a failing disk. The newest segment stays.
 func (l *Log) DropBefore(off int64) {
 	l.back.dropBefore(off)
 	if l.disk != nil {
@@ -320,7 +318,7 @@ func (l *Log) Finish() {
 	}
 	if l.disk != nil {
 		if l.degraded.Load() != nil {
-			_ = l.catchUp() // Degraded says it, and Retry tries again
+			_ = l.catchUp() // Degraded reports it, and Retry tries again
 		} else {
 			l.sealDisk()
 		}
@@ -329,18 +327,16 @@ func (l *Log) Finish() {
 	l.wake()
 }
 
-// sealDisk keeps zeros at the end apart from those a power cut leaves. Where that fails they are cut off by the next Open.
+// sealDisk marks zeros at the end as written, to distinguish them from those a power failure leaves. If it fails, the next Open cuts them.
 func (l *Log) sealDisk() { _ = l.disk.seal() }
 
-// Close is Finish; it exists so that a log that is merely put away can be told from one that has ended by its callers. The
-// files stay where they are.
+// Close is Finish; callers use it for a log that is merely put away, Finish for one that has ended. The files stay where they are.
 func (l *Log) Close() error {
 	l.Finish()
 	return nil
 }
 
-// ReleaseMemory gives the ring back. Only bytes on disk can be read afterwards; it does nothing unless the log is finished
-// and wholly on disk.
+// ReleaseMemory frees the ring. Only bytes on disk can be read afterwards; it does nothing unless the log is finished and wholly on disk.
 func (l *Log) ReleaseMemory() {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()

@@ -14,17 +14,17 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// Codec packs bytes. It is a part of Config so that programs which never pack link no compressor. Safe for concurrent use.
+// Codec compresses bytes. It is part of Config so that programs which never pack link no compressor. Safe for concurrent use.
 type Codec interface {
-	// Encode appends what p packs to.
+	// Encode appends the compressed form of p.
 	Encode(dst, p []byte) []byte
-	// Decode appends what p was packed from; an error when p is nothing Encode made.
+	// Decode appends the original of p; an error when Encode did not make p.
 	Decode(dst, p []byte) ([]byte, error)
 }
 
-// A packed segment is a file of its own that takes the place of the plain one: frames, each of chunkBytes of the log but the
-// last, then the end of each frame in the file (u64), the number of the log's bytes (u64), the number of frames (u32), the
-// CRC-32C of all that from the first end on (u32), and the magic. All integers are big-endian.
+// A packed segment is a file that replaces the plain one: frames, each of chunkBytes of the log but the last, then the end of each frame in
+// the file (u64), the number of the log's bytes (u64), the number of frames (u32), the CRC-32C of all that from the first end on (u32), and
+// the magic. All integers are big-endian.
 const (
 	packedSuffix  = ".segz"
 	packingSuffix = ".packing"
@@ -32,7 +32,7 @@ const (
 	packedTail    = 8 + 4 + 4 + 8
 )
 
-// packed is what must be known to read a packed segment.
+// packed is what is needed to read a packed segment.
 type packed struct {
 	ends []int64 // of its frames in the file
 	disk int64   // size of the file
@@ -40,9 +40,9 @@ type packed struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Pack packs segments that will not be written any more: all but the newest, and that too once the log is finished. It is for
-// one caller at a time, beside any number of appends and reads, which it does not hold up. It returns how many segments were
-// packed; an error leaves the rest as they were.
+// Pack packs segments that will not be written any more: all but the newest, and that too once the log is finished. One caller at a time may
+// run it, concurrently with any number of appends and reads, which it does not block. It returns how many segments were packed; an error
+// leaves the rest as they were.
 func (l *Log) Pack(ctx context.Context) (n int, err error) {
 	if l.disk == nil || l.disk.codec == nil {
 		return 0, nil
@@ -80,7 +80,7 @@ func (d *disk) unpacked(last bool) (segment, bool) {
 	return segment{}, false
 }
 
-// pack makes a packed segment beside s and then lets it take its place. A process that dies meanwhile leaves s, or both.
+// pack makes a packed segment next to s and then replaces s. A process that dies meanwhile leaves s, or both.
 func (d *disk) pack(s segment) error {
 	tmp := d.pathOf(s.start, packingSuffix)
 	k, err := d.packTo(tmp, s)
@@ -95,7 +95,7 @@ func (d *disk) pack(s segment) error {
 		_ = os.Remove(tmp)
 		return err
 	}
-	_ = atomicfile.SyncDir(d.dir) // what is not there after a power cut is packed again
+	_ = atomicfile.SyncDir(d.dir) // a name lost in a power failure is packed again
 	d.mu.Lock()
 	i := slices.IndexFunc(d.segments, func(o segment) bool { return o.start == s.start && o.packed == nil })
 	if i >= 0 {
@@ -158,8 +158,7 @@ func (d *disk) packTo(path string, s segment) (*packed, error) {
 	return k, out.Close()
 }
 
-// openPacked takes the packed segment at start into the list; one that is damaged is passed over, with a plain one in its place
-// if there is one.
+// openPacked adds the packed segment at start to the list; it skips a damaged one, and uses the plain one instead if that exists.
 func (d *disk) openPacked(start int64) {
 	if s, err := d.loadPacked(start); err == nil {
 		d.segments = append(d.segments, s)
@@ -207,7 +206,7 @@ func (d *disk) loadPacked(start int64) (segment, error) {
 	return segment{start: start, size: length, packed: k}, nil
 }
 
-// adopt takes the packed form of s into the list when another Log of the same folder has packed it.
+// adopt adds the packed form of s to the list when another Log of the same folder has packed it.
 func (d *disk) adopt(s segment) {
 	if d.codec == nil || s.packed != nil {
 		return
@@ -225,7 +224,7 @@ func (d *disk) adopt(s segment) {
 	}
 }
 
-// readPacked reads from off, within one frame of s. Readers that follow each other share what was unpacked.
+// readPacked reads from off, within one frame of s. Readers that follow each other share the unpacked bytes.
 func (d *disk) readPacked(p []byte, s segment, off int64) (int, error) {
 	i := (off - s.start) / chunkBytes
 	rel := i * chunkBytes
@@ -257,7 +256,7 @@ func (d *disk) unpack(k *chunk, s segment, i int64) error {
 	if want := min(chunkBytes, s.size-i*chunkBytes); int64(len(out)) < want {
 		return fmt.Errorf("%s: frame %d has %d bytes, want %d", filepath.Base(f.Name()), i, len(out), want)
 	}
-	if &out[0] != &k.buf[0] { // longer than it may be
+	if &out[0] != &k.buf[0] { // longer than allowed
 		return fmt.Errorf("%s: frame %d is too long", filepath.Base(f.Name()), i)
 	}
 	return nil

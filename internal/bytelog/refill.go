@@ -5,17 +5,16 @@ import (
 	"syscall"
 )
 
-// ErrMissing says that bytes the disk lacks are not held in memory any more: Fill must give them before anything behind them is
-// written.
+// ErrMissing says that bytes the disk lacks are no longer in memory: Fill must provide them before anything after them is written.
 var ErrMissing = errors.New("byte log waits for bytes that are held elsewhere")
 
-// isFull reports whether an error is about a disk without room.
+// isFull reports whether an error means that the disk is full.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// DiskFull reports whether bytes are held in memory only because the disk is full, and not because it is broken.
+// DiskFull reports whether bytes are in memory only because the disk is full, and not because it is broken.
 func (l *Log) DiskFull() bool { return isFull(l.Degraded()) }
 
-// OnDisk returns the offset up to which every byte has been given to the disk; the log's end where it is in memory only.
+// OnDisk returns the offset up to which every byte was written to the disk; the log's end where it is in memory only.
 func (l *Log) OnDisk() int64 {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
@@ -25,7 +24,7 @@ func (l *Log) OnDisk() int64 {
 	return l.disk.end()
 }
 
-// Missing returns the range that is neither on disk nor in memory behind it, and that Fill wants; from is to when there is none.
+// Missing returns the range that is neither on disk nor in memory, and that Fill needs; from equals to when there is none.
 func (l *Log) Missing() (from, to int64) {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
@@ -44,8 +43,8 @@ func (l *Log) missing() (from, to int64) {
 	return from, max(from, to)
 }
 
-// Fill writes to disk what Missing names, in order: p stands at off, and what of it lies outside of that range is left out. It works
-// also after Finish. The error is ErrMissing when p begins behind the range's first byte, or why the disk does not take it.
+// Fill writes to disk the range that Missing returns, in order: p begins at off, and the part of it outside of that range is ignored. It
+// works also after Finish. The error is ErrMissing when p begins after the range's first byte, or the disk's error.
 func (l *Log) Fill(p []byte, off int64) error {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
@@ -67,7 +66,7 @@ func (l *Log) Fill(p []byte, off int64) error {
 	return err
 }
 
-// Forgo lets a log whose missing bytes nobody has any more be written without them.
+// Forgo lets the log continue without its missing bytes, when nobody has them any more.
 func (l *Log) Forgo() {
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()

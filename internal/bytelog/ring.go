@@ -2,23 +2,23 @@ package bytelog
 
 import "sync/atomic"
 
-// blockSize is the size of one block of the ring. Blocks stand at multiples of it.
+// blockSize is the size of one block of the ring. Blocks begin at multiples of it.
 const blockSize = 32 << 10
 
-// ring keeps the newest bytes in blocks. One writer puts, readers read without locks: a reader pins the block it copies from,
-// and the writer takes a pinned block for new bytes only by leaving it to its readers and making another.
+// ring holds the newest bytes in blocks. One writer puts, readers read without locks: a reader pins the block it copies from, and the writer
+// replaces a pinned block by a new one instead of reusing it.
 type ring struct {
 	slots []atomic.Pointer[block]
 	start atomic.Int64 // offset of the first byte it ever held, and after drop of the next one
 }
 
 type block struct {
-	base int64        // offset of buf[0]; fixed while the block stands in a slot
-	pins atomic.Int32 // readers copying; recycled while the writer takes it
+	base int64        // offset of buf[0]; fixed while the block is in a slot
+	pins atomic.Int32 // number of readers copying; recycled while the writer has it
 	buf  [blockSize]byte
 }
 
-// recycled marks a block the writer is about to fill anew: no reader may pin it.
+// recycled marks a block the writer is about to refill: no reader may pin it.
 const recycled = -1 << 30
 
 func (r *ring) init(size, end int64) {
@@ -33,7 +33,7 @@ func (r *ring) slot(off int64) *atomic.Pointer[block] {
 	return &r.slots[(off/blockSize)%int64(len(r.slots))]
 }
 
-// put copies p to offset off, the present end. Readers see it once the log publishes the new end. Only the writer calls it.
+// put copies p to offset off, the current end. Readers see it once the log publishes the new end. Only the writer calls it.
 func (r *ring) put(p []byte, off int64) {
 	for len(p) > 0 {
 		base := off - off%blockSize
@@ -41,7 +41,7 @@ func (r *ring) put(p []byte, off int64) {
 		b := s.Load()
 		if b == nil || b.base != base {
 			if next := base - r.size() + blockSize; next > r.start.Load() {
-				r.start.Store(next) // before the old block goes: a reader that finds it gone knows from where to go on
+				r.start.Store(next) // before the old block goes: a reader that finds it gone knows where to go on
 			}
 			b = r.take(s, b, base)
 		}
@@ -50,7 +50,7 @@ func (r *ring) put(p []byte, off int64) {
 	}
 }
 
-// take makes the block for base in slot s: the old one when nobody reads it, else a new one.
+// take returns the block for base in slot s: the old one when nobody reads it, else a new one.
 func (r *ring) take(s *atomic.Pointer[block], old *block, base int64) *block {
 	if old != nil && old.pins.CompareAndSwap(0, recycled) {
 		s.Store(nil)
@@ -101,7 +101,7 @@ func (b *block) pin() bool {
 	}
 }
 
-// drop forgets everything before end. Only the writer calls it.
+// drop drops everything before end. Only the writer calls it.
 func (r *ring) drop(end int64) {
 	r.start.Store(end)
 	for i := range r.slots {

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// endSuffix ends the name of an empty file that says where a log that ends in zeros was ended by its writer.
+// endSuffix ends the name of an empty file that records where the writer ended a log that ends in zeros.
 const endSuffix = ".end"
 
-// cutZeros leaves out the zeros at the tail of the newest segment. After a power cut a file may have its new size without its new
-// bytes, and then reads as zeros. Zeros before ended were printed, and are on disk: see seal.
+// cutZeros cuts the zeros at the end of the newest segment. After a power failure a file may have its new size without its new bytes, and
+// then reads as zeros. Zeros before ended were written, and are on disk: see seal.
 func (d *disk) cutZeros(ended int64) error {
 	i := len(d.segments) - 1
 	for i >= 0 && d.segments[i].size == 0 && d.segments[i].packed == nil {
@@ -38,7 +38,7 @@ func (d *disk) cutZeros(ended int64) error {
 	return nil
 }
 
-// lastByte returns how long a segment is without the zeros at its end, but at least least.
+// lastByte returns the length of a segment without the zeros at its end, but at least least.
 func (d *disk) lastByte(s segment, least int64) (size int64, err error) {
 	size = s.size
 	err = d.withSegment(s, func(f *os.File) error {
@@ -62,8 +62,8 @@ func (d *disk) lastByte(s segment, least int64) (size int64, err error) {
 	return size, err
 }
 
-// seal makes zeros at the end of a log that has ended survive the death of the machine, and says that they were printed. A log
-// that ends otherwise needs nothing.
+// seal makes zeros at the end of an ended log survive the death of the machine, and records that they were written. A log with any other end
+// needs nothing.
 func (d *disk) seal() error {
 	d.mu.RLock()
 	var last segment

@@ -1,9 +1,9 @@
-// Package cgroup bounds, counts, freezes and ends groups of processes with the kernel's control groups, in whichever version the
-// machine has them: v2, v1, or v1 beside a v2 hierarchy without controllers. Where there are none to be used it says why, and what
+// Package cgroup limits, measures, freezes and kills groups of processes with the kernel's control groups, in whichever version the
+// machine has them: v2, v1, or v1 next to a v2 hierarchy without controllers. Where none are usable it says why, and what
 // to do about it.
 //
-// A Tree is the server's own subtree; below it is one Group a sandbox, by name. A group is one folder in each hierarchy in use, all
-// of the same path. Nothing is kept in memory: a group is found again by its name after a restart.
+// A Tree is the server's own subtree; below it is one Group per sandbox, by name. A group is one folder in each hierarchy in use, all
+// of the same path. The package stores nothing in memory: after a restart a group is found again by its name.
 package cgroup
 
 import (
@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// Limits bound a group. 0 = no bound.
+// Limits limit a group. 0 = unlimited.
 type Limits struct {
 	CPUs        float64 // cores
-	MemoryBytes int64   // swap is not given beside it
+	MemoryBytes int64   // without any swap in addition
 	Processes   int64   // and threads
 }
 
-// Support says what can be had on this machine, in words where something cannot.
+// Support says what this machine supports, and why something is missing.
 type Support struct {
 	Version   int  // 2, 1, or 0 for none
 	CPU       bool // Limits.CPUs is enforced
@@ -68,11 +68,11 @@ const (
 	freezer = "freezer" // v1 only: v2 freezes without a controller
 )
 
-// hierarchy is one tree of groups as the kernel has them.
+// hierarchy is one hierarchy of control groups, as the kernel calls it.
 type hierarchy struct {
 	v2   bool
 	base string   // the folder below which the server may make groups
-	has  []string // controllers used here
+	has  []string // controllers used in it
 }
 
 // Tree is the server's own part of the hierarchies.
@@ -83,12 +83,12 @@ type Tree struct {
 	support Support
 }
 
-// Open finds the hierarchies this process may use and makes the subtree root ("parawork/<instance>") in each. Without any it is no
-// error: Support says why, and Make fails. Where the server was given a subtree of a v2 hierarchy, it moves itself into a leaf of
-// it, for groups with controllers must not hold processes beside groups.
+// Open finds the hierarchies this process may use and makes the subtree root ("parawork/<instance>") in each. Finding none is no error:
+// Support says why, and Make fails. Where the server was given a subtree of a v2 hierarchy, it moves itself into a leaf of it, because
+// groups with controllers must not contain processes next to groups.
 func Open(root string) (*Tree, error) { return open(system{}, root, true) }
 
-// Check says what Open would find. It changes nothing.
+// Check returns what Open would find. It changes nothing.
 func Check() Support {
 	t, err := open(system{}, "parawork", false)
 	if err != nil {
@@ -100,7 +100,7 @@ func Check() Support {
 func open(fs fsys, root string, make bool) (*Tree, error) {
 	root = path.Clean(root)
 	if path.IsAbs(root) || root == "." || strings.Contains(root, "..") {
-		return nil, fmt.Errorf("cgroup: %q is no name of a subtree", root)
+		return nil, fmt.Errorf("cgroup: %q is no valid subtree name", root)
 	}
 	t := &Tree{fs: fs, name: root}
 	found, why, err := detect(fs)
@@ -124,10 +124,10 @@ func open(fs fsys, root string, make bool) (*Tree, error) {
 	return t, nil
 }
 
-// Support says what this tree can do.
+// Support says what this tree supports.
 func (t *Tree) Support() Support { return t.support }
 
-// prepare makes the subtree in one hierarchy and hands its controllers down.
+// prepare makes the subtree in one hierarchy and delegates its controllers down.
 func (t *Tree) prepare(h *hierarchy) error {
 	dir := h.base
 	if h.v2 && len(h.has) > 0 {
@@ -146,13 +146,13 @@ func (t *Tree) prepare(h *hierarchy) error {
 			}
 		}
 		if !h.v2 && slices.Contains(h.has, "cpuset") {
-			_ = t.fs.Write(path.Join(dir, "cgroup.clone_children"), "1") // else nobody could join the groups below
+			_ = t.fs.Write(path.Join(dir, "cgroup.clone_children"), "1") // otherwise nobody could join the groups below
 		}
 	}
 	return nil
 }
 
-// handDown enables the hierarchy's controllers for the groups below dir. What cannot be enabled is dropped from h.
+// handDown enables the hierarchy's controllers for the groups below dir. It drops from h those that cannot be enabled.
 func (t *Tree) handDown(dir string, h *hierarchy, top bool) error {
 	control := path.Join(dir, "cgroup.subtree_control")
 	now := strings.Fields(read(t.fs, control))
@@ -246,7 +246,7 @@ func (t *Tree) supported(why *reasons) Support {
 	return s
 }
 
-// checkName refuses names that are not one plain path element.
+// checkName rejects names that are not one plain path element.
 func checkName(name string) error {
 	if name == "" || len(name) > 100 {
 		return fmt.Errorf("cgroup: a group's name must have 1 to 100 characters")
@@ -259,8 +259,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// Make makes the group name, or takes the one that is there, and sets its limits. A limit this machine cannot enforce is an error:
-// ask Support first. On error nothing is left behind that was not there before.
+// Make makes the group name, or uses an existing one, and sets its limits. A limit this machine cannot enforce is an error: ask Support
+// first. On error it removes what it made.
 func (t *Tree) Make(name string, l Limits) (*Group, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -279,7 +279,7 @@ func (t *Tree) Make(name string, l Limits) (*Group, error) {
 			made = true
 		case errors.Is(err, os.ErrExist):
 		case errors.Is(err, os.ErrNotExist) && t.prepare(&h) == nil && t.fs.Mkdir(g.dir(h)) == nil:
-			made = true // somebody had cleared the subtree away
+			made = true // somebody had removed the subtree
 		default:
 			if made {
 				g.clear()
@@ -323,7 +323,7 @@ func (t *Tree) Names() []string {
 	return slices.Compact(out)
 }
 
-// percent bounds what cpu.max takes.
+// percent is the largest quota for cpu.max.
 const (
 	periodMicros   = 100_000
 	leastMicros    = 1_000

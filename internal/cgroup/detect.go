@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mount is one line of mountinfo that shows groups.
+// mount is one line of mountinfo for a control group hierarchy.
 type mount struct {
 	v2          bool
 	root, point string
@@ -16,7 +16,7 @@ type mount struct {
 	controllers []string // v1
 }
 
-// reasons collects why something cannot be had.
+// reasons collects why something is missing.
 type reasons struct {
 	reason, cure string
 	failed       []string
@@ -26,7 +26,7 @@ type reasons struct {
 
 func (w *reasons) add(err error) { w.failed = append(w.failed, err.Error()) }
 
-// The words of a machine whose groups cannot be used.
+// Texts for a machine whose groups cannot be used.
 const (
 	cureRoot = "Run the server as root, or as a systemd service with Delegate=yes (for one's own user: " +
 		"systemd-run --user --scope -p Delegate=yes parawork serve)."
@@ -37,7 +37,7 @@ const (
 	reasonOwner = "the server's user may not make control groups"
 )
 
-// words says what is missing and the cure.
+// words returns what is missing and the cure.
 func (w *reasons) words(s Support) (string, string) {
 	if s.Version == 0 && len(w.failed) == 0 {
 		return w.reason, w.cure
@@ -115,8 +115,7 @@ func detect(fs fsys) ([]hierarchy, *reasons, error) {
 	return out, why, nil
 }
 
-// usable returns the folder below which groups may be made: for root the top of what the mount shows, for others the group they
-// were given.
+// usable returns the folder below which groups may be made: for root the top of the mount, for others the group they were given.
 func usable(fs fsys, m mount, own string, why *reasons) (string, bool) {
 	if !m.writable {
 		why.reason, why.cure = reasonRead, cureMount
@@ -125,8 +124,8 @@ func usable(fs fsys, m mount, own string, why *reasons) (string, bool) {
 	mine := ownDir(m, own)
 	top := m.point
 	if why.root {
-		// The kernel's own root group may hold processes beside groups. What a container calls the root may not: there the server
-		// makes room in the group it is in.
+		// The kernel's own root group may contain processes next to groups. What a container calls the root may not: there the server moves
+		// itself aside in its group.
 		if m.v2 && fs.Exists(path.Join(top, "cgroup.type")) {
 			return mine, true
 		}
@@ -139,7 +138,7 @@ func usable(fs fsys, m mount, own string, why *reasons) (string, bool) {
 	return mine, true
 }
 
-// ownDir is the folder of the group this process is in, or its parent when that is the leaf the server moved to.
+// ownDir returns the folder of the group this process is in, or its parent when that is the leaf the server moved to.
 func ownDir(m mount, own string) string {
 	rel, ok := strings.CutPrefix(path.Clean("/"+own), path.Clean(m.root))
 	if !ok || strings.HasPrefix(own, "/..") {
@@ -152,7 +151,7 @@ func ownDir(m mount, own string) string {
 	return dir
 }
 
-// parseMounts reads the group mounts of a mountinfo file.
+// parseMounts parses the control group mounts of a mountinfo file.
 func parseMounts(text string) []mount {
 	var out []mount
 	for line := range strings.Lines(text) {
@@ -172,7 +171,7 @@ func parseMounts(text string) []mount {
 	return out
 }
 
-// parseSelf reads a process's groups by controller; "" is the v2 hierarchy.
+// parseSelf parses a process's groups by controller; "" is the v2 hierarchy.
 func parseSelf(text string) map[string]string {
 	out := make(map[string]string)
 	for line := range strings.Lines(text) {

@@ -9,12 +9,12 @@ import (
 // Figures of a group since it was made.
 type Figures struct {
 	CPUMs        int64 // time used
-	ThrottledMs  int64 // time held back by the CPU limit
-	MemoryBytes  int64 // without what of the page cache nobody has used of late
-	MemoryPeak   int64 // with the page cache; 0 = this kernel does not tell
+	ThrottledMs  int64 // time throttled by the CPU limit
+	MemoryBytes  int64 // without inactive page cache
+	MemoryPeak   int64 // with the page cache; 0 = this kernel does not report it
 	Processes    int64 // and threads
-	OOMKills     int64 // processes the kernel ended for want of memory
-	ForksRefused int64 // by the limit of processes
+	OOMKills     int64 // processes the kernel killed for lack of memory
+	ForksRefused int64 // forks refused by the limit of processes
 }
 
 // Figures reads the group's counters: a handful of small files. What this machine does not count is 0.
@@ -55,7 +55,7 @@ func (g *Group) cpuFigures(f *Figures) {
 	}
 }
 
-// memoryUsed is what the kernel could not take back without asking: what is in use, less the page cache nobody has used of late.
+// memoryUsed is the memory the kernel could not reclaim easily: what is in use, less the inactive page cache.
 func (g *Group) memoryUsed() int64 {
 	file, v2 := g.file(memory, "memory.usage_in_bytes", "memory.current")
 	if file == "" {
@@ -68,7 +68,7 @@ func (g *Group) memoryUsed() int64 {
 	return max(0, number(read(g.t.fs, file))-field(read(g.t.fs, path.Join(path.Dir(file), "memory.stat")), cache))
 }
 
-// field is the number behind a word in a file of lines "word number".
+// field returns the number after a word in a file of lines "word number".
 func field(text, word string) int64 {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, word+" "); ok {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// fsys is the kernel's side: its files and its processes.
+// fsys is the kernel's interface: its files and its processes.
 type fsys interface {
 	Read(path string) (string, error)
-	Write(path, text string) error // into a file that exists, in one call
+	Write(path, text string) error // into an existing file, in one call
 	Mkdir(path string) error
 	Rmdir(path string) error
 	Dirs(path string) ([]string, error)
@@ -75,7 +75,7 @@ func (system) Root() bool                { return os.Geteuid() == 0 }
 func (system) Kill(pid int) error        { return syscall.Kill(pid, syscall.SIGKILL) }
 func (system) Sleep(d time.Duration)     { time.Sleep(d) }
 
-// read is a file's text, "" when it cannot be read.
+// read returns a file's text, "" when it cannot be read.
 func read(fs fsys, path string) string {
 	text, err := fs.Read(path)
 	if err != nil {

@@ -21,7 +21,7 @@ func (g *Group) Name() string { return g.name }
 
 func (g *Group) dir(h hierarchy) string { return path.Join(h.base, g.t.name, g.name) }
 
-// file is the path of a controller's file in this group, "" when the controller is not to be had.
+// file returns the path of a controller's file in this group, "" when the controller is not available.
 func (g *Group) file(controller, v1, v2 string) (file string, unified bool) {
 	h, ok := g.t.with(controller)
 	switch {
@@ -33,8 +33,8 @@ func (g *Group) file(controller, v1, v2 string) (file string, unified bool) {
 	return path.Join(g.dir(h), v1), false
 }
 
-// Join moves a process, with all its threads, into the group. What it starts from then on is in it too: a launcher joins, and then
-// becomes the program.
+// Join moves a process, with all its threads, into the group. What it starts from then on is in it too: a launcher joins, and then executes
+// the program.
 func (g *Group) Join(pid int) error {
 	for _, h := range g.t.in {
 		if err := g.t.fs.Write(path.Join(g.dir(h), "cgroup.procs"), strconv.Itoa(pid)); err != nil {
@@ -44,8 +44,8 @@ func (g *Group) Join(pid int) error {
 	return nil
 }
 
-// FD returns the group's folder for syscall.SysProcAttr.CgroupFD, so that a process begins its life in the group. It is nil where
-// the group has more than a v2 hierarchy: there Join is what helps.
+// FD returns the group's folder for syscall.SysProcAttr.CgroupFD, so that a process begins its life in the group. It is nil where the group
+// has more than a v2 hierarchy: use Join there.
 func (g *Group) FD() (*os.File, error) {
 	if len(g.t.in) != 1 || !g.t.in[0].v2 {
 		return nil, nil
@@ -53,8 +53,8 @@ func (g *Group) FD() (*os.File, error) {
 	return os.Open(g.dir(g.t.in[0]))
 }
 
-// Set gives the group new limits while it lives. ErrInUse when more memory is in use than the new limit: the processes that use it
-// are not to be killed for it.
+// Set changes the group's limits while it lives. ErrInUse when more memory is in use than the new limit: the processes that use it must not
+// be killed for it.
 func (g *Group) Set(l Limits) error {
 	if missing := g.t.support.Missing(l); len(missing) > 0 {
 		return fmt.Errorf("no limit of %s can be enforced here: %s", strings.Join(missing, ", "), g.t.support.Reason)
@@ -136,7 +136,7 @@ func (g *Group) setMemory(bytes int64, fresh bool) error {
 	if !g.t.fs.Exists(both) {
 		return busyIsInUse(g.t.fs.Write(file, text))
 	}
-	// Memory may never be above memory and swap together: going down the one is first, going up the other.
+	// Memory may never be above memory plus swap: when lowering, memory is set first; when raising, last.
 	err := g.t.fs.Write(file, text)
 	if err == nil {
 		return busyIsInUse(g.t.fs.Write(both, text))
@@ -174,7 +174,7 @@ func (g *Group) Processes() []int {
 	return out
 }
 
-// Groups below a group are the sandbox's own doing: they are followed so far.
+// Groups below a group are made by the sandbox itself: they are followed to this depth.
 const maxDepth = 16
 
 // walk visits dir and all groups below it, the deepest first.
@@ -188,7 +188,7 @@ func (g *Group) walk(dir string, depth int, visit func(dir string)) {
 	visit(dir)
 }
 
-// clear removes the group's folders as far as they are empty.
+// clear removes those of the group's folders that are empty.
 func (g *Group) clear() error {
 	var last error
 	for _, h := range g.t.in {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Freeze stops every process of the group where it is, until Thaw.
+// Freeze freezes every process of the group until Unfreeze.
 func (g *Group) Freeze(ctx context.Context) error { return g.freeze(ctx, true) }
 
 // Unfreeze lets a frozen group go on.
@@ -38,7 +38,7 @@ func (g *Group) freeze(ctx context.Context, frozen bool) error {
 	}
 }
 
-// freezeFile is the file that freezes, and the words for frozen and thawed.
+// freezeFile returns the file that freezes, and the kernel's words for frozen and thawed.
 func (g *Group) freezeFile() (file, frozen, unfrozen string) {
 	if h, ok := g.t.unified(); ok {
 		return path.Join(g.dir(h), "cgroup.freeze"), "1", "0"
@@ -49,7 +49,7 @@ func (g *Group) freezeFile() (file, frozen, unfrozen string) {
 	return "", "", ""
 }
 
-// Frozen reports whether all of the group stands still.
+// Frozen reports whether the whole group is frozen.
 func (g *Group) Frozen() bool {
 	if h, ok := g.t.unified(); ok {
 		return field(read(g.t.fs, path.Join(g.dir(h), "cgroup.events")), "frozen") == 1
@@ -60,7 +60,7 @@ func (g *Group) Frozen() bool {
 	return false
 }
 
-// Kill ends every process of the group, also those that fork against it, and returns when none is left. Idempotent.
+// Kill kills every process of the group, also those that keep forking, and returns when none is left. Idempotent.
 func (g *Group) Kill(ctx context.Context) error {
 	round := 0
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -79,7 +79,7 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// unfreezeEmpty leaves no frozen group behind for those who come next.
+// unfreezeEmpty leaves no frozen group behind for later processes.
 func (g *Group) unfreezeEmpty(ctx context.Context) error {
 	if !g.Frozen() {
 		return nil
@@ -90,14 +90,14 @@ func (g *Group) unfreezeEmpty(ctx context.Context) error {
 	return nil
 }
 
-// wholeRounds is how often the group is ended as a whole before its processes are ended one by one.
+// wholeRounds is how often the group is killed as a whole before its processes are killed one by one.
 const wholeRounds = 4
 
 func (g *Group) killOnce(ctx context.Context, left []int, singly bool) error {
 	if h, ok := g.t.unified(); ok {
 		err := g.t.fs.Write(path.Join(g.dir(h), "cgroup.kill"), "1")
 		if err == nil {
-			if singly { // they were moved out of this hierarchy, and are left in another
+			if singly { // they were moved out of this hierarchy, but are still in another
 				for _, pid := range left {
 					_ = g.t.fs.Kill(pid) // it may have ended by now
 				}
@@ -108,7 +108,7 @@ func (g *Group) killOnce(ctx context.Context, left []int, singly bool) error {
 			return fmt.Errorf("ending the control group %s: %w", g.name, err)
 		}
 	}
-	// An older kernel: nobody forks while frozen, so all that are there are hit, and die when thawed.
+	// An older kernel: nothing forks while frozen, so all processes get the signal, and die when the group is thawed.
 	fctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	_ = g.freeze(fctx, true) // without freezing it takes more rounds
 	cancel()
@@ -118,13 +118,13 @@ func (g *Group) killOnce(ctx context.Context, left []int, singly bool) error {
 	file, _, unfrozen := g.freezeFile()
 	if file != "" {
 		if err := g.t.fs.Write(file, unfrozen); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("thawing the control group %s: %w", g.name, err)
+			return fmt.Errorf("unfreezing the control group %s: %w", g.name, err)
 		}
 	}
 	return nil
 }
 
-// Remove removes the group, which must be empty; a kernel that has not quite let go of it is waited for. Idempotent.
+// Remove removes the group, which must be empty; it waits while the kernel still releases it. Idempotent.
 func (g *Group) Remove(ctx context.Context) error {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		err := g.clear()
@@ -153,12 +153,12 @@ func gone(err error) error {
 	return err
 }
 
-// Clear removes the tree's own folders where no group is left in them. A later Make brings them back.
+// Clear removes the tree's own folders where no group is left in them. A later Make makes them again.
 func (t *Tree) Clear() {
 	for _, h := range t.in {
 		for name := t.name; name != "."; name = path.Dir(name) {
 			if t.fs.Rmdir(path.Join(h.base, name)) != nil {
-				break // somebody lives there
+				break // it is not empty
 			}
 		}
 	}

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// special are the networks that are neither private nor loopback by net/netip's own words and are no place on the internet, and those
-// through which an IPv4 address hides in one of IPv6 (NAT64, 6to4, Teredo).
+// special are networks that net/netip counts as neither private nor loopback but that are not on the internet, and those through which IPv6
+// embeds an IPv4 address (NAT64, 6to4, Teredo).
 var special = prefixes("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
 	"203.0.113.0/24", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
-	"168.63.129.16/32") // a public address that is each Azure machine's own host
+	"168.63.129.16/32") // a public address that on each Azure machine is its own host
 
-// unicast is what of IPv6 is given out at all. All else is somebody's inside: NAT64 (64:ff9b::/96), IPv4 in its older clothes (::/96,
-// ::ffff:0:0:0/96), unique local, site local, discard, segment routing.
+// unicast is the allocated part of IPv6. All else is internal: NAT64 (64:ff9b::/96), embedded IPv4 (::/96, ::ffff:0:0:0/96), unique local,
+// site local, discard, segment routing.
 var unicast = netip.MustParsePrefix("2000::/3")
 
 func prefixes(all ...string) []netip.Prefix {
@@ -44,7 +44,7 @@ type Exception struct {
 	Port   uint16 // 0 = every port
 }
 
-// ParseException reads an address or a range, with or without a port: "10.0.0.0/8", "127.0.0.1:11434", "[::1]:11434".
+// ParseException parses an address or a range, with or without a port: "10.0.0.0/8", "127.0.0.1:11434", "[::1]:11434".
 func ParseException(s string) (Exception, error) {
 	wrong := errors.New("must be an address or a range such as 10.0.0.0/8, with or without a port: 127.0.0.1:11434")
 	if p, err := netip.ParsePrefix(s); err == nil {
@@ -80,11 +80,11 @@ func (e Exception) Loopback() int {
 	return 0
 }
 
-// Guard judges addresses right before they are dialed. The zero Guard lets all of the public internet be reached.
+// Guard judges addresses right before they are dialed. The zero Guard allows the whole public internet.
 type Guard struct {
 	Allow []Exception
-	// Own are this machine's addresses, refused although some may be public, and although they are in a range that is allowed: who allows
-	// a network does not mean the server in it. An exception for the address itself does. nil = not asked.
+	// Own returns this machine's addresses, refused although some may be public, and although they are in an allowed range: allowing a
+	// network does not mean the server in it. An exception for the address itself does. nil = not checked.
 	Own func() []netip.Addr
 }
 
@@ -113,17 +113,17 @@ func (e Exception) holds(ap netip.AddrPort) bool {
 	return e.Prefix.Contains(ap.Addr()) && (e.Port == 0 || ap.Port() == 0 || e.Port == ap.Port())
 }
 
-// Own returns this machine's addresses, looked up again every few seconds: networks come and go. Safe for concurrent use.
+// Own returns this machine's addresses, looked up again every few seconds, because networks come and go. Safe for concurrent use.
 type Own struct {
 	mu    sync.Mutex
 	addrs []netip.Addr
 	at    time.Time
 }
 
-// ownFor is how long a look at the interfaces is believed.
+// ownFor is how long the list of addresses is cached.
 const ownFor = 10 * time.Second
 
-// Addrs are the addresses.
+// Addrs returns the addresses.
 func (o *Own) Addrs() []netip.Addr {
 	o.mu.Lock()
 	defer o.mu.Unlock()

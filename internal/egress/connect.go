@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// TunnelEnv names the variable that tells Connect its tunnel.
+// TunnelEnv names the environment variable with the address of Connect's tunnel.
 const TunnelEnv = "PARAWORK_TUNNEL"
 
-// directHeader marks what never went through the server's own HTTP proxy: ssh and git's own protocol.
+// directHeader marks connections that never go through the server's own HTTP proxy: ssh and git's own protocol.
 const directHeader = "X-Parawork-Direct"
 
-// Connect joins in and out with host and port through the tunnel that env names: what ssh calls a ProxyCommand, and git a proxy. It
-// returns when the other end has said all.
+// Connect connects in and out with host and port through the tunnel that env names: what ssh calls a ProxyCommand, and git a proxy. It
+// returns when the other end has closed.
 func Connect(ctx context.Context, args []string, env func(string) string, in io.Reader, out io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("usage: HOST PORT")
 	}
 	u, err := url.Parse(env(TunnelEnv))
 	if err != nil || u.Host == "" || u.User == nil {
-		return errors.New("this program is for the server's own use")
+		return errors.New("only the server itself uses this program")
 	}
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", u.Host)

@@ -1,7 +1,6 @@
-// Package egress makes the HTTP client for addresses that people, not the operator, choose: webhooks, push services, the base
-// URLs of agents' accounts. It reaches the public internet only: an address inside the server's own network is refused after
-// its name was resolved, at the moment of the connection, so that neither a name nor a redirect nor a second answer of a name
-// server leads there.
+// Package egress makes the HTTP client for addresses that people, not the operator, choose: webhooks, push services, the base URLs of
+// agents' accounts. It reaches only the public internet: it refuses an address inside the server's own network after the name was resolved,
+// when it connects, so that neither a name nor a redirect nor a second answer of a name server leads there.
 package egress
 
 import (
@@ -18,12 +17,12 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Config of a client. Zero times take the defaults.
+// Config configures a client. Zero times mean the defaults.
 type Config struct {
 	Allow   []netip.Prefix // networks that may be reached although they are not public, and over plain http
 	Timeout time.Duration  // of a whole request; default 15 s
-	// Streams says that answers last for as long as they last: whoever asks bounds them with a context. Answers come as they were sent,
-	// packed or not, and connections are kept for a minute: an address was judged when its connection was made.
+	// Streams says that responses may last arbitrarily long: callers bound them with a context. Responses come as they were sent, compressed
+	// or not, and connections are reused for a minute: an address was judged when its connection was made.
 	Streams bool
 }
 
@@ -36,8 +35,8 @@ type Client struct {
 // ErrRefused is the cause when an address is not one the server may reach.
 var ErrRefused = errors.New("the address is inside a network this server does not reach out to")
 
-// New returns a client. It follows no redirect, uses no proxy of the environment, keeps no cookies, and unless it streams no connection
-// either: requests are rare, and one sent into a connection that was just closed could not be sent again.
+// New returns a client. It follows no redirect, uses no proxy of the environment, stores no cookies, and unless it streams reuses no
+// connection: requests are rare, and one sent on a connection that was just closed could not be repeated.
 func New(cfg Config) *Client {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 15 * time.Second
@@ -74,8 +73,8 @@ func (c *Client) mayDial(address string) error {
 
 func (c *Client) allowed(ip netip.Addr) bool { return c.guard.allows(netip.AddrPortFrom(ip, 0)) }
 
-// Check judges a URL somebody enters, before anything is sent: https, or http to an allowed network; a host; nothing that hides
-// where it leads. A name is judged again each time it is dialled. Errors: invalid_url, url_not_public.
+// Check judges a URL that a person entered, before anything is sent: it must be https, or http to an allowed network, have a host, and
+// contain nothing that hides where it leads. A name is judged again each time it is dialed. Errors: invalid_url, url_not_public.
 func (c *Client) Check(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
@@ -100,7 +99,7 @@ func (c *Client) Check(raw string) error {
 	return nil
 }
 
-// Words puts the error of a request into words that may be shown to whoever chose the address.
+// Words converts the error of a request to a text for whoever chose the address.
 func Words(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError

@@ -25,14 +25,14 @@ import (
 // TunnelConfig says where a Tunnel leads.
 type TunnelConfig struct {
 	Guard Guard
-	// Proxy returns the server's own way out for a target, as http.Transport takes it; nil, or a nil URL, = none.
+	// Proxy returns the server's own proxy for a target, as http.Transport takes it; nil, or a nil URL, = none.
 	Proxy func(*url.URL) (*url.URL, error)
 	// Resolve looks a name up; nil = the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Tunnel is the way out for one program of ours that is told addresses by people, such as git: an HTTP proxy on this machine's loopback
-// that takes CONNECT alone, from who knows its one-time secret, and resolves and judges each name right before it dials what it judged.
+// Tunnel is the way out for one program of ours that connects to addresses chosen by people, such as git: an HTTP proxy on this machine's
+// loopback that accepts only CONNECT, only with its one-time secret. It resolves and judges each name, and dials exactly what it judged.
 type Tunnel struct {
 	cfg      TunnelConfig
 	listener net.Listener
@@ -43,10 +43,10 @@ type Tunnel struct {
 	refused string
 }
 
-// tunnelUser is the name beside the secret.
+// tunnelUser is the user name that goes with the secret.
 const tunnelUser = "parawork"
 
-// Bounds of a request to a tunnel.
+// Limits of a request to a tunnel.
 const (
 	maxTunnelHead  = 8 << 10
 	tunnelPatience = 20 * time.Second // for a request, and for a connection
@@ -62,14 +62,14 @@ func OpenTunnel(ctx context.Context, cfg TunnelConfig) (*Tunnel, error) {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("opening a way out: %w", err)
+		return nil, fmt.Errorf("opening a tunnel: %w", err)
 	}
 	t := &Tunnel{cfg: cfg, listener: l, secret: rand.Text(), work: tasks.NewScope(context.WithoutCancel(ctx))}
 	t.work.Go(t.serve)
 	return t, nil
 }
 
-// URL is where the tunnel is, with its secret: for an environment, never for arguments or logs.
+// URL is the tunnel's address with its secret: for an environment, never for arguments or logs.
 func (t *Tunnel) URL() string {
 	return "http://" + tunnelUser + ":" + t.secret + "@" + t.listener.Addr().String()
 }
@@ -112,7 +112,7 @@ func (t *Tunnel) serve() {
 	}
 }
 
-// carry answers one connection.
+// carry handles one connection.
 func (t *Tunnel) carry(conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(tunnelPatience))
 	head := &io.LimitedReader{R: conn, N: maxTunnelHead}
@@ -130,7 +130,7 @@ func (t *Tunnel) carry(conn net.Conn) {
 	}
 	host, port, err := net.SplitHostPort(req.Host)
 	if req.Method != http.MethodConnect || err != nil || host == "" {
-		say(http.StatusMethodNotAllowed, "Only CONNECT host:port is taken")
+		say(http.StatusMethodNotAllowed, "Only CONNECT host:port is accepted")
 		return
 	}
 	ctx, cancel := context.WithTimeout(t.work.Context(), tunnelPatience)
@@ -175,13 +175,13 @@ func (t *Tunnel) dial(ctx context.Context, host, port string, direct bool) (net.
 	if t.cfg.Proxy != nil && !direct {
 		var err error
 		if proxy, err = t.cfg.Proxy(&url.URL{Scheme: "https", Host: net.JoinHostPort(host, port)}); err != nil {
-			return nil, fmt.Errorf("choosing the way out: %w", err)
+			return nil, fmt.Errorf("choosing the proxy: %w", err)
 		}
 	}
 	targets, err := t.judge(ctx, host, port)
 	var unknown *net.DNSError
 	if proxy != nil {
-		// Where names are resolved beyond the server's own proxy alone, that proxy decides where they lead.
+		// Where only the server's own proxy can resolve names, that proxy decides where they lead.
 		if err != nil && !(errors.As(err, &unknown) && unknown.IsNotFound) {
 			return nil, err
 		}
@@ -204,8 +204,8 @@ func (t *Tunnel) dial(ctx context.Context, host, port string, direct bool) (net.
 	return nil, last
 }
 
-// judge returns the addresses behind a name that may be dialled. A name that leads inside as well as outside is refused as a whole:
-// nothing that means well has one.
+// judge returns the addresses of a name that may be dialed. It refuses a name that leads both inside and outside as a whole: no legitimate
+// name does.
 func (t *Tunnel) judge(ctx context.Context, host, port string) ([]netip.AddrPort, error) {
 	var ips []netip.Addr
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -230,7 +230,7 @@ func (t *Tunnel) judge(ctx context.Context, host, port string) ([]netip.AddrPort
 	return out, nil
 }
 
-// throughProxy has the server's own proxy connect to target.
+// throughProxy connects to target through the server's own proxy.
 func throughProxy(ctx context.Context, proxy *url.URL, target string) (net.Conn, error) {
 	port := proxy.Port()
 	if port == "" {
@@ -279,7 +279,7 @@ func askProxy(conn net.Conn, user *url.Userinfo, target, further string) (net.Co
 	return &readFirst{conn, r}, nil
 }
 
-// readFirst is a connection of which some was read ahead.
+// readFirst is a connection of which some bytes were read ahead.
 type readFirst struct {
 	net.Conn
 	r io.Reader
@@ -297,7 +297,7 @@ func closeWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// join carries bytes both ways until both ends have said all.
+// join copies bytes in both directions until both ends have closed.
 func join(a net.Conn, fromA io.Reader, b net.Conn) {
 	var both sync.WaitGroup
 	both.Go(func() { _, _ = io.Copy(b, fromA); _ = closeWrite(b) })

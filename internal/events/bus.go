@@ -8,8 +8,8 @@ import (
 
 // Sizes of the bus.
 const (
-	ringSize  = 1024 // events kept for those who come back
-	queueSize = 256  // events waiting for one slow receiver
+	ringSize  = 1024 // events stored for reconnecting receivers
+	queueSize = 256  // events queued for one slow receiver
 )
 
 // Resync is the Type of an event that only says: something was missed, read again what you show.
@@ -26,16 +26,16 @@ type Bus struct {
 
 var _ Publisher = (*Bus)(nil)
 
-// New returns an empty Bus. Its sequence numbers begin at the time, so that those of an earlier process, or of another one, are
-// never taken for its own.
+// New returns an empty Bus. Its sequence numbers begin at the current time, so that they never match those of an earlier process, or of
+// another one.
 func New() *Bus { return newAt(time.Now()) }
 
 func newAt(now time.Time) *Bus {
-	return &Bus{seq: now.UnixMilli() << 10, subs: map[*Sub]struct{}{}} // 51 bits: exact as a number of JavaScript
+	return &Bus{seq: now.UnixMilli() << 10, subs: map[*Sub]struct{}{}} // 51 bits: exact as a JavaScript number
 }
 
-// Publish numbers e, keeps it for a while and hands it to everybody who listens to its team. It never blocks: a receiver whose
-// queue is full misses e and is told so by Sub.Missed.
+// Publish numbers e, stores it for a while and queues it for every receiver of its team. It never blocks: a receiver whose queue is full
+// misses e, and Sub.Missed reports that.
 func (b *Bus) Publish(_ context.Context, e Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,12 +54,12 @@ func (b *Bus) Publish(_ context.Context, e Event) {
 	}
 }
 
-// Lost tells every receiver that events may have been missed: Missed answers true, and a Resync event wakes it.
+// Lost notifies every receiver that events may have been missed: Missed returns true, and a Resync event wakes it.
 func (b *Bus) Lost() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seq++
-	b.ring, b.next = b.ring[:0], 0 // who comes back with an older number has missed something too
+	b.ring, b.next = b.ring[:0], 0 // a receiver that reconnects with an older number has missed something too
 	for s := range b.subs {
 		s.missed = true
 		s.offer(Event{Type: Resync, Seq: b.seq})
@@ -68,7 +68,7 @@ func (b *Bus) Lost() {
 
 // Sub is one receiver.
 type Sub struct {
-	// C brings the events. It is closed by Close.
+	// C delivers the events. It is closed by Close.
 	C <-chan Event
 
 	bus    *Bus
@@ -78,9 +78,8 @@ type Sub struct {
 	from   int64
 }
 
-// Subscribe starts receiving the events of a team, "" for those of all. With since, the Seq of the last event seen, the events
-// after it come first; when they are not all known any more, Missed is true from the start. since 0 starts with the next event.
-// The caller calls Close.
+// Subscribe starts receiving the events of a team, "" for those of all. With since, the Seq of the last event seen, the events after it come
+// first; when some are no longer stored, Missed is true from the start. since 0 starts with the next event. The caller calls Close.
 func (b *Bus) Subscribe(teamID string, since int64) *Sub {
 	q := make(chan Event, queueSize)
 	s := &Sub{C: q, bus: b, team: teamID, queue: q}
@@ -107,11 +106,11 @@ func (b *Bus) Subscribe(teamID string, since int64) *Sub {
 	return s
 }
 
-// Start returns the number of the last event before the subscription: what to come back with when none arrived.
+// Start returns the number of the last event before the subscription: what to reconnect with when none arrived.
 func (s *Sub) Start() int64 { return s.from }
 
-// Missed reports, once, whether events were missed since it was last asked: then read again what is shown. Ask after each
-// event, and before the first.
+// Missed reports, once, whether events were missed since the last call: then read again what is shown. Call it after each event, and before
+// the first.
 func (s *Sub) Missed() bool {
 	s.bus.mu.Lock()
 	defer s.bus.mu.Unlock()
@@ -132,7 +131,7 @@ func (s *Sub) Close() {
 
 func (s *Sub) wants(e Event) bool { return s.team == "" || s.team == e.TeamID }
 
-// offer queues e, or notes that it was missed. The queue is full then, so the receiver will wake and ask.
+// offer queues e, or records that it was missed. The queue is full then, so the receiver will wake and ask.
 func (s *Sub) offer(e Event) {
 	select {
 	case s.queue <- e:
@@ -141,7 +140,7 @@ func (s *Sub) offer(e Event) {
 	}
 }
 
-// HasListeners reports whether somebody listens to this team's events alone, as a person who looks at it does.
+// HasListeners reports whether somebody subscribed to this team's events only, as a person who looks at it does.
 func (b *Bus) HasListeners(teamID string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package events is the bus: messages that say "look again" and carry ids and versions only. The receiver reads the truth
-// from the store. Terminal bytes never ride it.
+// Package events is the bus: messages that say "look again" and carry only ids and versions. The receiver reads the state from the store.
+// Terminal bytes never go over it.
 package events
 
 import "context"
@@ -11,11 +11,11 @@ type Event struct {
 	WorkspaceID string `json:"workspace_id,omitempty"`
 	Version     int64  `json:"version"` // the thing's version, or ms UTC of the change
 	TeamID      string `json:"-"`
-	Seq         int64  `json:"seq"` // of this process, growing; what ?since= resumes from
+	Seq         int64  `json:"seq"` // per process, growing; what ?since= resumes from
 }
 
-// Publisher is what rooms need of the bus.
+// Publisher is the part of the bus that other packages need.
 type Publisher interface {
-	// Publish never blocks on a slow receiver and never fails for its sake.
+	// Publish never blocks on a slow receiver and never fails because of one.
 	Publish(ctx context.Context, e Event)
 }

@@ -1,8 +1,8 @@
-// Package fault gives errors that cross a room a kind, a stable code and a sentence for the person who meets them.
+// Package fault gives errors that cross package boundaries a kind, a stable code and a sentence for the person who meets them.
 //
-// A room returns a *Error (usually through New or Wrap) when the caller can act on the difference; server/rest is the
+// A package returns a *Error (usually through New or Wrap) when the caller can act on the difference; server/rest is the
 // only place that turns kinds into HTTP status codes. Everything else travels as an ordinary wrapped error and reaches the
-// person as "internal", with its text in the log only.
+// person as "internal", with its text only in the log.
 package fault
 
 import (
@@ -16,25 +16,25 @@ type Kind string
 
 // The kinds. Forbidden and NotFound look the same to people outside the team.
 const (
-	Invalid      Kind = "invalid"      // the request itself is wrong: mend it and try again
+	Invalid      Kind = "invalid"      // the request itself is wrong: fix it and try again
 	Unauthorized Kind = "unauthorized" // nobody is signed in
 	Forbidden    Kind = "forbidden"    // signed in, but without the right
 	NotFound     Kind = "not_found"    // no such thing, or not yours to see
-	Conflict     Kind = "conflict"     // the thing moved on, or is in a state that does not allow this
+	Conflict     Kind = "conflict"     // the thing has changed, or is in a state that does not allow this
 	Precondition Kind = "precondition" // If-Match did not match
 	TooLarge     Kind = "too_large"    // over a size cap
 	RateLimited  Kind = "rate_limited" // too often: wait
 	Quota        Kind = "quota"        // a quota or budget forbids it
 	Unavailable  Kind = "unavailable"  // a part that is needed cannot answer now
-	Gone         Kind = "gone"         // it existed and does not exist any more
-	Unsupported  Kind = "unsupported"  // this place or build cannot do it
+	Gone         Kind = "gone"         // it existed and no longer exists
+	Unsupported  Kind = "unsupported"  // this executor or build cannot do it
 	Timeout      Kind = "timeout"      // it took longer than allowed
 	DiskFull     Kind = "disk_full"    // no space left where it must be written
 	Internal     Kind = "internal"     // ours to mend
 )
 
-// Error is an error with a kind, a stable code (snake_case, documented in docs/errors.md) and a message that names what is
-// wrong and what to do. Details are safe to show to the caller.
+// Error is an error with a kind, a stable code (snake_case, documented in docs/errors.md) and a message that says what is wrong and what to
+// do. Details are safe to show to the caller.
 type Error struct {
 	Kind    Kind
 	Code    string
@@ -57,7 +57,7 @@ func New(k Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: k, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Wrap makes an Error that keeps cause for the log.
+// Wrap makes an Error that retains cause for the log.
 func Wrap(cause error, k Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: k, Code: code, Message: fmt.Sprintf(format, args...), Err: cause}
 }
@@ -93,7 +93,7 @@ func CodeOf(err error) string {
 // Is reports whether err carries kind k.
 func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
-// Words puts an error into words that may be shown: a fault's message, and nothing of what others say, but otherwise.
+// Words returns a text for an error that is safe to show: a fault's message, otherwise for any other error.
 func Words(err error, otherwise string) string {
 	if f, ok := errors.AsType[*Error](err); ok {
 		return f.Message

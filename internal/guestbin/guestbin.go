@@ -1,4 +1,4 @@
-// Package guestbin brings the guest's program, which other programs carry packed inside themselves, to disk so that it can be run.
+// Package guestbin unpacks the guest program, which other programs embed, to disk so that it can be run.
 package guestbin
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Env names a guest binary to use instead of the one that is carried.
+// Env names a guest binary to use instead of the embedded one.
 const Env = "PARAWORK_GUEST"
 
-// Runnable returns the absolute path of a guest that can be run. who begins the sentence of the refusal: "beside the server lies".
+// Runnable returns the absolute path of a guest that can be run. who begins the sentence of the error: "next to the server lies".
 func Runnable(path, who string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -37,8 +37,8 @@ func Runnable(path, who string) (string, error) {
 // keepGuests is how many unpacked guests stay: sandboxes of older servers may still run from theirs.
 const keepGuests = 4
 
-// Unpack writes the guest under the name of its packed bytes' hash: a running guest's file is never written over, and an unchanged
-// one not written again. Nothing is held in memory whole.
+// Unpack writes the guest under the name of its packed bytes' hash: it never overwrites a running guest's file, and does not write an
+// unchanged one again. It never holds the whole program in memory.
 func Unpack(dir string, packed io.ReadSeeker) (string, error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, packed); err != nil {
@@ -71,7 +71,7 @@ func Unpack(dir string, packed io.ReadSeeker) (string, error) {
 	return path, nil
 }
 
-// holds reports whether the program at path is exactly what want reads: a torn or changed copy is written anew.
+// holds reports whether the program at path equals want: a partial or changed copy is written again.
 func holds(path string, want io.Reader) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func holds(path string, want io.Reader) (bool, error) {
 	}
 }
 
-// dropOldGuests removes all but the newest few. A guest that runs keeps its file's bytes although the name is gone.
+// dropOldGuests removes all but the newest few. A running guest keeps its file's bytes although the name is gone.
 func dropOldGuests(dir, current string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -115,7 +115,7 @@ func dropOldGuests(dir, current string) {
 				oldest = i
 			}
 		}
-		_ = os.Remove(filepath.Join(dir, old[oldest].Name())) // an old copy is no harm
+		_ = os.Remove(filepath.Join(dir, old[oldest].Name())) // an old copy does no harm
 		old = append(old[:oldest], old[oldest+1:]...)
 	}
 }

@@ -1,5 +1,5 @@
-// Package homedir reads and writes in a folder that somebody else writes in too: the home of an agent. What lies there is never
-// believed: a name leads nowhere outside the folder, and only regular files are read: no pipe that never ends, no link, no device.
+// Package homedir reads and writes in a folder that somebody else writes in too: the home of an agent. It trusts nothing there: a name
+// cannot lead outside the folder, and only regular files are read: no FIFO, link or device.
 package homedir
 
 import (
@@ -20,26 +20,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotPlain says that something else than a regular file lies where one is expected: a link, a pipe, a device.
+// ErrNotPlain says that something other than a regular file lies where one is expected: a link, a FIFO, a device.
 var ErrNotPlain = errors.New("not a regular file")
 
-// ErrTooLarge says that a file is larger than its reader takes.
+// ErrTooLarge says that a file is larger than its reader accepts.
 var ErrTooLarge = errors.New("larger than is read here")
 
-// MaxFile bounds what ReadFile reads.
+// MaxFile limits what ReadFile reads.
 const MaxFile = 8 << 20
 
-// MaxMatches bounds what Glob and List return.
+// MaxMatches limits what Glob and List return.
 const MaxMatches = 4096
 
-// Info describes what lies under a name. A link is not followed.
+// Info describes the entry of a name. A link is not followed.
 type Info struct {
 	Name    string      // the last part
 	Type    fs.FileMode // 0 = a regular file
 	Perm    fs.FileMode
 	Size    int64
 	ModTime time.Time
-	ID      string // tells this file from another one that takes its name
+	ID      string // distinguishes this file from another one that takes its name
 }
 
 // Regular reports whether it is a regular file.
@@ -52,7 +52,7 @@ func (i Info) IsDir() bool { return i.Type == fs.ModeDir }
 type File interface {
 	io.ReaderAt
 	io.Closer
-	// Stat returns the size, and what tells this file from another one that takes its name.
+	// Stat returns the size, and the identity that distinguishes this file from another one that takes its name.
 	Stat() (size int64, id string, err error)
 }
 
@@ -68,7 +68,7 @@ func Open(dir string) (*Dir, error) {
 	return &Dir{r}, nil
 }
 
-// Close gives the folder back.
+// Close closes the folder.
 func (d *Dir) Close() error { return d.root.Close() }
 
 func infoOf(st fs.FileInfo) Info {
@@ -79,7 +79,7 @@ func infoOf(st fs.FileInfo) Info {
 	return i
 }
 
-// Stat describes what lies under a name, without following a link there.
+// Stat describes the entry of a name, without following a link there.
 func (d *Dir) Stat(name string) (Info, error) {
 	st, err := d.root.Lstat(name)
 	if err != nil {
@@ -88,7 +88,7 @@ func (d *Dir) Stat(name string) (Info, error) {
 	return infoOf(st), nil
 }
 
-// Open opens a regular file. A link is refused, wherever it leads, and a pipe does not block.
+// Open opens a regular file. It refuses a link, wherever it leads, and does not block on a FIFO.
 func (d *Dir) Open(name string) (File, error) {
 	f, _, err := d.open(name)
 	if err != nil {
@@ -160,8 +160,8 @@ func (d *Dir) ReadAt(name string, off int64, most int) ([]byte, Info, error) {
 	return p[:n], info, err
 }
 
-// WriteFile puts a file with these bytes in the place of whatever lies there: a link is replaced, not followed. Nobody ever sees
-// half of it. Its folder must be there.
+// WriteFile replaces whatever has this name by a file with these bytes: a link is replaced, not followed. The file appears atomically. Its
+// folder must exist.
 func (d *Dir) WriteFile(name string, b []byte) error {
 	return d.Write(name, bytes.NewReader(b), 0o600)
 }
@@ -171,13 +171,13 @@ func (d *Dir) Write(name string, r io.Reader, perm fs.FileMode) error {
 	return atomicfile.CopyIn(d.root, name, r, perm)
 }
 
-// Mkdir makes a folder and its parents, for their owner alone; one that is there is no error.
+// Mkdir makes a folder and its parents, accessible only to their owner; an existing one is no error.
 func (d *Dir) Mkdir(name string) error { return d.root.MkdirAll(name, 0o700) }
 
-// Symlink makes a link. fs.ErrExist when something lies there.
+// Symlink makes a link. fs.ErrExist when the name exists.
 func (d *Dir) Symlink(to, name string) error { return d.root.Symlink(to, name) }
 
-// OpenFile opens a regular file, or says where a link leads: nothing is followed.
+// OpenFile opens a regular file, or returns where a link leads: it follows none.
 func (d *Dir) OpenFile(name string) (f *os.File, link string, err error) {
 	st, err := d.root.Lstat(name)
 	if err != nil {
@@ -191,7 +191,7 @@ func (d *Dir) OpenFile(name string) (f *os.File, link string, err error) {
 	return f, "", err
 }
 
-// Chtimes sets when a regular file was last written.
+// Chtimes sets the modification time of a regular file.
 func (d *Dir) Chtimes(name string, at time.Time) error {
 	f, _, err := d.open(name)
 	if err != nil {
@@ -205,11 +205,11 @@ func (d *Dir) Chtimes(name string, at time.Time) error {
 // Remove removes a file, a link or an empty folder.
 func (d *Dir) Remove(name string) error { return d.root.Remove(name) }
 
-// RemoveAll removes what lies under a name with all that is in it; nothing there is no error.
+// RemoveAll removes the entry of a name with all that is in it; a missing one is no error.
 func (d *Dir) RemoveAll(name string) error { return d.root.RemoveAll(name) }
 
-// List describes what lies in a folder, in order of names. At most MaxMatches come: the last ones, where names tell the time those
-// are the newest. A folder that is not there has none.
+// List describes what is in a folder, in order of names. It returns at most the last MaxMatches; where names contain the time those are the
+// newest. A missing folder has none.
 func (d *Dir) List(name string) ([]Info, error) {
 	entries, err := d.entries(name)
 	if err != nil {
@@ -224,7 +224,7 @@ func (d *Dir) List(name string) ([]Info, error) {
 	return out, nil
 }
 
-// entries are the entries of a folder, in order; none of one that is not there, or is no folder.
+// entries returns the entries of a folder, in order; none of a missing one, or of something else.
 func (d *Dir) entries(dir string) ([]fs.DirEntry, error) {
 	f, err := d.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -242,8 +242,8 @@ func (d *Dir) entries(dir string) ([]fs.DirEntry, error) {
 	return entries[max(0, len(entries)-MaxMatches):], nil
 }
 
-// Glob returns the regular files whose names match a pattern of path.Match, in order; links are not followed on the way.
-// A folder that is not there has none.
+// Glob returns the regular files whose names match a pattern of path.Match, in order; it follows no links on the way. A missing folder has
+// none.
 func (d *Dir) Glob(pattern string) ([]string, error) {
 	names := []string{"."}
 	parts := strings.Split(pattern, "/")
@@ -268,7 +268,7 @@ func (d *Dir) Glob(pattern string) ([]string, error) {
 				}
 			}
 		}
-		names = next[max(0, len(next)-MaxMatches):] // the newest, where names tell the time
+		names = next[max(0, len(next)-MaxMatches):] // the newest, where names contain the time
 	}
 	return names, nil
 }

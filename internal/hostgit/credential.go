@@ -9,15 +9,15 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 )
 
-// Credential is what git proves who it is with to exactly one host, over https.
+// Credential authenticates git to exactly one host, over https.
 type Credential struct {
 	Host     string // host or host:port
-	Username string // "" = the token stands for it, too, which hosts take that ask for a token alone
+	Username string // "" = the token stands for it, too, which hosts accept that expect only a token
 	Token    string
 }
 
-// config makes git ask a helper of ours for this host, and nobody for any other: also where the host sends git on to another. The helper
-// reads what it answers from a pipe, once: it stands in no argument, file or environment.
+// config makes git ask our helper for this host, and nothing for any other: also where the host redirects git to another. The helper reads
+// its answer from a pipe, once: it is in no argument, file or environment.
 func (c *Credential) config() []string {
 	return []string{
 		"credential.https://" + c.Host + `.helper=!f() { test "$1" = get && cat <&3; }; f`,
@@ -25,7 +25,7 @@ func (c *Credential) config() []string {
 	}
 }
 
-// maxCredential bounds, in bytes, what goes into the pipe at once.
+// maxCredential limits, in bytes, what is written to the pipe at once.
 const maxCredential = 8 << 10
 
 // pipe returns the end the helper reads from. The caller closes it.
@@ -36,7 +36,7 @@ func (c *Credential) pipe() (*os.File, error) {
 	}
 	text := "username=" + username + "\npassword=" + c.Token + "\n"
 	if len(text) > maxCredential || strings.Count(text, "\n") != 2 || strings.ContainsRune(text, 0) {
-		return nil, errors.New("the credential is none git can be told")
+		return nil, errors.New("git cannot take this credential")
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Credential) pipe() (*os.File, error) {
 	return r, nil
 }
 
-// hidden masks the credential in what git, or the host through it, says.
+// hidden masks the credential in the output of git, or of the host.
 func (c *Credential) hidden() *redact.Masker {
 	if c == nil {
 		return redact.New()

@@ -13,7 +13,7 @@ var (
 	passwords    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^:/\s'"@]*):[^/\s'"]*@`)
 )
 
-// maxWords is how long git's own words may be where people read them.
+// maxWords limits git's own message where people read it.
 const maxWords = 2000
 
 // Words returns the lines of stderr a person should read: without progress, hints, credentials and control characters.
@@ -33,7 +33,7 @@ func Words(stderr string) string {
 	return s
 }
 
-// Clean makes a line of git's fit to be shown: valid UTF-8 without control characters and without credentials in URLs.
+// Clean makes a line of git's output safe to show: valid UTF-8 without control characters and without credentials in URLs.
 func Clean(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
@@ -50,12 +50,12 @@ func Clean(s string) string {
 	return StripUserinfo(s)
 }
 
-// StripUserinfo removes passwords from URLs in s, and from web URLs the user names too: tokens are given as such.
+// StripUserinfo removes passwords from URLs in s, and from web URLs the user names too, because tokens are given that way.
 func StripUserinfo(s string) string {
 	return passwords.ReplaceAllString(webUserinfo.ReplaceAllString(s, "$1"), "$1@")
 }
 
-// GlobEscape makes filepath.Glob take a folder's name as it is.
+// GlobEscape makes filepath.Glob take a folder's name literally.
 func GlobEscape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }

@@ -1,8 +1,8 @@
 // Package hostgit runs git on the host, hardened: every call has its own process group, a deadline, an output cap, an
 // explicit git dir and an environment made from nothing. It knows how to call git, not what a project or a workspace is.
 //
-// The profile closes what an agent-writable config could run through git (hooks, fsmonitor, pagers, prompts, protocols).
-// Filters and merge drivers cannot be closed by flags: see Desk for work that must not see a repository's config at all.
+// The profile blocks what an agent-writable config could run through git (hooks, fsmonitor, pagers, prompts, protocols).
+// Flags cannot block filters and merge drivers: use Scratch for work that must not see a repository's config at all.
 package hostgit
 
 import (
@@ -24,20 +24,20 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 )
 
-// Config is what a Git is made of.
+// Config configures a Git.
 type Config struct {
 	Path      string              // the program
 	StateDir  string              // a folder of ours for known_hosts; made on first use
 	Protocols []string            // that network calls may use, such as https and ssh
 	Env       func(string) string // the server's environment, of which only an allow-list is passed on; nil = none
-	Timeout   time.Duration       // of a call that names none; default 2 min
+	Timeout   time.Duration       // of a call that sets none; default 2 min
 
-	Log *slog.Logger // hears of every call at debug level: its subcommand alone, for arguments may name what is private; nil = nobody
+	Log *slog.Logger // logs every call at debug level: only its subcommand, because arguments may be private; nil = no log
 
-	// Outgoing judges every address that network calls connect to; nil = all may be reached.
+	// Outgoing judges every address that network calls connect to; nil = all are allowed.
 	Outgoing *egress.Guard
-	// Connector is a program that joins its standard input and output with HOST PORT through the tunnel its environment names
-	// (egress.Connect): the way of ssh and of git's own protocol. "" = those are not spoken where Outgoing judges.
+	// Connector is a program that connects its standard input and output with HOST PORT through the tunnel its environment names
+	// (egress.Connect): for ssh and git's own protocol. "" = those protocols are not available where Outgoing judges.
 	Connector string
 }
 
@@ -59,17 +59,17 @@ func New(cfg Config) *Git {
 	return &Git{cfg: cfg}
 }
 
-// DefaultMax is how many bytes of output a call may have that names no cap.
+// DefaultMax is the output cap, in bytes, of a call that sets none.
 const DefaultMax = 32 << 20
 
-// mostMemory is how many bytes a call may allocate that names no bound: a commit of ten small objects can stand for as many files as a
-// machine has bytes, and who lists them holds all their names.
+// mostMemory is how many bytes a call may allocate that sets no limit: a commit of ten small objects can stand for as many files as a
+// machine has bytes, and listing them takes memory for all their names.
 const mostMemory = 2 << 30
 
-// heavy are subcommands that take memory by the size of a repository and not by what a commit says: they have no bound of ours.
+// heavy are subcommands whose memory depends on the size of a repository and not on the contents of a commit: they have no limit.
 var heavy = []string{"repack", "prune", "gc", "maintenance", "pack-objects", "index-pack", "bundle"}
 
-// memory is the bound of the call, 0 = none. What comes over the network is of a remote that people chose, not of an agent.
+// memory returns the limit of the call, 0 = none. What comes over the network is from a remote that people chose, not from an agent.
 func (c Call) memory() int64 {
 	if c.Memory != 0 || c.Network || slices.Contains(heavy, c.Args[0]) {
 		return c.Memory
@@ -77,10 +77,10 @@ func (c Call) memory() int64 {
 	return mostMemory
 }
 
-// stderrKeep is how many bytes of a call's stderr are kept: the last ones.
+// stderrKeep is how many bytes of a call's stderr are stored: the last ones.
 const stderrKeep = 16 << 10
 
-// killGrace is how long git has after SIGTERM to clean up behind itself.
+// killGrace is how long git has after SIGTERM to clean up.
 const killGrace = 3 * time.Second
 
 // Call is one call of git.
@@ -94,24 +94,24 @@ type Call struct {
 	Config     []string // further key=value settings
 	Env        []string // further KEY=value
 	Stdin      io.Reader
-	Stdout     io.Writer // gets the output instead of the result; not capped
+	Stdout     io.Writer // receives the output instead of the result; not capped
 	Max        int64     // cap of the output in bytes; 0 = DefaultMax
 	Timeout    time.Duration
-	Progress   func(line string) // gets each line git writes to stderr, also those ended by \r
-	Network    bool              // may talk to other hosts
+	Progress   func(line string) // receives each line git writes to stderr, also those ended by \r
+	Network    bool              // may connect to other hosts
 	Passing    bool              // ends when the server is killed, as network calls do: the next start removes what it made
-	Credential *Credential       // what a network call proves who it is with, to its host alone; nil = nothing
-	Also       []string          // protocols this network call may use beside the configured ones
-	Folders    bool              // speaks to other folders of this machine only, by the protocols of Also
-	Memory     int64             // bytes git may allocate, where the system can bound that; 0 = mostMemory, or no bound for what is heavy
+	Credential *Credential       // authenticates a network call to one host; nil = nothing
+	Also       []string          // protocols this network call may use in addition to the configured ones
+	Folders    bool              // uses only other folders of this machine, by the protocols of Also
+	Memory     int64             // bytes git may allocate, where the system can limit that; 0 = mostMemory, or no limit for heavy subcommands
 }
 
-// Error is a call of git that did not succeed.
+// Error is a failed call of git.
 type Error struct {
 	Sub    string // the subcommand
 	Code   int    // exit code, -1 when ended by a signal
-	Stderr string // git's own words, the last of them
-	Err    error  // context.DeadlineExceeded, context.Canceled, ErrTooMuch or what exec said
+	Stderr string // the end of git's stderr
+	Err    error  // context.DeadlineExceeded, context.Canceled, ErrTooMuch or the error of os/exec
 }
 
 func (e *Error) Error() string {
@@ -127,14 +127,13 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Words returns git's own words without progress and hint lines, at most 2,000 bytes of valid UTF-8 without control
-// characters.
+// Words returns git's own message without progress and hint lines, at most 2,000 bytes of valid UTF-8 without control characters.
 func (e *Error) Words() string { return Words(e.Stderr) }
 
 // ErrTooMuch says that a call printed more than its cap.
 var ErrTooMuch = errors.New("output is over the cap")
 
-// ExitCode returns the exit code in err when git ended by itself with one, otherwise -1.
+// ExitCode returns the exit code in err when git exited with one, otherwise -1.
 func ExitCode(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok && e.Err == nil {
 		return e.Code
@@ -142,7 +141,7 @@ func ExitCode(err error) int {
 	return -1
 }
 
-// Run runs the call and returns what it printed. The output is returned beside an *Error, too.
+// Run runs the call and returns its output, also together with an *Error.
 func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	if c.Network && c.Args[0] == "fetch" && c.GitDir != "" {
 		return g.fetching(ctx, c)
@@ -204,7 +203,7 @@ func (g *Git) run(ctx context.Context, c Call) ([]byte, error) {
 	}
 	words.flush()
 	if cmd.Process != nil && runCtx.Err() != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what outlived git's own end
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes that survived git's own end
 	}
 	if err == nil {
 		return out.buf.Bytes(), nil
@@ -258,7 +257,7 @@ func (c Call) dir() string {
 	return os.TempDir()
 }
 
-// capped keeps at most max bytes and calls over when more come.
+// capped stores at most max bytes and calls over when more come.
 type capped struct {
 	buf  bytes.Buffer
 	max  int64
@@ -277,7 +276,7 @@ func (w *capped) Write(p []byte) (int, error) {
 	return w.buf.Write(p)
 }
 
-// lines keeps the last stderrKeep bytes and hands on each line.
+// lines stores the last stderrKeep bytes and passes on each line.
 type lines struct {
 	tail []byte
 	part []byte

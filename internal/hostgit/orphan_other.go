@@ -4,8 +4,8 @@ package hostgit
 
 import "syscall"
 
-// session is how git is started: in a session of its own, without a terminal to prompt on, as one group to kill. Only Linux
-// can end a passing one with the server.
+// session says how git is started: in a session of its own, without a terminal to prompt on, as one group to kill. Only Linux can end a
+// passing one with the server.
 func session(bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true}
 }

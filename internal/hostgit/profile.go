@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// hookEvents are switched off one by one: hooks defined in config (git 2.54 and later) do not obey core.hooksPath.
+// hookEvents are disabled one by one: hooks defined in config (git 2.54 and later) do not obey core.hooksPath.
 var hookEvents = [...]string{"reference-transaction", "post-checkout", "post-index-change", "post-commit", "post-merge",
 	"post-rewrite", "pre-auto-gc", "pre-commit", "pre-merge-commit", "prepare-commit-msg", "commit-msg"}
 
@@ -21,14 +21,14 @@ func (g *Git) args(c Call) []string {
 	set("gc.auto=0")
 	set("maintenance.auto=false")
 	set("commit.gpgSign=false")
-	set("log.showSignature=false") // else each commit that is read is shown to the repository's gpg.program
+	set("log.showSignature=false") // otherwise git would run the repository's gpg.program for each commit it reads
 	set("core.quotePath=false")
 	set("init.defaultBranch=main")
 	for _, e := range hookEvents {
 		set("hook." + e + ".enabled=false")
 	}
 	if c.Network {
-		set("credential.helper=") // forget what the repository's config names
+		set("credential.helper=") // clear what the repository's config names
 		if c.Credential != nil {
 			for _, kv := range c.Credential.config() {
 				set(kv)
@@ -43,7 +43,7 @@ func (g *Git) args(c Call) []string {
 	return append(args, c.Args...)
 }
 
-// env returns the environment: nothing of the server's but what is named here.
+// env returns the environment: of the server's, only what is named here.
 func (g *Git) env(c Call) []string {
 	path := cmp.Or(g.cfg.Env("PATH"), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	env := []string{
@@ -58,7 +58,7 @@ func (g *Git) env(c Call) []string {
 	if c.Network {
 		env = append(env, "GIT_ALLOW_PROTOCOL="+strings.Join(g.protocols(c), ":"), "GIT_SSH_COMMAND="+g.sshCommand())
 		passed := []string{"SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "TMPDIR"}
-		if g.cfg.Outgoing == nil { // else the tunnel goes out by them
+		if g.cfg.Outgoing == nil { // otherwise git would bypass the tunnel through them
 			passed = append(passed, proxyVariables...)
 		}
 		for _, k := range passed {
@@ -75,7 +75,7 @@ func (g *Git) env(c Call) []string {
 	case c.GitDir != "":
 		env = append(env, "GIT_DIR="+c.GitDir)
 	default:
-		env = append(env, "GIT_DIR="+os.DevNull) // never a repository that happens to lie around
+		env = append(env, "GIT_DIR="+os.DevNull) // never a repository found by chance
 	}
 	if c.WorkTree != "" {
 		env = append(env, "GIT_WORK_TREE="+c.WorkTree)
@@ -86,12 +86,11 @@ func (g *Git) env(c Call) []string {
 	return append(env, c.Env...)
 }
 
-// sshCommand makes ssh fail instead of asking, and keeps host keys it meets in a file of ours.
+// sshCommand makes ssh fail instead of prompting, and stores new host keys in a file of ours.
 func (g *Git) sshCommand() string {
 	cmd := "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o StrictHostKeyChecking=accept-new"
 	if g.cfg.Outgoing != nil {
-		// A connection that is open already would lead past the tunnel. ssh has this run by a shell: the
-		// program's path is no part of the line.
+		// A shared ssh connection would bypass the tunnel. ssh runs this through a shell: the program's path is not part of the line.
 		cmd += ` -o ControlMaster=no -o ControlPath=none -o 'ProxyCommand="$` + connectorEnv + `" %h %p'`
 	}
 	known := filepath.Join(g.cfg.StateDir, "known_hosts")

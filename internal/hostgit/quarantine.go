@@ -17,18 +17,18 @@ import (
 	"github.com/parawork/parawork/internal/atomicfile"
 )
 
-// Intake takes a pack from somebody who is not trusted. Its objects lie in a folder of their own, which nobody else reads, until
-// everything in them was checked; Keep makes them the repository's, Close throws them away.
+// Quarantine receives a pack from an untrusted sender. Its objects lie in a folder of their own, which nothing else reads, until everything
+// in them was checked; Keep moves them into the repository, Close deletes them.
 type Quarantine struct {
 	scratch *Scratch
 	gitDir  string
 	dir     string // GIT_OBJECT_DIRECTORY while they are checked
 	objects string
-	sees    []string // folders of objects that what comes may stand on
-	noted   func()   // forgets that it lies in the repository
+	sees    []string // object folders that the new objects may refer to
+	noted   func()   // removes the note that it lies in the repository
 }
 
-// QuarantineLimits bound an intake.
+// QuarantineLimits limit a quarantine.
 type QuarantineLimits struct {
 	Bytes  int64 // of the pack as it comes
 	Blob   int64 // of one file
@@ -36,17 +36,18 @@ type QuarantineLimits struct {
 	Time   time.Duration
 }
 
-// ErrRefused says that what came was not what it should be. Words tell what of it.
+// ErrRefused says that the received objects are invalid. Words say which and why.
 var ErrRefused = errors.New("the objects were refused")
 
-// incoming is how git itself names such a folder: its own clean-up knows it.
+// incoming is git's own name for such a folder: git's clean-up recognizes it.
 const incoming = "tmp_objdir-incoming-"
 
-// staleAfter is how old the folder of an intake is that nobody works at any more.
+// staleAfter is the age at which an unused quarantine folder is deleted.
 const staleAfter = 24 * time.Hour
 
-// Intake begins one for the repository gitDir, with its desk below parent. sees are the folders of objects that what comes may stand on,
-// none = the repository's own: whoever sends must not reach, by its name alone, an object it could not read. Close it in any case.
+// Quarantine begins one for the repository gitDir, with its scratch repository below parent. sees are the object folders that the new
+// objects may refer to, none = the repository's own: the sender must not reach, by its name alone, an object it could not read. Close it in
+// any case.
 func (g *Git) Quarantine(ctx context.Context, parent, gitDir string, sees ...string) (*Quarantine, error) {
 	scratch, err := g.Scratch(ctx, parent, gitDir)
 	if err != nil {
@@ -71,7 +72,7 @@ func (g *Git) Quarantine(ctx context.Context, parent, gitDir string, sees ...str
 	return in, nil
 }
 
-// sweep removes what a server that was killed left.
+// sweep removes what a killed server left.
 func (in *Quarantine) sweep() {
 	old, _ := filepath.Glob(filepath.Join(GlobEscape(in.objects), incoming+"*"))
 	for _, dir := range old {
@@ -81,7 +82,7 @@ func (in *Quarantine) sweep() {
 	}
 }
 
-// Close throws away what was not kept.
+// Close deletes what was not kept.
 func (in *Quarantine) Close() error {
 	var err error
 	if in.dir != "" {
@@ -93,7 +94,7 @@ func (in *Quarantine) Close() error {
 	return errors.Join(err, in.scratch.Close())
 }
 
-// call is a call that sees the new objects and those they may stand on, and nothing else.
+// call returns a call that sees only the new objects and those they may refer to.
 func (in *Quarantine) call(l QuarantineLimits, args ...string) Call {
 	quoted := make([]string, len(in.sees))
 	for i, dir := range in.sees {
@@ -103,23 +104,23 @@ func (in *Quarantine) call(l QuarantineLimits, args ...string) Call {
 		Env: append([]string{"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + strings.Join(quoted, ":")}, in.scratch.env...)}
 }
 
-// quoteAlternate writes a folder as git reads it in a list.
+// quoteAlternate quotes a folder as git reads it in a list of alternates.
 func quoteAlternate(dir string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(dir) + `"`
 }
 
-// Take reads a pack to its end and checks every object in it as strictly as git can. A file is read by git itself, which then ends
-// who writes into a pipe as soon as it has had enough.
+// Take reads a pack to its end and checks every object in it as strictly as git can. When content is a file, git itself reads it, and closes
+// a pipe as soon as it has seen enough.
 func (in *Quarantine) Take(ctx context.Context, pack io.Reader, l QuarantineLimits) error {
 	c := in.call(l, "index-pack", "--stdin", "--fix-thin", "--strict", fmt.Sprintf("--max-input-size=%d", l.Bytes))
-	// A large file is checked as it streams by, instead of in memory.
+	// A large file is checked as a stream, instead of in memory.
 	c.Config = []string{"core.bigFileThreshold=16m", "pack.threads=2"}
 	c.Stdin = pack
 	_, err := in.scratch.git.Run(ctx, c)
 	return refusal(err)
 }
 
-// refusal turns git's own verdict into ErrRefused; what is not about the objects stays what it is.
+// refusal converts git's verdict to ErrRefused; an error that is not about the objects stays as it is.
 func refusal(err error) error {
 	g, ok := errors.AsType[*Error](err)
 	if !ok || g.Err != nil || strings.Contains(g.Stderr, "No space left") || strings.Contains(g.Stderr, "Out of diskspace") {
@@ -128,9 +129,9 @@ func refusal(err error) error {
 	return fmt.Errorf("%w: %s", ErrRefused, g.Words())
 }
 
-// Check makes sure that tips are what they are said to be, and that everything they reach is there and of sensible size. What known
-// commits reach is not walked again, nor what the repository refers to, where what came may stand on all of that. tips says of each name whether it must be a
-// commit; a tag may be anything.
+// Check makes sure that tips are what the sender says, and that everything they reach exists and is of acceptable size. It skips what known
+// commits reach, and what refs of the repository reach where the new objects may refer to all of that. tips says of each name whether it
+// must be a commit; a tag may be anything.
 func (in *Quarantine) Check(ctx context.Context, tips map[string]bool, l QuarantineLimits, known ...string) error {
 	if len(tips) == 0 {
 		return nil
@@ -158,7 +159,7 @@ func (in *Quarantine) Check(ctx context.Context, tips map[string]bool, l Quarant
 	for i, line := range lines {
 		id, kind, _ := strings.Cut(line, " ")
 		if id != names[i] || kind == "missing" {
-			return fmt.Errorf("%w: %s is not there", ErrRefused, names[i])
+			return fmt.Errorf("%w: %s does not exist", ErrRefused, names[i])
 		}
 		if tips[id] && kind != "commit" {
 			return fmt.Errorf("%w: %s is a %s, not a commit", ErrRefused, id, kind)
@@ -175,7 +176,7 @@ func (in *Quarantine) Check(ctx context.Context, tips map[string]bool, l Quarant
 		walk.Write(refs)
 	}
 	large := &finder{mark: '~'}
-	// A ref of the repository's that points to nothing is not the sandbox's fault: those are passed over. The tips were seen above.
+	// A dangling ref of the repository is not the sender's fault: skip those. The tips were checked above.
 	c = in.call(l, "rev-list", "--objects", "--stdin", "--ignore-missing", fmt.Sprintf("--filter=blob:limit=%d", l.Blob), "--filter-print-omitted")
 	c.Stdin, c.Stdout = &walk, large
 	if _, err := in.scratch.git.Run(ctx, c); err != nil {
@@ -188,7 +189,7 @@ func (in *Quarantine) Check(ctx context.Context, tips map[string]bool, l Quarant
 	return nil
 }
 
-// finder looks for the first line that begins with a mark, and keeps nothing else.
+// finder looks for the first line that begins with a mark, and stores nothing else.
 type finder struct {
 	mark  byte
 	line  []byte
@@ -213,7 +214,7 @@ func (f *finder) end() {
 	f.line = f.line[:0]
 }
 
-// Size is how many bytes the objects take.
+// Size returns the size of the objects in bytes.
 func (in *Quarantine) Size() int64 {
 	var sum int64
 	entries, err := os.ReadDir(filepath.Join(in.dir, "pack"))
@@ -228,7 +229,7 @@ func (in *Quarantine) Size() int64 {
 	return sum
 }
 
-// mode is what the files of packs may be in the repository: as open as the others.
+// mode is the mode of pack files in the repository: as accessible as the others.
 func (in *Quarantine) mode() fs.FileMode {
 	mode := fs.FileMode(0o400)
 	if fi, err := os.Stat(in.objects); err == nil {
@@ -237,11 +238,11 @@ func (in *Quarantine) mode() fs.FileMode {
 	return mode
 }
 
-// openMode is that of packs anybody may read.
+// openMode is the mode of world-readable packs.
 const openMode fs.FileMode = 0o444
 
-// CopyTo gives a folder of objects that anybody may read what came, too: as second names of the files, where they may be read in the
-// repository by anybody as well. Called before Keep.
+// CopyTo also adds the received packs to a world-readable object folder: as hard links, where the packs may be world-readable in the
+// repository as well. Call it before Keep.
 func (in *Quarantine) CopyTo(objects string) error {
 	return eachPack(filepath.Join(in.dir, "pack"), filepath.Join(objects, "pack"), func(from, to string) error {
 		if in.mode() == openMode && os.Chmod(from, openMode) == nil && os.Link(from, to) == nil {
@@ -251,19 +252,19 @@ func (in *Quarantine) CopyTo(objects string) error {
 	})
 }
 
-// Keep makes the objects the repository's.
+// Keep moves the objects into the repository.
 func (in *Quarantine) Keep() error {
 	mode := in.mode()
 	return eachPack(filepath.Join(in.dir, "pack"), filepath.Join(in.objects, "pack"), func(from, to string) error { return move(from, to, mode) })
 }
 
-// KeepPacks moves the packs in a folder of ours, which git has made there, into a folder of objects that anybody may read.
+// KeepPacks moves the packs that git has made in a folder of ours into a world-readable object folder.
 func KeepPacks(from, objects string) error {
 	return eachPack(from, filepath.Join(objects, "pack"), func(from, to string) error { return move(from, to, openMode) })
 }
 
-// LinkPacks gives the packs of a folder of objects second names in another, which anybody may read. It fails where they are on different
-// disks, or closed to others.
+// LinkPacks hard-links the packs of an object folder into another, which is world-readable. It fails where they are on different disks, or
+// not world-readable.
 func LinkPacks(from, to string) error {
 	return eachPack(filepath.Join(from, "pack"), filepath.Join(to, "pack"), func(from, to string) error {
 		if fi, err := os.Lstat(from); err != nil || !fi.Mode().IsRegular() || fi.Mode().Perm()&openMode != openMode {
@@ -280,8 +281,8 @@ func move(from, to string, mode fs.FileMode) error {
 	return os.Rename(from, to)
 }
 
-// eachPack puts the files of packs from one folder into another, which need not be there: a pack is known to git from when its index is,
-// so that comes last. What is there already is left, for it is named by its content.
+// eachPack puts the pack files of one folder into another, which may not exist. Git finds a pack by its index, so the index comes last. It
+// skips existing files, because packs are named by their content.
 func eachPack(from, to string, put func(from, to string) error) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -302,7 +303,7 @@ func eachPack(from, to string, put func(from, to string) error) error {
 	return atomicfile.SyncDir(to)
 }
 
-// copyFile makes a copy that appears whole or not at all, and is on disk when it does.
+// copyFile makes a copy atomically, and syncs it to disk.
 func copyFile(from, to string, mode fs.FileMode) error {
 	in, err := os.Open(from)
 	if err != nil {

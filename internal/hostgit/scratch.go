@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Scratch is a git dir of our own, thrown away after use, over the objects of another repository: reading and merging objects
-// there sees no config, attributes, hooks, filters, merge drivers or refs an agent could have written.
+// Scratch is a temporary git dir of our own over the objects of another repository: reading and merging objects there sees no config,
+// attributes, hooks, filters, merge drivers or refs an agent could have written.
 type Scratch struct {
 	git     *Git
 	dir     string
@@ -19,12 +19,12 @@ type Scratch struct {
 	env     []string
 }
 
-// Scratch makes a desk in a new folder below parent over the repository gitDir. Close it.
+// Scratch makes a scratch repository in a new folder below parent over the repository gitDir. Close it.
 func (g *Git) Scratch(ctx context.Context, parent, gitDir string) (*Scratch, error) {
 	return g.ScratchOver(ctx, parent, gitDir, filepath.Join(gitDir, "objects"))
 }
 
-// ScratchOver makes a desk over another folder of objects, of the same format as the repository's.
+// ScratchOver makes a scratch repository over another object folder, of the same format as the repository's.
 func (g *Git) ScratchOver(ctx context.Context, parent, gitDir, objects string) (*Scratch, error) {
 	format, err := g.objectFormat(ctx, gitDir)
 	if err != nil {
@@ -60,7 +60,7 @@ func (g *Git) ScratchOver(ctx context.Context, parent, gitDir, objects string) (
 	return d, nil
 }
 
-// formats remembers the object formats of repositories, so that a desk costs no call of git.
+// formats caches the object formats of repositories, so that a scratch repository needs no call of git.
 type formats struct {
 	mu sync.Mutex
 	of map[string]format
@@ -68,16 +68,16 @@ type formats struct {
 
 type format struct {
 	name   string
-	config fs.FileInfo // the file that says it: another repository may be at the same place later
+	config fs.FileInfo // the file that says it: another repository may have the same path later
 }
 
-// formatsMost bounds what is remembered.
+// formatsMost limits the cache.
 const formatsMost = 10_000
 
 func (g *Git) objectFormat(ctx context.Context, gitDir string) (string, error) {
 	fi, err := os.Stat(filepath.Join(gitDir, "config"))
 	if err != nil {
-		fi = nil // git says what it thinks of that
+		fi = nil // git reports what is wrong with that
 	}
 	g.formats.mu.Lock()
 	known, ok := g.formats.of[gitDir]
@@ -98,7 +98,7 @@ func (g *Git) objectFormat(ctx context.Context, gitDir string) (string, error) {
 	return name, nil
 }
 
-// Scratch makes the desk keep the objects made on it to itself, so that they go when it is closed: for looking at what would be.
+// Isolate makes objects written in the scratch repository stay in it, so that they go when it is closed: for trying what a result would be.
 func (d *Scratch) Scratch() error {
 	if strings.ContainsAny(d.objects, "\n\"") {
 		return fmt.Errorf("hostgit: %q cannot be an alternate", d.objects)
@@ -114,13 +114,13 @@ func (d *Scratch) Scratch() error {
 	return nil
 }
 
-// Dir is the desk's own folder: what lies in it is git's.
+// Dir returns the scratch repository's folder: its contents are git's.
 func (d *Scratch) Dir() string { return d.dir }
 
-// Close removes the desk. Objects made on it stay in the repository.
+// Close removes the scratch repository. Objects written to the underlying repository stay there.
 func (d *Scratch) Close() error { return os.RemoveAll(d.dir) }
 
-// Run runs git on the desk. Call.GitDir and Objects are set here.
+// Run runs git in the scratch repository. It sets Call.GitDir and Objects.
 func (d *Scratch) Run(ctx context.Context, c Call) ([]byte, error) {
 	c.GitDir, c.Objects = d.dir, d.objects
 	c.Env = append(c.Env[:len(c.Env):len(c.Env)], d.env...)

@@ -1,6 +1,6 @@
 package hostgit
 
-// TreeFile is one file of a commit, as its tree has it: no attribute, filter or configuration touches it.
+// TreeFile is one file of a commit, exactly as in its tree: no attribute, filter or configuration applies.
 type TreeFile struct {
 	Path string
 	Mode uint32 // 0o100644, 0o100755, 0o120000 (its content is where the link leads), 0o160000 (a submodule)

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// unfinishedPrefix is how git names a pack it still writes.
+// unfinishedPrefix is git's name for a pack it is still writing.
 const unfinishedPrefix = "tmp_pack_"
 
-// importing runs a fast-import and removes the pack it leaves when it does not end well: git does not where the disk is full, and cannot
-// when it is killed. Such a pack takes room for a day and more, for git's own cleaning leaves what is young.
+// importing runs a fast-import and removes the pack it leaves when it fails: git does not when the disk is full, and cannot when it is
+// killed. Such a pack takes space for more than a day, because git's own clean-up leaves recent files.
 func (d *Scratch) importing(ctx context.Context, c Call) ([]byte, error) {
 	n := writing{Objects: d.objects, Before: unfinished(d.objects)}
 	done, err := d.git.noteWriting(n)
@@ -29,7 +29,7 @@ func (d *Scratch) importing(ctx context.Context, c Call) ([]byte, error) {
 	return out, err
 }
 
-// fetching runs a fetch, which writes its pack into the repository it is about, in the same way.
+// fetching runs a fetch, which writes its pack into the repository directly, in the same way.
 func (g *Git) fetching(ctx context.Context, c Call) ([]byte, error) {
 	objects := c.Objects
 	if objects == "" {
@@ -48,8 +48,8 @@ func (g *Git) fetching(ctx context.Context, c Call) ([]byte, error) {
 	return out, err
 }
 
-// writing is what a killed server's git may leave in a folder of objects, which may be in a repository of somebody's. It is noted in a file
-// of ours before git begins, for that alone proves later that what lies there is ours.
+// writing records what a killed server's git may leave in an object folder, which may be in somebody's repository. It is written to a file
+// of ours before git begins, because only that proves later that the leftovers are ours.
 type writing struct {
 	Objects string          `json:"objects"`
 	Before  map[string]bool `json:"before,omitempty"` // unfinished packs that were there already
@@ -58,7 +58,7 @@ type writing struct {
 
 func (g *Git) writingDir() string { return filepath.Join(g.cfg.StateDir, "writing") }
 
-// noteWriting notes what is about to be written; done forgets it.
+// noteWriting records what is about to be written; done removes the record.
 func (g *Git) noteWriting(n writing) (done func(), err error) {
 	if g.cfg.StateDir == "" {
 		return func() {}, nil
@@ -77,8 +77,8 @@ func (g *Git) noteWriting(n writing) (done func(), err error) {
 	return func() { _ = os.Remove(name) }, nil
 }
 
-// Sweep removes what git calls left unfinished in repositories when the server before this one was killed. What is still being written
-// stays, for the next start. Called once, before any other call.
+// Sweep removes what git calls left unfinished in repositories when the previous server was killed. Packs still being written stay, for the
+// next start. Call it once, before any other call.
 func (g *Git) Sweep(ctx context.Context) {
 	notes, _ := os.ReadDir(g.writingDir()) // none = nothing was being written
 	for _, e := range notes {
@@ -89,7 +89,7 @@ func (g *Git) Sweep(ctx context.Context) {
 			continue
 		}
 		if n.Dir != "" && filepath.Dir(n.Dir) == n.Objects && strings.HasPrefix(filepath.Base(n.Dir), incoming) {
-			if root, err := os.OpenRoot(n.Objects); err == nil { // nothing is removed behind a link
+			if root, err := os.OpenRoot(n.Objects); err == nil { // nothing is removed through a link
 				_ = root.RemoveAll(filepath.Base(n.Dir))
 				_ = root.Close()
 			}
@@ -100,10 +100,10 @@ func (g *Git) Sweep(ctx context.Context) {
 	}
 }
 
-// unfinished names the packs that are being written in a folder of objects, or were when their git ended.
+// unfinished returns the names of the packs being written in an object folder, or abandoned there.
 func unfinished(objects string) map[string]bool {
 	names := make(map[string]bool)
-	found, _ := os.ReadDir(filepath.Join(objects, "pack")) // a folder that cannot be read has none that could be removed
+	found, _ := os.ReadDir(filepath.Join(objects, "pack")) // an unreadable folder has none that could be removed
 	for _, f := range found {
 		if strings.HasPrefix(f.Name(), unfinishedPrefix) && f.Type().IsRegular() {
 			names[f.Name()] = true
@@ -115,7 +115,7 @@ func unfinished(objects string) map[string]bool {
 // dropUnfinished removes unfinished packs that were not there before and that no process has open: others fetch and pack there, too. It
 // reports whether none is left.
 func (g *Git) dropUnfinished(ctx context.Context, n writing) (all bool) {
-	root, err := os.OpenRoot(n.Objects) // whose folders an agent may have made links
+	root, err := os.OpenRoot(n.Objects) // an agent may have replaced folders by links
 	if err != nil {
 		return true // nothing is left in a folder that is gone
 	}

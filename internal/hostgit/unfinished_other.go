@@ -4,5 +4,5 @@ package hostgit
 
 import "os"
 
-// removeUnused leaves the file: this system does not say whether somebody has it open.
+// removeUnused leaves the file: this system does not report whether a process has it open.
 func removeUnused(*os.Root, string) (removed bool, err error) { return false, nil }

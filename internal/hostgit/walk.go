@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Walk reads the objects that some commits reach and others do not.
+// Walk enumerates the objects that some commits reach and others do not.
 type Walk struct {
 	run  func(ctx context.Context, c Call) ([]byte, error)
-	revs string // as rev-list reads them, one a line
+	revs string // in the format of rev-list, one a line
 }
 
 // Object is one object of a repository.
@@ -24,7 +24,7 @@ type Object struct {
 	Size     int64
 }
 
-// Walk is the walk of revs, as rev-list reads them on its standard input.
+// Walk returns the walk of revs, in the format of rev-list's standard input.
 func (d *Scratch) Walk(limit time.Duration, revs ...string) Walk {
 	return Walk{run: func(ctx context.Context, c Call) ([]byte, error) {
 		c.Timeout = limit
@@ -32,8 +32,8 @@ func (d *Scratch) Walk(limit time.Duration, revs ...string) Walk {
 	}, revs: strings.Join(revs, "\n") + "\n"}
 }
 
-// Walk is the walk of what came: what the tips reach, and neither known commits nor, where what came may stand on all of the repository, one
-// of its refs.
+// Walk returns the walk of the received objects: what the tips reach, excluding what known commits reach and, where the new objects may
+// refer to all of the repository, what its refs reach.
 func (in *Quarantine) Walk(ctx context.Context, tips map[string]bool, l QuarantineLimits, known ...string) (Walk, error) {
 	var revs bytes.Buffer
 	for id := range tips {
@@ -59,8 +59,8 @@ func (in *Quarantine) Walk(ctx context.Context, tips map[string]bool, l Quaranti
 // errFound ends a walk early.
 var errFound = errors.New("enough was read")
 
-// Find calls fn with each object and its content, until fn says that it is the one, and returns that; the zero Object when none is. It is as
-// fast as git reads the objects, and holds no more of them in memory than fn does.
+// Find calls fn with each object and its content until fn returns true, and returns that object; the zero Object when there is none. It is
+// as fast as git reads the objects, and holds no more of them in memory than fn does.
 func (w Walk) Find(ctx context.Context, fn func(o Object, content io.Reader) (bool, error)) (Object, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,7 +86,7 @@ func (w Walk) Find(ctx context.Context, fn func(o Object, content io.Reader) (bo
 	if errors.Is(err, errFound) {
 		return found, nil
 	}
-	for _, of := range [...]error{first, second} { // git's own words, before what that did to the other
+	for _, of := range [...]error{first, second} { // git's own error, before its effect on the other
 		if g, ok := errors.AsType[*Error](of); ok && !errors.Is(g.Err, context.Canceled) {
 			return Object{}, of
 		}
@@ -117,7 +117,7 @@ func readObjects(from io.Reader, fn func(o Object, content io.Reader) (bool, err
 			return Object{}, err
 		}
 		f := strings.Fields(line)
-		if len(f) == 2 && f[1] == "missing" { // the rest of a history that is cut
+		if len(f) == 2 && f[1] == "missing" { // the rest of a shallow history
 			continue
 		}
 		if len(f) != 3 {
@@ -147,14 +147,14 @@ func readObjects(from io.Reader, fn func(o Object, content io.Reader) (bool, err
 	}
 }
 
-// PathOf is a name under which an object of the walk stands, "" where it has none.
+// PathOf returns a path of an object in the walk, "" where it has none.
 func (w Walk) PathOf(ctx context.Context, id string) (string, error) {
 	f := &namer{want: id + " "}
 	_, err := w.run(ctx, Call{Args: []string{"rev-list", "--objects", "--stdin", "--ignore-missing"}, Stdin: strings.NewReader(w.revs), Stdout: f})
 	return f.name, err
 }
 
-// namer keeps the rest of the line that begins with want.
+// namer stores the rest of the line that begins with want.
 type namer struct {
 	want, name string
 	line       []byte
@@ -175,10 +175,10 @@ func (n *namer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// maxTouching bounds how many commits Holding looks at: of more the first are enough to say that there are some.
+// maxTouching limits how many commits Holding checks: the first are enough to say that there are some.
 const maxTouching = "1000"
 
-// Holding returns a commit of the walk that put something under a name, which has no newline in it; "" when none did.
+// Holding returns a commit of the walk that added something at a path without a newline; "" when none did.
 func (w Walk) Holding(ctx context.Context, name string) (string, error) {
 	out, err := w.run(ctx, Call{Args: []string{"rev-list", "--full-history", "--stdin", "--ignore-missing", "--max-count=" + maxTouching, "--", name},
 		Stdin: strings.NewReader(w.revs), Max: 1 << 20})

@@ -10,13 +10,13 @@ import (
 	"github.com/parawork/parawork/internal/egress"
 )
 
-// connectorEnv names the variable with the Connector's path.
+// connectorEnv is the environment variable with the Connector's path.
 const connectorEnv = "PARAWORK_CONNECTOR"
 
-// proxyVariables are those by which the server's environment names its own way out.
+// proxyVariables are the server's environment variables that name its proxy.
 var proxyVariables = []string{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"}
 
-// RefusedError says that a call was to connect to an address that it may not reach. It is an egress.ErrRefused.
+// RefusedError says that a call tried to connect to an address that it may not reach. It is an egress.ErrRefused.
 type RefusedError struct{ Host string }
 
 func (e *RefusedError) Error() string { return e.Host + ": " + egress.ErrRefused.Error() }
@@ -24,14 +24,14 @@ func (e *RefusedError) Error() string { return e.Host + ": " + egress.ErrRefused
 // Unwrap makes it an egress.ErrRefused.
 func (e *RefusedError) Unwrap() error { return egress.ErrRefused }
 
-// wayOut is how one call reaches the network: its own tunnel, which ends with it.
+// wayOut is the network access of one call: its own tunnel, which ends with the call.
 type wayOut struct {
-	tunnel *egress.Tunnel // nil = none, or unbounded
+	tunnel *egress.Tunnel // nil = no network, or unrestricted
 	env    []string
 }
 
-// wayOut opens the way out of a call. Whatever leads git there (a name, a redirect, a name server's second answer), the tunnel judges
-// the address that is dialled.
+// wayOut opens the network access of a call. Whatever leads git to an address (a name, a redirect, a name server's second answer), the
+// tunnel judges the address that is dialed.
 func (g *Git) wayOut(ctx context.Context, c Call) (wayOut, error) {
 	if !c.Network || g.cfg.Outgoing == nil {
 		return wayOut{}, nil
@@ -61,7 +61,7 @@ func (w wayOut) refused() string {
 	return w.tunnel.Refused()
 }
 
-// proxy is the server's own way out, as its environment says.
+// proxy returns the server's own proxy, from its environment.
 func (g *Git) proxy() func(*url.URL) (*url.URL, error) {
 	first := func(names ...string) string {
 		for _, n := range names {
@@ -75,7 +75,7 @@ func (g *Git) proxy() func(*url.URL) (*url.URL, error) {
 	return cfg.ProxyFunc()
 }
 
-// protocols are those that a network call may use: where addresses are judged, only those whose connections go through the tunnel.
+// protocols returns those that a network call may use: where addresses are judged, only those whose connections go through the tunnel.
 func (g *Git) protocols(c Call) []string {
 	if c.Folders {
 		return append([]string{"none"}, c.Also...)

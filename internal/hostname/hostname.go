@@ -1,6 +1,5 @@
-// Package hostname writes names of hosts as they are compared, and matches them against lists. There is one way to write each host here:
-// lower case, punycode, no dot at the end; an address in its one canonical form, so that no octal, hexadecimal or short IPv4 and no
-// zone passes for something else.
+// Package hostname normalizes host names for comparison, and matches them against lists. Each host has one form here: lower case, punycode,
+// no trailing dot; an address in its canonical form, so that no octal, hexadecimal or short IPv4 and no zone passes for something else.
 package hostname
 
 import (
@@ -13,12 +12,12 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Max is the most bytes a name has.
+// Max is the maximum length of a name in bytes.
 const Max = 253
 
-var errName = errors.New("is no name of a host")
+var errName = errors.New("is no valid host name")
 
-// Normal writes host, a name or an address (IPv6 with or without brackets), as it is compared.
+// Normal normalizes host, a name or an address (IPv6 with or without brackets).
 func Normal(host string) (string, error) {
 	if host == "" || len(host) > 4*Max {
 		return "", errName
@@ -60,8 +59,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// plain reports whether a lower-case ASCII name is one: labels of letters, digits, - and _ (which services have), the last of which is no
-// number, since what looks like one is taken for an IPv4 address by some.
+// plain reports whether a lower-case ASCII name is valid: labels of letters, digits, - and _ (used by services), the last of which is no
+// number, because some programs take that for an IPv4 address.
 func plain(name string) bool {
 	if name == "" || len(name) > Max {
 		return false
@@ -82,7 +81,7 @@ func plain(name string) bool {
 	return !number(last)
 }
 
-// number reports whether a label is one of the numbers inet_aton reads.
+// number reports whether a label is a number as inet_aton reads it.
 func number(label string) bool {
 	if rest, hex := strings.CutPrefix(label, "0x"); hex {
 		return strings.Trim(rest, "0123456789abcdef") == ""
@@ -90,7 +89,7 @@ func number(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// Split reads "host:port" as it stands in a request, and writes the host as it is compared.
+// Split parses the "host:port" of a request, and normalizes the host.
 func Split(hostport string) (host string, port int, err error) {
 	i := strings.LastIndexByte(hostport, ':')
 	if i < 0 || len(hostport) > 4*Max {
@@ -110,12 +109,12 @@ func Split(hostport string) (host string, port int, err error) {
 func parsePort(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || n == 0 || s[0] == '0' || s[0] == '+' {
-		return 0, errors.New("is no port")
+		return 0, errors.New("is no valid port")
 	}
 	return int(n), nil
 }
 
-// Join writes a host as it is compared, and a port.
+// Join joins a normalized host and a port.
 func Join(host string, port int) string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -123,14 +122,14 @@ func Join(host string, port int) string {
 	return host + ":" + strconv.Itoa(port)
 }
 
-// Pattern is one line of a list: a name, an address, "*.name" for all that ends so, each with or without a port.
+// Pattern is one entry of a list: a name, an address, or "*.name" for all its subdomains, each with or without a port.
 type Pattern struct {
 	host string // after "*." where wild
 	wild bool
 	port int // 0 = the usual ones
 }
 
-// Parse reads a line of a list.
+// Parse parses an entry of a list.
 func Parse(s string) (Pattern, error) {
 	var p Pattern
 	rest := strings.TrimSpace(s)
@@ -164,7 +163,7 @@ func Parse(s string) (Pattern, error) {
 	return p, nil
 }
 
-// String is the one way to write the pattern.
+// String returns the only form of the pattern.
 func (p Pattern) String() string {
 	s := p.host
 	if p.port != 0 {
@@ -176,7 +175,7 @@ func (p Pattern) String() string {
 	return s
 }
 
-// Names reports whether the pattern names a host, which is written as Normal does.
+// Names reports whether the pattern matches a host, in the form Normal returns.
 func (p Pattern) Names(host string) bool {
 	if !p.wild {
 		return host == p.host
@@ -185,5 +184,5 @@ func (p Pattern) Names(host string) bool {
 	return noAddr != nil && strings.HasSuffix(host, "."+p.host)
 }
 
-// Port is the only port the pattern is for, 0 = the usual ones.
+// Port returns the only port the pattern matches, 0 = the usual ones.
 func (p Pattern) Port() int { return p.port }

@@ -1,5 +1,5 @@
-// Package id makes the identifiers of stored things: a prefix that says what it is, and 26 characters that sort by time of
-// making and cannot be guessed.
+// Package id makes the identifiers of stored things: a prefix that says what it is, and 26 characters that sort by creation time and cannot
+// be guessed.
 package id
 
 import (
@@ -15,7 +15,7 @@ const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 // Length is the number of characters after the prefix and its underscore.
 const Length = 26
 
-// clock keeps the last time given out, so that ids made in one process always grow.
+// clock stores the last time used, so that ids made in one process always grow.
 type clock struct {
 	mu   sync.Mutex
 	last uint64 // ms since 1970 shifted left by 12, and a counter below

@@ -1,5 +1,5 @@
-// Package ignored copies files that git ignores and a project wants all the same, such as .env, from one folder to another. Patterns say
-// which. Only regular files; no link is followed on either side; nothing that exists is overwritten.
+// Package ignored copies files that git ignores and a project needs all the same, such as .env, from one folder to another. Patterns select
+// them. It copies only regular files, follows no link on either side, and overwrites nothing.
 package ignored
 
 import (
@@ -23,10 +23,10 @@ const (
 	MaxBytes    = 1 << 30
 )
 
-// ErrTooLarge says that the files are more than the caps allow.
+// ErrTooLarge says that the files exceed the limits.
 var ErrTooLarge = errors.New("more files than are copied")
 
-// Valid reports whether a pattern can be one: a name or path with *, ? and **, which leads nowhere else and does not mean everything.
+// Valid reports whether a pattern is valid: a name or path with *, ? and **, which leads nowhere else and does not match everything.
 func Valid(pattern string) bool {
 	clean := strings.TrimSuffix(strings.TrimPrefix(pattern, "/"), "/")
 	_, err := path.Match(strings.ReplaceAll(clean, "**", "*"), "x")
@@ -34,8 +34,8 @@ func Valid(pattern string) bool {
 		clean != "." && clean != "*" && clean != "**" && strings.Split(clean, "/")[0] != ".git"
 }
 
-// matches reports whether the file name, or a folder above it, matches the pattern. A pattern with a slash counts from the
-// top; one without matches in every folder; ** stands for any folders.
+// matches reports whether the file name, or a folder above it, matches the pattern. A pattern with a slash is anchored at the top; one
+// without matches in every folder; ** matches any folders.
 func matches(pattern, name string) bool {
 	anchored := strings.Contains(strings.TrimSuffix(pattern, "/"), "/")
 	folder := strings.HasSuffix(pattern, "/")
@@ -75,21 +75,21 @@ func matchParts(pattern, parts []string) bool {
 	return ok && matchParts(pattern[1:], parts[1:])
 }
 
-// Copier copies what the patterns want from one root to another.
+// Copier copies the files that match the patterns from one root to another.
 type Copier struct {
 	From, To *os.Root
 	Patterns []string
-	Found    func(name string) // is told of a file instead of it being copied; nil = it is copied
-	Owner    int               // user and group the copies are given to; 0 = they stay the process's own
+	Found    func(name string) // is called with a file instead of copying it; nil = copy
+	Owner    int               // user and group of the copies; 0 = the process's own
 
 	copied []string
 	bytes  int64
 }
 
-// Copied are the names of what was copied.
+// Copied are the names of the copied files.
 func (c *Copier) Copied() []string { return c.copied }
 
-// Take takes one line of what git ignores, as ls-files --others --ignored --directory names it: a file, or a folder with a slash behind it.
+// Take processes one line of ls-files --others --ignored --directory: a file, or a folder with a slash at the end.
 func (c *Copier) Take(ctx context.Context, line string) error {
 	switch {
 	case line == "":
@@ -111,7 +111,7 @@ func (c *Copier) wanted(name string) bool {
 	return false
 }
 
-// folder looks into an ignored folder, but only where a pattern can match: node_modules and the like are not walked.
+// folder scans an ignored folder, but only where a pattern can match: it does not walk node_modules and the like.
 func (c *Copier) folder(ctx context.Context, name string) error {
 	if !c.canMatchBelow(name) {
 		return nil
@@ -121,7 +121,7 @@ func (c *Copier) folder(ctx context.Context, name string) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			return nil // what cannot be read is not copied
+			return nil // unreadable folders are skipped
 		}
 		if d.IsDir() && d.Name() == ".git" {
 			return fs.SkipDir
@@ -230,7 +230,7 @@ func (c *Copier) folders(dir string) error {
 	return err
 }
 
-// PlainParents reports whether every folder above name is a folder and no link, as far as it exists.
+// PlainParents reports whether every existing folder above name is a folder and no link.
 func PlainParents(r *os.Root, name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		fi, err := r.Lstat(dir)
@@ -244,13 +244,13 @@ func PlainParents(r *os.Root, name string) bool {
 	return true
 }
 
-// Wants reports whether one of the patterns wants the file name, a path with slashes.
+// Wants reports whether one of the patterns matches the file name, a path with slashes.
 func Wants(patterns []string, name string) bool {
 	c := Copier{Patterns: patterns}
 	return c.wanted(name)
 }
 
-// Reaches reports whether one of the patterns can want something below the folder.
+// Reaches reports whether one of the patterns can match something below the folder.
 func Reaches(patterns []string, folder string) bool {
 	c := Copier{Patterns: patterns}
 	return c.canMatchBelow(folder)

@@ -1,4 +1,4 @@
-// Package jobs runs work that goes on when who asked for it has left, a bounded number at a time. Each job has an id, under which it can be
+// Package jobs runs work that goes on when its caller has left, a limited number at a time. Each job has an id, by which it can be
 // cancelled. Jobs owns a goroutine for each job; Run returns when all of them have ended. Its lock is never held while a job works.
 package jobs
 
@@ -12,7 +12,7 @@ import (
 
 // Jobs are the jobs under way, by their ids. Safe for concurrent use.
 type Jobs struct {
-	stopped error // the cause with which Run's end cancels what is under way
+	stopped error // the cause with which Run's end cancels running jobs
 
 	mu      sync.Mutex
 	known   map[string]*job
@@ -31,13 +31,13 @@ type job struct {
 	done   chan struct{}
 }
 
-// New makes Jobs of which most work at the same time; the others wait their turn. stopped is the cause with which the end of Run cancels.
+// New makes Jobs of which most run at the same time; the others wait their turn. stopped is the cause with which the end of Run cancels.
 func New(most int, stopped error) *Jobs {
 	return &Jobs{stopped: stopped, known: make(map[string]*job), turns: make(chan struct{}, most)}
 }
 
-// Add starts fn under Run, or as soon as Run runs. fn gets a context that ends when the job is cancelled, and always runs:
-// it is what cleans up.
+// Add starts fn under Run, or as soon as Run runs. fn gets a context that ends when the job is cancelled, and always runs, so that it can
+// clean up.
 func (j *Jobs) Add(id string, fn func(ctx context.Context)) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -47,7 +47,7 @@ func (j *Jobs) Add(id string, fn func(ctx context.Context)) error {
 	if _, ok := j.known[id]; ok {
 		return fault.New(fault.Conflict, "already_running", "This is already under way.")
 	}
-	ctx, cancel := context.WithCancelCause(tenant.All(context.Background(), "jobs go on when who asked has left"))
+	ctx, cancel := context.WithCancelCause(tenant.All(context.Background(), "jobs go on when their caller has left"))
 	b := &job{id: id, ctx: ctx, cancel: cancel, fn: fn, done: make(chan struct{})}
 	j.known[id] = b
 	if j.running {
@@ -77,7 +77,7 @@ func (j *Jobs) start(b *job) {
 	})
 }
 
-// Cancel ends the job's context with cause and returns what is closed when the job has cleaned up; nil when there is none.
+// Cancel ends the job's context with cause and returns a channel that is closed when the job has cleaned up; nil when there is no such job.
 func (j *Jobs) Cancel(id string, cause error) <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -89,7 +89,7 @@ func (j *Jobs) Cancel(id string, cause error) <-chan struct{} {
 	return b.done
 }
 
-// Run starts what waits and everything that is added, until ctx is done and every job has ended.
+// Run starts waiting and added jobs until ctx is done and every job has ended.
 func (j *Jobs) Run(ctx context.Context) {
 	j.mu.Lock()
 	j.running = true

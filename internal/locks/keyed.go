@@ -1,4 +1,4 @@
-// Package locks has mutexes by name, and mutexes for which a caller waits no longer than its context.
+// Package locks provides mutexes by name, and mutexes for which a caller waits no longer than its context.
 package locks
 
 import (
@@ -16,10 +16,10 @@ type Keyed struct {
 
 type entry struct {
 	turn Turn
-	refs int // who holds it or waits for it; under Keyed.mu
+	refs int // holders and waiters; guarded by Keyed.mu
 }
 
-// Lock waits for the key's turn. The returned func gives it back; it is called once.
+// Lock waits for the key's turn. The returned func unlocks it; call it once.
 func (k *Keyed) Lock(key string) (unlock func()) {
 	k.rank.check(key)
 	e := k.use(key)
@@ -48,7 +48,7 @@ func (k *Keyed) TryLock(key string) (unlock func(), ok bool) {
 	return k.held(key, e), true
 }
 
-// Len is how many keys are held or waited for.
+// Len returns how many keys are held or waited for.
 func (k *Keyed) Len() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,7 +78,7 @@ func (k *Keyed) leave(key string, e *entry) {
 	}
 }
 
-// held is what gives a turn back that was just taken.
+// held returns the func that unlocks a key just locked.
 func (k *Keyed) held(key string, e *entry) (unlock func()) {
 	forget := k.rank.note(key)
 	return func() {

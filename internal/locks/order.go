@@ -9,18 +9,18 @@ import (
 	"sync/atomic"
 )
 
-// Ordered returns mutexes that have a place in an order: whoever holds one of them takes only those of a higher rank, and one key of each
-// rank, so that no two can wait for each other. The name is for reports.
+// Ordered returns mutexes with a rank: a goroutine that holds one of them may only take those of a higher rank, and one key of each rank, so
+// that no two can wait for each other. The name is for reports.
 func Ordered(rank int, name string) Keyed { return Keyed{rank: &place{rank, name}} }
 
-// place is a place in an order of locks.
+// place is a rank in an order of locks.
 type place struct {
 	at   int
 	name string
 }
 
-// CheckOrder has each breach of the order reported from now on, in the goroutine that breaks it. It is for tests: it costs microseconds for
-// each lock. A lock that is given back by another goroutine counts as held by the one that took it.
+// CheckOrder makes locks report each violation of the order from now on, in the goroutine that commits it. It is for tests: it costs
+// microseconds for each lock. A lock that another goroutine unlocks counts as held by the one that took it.
 func CheckOrder(report func(breach string)) { reporter.Store(&report) }
 
 var (
@@ -35,7 +35,7 @@ type holding struct {
 	key string
 }
 
-// check reports a lock that is waited for out of order.
+// check reports a lock taken out of order.
 func (p *place) check(key string) {
 	report := reporter.Load()
 	if p == nil || report == nil {
@@ -54,7 +54,7 @@ func (p *place) check(key string) {
 	}
 }
 
-// note writes down that the goroutine holds a key; the returned func forgets that.
+// note records that the goroutine holds a key; the returned func removes the record.
 func (p *place) note(key string) (forget func()) {
 	if p == nil || reporter.Load() == nil {
 		return func() {}
@@ -73,7 +73,7 @@ func (p *place) note(key string) (forget func()) {
 	}
 }
 
-// goroutine is the number of the calling goroutine, which a trace begins with ("goroutine 7 [running]:").
+// goroutine returns the number of the calling goroutine, with which a trace begins ("goroutine 7 [running]:").
 func goroutine() string {
 	var b [64]byte
 	fields := bytes.Fields(b[:runtime.Stack(b[:], false)])

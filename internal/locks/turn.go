@@ -2,11 +2,11 @@ package locks
 
 import "context"
 
-// Turn is a mutex for which a caller waits no longer than its context. Another goroutine may unlock it than the one that locked it. Make one
+// Turn is a mutex for which a caller waits no longer than its context. Another goroutine than the one that locked it may unlock it. Make one
 // with NewTurn; safe for concurrent use.
 type Turn chan struct{} // holds one token while it is locked
 
-// NewTurn returns a Turn that nobody has.
+// NewTurn returns an unlocked Turn.
 func NewTurn() Turn { return make(Turn, 1) }
 
 // Lock waits for the turn until ctx ends: the error is its cause then. The returned func is Unlock.

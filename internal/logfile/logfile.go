@@ -1,4 +1,4 @@
-// Package logfile keeps what a program says to two files of a bounded size.
+// Package logfile writes a program's log to two files of limited size.
 package logfile
 
 import (
@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// File is what a program says for who looks into a fault: a file that begins anew when it is full, and the one before it. Safe for
-// concurrent use.
+// File is a log for troubleshooting: a file that starts over when it is full, and the one before it. Safe for concurrent use.
 type File struct {
 	path string
 	max  int64 // bytes of each of the two
@@ -19,7 +18,7 @@ type File struct {
 	size int64
 }
 
-// Open opens it, to go on at its end. Links are not followed.
+// Open opens it, to append at its end. It follows no links.
 func Open(path string, max int64) (*File, error) {
 	l := &File{path: path, max: max}
 	return l, l.open()
@@ -49,7 +48,7 @@ func (l *File) Write(b []byte) (int, error) {
 	if l.size > 0 && l.size+int64(len(b)) > l.max {
 		_ = l.f.Close()
 		l.f = nil
-		_ = os.Rename(l.path, l.path+".1") // else it grows: better than to say nothing any more
+		_ = os.Rename(l.path, l.path+".1") // otherwise it grows: better than to log nothing
 		if err := l.open(); err != nil {
 			return 0, err
 		}

@@ -1,4 +1,4 @@
-// Package page carries keyset paging: a limit, and an opaque cursor that names the last row seen.
+// Package page implements keyset paging: a limit, and an opaque cursor that names the last row seen.
 package page
 
 import (
@@ -18,7 +18,7 @@ const (
 // Page asks for at most Limit rows after Cursor. The zero Page asks for the first DefaultLimit rows.
 type Page struct {
 	Limit  int    // 0 = DefaultLimit; more than MaxLimit counts as MaxLimit
-	Cursor string // "" = from the start; otherwise the next_cursor of an earlier answer
+	Cursor string // "" = from the start; otherwise the next_cursor of an earlier response
 }
 
 // Key names a row in the order of a list: its time (or another number that orders it) and its id as the tie-breaker.
@@ -27,7 +27,7 @@ type Key struct {
 	ID string
 }
 
-// Size returns the number of rows to answer: Limit within its bounds.
+// Size returns the number of rows to return: Limit within its bounds.
 func (p Page) Size() int {
 	switch {
 	case p.Limit <= 0:

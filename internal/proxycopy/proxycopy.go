@@ -1,6 +1,6 @@
-// Package proxycopy passes bytes between two connections both ways. A connection on which nothing comes holds no buffer, so that thousands
-// of quiet ones cost little. It copies rather than splices: measured both ways, that is as fast here, takes no pipes (four descriptors a
-// connection), and it knows when bytes last moved.
+// Package proxycopy copies bytes between two connections in both directions. An idle connection holds no buffer, so that thousands of quiet
+// ones cost little. It copies rather than splices: measured both ways, that is as fast here, takes no pipes (four descriptors a connection),
+// and it knows when bytes last moved.
 package proxycopy
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Conn is a connection one direction of which can be ended.
+// Conn is a connection that can close one direction.
 type Conn interface {
 	net.Conn
 	CloseWrite() error
@@ -22,17 +22,17 @@ type Conn interface {
 
 // Options of Both. Zero times mean without limit.
 type Options struct {
-	Idle     time.Duration // both are closed when no byte has moved for so long
+	Idle     time.Duration // both are closed when no byte has moved for this long
 	HalfIdle time.Duration // the same once one direction has ended
 }
 
-// bufferSize is what is moved at once.
+// bufferSize is how much is copied at once.
 const bufferSize = 64 << 10
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
 
-// Both passes bytes both ways until both directions have ended, and closes both connections. The end of one direction is passed on as
-// the end of that direction; an error ends both.
+// Both copies bytes in both directions until both have ended, and closes both connections. It passes the end of one direction on as the end
+// of that direction; an error ends both.
 func Both(a, b Conn, o Options) {
 	w := &watch{a: a, b: b, idle: o.Idle, half: o.HalfIdle}
 	w.moved()
@@ -49,7 +49,7 @@ func Both(a, b Conn, o Options) {
 	w.close()
 }
 
-// watch closes a pair that stands still.
+// watch closes a pair on which no bytes move.
 type watch struct {
 	a, b       Conn
 	idle, half time.Duration
@@ -75,7 +75,7 @@ func (w *watch) stop() {
 	w.timer.Stop()
 }
 
-// patience is how long nothing may move now.
+// patience returns how long it may now be idle.
 func (w *watch) patience() time.Duration {
 	if w.ended.Load() && w.half > 0 {
 		return min(w.idle, w.half)
@@ -173,7 +173,7 @@ func readReady(raw syscall.RawConn) (n int, buf *[]byte, err error) {
 	return 0, nil, err
 }
 
-// copyHolding is copy for connections that are none of the kernel's, such as TLS.
+// copyHolding is copy for connections that are not the kernel's, such as TLS.
 func (w *watch) copyHolding(to io.Writer, from io.Reader) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// MinFound is the length in bytes below which a Finder does not look for a value: files hold many short words by chance, and what a Finder
-// finds is refused, not only masked.
+// MinFound is the length in bytes below which a Finder does not look for a value: files contain many short words by chance, and a match is
+// refused, not only masked.
 const MinFound = 12
 
 // Finder looks for known values, and for their base64 and URL forms, in files and patches. Its time does not grow with the number of values.
@@ -44,7 +44,7 @@ func NewFinder(values ...string) *Finder {
 	return f
 }
 
-// Mark tells one Finder's values from another's.
+// Mark distinguishes one Finder's values from another's.
 func (f *Finder) Mark() string {
 	if f == nil {
 		return ""
@@ -56,14 +56,14 @@ func (f *Finder) Mark() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// each calls fn with where in b each value stands, in order of where they begin, and with its number, until fn returns false.
+// each calls fn with the position in b of each value, in order of their beginnings, and with its number, until fn returns false.
 func (f *Finder) each(b []byte, fn func(from, to, value int) bool) {
 	if f != nil {
 		f.match.each(b, func(from, n int) bool { return fn(from, from+len(f.match.patterns[n]), f.of[n]) })
 	}
 }
 
-// In reports whether b holds a value for which hides says yes; a nil hides says it of all.
+// In reports whether b contains a value for which hides returns true; a nil hides selects all.
 func (f *Finder) In(b []byte, hides func(value string) bool) bool {
 	found := false
 	f.each(b, func(_, _, n int) bool {
@@ -73,12 +73,12 @@ func (f *Finder) In(b []byte, hides func(value string) bool) bool {
 	return found
 }
 
-// Mask masks in b, in place and with equal length, the values for which hides says yes. It reports whether there was one.
+// Mask masks in b, in place and with equal length, the values for which hides returns true. It reports whether there was one.
 func (f *Finder) Mask(b []byte, hides func(value string) bool) bool {
 	if f == nil {
 		return false
 	}
-	var spans []span // marked afterwards: values may overlap
+	var spans []span // masked afterwards: values may overlap
 	f.each(b, func(from, to, n int) bool {
 		if hides == nil || hides(f.values[n]) {
 			spans = append(spans, span{from, to})
@@ -115,9 +115,9 @@ type FoundReader struct {
 	f     *Finder
 	r     io.Reader
 	hides func(string) bool
-	raw   []byte // read and not given yet, unmasked from tail on
-	out   []byte // the masked part of raw that may be given
-	clean []byte // what out was before it was masked: a value may begin in it
+	raw   []byte // read but not returned yet, unmasked from tail on
+	out   []byte // the masked part of raw that may be returned
+	clean []byte // out before masking: a value may begin in it
 	found bool
 	err   error
 }
@@ -127,7 +127,7 @@ func (m *FoundReader) Found() bool { return m.found }
 
 const findBuffer = 128 << 10
 
-// Read gives the next bytes, masked.
+// Read returns the next bytes, masked.
 func (m *FoundReader) Read(p []byte) (int, error) {
 	if m.f == nil {
 		return m.r.Read(p)
@@ -143,7 +143,7 @@ func (m *FoundReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads a piece, and gives free what no value that goes on behind it can change any more.
+// fill reads a piece, and releases what can no longer be part of a value that continues.
 func (m *FoundReader) fill() {
 	size := max(findBuffer, 4*m.f.match.longest)
 	if cap(m.raw) < size {
@@ -169,7 +169,7 @@ func (m *FoundReader) fill() {
 	m.raw = append(m.raw[:0], m.raw[free:]...)
 }
 
-// Scan reads r to its end and reports whether it holds a value for which hides says yes.
+// Scan reads r to its end and reports whether it contains a value for which hides returns true.
 func (f *Finder) Scan(r io.Reader, hides func(value string) bool) (bool, error) {
 	if f == nil {
 		return false, nil

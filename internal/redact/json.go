@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// NewJSONFinder returns a Finder of values in JSON, as it is written with encoding/json; nil where none is long enough. It is for MaskJSON.
+// NewJSONFinder returns a Finder of values in JSON, as encoding/json writes it; nil where none is long enough. It is for MaskJSON.
 func NewJSONFinder(values ...string) *Finder {
 	f := NewFinder(values...)
 	if f == nil {
@@ -39,7 +39,7 @@ func (f *Finder) MaskJSON(b []byte) bool {
 	}
 	masked, quoted := false, false
 	for i := 0; i < len(b); {
-		n := 1 // a character, or an escape sequence: one of which only a part is meant stays as it is
+		n := 1 // a character, or an escape sequence: one that is matched only in part stays as it is
 		switch {
 		case quoted && b[i] == '\\' && i+1 < len(b):
 			if n = 2; b[i+1] == 'u' {

@@ -13,7 +13,7 @@ type matcher struct {
 	next     []int32       // by pattern: 1 + another of the same block
 }
 
-// blocks is how many kinds of blocks are told apart: few enough for thousands of matchers in memory.
+// blocks is how many kinds of blocks are distinguished: few enough for thousands of matchers in memory.
 const blocks = 1 << 12
 
 func blockOf(a, b byte) uint16 { return (uint16(a)<<5 ^ uint16(b)) & (blocks - 1) }

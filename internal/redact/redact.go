@@ -1,9 +1,9 @@
 // Package redact masks known secrets in a byte stream with masks of equal length, so that absolute offsets hold.
 //
-// A secret may arrive in pieces. The masker looks back over what it has already let through, so the later pieces of a secret
-// are masked in any case; of the piece at the end of the stream it holds back what may be the beginning of a secret, once that
-// is MinPrefix bytes long. The owner gives such bytes free with Flush when nothing more came for a moment: an echo of a few
-// characters is never late by more than that moment, and at most the beginning of a secret that dribbles in is seen.
+// A secret may arrive in pieces. The masker looks back over what it has already released, so it masks the later pieces of a secret
+// in any case; of the piece at the end of the stream it holds back what may be the beginning of a secret, once that
+// is MinPrefix bytes long. The owner calls Flush to release such bytes when nothing more came for a moment: so an echo of a few
+// characters is never late by more than that moment, and at most the beginning of a secret that trickles in is visible.
 package redact
 
 import (
@@ -26,32 +26,32 @@ const (
 	Mask = '*'
 )
 
-// maxHeld bounds, in bytes, what is held back of a beginning that escape sequences lie in.
+// maxHeld limits, in bytes, what is held back of a beginning that contains escape sequences.
 const maxHeld = 4 << 10
 
-// Masker masks secrets in one stream. A secret is found in the bytes as they are and in the text that a terminal shows of them: escape
-// sequences between its bytes do not matter, and are passed on as they are. Not safe for concurrent use. The zero Masker masks nothing.
+// Masker masks secrets in one stream. It finds a secret in the raw bytes and in the text that a terminal shows of them: escape sequences
+// between its bytes do not matter, and are passed on unchanged. Not safe for concurrent use. The zero Masker masks nothing.
 type Masker struct {
 	secrets [][]byte
 	match   *matcher // of secrets
 	longest int
-	past    []byte // the last longest-1 bytes that were let through, unmasked: where a match may begin
-	held    []byte // bytes not let through yet
+	past    []byte // the last longest-1 bytes that were released, unmasked: where a match may begin
+	held    []byte // bytes not released yet
 	work    []byte // reused between calls
 	seam    []byte // the same
 	out     []span // the same
 
-	state    parseState // of the stream behind what was let through
-	pastText []byte     // the last longest-1 bytes of its text
-	joined   int        // bytes of pastText, from its end, that lay together: without an escape sequence between them
-	text     []byte     // pastText, and the text of the bytes at hand
+	state    parseState // parser state after the released bytes
+	pastText []byte     // the last longest-1 bytes of their text
+	joined   int        // bytes of pastText, from its end, that were contiguous: without an escape sequence between them
+	text     []byte     // pastText, and the text of the current bytes
 	pieces   []piece    // its runs in them
 	after    parseState // behind them
 }
 
-// New returns a Masker for these secrets. A secret of several lines is also masked line by line, because a terminal changes
-// the line ends. What is shorter than MinSecret is left out. One of MinEncoded bytes or more is masked in base64 and in a URL,
-// too, wherever in the encoded text it stands.
+// New returns a Masker for these secrets. A secret of several lines is also masked line by line, because a terminal changes the line ends.
+// It ignores secrets shorter than MinSecret. One of MinEncoded bytes or more is also masked in base64 and in a URL, at any position of the
+// encoded text.
 func New(secrets ...string) *Masker {
 	m := &Masker{}
 	m.Add(secrets...)
@@ -63,7 +63,7 @@ func (m *Masker) Again() *Masker {
 	return &Masker{secrets: slices.Clone(m.secrets), match: m.match, longest: m.longest}
 }
 
-// Add lets the Masker mask more secrets from here on, as New would have.
+// Add makes the Masker mask more secrets from here on, as New would have.
 func (m *Masker) Add(secrets ...string) {
 	seen := make(map[string]bool, len(m.secrets))
 	for _, s := range m.secrets {
@@ -94,7 +94,7 @@ func (m *Masker) Add(secrets ...string) {
 	}
 }
 
-// Text returns s with secrets masked, as a text of its own: it is no part of the stream.
+// Text returns s with secrets masked, as a separate text: it is not part of the stream.
 func (m *Masker) Text(s string) string {
 	if len(m.secrets) == 0 || len(s) < MinSecret {
 		return s
@@ -111,8 +111,8 @@ func (m *Masker) Text(s string) string {
 	return string(t.pass(b, len(b), parted))
 }
 
-// encoded returns how a secret looks in base64, at each of the three places it may have in a group of bytes, and in a URL. The
-// characters it shares with its neighbours are left out.
+// encoded returns the base64 forms of a secret, at each of the three positions it may have in a group of bytes, and its URL form. It leaves
+// out characters that depend on neighbouring bytes.
 func encoded(s string) []string {
 	if len(s) < MinEncoded {
 		return nil
@@ -137,9 +137,9 @@ func (m *Masker) Longest() int { return m.longest }
 // Held returns how many bytes are held back.
 func (m *Masker) Held() int { return len(m.held) }
 
-// Write takes the next bytes of the stream and returns those that may be let through, which may be none. Together with what
-// earlier calls returned they are the stream, byte for byte, with secrets masked. The result is valid until the next call; it
-// may be p itself, which Write changes in place.
+// Write takes the next bytes of the stream and returns those that may be released, possibly none. Together with the results of earlier calls
+// they are the stream, byte for byte, with secrets masked. The result is valid until the next call; it may be p itself, which Write changes
+// in place.
 func (m *Masker) Write(p []byte) []byte {
 	if len(m.secrets) == 0 || len(p) == 0 {
 		return p
@@ -150,7 +150,7 @@ func (m *Masker) Write(p []byte) []byte {
 		p = m.work
 	}
 	whole := p
-	if p[len(p)-1] == 0xc2 { // it may be half of a control character: what it is decides whether what is before it goes on
+	if p[len(p)-1] == 0xc2 { // it may be half of a control character, which decides whether the sequence before it continues
 		whole = p[:len(p)-1]
 	}
 	keep := max(min(m.prefix(m.past, p), len(p)), len(p)-len(whole))
@@ -167,7 +167,7 @@ func (m *Masker) Write(p []byte) []byte {
 	return m.pass(p, len(p)-keep, parted)
 }
 
-// Flush gives the bytes held back free. The rest of a secret that began in them is masked all the same when it comes.
+// Flush releases the bytes held back. The rest of a secret that began in them is masked all the same when it comes.
 func (m *Masker) Flush() []byte {
 	if len(m.held) == 0 {
 		return nil
@@ -181,13 +181,13 @@ func (m *Masker) Flush() []byte {
 	return m.pass(m.work, len(m.work), parted)
 }
 
-// read reads the text of p, behind pastText.
+// read extracts the text of p, after pastText.
 func (m *Masker) read(p []byte) {
 	m.text, m.pieces, m.after = strip(p, m.state, append(m.text[:0], m.pastText...), m.pieces[:0])
 }
 
 // pass masks every occurrence that lies in past + p, remembers the end of the raw bytes of p[:n], and returns p[:n] masked. parted says that
-// the text of p was read.
+// the text of p was extracted.
 func (m *Masker) pass(p []byte, n int, parted bool) []byte {
 	spans := m.spans(p, parted)
 	if parted && n < len(p) {
@@ -204,7 +204,7 @@ func (m *Masker) pass(p []byte, n int, parted bool) []byte {
 
 type span struct{ from, to int } // in p
 
-// spans returns where secrets lie in p, those included that begin in past.
+// spans returns where secrets lie in p, including those that begin in past.
 func (m *Masker) spans(p []byte, parted bool) []span {
 	out := m.out[:0]
 	if len(m.past) > 0 {
@@ -228,12 +228,12 @@ func (m *Masker) spans(p []byte, parted bool) []span {
 	return out
 }
 
-// parted reports whether the text may have secrets that the bytes have not: only where escape sequences lie between its bytes.
+// parted reports whether the text may contain secrets that the bytes do not: only where escape sequences lie between its bytes.
 func (m *Masker) parted(p []byte) bool {
 	return m.state != ground || m.joined < len(m.pastText) || !plain(p)
 }
 
-// textSpans adds where secrets lie in the text that was read.
+// textSpans adds where secrets lie in the extracted text.
 func (m *Masker) textSpans(out []span) []span {
 	m.match.each(m.text, func(from, n int) bool {
 		to := from + len(m.secrets[n])
@@ -251,7 +251,7 @@ func (m *Masker) textSpans(out []span) []span {
 	return out
 }
 
-// remember notes what is let through.
+// remember records what is released.
 func (m *Masker) remember(p []byte, parted bool) {
 	keep := m.longest - 1
 	if !parted {
@@ -259,9 +259,9 @@ func (m *Masker) remember(p []byte, parted bool) {
 		m.joined = len(m.pastText)
 	} else {
 		together := m.joined
-		m.state, m.joined = m.after, 0 // what follows is behind a sequence
+		m.state, m.joined = m.after, 0 // what follows comes after a sequence
 		if n := len(m.pieces); n > 0 {
-			if last := m.pieces[n-1]; last.raw+len(m.text)-last.text == len(p) { // or goes on with this text
+			if last := m.pieces[n-1]; last.raw+len(m.text)-last.text == len(p) { // or continues this text
 				m.joined = min(len(m.text)-last.text, keep)
 				if n == 1 && last.raw == 0 && m.joined < keep { // all of p
 					m.joined = min(m.joined+together, keep)
@@ -302,7 +302,7 @@ func (m *Masker) prefix(past, p []byte) int {
 	return best
 }
 
-// textPrefix returns how many bytes end p from the longest end of its text on, which was read, that may be the beginning of a secret.
+// textPrefix returns how many bytes at the end of p, from the longest end of its extracted text on, may be the beginning of a secret.
 func (m *Masker) textPrefix(p []byte) int {
 	text, pieces := m.text, m.pieces
 	if n := len(text); n > 0 && text[n-1] == 0xc2 && len(pieces) > 0 { // not in p
@@ -320,7 +320,7 @@ func (m *Masker) textPrefix(p []byte) int {
 			return 0
 		}
 	}
-	if len(p) <= maxHeld+m.longest { // it began in what was let through
+	if len(p) <= maxHeld+m.longest { // it began in released bytes
 		return len(p)
 	}
 	return 0

@@ -2,15 +2,15 @@ package redact
 
 import "bytes"
 
-// What a terminal shows of a stream is its text: a value is read there although escape sequences stand between its bytes.
+// A terminal shows the text of a stream: a value is visible there although escape sequences stand between its bytes.
 
-// parseState is where in an escape sequence a stream is, as xterm reads it.
+// parseState is the position of a stream within an escape sequence, as xterm parses it.
 type parseState uint8
 
 const (
 	ground   parseState = iota
 	escape              // behind ESC
-	between             // behind ESC and an intermediate byte
+	between             // after ESC and an intermediate byte
 	control             // in a CSI sequence
 	bellEnds            // in an OSC string
 	noBell              // in another string: DCS, SOS, PM, APC
@@ -19,20 +19,20 @@ const (
 // piece is a run of text: where it begins in the text, and in the bytes it was taken from.
 type piece struct{ text, raw int }
 
-// plain reports whether a stream that is in ground state has nothing but text in p.
+// plain reports whether a stream in ground state has only text in p.
 func plain(p []byte) bool {
 	return bytes.IndexByte(p, 0x1b) < 0 && escapesAlone(p)
 }
 
-// escapesAlone reports whether of what ends a run of text p has ESC alone, as the colours of most programs do.
+// escapesAlone reports whether only ESC ends runs of text in p, as with the colours of most programs.
 func escapesAlone(p []byte) bool {
 	return bytes.IndexByte(p, 0xc2) < 0 && bytes.IndexByte(p, 0) < 0 && bytes.IndexByte(p, 0x07) < 0 && bytes.IndexByte(p, 0x7f) < 0
 }
 
-// unshown has the bytes at which a run of text ends, or may end.
+// unshown are the bytes at which a run of text ends, or may end.
 var unshown = [256]bool{0: true, 0x07: true, 0x1b: true, 0x7f: true, 0xc2: true}
 
-// strip appends the text of p to text and its runs to pieces, and returns the state behind it. Line ends and other moves by single bytes are
+// strip appends the text of p to text and its runs to pieces, and returns the state after it. Line ends and other moves by single bytes are
 // text; what shows and moves nothing (NUL, BEL, DEL) is not.
 func strip(p []byte, st parseState, text []byte, pieces []piece) ([]byte, []piece, parseState) {
 	escapes := escapesAlone(p)
@@ -118,7 +118,7 @@ func strip(p []byte, st parseState, text []byte, pieces []piece) ([]byte, []piec
 	return text, pieces, st
 }
 
-// controlOf is the state behind a control character of 0x80 and above.
+// controlOf returns the state after a control character of 0x80 and above.
 func controlOf(c byte) parseState {
 	switch c {
 	case 0x9b:

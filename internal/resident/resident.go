@@ -1,5 +1,5 @@
-// Package resident keeps a server at rest small in memory. It knows the process and its own program's file, and nothing of what the program does.
-// It has no goroutine but its caller's, and no lock.
+// Package resident keeps the memory of an idle server small. It knows the process and its own program's file, and nothing about what the
+// program does. It starts no goroutine, and has no lock.
 package resident
 
 import (
@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	settled   = 15 * time.Second // how long after the start a server has done what it does once
-	dropEvery = time.Minute      // what is in use comes back in a millisecond or two
+	settled   = 15 * time.Second // how long after the start a server has finished its one-time work
+	dropEvery = time.Minute      // used pages come back in a millisecond or two
 )
 
-// Keeper gives memory back that is not in use.
+// Keeper returns unused memory to the system.
 type Keeper struct{ log *slog.Logger }
 
 // New makes a Keeper.
 func New(log *slog.Logger) *Keeper { return &Keeper{log} }
 
-// Run gives back the memory that only the server's start needed and, from then on, now and then, the pages of the program itself that are
-// not in use: the kernel brings many for each one that is. It works until ctx ends.
+// Run returns the memory that only the server's start needed and, from then on, now and then, the unused pages of the program itself: the
+// kernel maps many for each one that is used. It works until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	wait := time.NewTimer(settled)
 	defer wait.Stop()

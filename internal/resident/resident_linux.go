@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropProgram unmaps the pages of this program's own file. They stay in the system's cache, from which those in use come back at once;
-// what only the start needed (the packed guest, migrations, tables) counts as ours no longer, and is the first to go when memory is short.
+// dropProgram unmaps the pages of this program's own file. They stay in the system's cache, from which used ones come back at once; what
+// only the start needed (the packed guest, migrations, tables) no longer counts as ours, and is the first to go when memory is short.
 func dropProgram() error {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -31,8 +31,8 @@ func dropProgram() error {
 
 type mapping struct{ from, to uintptr }
 
-// untouched returns the parts of memory that hold nothing but what stands in the file: they cannot be written to, and no page of them was
-// changed before that was so, as the loader changes some.
+// untouched returns the mappings that contain only what is in the file: they are read-only, and no page of them was changed before that was
+// so, as the loader changes some.
 func untouched(smaps []byte, file string) (out []mapping) {
 	var m mapping
 	ours, changed := false, false

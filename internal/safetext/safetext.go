@@ -1,5 +1,5 @@
-// Package safetext makes text that others wrote safe to show: programs in a terminal, agents, guests and people may send anything.
-// It has no state.
+// Package safetext makes text that others wrote safe to show: programs in a terminal, agents, guests and people may send anything. It has no
+// state.
 package safetext
 
 import (
@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible leaves out of s what could change how the text around it is shown: control characters but keep, and what turns the
-// reading direction.
+// Visible removes from s what could change how the text around it is shown: control characters except those in keep, and characters that
+// change the reading direction.
 func Visible(s string, keep rune) string {
 	return strings.Map(func(r rune) rune {
 		if r != keep && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
@@ -19,11 +19,11 @@ func Visible(s string, keep rune) string {
 	}, s)
 }
 
-// MaxLine is how many characters Line leaves at most.
+// MaxLine is the maximum number of characters Line returns.
 const MaxLine = 200
 
-// Line makes a short text safe to show: valid UTF-8, no control characters, nothing that turns the reading
-// direction, at most MaxLine characters.
+// Line makes a short text safe to show: valid UTF-8, no control characters, nothing that changes the reading direction, at most MaxLine
+// characters.
 func Line(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	return Cut(strings.TrimSpace(Visible(s, -1)), MaxLine)

@@ -1,5 +1,5 @@
-// Command sbom writes what a build of Parawork is made of as a CycloneDX document: the Go modules that are linked into its programs, as the
-// programs themselves say, and the packages of the web app that lies in them, as its lock file says. It asks nobody and is reproducible.
+// Command sbom writes the components of a build of Parawork as a CycloneDX document: the Go modules linked into its programs, as the
+// programs themselves say, and the packages of the embedded web app, as its lock file says. It uses no network and is reproducible.
 //
 //	sbom [-lock ui/package-lock.json] [-version V] -o FILE PROGRAM...
 package main
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// document is a CycloneDX 1.6 document, as far as it is used here.
+// document is the part of a CycloneDX 1.6 document that is used here.
 type document struct {
 	Format   string      `json:"bomFormat"`
 	Spec     string      `json:"specVersion"`
@@ -95,7 +95,7 @@ func run(out, lock, version string, programs []string) error {
 	return os.WriteFile(out, append(body, '\n'), 0o644)
 }
 
-// addModules adds the modules a program says it was linked of, and Go's own library.
+// addModules adds the modules a program was linked from, and Go's own library.
 func addModules(parts map[string]component, program string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -116,7 +116,7 @@ func addModules(parts map[string]component, program string) error {
 	return nil
 }
 
-// addPackages adds the packages that a lock file installs for use, not those that only build.
+// addPackages adds the packages that a lock file installs for use, not those used only for building.
 func addPackages(parts map[string]component, lock string) error {
 	raw, err := os.ReadFile(lock)
 	if err != nil {

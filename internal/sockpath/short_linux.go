@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// most is what fits into a sockaddr_un, its ending NUL aside.
+// most is the maximum length of a sockaddr_un path, without its NUL.
 const most = 107
 
-// short goes through a descriptor of the folder.
+// short uses a descriptor of the folder.
 func short(dir, name string) (string, func(), error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// most is what fits into a sockaddr_un of the BSDs and macOS, its ending NUL aside.
+// most is the maximum length of a sockaddr_un path on the BSDs and macOS, without its NUL.
 const most = 103
 
 func short(dir, name string) (string, func(), error) {

@@ -1,5 +1,5 @@
-// Package sockpath makes short paths of long ones, for a unix socket's address holds about a hundred bytes only and folders of data may
-// lie deeper than that.
+// Package sockpath makes short paths for long ones: a unix socket's address holds only about a hundred bytes, and data folders may lie
+// deeper than that.
 package sockpath
 
 import (
@@ -17,12 +17,12 @@ import (
 // Fits reports whether a path fits into a socket's address on this system.
 func Fits(path string) bool { return len(path) <= most }
 
-// Short returns a path to the entry name of the folder dir that fits. The folder must be no link. done gives back what the path needs;
-// a socket that listens goes on without it.
+// Short returns a path to the entry name of the folder dir that fits. The folder must not be a link. done releases what the path needs; a
+// listening socket works on without it.
 func Short(dir, name string) (path string, done func(), err error) { return short(dir, name) }
 
-// linked goes through a link with a short name in a folder of this user's own, where descriptors have no paths. It is left there: the
-// next one who asks for the folder finds it, and the system cleans its temporary folder.
+// linked uses a link with a short name in a folder of this user's own, where descriptors have no paths. The link stays: the next caller for
+// the folder finds it, and the system cleans its temporary folder.
 func linked(temp, dir, name string) (string, error) {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func linked(temp, dir, name string) (string, error) {
 	if err := os.Mkdir(links, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("making the folder of short paths: %w", err)
 	}
-	// In a folder everybody may write to, it could be somebody else's, and so could the links in it.
+	// In a world-writable folder, it could be somebody else's, and so could the links in it.
 	info, err = os.Lstat(links)
 	if err != nil {
 		return "", err

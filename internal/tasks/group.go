@@ -1,4 +1,4 @@
-// Package tasks has groups of goroutines with an owner who can end them.
+// Package tasks provides groups of goroutines with an owner who can end them.
 package tasks
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 // Group runs goroutines that outlive the call that began them, until its owner closes it. Unlike a sync.WaitGroup, it may be given work
-// while its owner waits for the end: what comes too late is refused. The zero value is ready; safe for concurrent use.
+// while its owner waits for the end: it refuses work that comes too late. The zero value is ready; safe for concurrent use.
 type Group struct {
 	mu      sync.Mutex
 	closed  bool
@@ -26,7 +26,7 @@ func (g *Group) Go(fn func()) bool {
 	return true
 }
 
-// Enter counts the caller's own work in, as Go does a goroutine's, until leave is called; false when the group is closed. leave may be called
+// Enter counts the caller's own work, as Go does a goroutine's, until leave is called; false when the group is closed. leave may be called
 // more than once.
 func (g *Group) Enter() (leave func(), ok bool) {
 	g.mu.Lock()
@@ -48,8 +48,8 @@ func (g *Group) After(d time.Duration, fn func()) *time.Timer {
 	})
 }
 
-// Close refuses further work and waits for what runs. It ends nothing by itself: the owner cancels first what should end early. It may be
-// called more than once, and by many.
+// Close refuses further work and waits for what runs. It ends nothing: the owner first cancels what should end early. It may be called more
+// than once, and concurrently.
 func (g *Group) Close() {
 	g.refuse()
 	g.running.Wait()
@@ -74,8 +74,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Wake has the goroutine that receives from c look once more, without waiting for it: where c holds a wake-up that was not taken yet, one is
-// enough.
+// Wake makes the goroutine that receives from c check again, without waiting for it: if c already holds a wake-up, one is enough.
 func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -2,8 +2,8 @@ package tasks
 
 import "context"
 
-// Scope is a Group with a context that ends with it: for work that outlives who asked for it, and that its owner ends with a cause. Make one
-// with NewScope; safe for concurrent use.
+// Scope is a Group with a context that ends with it: for work that survives its caller, and that its owner ends with a cause. Make one with
+// NewScope; safe for concurrent use.
 type Scope struct {
 	Group
 	ctx    context.Context

@@ -1,5 +1,5 @@
-// Package tenant says which teams' rows a piece of work may touch. The store asks it at every query of a team's row: work that says
-// nothing touches none.
+// Package tenant says which teams' rows a piece of work may touch. The store asks it at every query of a team's row: work without a scope
+// may touch none.
 package tenant
 
 import (
@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Scope is what may be touched.
+// Scope is the set of teams whose rows may be touched.
 type Scope struct {
 	all   bool
 	teams []string
@@ -20,10 +20,10 @@ func In(ctx context.Context, teams ...string) context.Context {
 	return context.WithValue(ctx, key{}, Scope{teams: slices.Clone(teams)})
 }
 
-// All returns a context for work of the instance itself, which touches rows of every team: the rooms' own loops, start and recovery,
-// the command line, operators. why says in a few words what for.
+// All returns a context for work of the instance itself, which touches rows of every team: background loops, start and recovery, the command
+// line, operators. why says in a few words what for.
 func All(ctx context.Context, why string) context.Context {
-	_ = why // for who reads the caller
+	_ = why // documents the caller
 	return context.WithValue(ctx, key{}, Scope{all: true})
 }
 
@@ -36,5 +36,5 @@ func Of(ctx context.Context) (Scope, bool) {
 // All reports whether every team's rows may be touched.
 func (s Scope) All() bool { return s.all }
 
-// Teams are the teams whose rows may be touched, where All does not hold.
+// Teams returns the teams whose rows may be touched, where All does not hold.
 func (s Scope) Teams() []string { return s.teams }

@@ -20,45 +20,46 @@ package wire
 //	POST   /v1/folders/copy                 command: CopyAsk -> Copied: ignored files of its folder are copied into a sandbox's worktree
 //	POST   /v1/folders/deliver              command: DeliverAsk -> Delivered: a workspace's branch becomes one of its folder's repository
 
-// BundleAsk asks for what a folder's repository has and the server has not.
+// BundleAsk requests what a folder's repository has and the server has not.
 type BundleAsk struct {
 	Path string   `json:"path"`
 	Have []string `json:"have,omitempty"` // commits the server has
 }
 
-// LendRequest asks which commits an allowed folder has, when it names none, and else to lend those it names to a workspace.
+// LendRequest asks which commits an allowed folder has, when it names none, and otherwise to retain those it names for a workspace that
+// shares their objects.
 type LendRequest struct {
 	WorkspaceID string   `json:"workspace_id"`
 	Path        string   `json:"path"`
 	Commits     []string `json:"commits,omitempty"`
 }
 
-// Lent says what of a folder's repository a workspace there can use. Sandboxes made with this Make.Folder are shown the objects.
+// Lent says which objects of a folder's repository a workspace there can share. Sandboxes made with this Make.Folder mount the objects.
 type Lent struct {
 	Tips    []string `json:"tips,omitempty"`    // commits its branches are at, the newest first
-	Commits []string `json:"commits,omitempty"` // of those asked for: they are kept there until the workspace ends
-	Objects []string `json:"objects,omitempty"` // folders of objects as the sandbox sees them; none = nothing can be lent
-	Reason  string   `json:"reason,omitempty"`  // why nothing can be lent
+	Commits []string `json:"commits,omitempty"` // of those asked for: the machine retains them until the workspace ends
+	Objects []string `json:"objects,omitempty"` // object folders as the sandbox sees them; none = nothing can be shared
+	Reason  string   `json:"reason,omitempty"`  // why nothing can be shared
 }
 
-// CopyAsk asks that files of a sandbox's folder which git ignores are copied into its worktree. They never leave the machine.
+// CopyAsk requests that files of a sandbox's folder which git ignores are copied into its worktree. They never leave the machine.
 type CopyAsk struct {
 	SandboxID string   `json:"sandbox_id"`
 	Patterns  []string `json:"patterns"`
 }
 
-// Copied are their names.
+// Copied returns their names.
 type Copied struct {
 	Files []string `json:"files"`
 }
 
-// DeliverAsk asks that the branch of a sandbox's workspace is put into the repository of its folder.
+// DeliverAsk requests that the branch of a sandbox's workspace is put into the repository of its folder.
 type DeliverAsk struct {
 	SandboxID string `json:"sandbox_id"`
 	Branch    string `json:"branch"`
 }
 
-// Delivered says which commit the branch is at there now.
+// Delivered returns the commit of the branch there now.
 type Delivered struct {
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`

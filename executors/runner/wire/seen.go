@@ -17,10 +17,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Seen remembers the commands a machine has had, in a file that outlives its program. Safe for concurrent use.
+// Seen remembers the commands a machine has had, in a file that survives its program. Safe for concurrent use.
 //
-// A line is written before a command is obeyed, and not forced to the disk: what the program wrote outlives the program, and when the whole
-// machine lost its power, all commands from before its start are refused instead. So nothing is done twice, and no command waits for a disk.
+// It writes a line before a command is obeyed, without forcing it to the disk: what the program wrote survives the program, and after a
+// power failure of the machine it refuses all commands from before the start instead. So nothing is done twice, and no command waits for a
+// disk.
 type Seen struct {
 	path string
 	now  func() time.Time
@@ -28,11 +29,11 @@ type Seen struct {
 	mu    sync.Mutex
 	file  *os.File
 	boot  string
-	floor int64              // ms UTC; commands of an earlier time may have been had
-	had   map[[16]byte]int64 // by hash of the id: until when it could come again, ms UTC
+	floor int64              // ms UTC; earlier commands may have been used
+	had   map[[16]byte]int64 // by hash of the id: until when it could be replayed, ms UTC
 	lines int                // in the file
-	due   int                // of lines: then it is written anew
-	wrote int64              // ms UTC, when it was last
+	due   int                // of lines: then the file is rewritten
+	wrote int64              // ms UTC of the last time
 	torn  bool               // the last line may be half a line
 }
 
@@ -40,15 +41,15 @@ const (
 	seenMagic = "parawork-seen-1"
 	// seenSlack is how much longer a command is remembered than it is valid, for clocks that are set back.
 	seenSlack = 15 * time.Minute
-	// maxSeen bounds what a server that floods a machine makes it remember.
+	// maxSeen limits what a server that floods a machine makes it remember.
 	maxSeen = 500_000
-	// seenSpare is how many lines the file may at least grow by before it is written anew.
+	// seenSpare is how many lines the file may at least grow by before it is rewritten.
 	seenSpare = 4096
-	// bootUnknown is of a machine that does not say which run it is in: each start counts as a new one.
+	// bootUnknown is used where the boot cannot be identified: each start counts as a new boot.
 	bootUnknown = "unknown"
 )
 
-// OpenSeen reads what was remembered, or begins. path lies in a folder of the machine's own program.
+// OpenSeen reads the file, or begins one. path lies in a folder of the machine's own program.
 func OpenSeen(path string, now func() time.Time) (*Seen, error) {
 	boot, booted := bootOf(now())
 	return openSeen(path, now, boot, booted)
@@ -57,10 +58,10 @@ func OpenSeen(path string, now func() time.Time) (*Seen, error) {
 func openSeen(path string, now func() time.Time, boot string, booted time.Time) (*Seen, error) {
 	s := &Seen{path: path, now: now, boot: boot, had: map[[16]byte]int64{}}
 	if err := s.read(booted); err != nil {
-		return nil, fmt.Errorf("reading which commands were had: %w", err)
+		return nil, fmt.Errorf("reading the used commands: %w", err)
 	}
 	if err := s.rewrite(); err != nil {
-		return nil, fmt.Errorf("writing which commands were had: %w", err)
+		return nil, fmt.Errorf("writing the used commands: %w", err)
 	}
 	return s, nil
 }
@@ -68,7 +69,7 @@ func openSeen(path string, now func() time.Time, boot string, booted time.Time) 
 func (s *Seen) read(booted time.Time) error {
 	f, err := os.OpenFile(s.path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // nothing was obeyed ever
+		return nil // no command was ever obeyed
 	}
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func (s *Seen) read(booted time.Time) error {
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	case err != nil || len(part) != 3 || part[0] != seenMagic || ferr != nil:
-		s.floor = s.now().UnixMilli() // it cannot be read: what was had is not known
+		s.floor = s.now().UnixMilli() // it cannot be read: the used commands are unknown
 		return nil
 	case part[1] == s.boot && s.boot != bootUnknown:
 		s.floor = floor
@@ -98,7 +99,7 @@ func (s *Seen) read(booted time.Time) error {
 			if !errors.Is(err, io.EOF) {
 				return err
 			}
-			if line != "" { // half a line: the disk was full, or it was lost with the machine's power
+			if line != "" { // half a line: the disk was full, or the power failed
 				s.note(line)
 			}
 			return nil
@@ -125,7 +126,7 @@ func (s *Seen) note(line string) {
 	s.had[key] = until
 }
 
-// rewrite drops what can never come again and writes the rest anew. The caller holds mu, or nobody else knows s.
+// rewrite drops commands that can no longer be replayed and writes the rest again. The caller holds mu, or nobody else knows s.
 func (s *Seen) rewrite() error {
 	now := s.now().UnixMilli()
 	for k, until := range s.had {
@@ -161,7 +162,7 @@ func (s *Seen) rewrite() error {
 	return nil
 }
 
-// Take says whether a command is new, and remembers it.
+// Take reports whether a command is new, and remembers it.
 func (s *Seen) Take(c Command) error {
 	sum := sha256.Sum256([]byte(c.ID))
 	key := [16]byte(sum[:16])
@@ -171,11 +172,11 @@ func (s *Seen) Take(c Command) error {
 		return fault.New(fault.Unavailable, CodeUnavailable, "The machine's program is ending.")
 	}
 	if _, had := s.had[key]; had {
-		return fault.New(fault.Forbidden, CodeReplayed, "The machine refuses: this command was had before.")
+		return fault.New(fault.Forbidden, CodeReplayed, "The machine refuses: this command was used before.")
 	}
 	if c.At < s.floor {
 		return fault.New(fault.Forbidden, CodeReplayed,
-			"The machine refuses: this command is from before it was last started, and may have been had. Compare the clocks of this machine and of the server if it is not.")
+			"The machine refuses: this command is from before the machine's last start, and may have been used. If it is not, compare the clocks of this machine and of the server.")
 	}
 	full := len(s.had) >= maxSeen
 	if s.torn || s.lines >= s.due || full && s.now().UnixMilli()-s.wrote > time.Minute.Milliseconds() {
@@ -198,10 +199,10 @@ func (s *Seen) Take(c Command) error {
 }
 
 func unwritten(err error) error {
-	return fault.Wrap(err, fault.DiskFull, CodeUnavailable, "The machine cannot write down which commands it has had. Make room on its disk.")
+	return fault.Wrap(err, fault.DiskFull, CodeUnavailable, "The machine cannot record the used commands. Free some space on its disk.")
 }
 
-// Close lets the file go. Later commands are refused.
+// Close closes the file. Later commands are refused.
 func (s *Seen) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,7 @@ var statuses = map[fault.Kind]int{
 	fault.DiskFull: http.StatusInsufficientStorage, fault.Internal: http.StatusInternalServerError,
 }
 
-// Status is the HTTP status of an Error's kind.
+// Status returns the HTTP status of an Error's kind.
 func Status(k fault.Kind) int {
 	if status, ok := statuses[k]; ok {
 		return status

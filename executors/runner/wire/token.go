@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tokenPrefix begins every enrolment token, so that scanners of leaked secrets know it.
+// tokenPrefix begins every enrolment token, so that scanners for leaked secrets recognize it.
 const tokenPrefix = "pw_runner_"
 
 // Sizes of a token's parts, in characters.
@@ -21,8 +21,8 @@ const (
 	tokenSumLen    = 8
 )
 
-// Token is what a machine is enrolled with: "pw_runner_<id>_<secret>_<print of the server's key>_<crc32>". The machine believes only a server
-// whose key has that print, and the checksum tells a typing error from a token that counts no more.
+// Token enrols a machine: "pw_runner_<id>_<secret>_<fingerprint of the server's key>_<crc32>". The machine trusts only a server whose key
+// has that fingerprint, and the checksum distinguishes a typing error from an expired token.
 type Token struct {
 	ID     string // 26 characters
 	Secret string // 43 digits of base 62
@@ -37,7 +37,7 @@ func Fingerprint(serverKey ed25519.PublicKey) string {
 	return hex.EncodeToString(sum[:])[:printLen]
 }
 
-// String writes the token out.
+// String formats the token.
 func (t Token) String() string {
 	body := tokenPrefix + t.ID + "_" + t.Secret + "_" + t.Print
 	return body + "_" + tokenSum(body)
@@ -47,7 +47,7 @@ func tokenSum(body string) string {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(body)))
 }
 
-// ParseToken reads a token. The error is a sentence for the person who typed it and holds nothing of the token.
+// ParseToken parses a token. The error is a sentence for the person who typed it and contains nothing of the token.
 func ParseToken(s string) (Token, error) {
 	const size = len(tokenPrefix) + tokenIDLen + 1 + tokenSecretLen + 1 + printLen + 1 + tokenSumLen
 	rest, ok := strings.CutPrefix(s, tokenPrefix)
@@ -65,7 +65,7 @@ func ParseToken(s string) (Token, error) {
 	return t, nil
 }
 
-// Knows reports whether the token is of the server with this key.
+// Knows reports whether the token belongs to the server with this key.
 func (t Token) Knows(serverKey ed25519.PublicKey) bool {
 	return len(serverKey) == ed25519.PublicKeySize && t.Print == Fingerprint(serverKey)
 }

@@ -1,8 +1,8 @@
-// Package wire is what a server and a runner - a member's own machine - say to each other.
+// Package wire defines the protocol between a server and a runner, a member's own machine.
 //
-// The machine calls: one outgoing WebSocket, which carries TLS 1.3 in which each end proves its Ed25519 key (the server's was pinned when
-// the machine was enrolled, the machine's was registered then), which carries HTTP/2 in which the server asks and the machine answers. A
-// proxy that reads the outer TLS reads nothing of it and can add nothing. Each pipe to a guest is a stream of its own.
+// The machine connects: one outgoing WebSocket, which carries TLS 1.3 in which each end proves its Ed25519 key (the server's was pinned when
+// the machine was enrolled, the machine's was registered then), which carries HTTP/2 in which the server sends requests and the machine
+// responds. A proxy that terminates the outer TLS can read nothing of it and add nothing. Each pipe to a guest is a stream of its own.
 //
 // Whatever changes something on the machine is a command: it carries a Command, signed with the server's key, which the machine checks
 // against the pinned key, its own id, the body's hash, its clock and the commands it has had before.
@@ -16,24 +16,24 @@ const (
 	ConnectPath = "/api/v1/runner/connect" // the WebSocket
 	EnrolPath   = "/api/v1/runner/enrol"
 	Subprotocol = "parawork-runner"
-	// AuthScheme is of the Authorization header of a machine that connects: "Parawork-Runner <id>.<unix ms>.<base64url signature>", with the
-	// machine's key over ConnectText. It only says whom a connection is from; TLS inside proves it.
+	// AuthScheme is the scheme of the Authorization header of a connecting machine: "Parawork-Runner <id>.<unix ms>.<base64url signature>",
+	// with the machine's key over ConnectText. It only claims an identity; the inner TLS proves it.
 	AuthScheme = "Parawork-Runner"
 	// CommandHeader carries a Command as base64url JSON, "." and its base64url signature.
 	CommandHeader = "Parawork-Command"
 )
 
-// ConnectText is what a machine signs to be let in.
+// ConnectText is what a connecting machine signs.
 func ConnectText(id, ms string) string { return "parawork runner connect\n" + id + "\n" + ms }
 
-// Mode is how a machine runs what it is asked to.
+// Mode is how a machine runs sandboxes.
 type Mode string
 
 // Modes of a machine.
 const (
 	Docker     Mode = "docker"
 	Bubblewrap Mode = "bubblewrap"
-	Direct     Mode = "direct" // no isolation, asked for with --dangerous
+	Direct     Mode = "direct" // no isolation, requested with --dangerous
 )
 
 // Access is how much a machine lets the server do, decided by its owner there.
@@ -43,7 +43,7 @@ type Access string
 const (
 	Full     Access = "full"
 	Ask      Access = "ask"       // its owner is asked for each new sandbox, process and write
-	ReadOnly Access = "read_only" // nothing is started or written: what is there can be looked at
+	ReadOnly Access = "read_only" // nothing is started or written: what exists can be looked at
 )
 
 // Enrol is the body of the enrolment.
@@ -54,7 +54,7 @@ type Enrol struct {
 	Hello     Hello  `json:"hello"`
 }
 
-// Enrolled is its answer.
+// Enrolled is the response to Enrol.
 type Enrolled struct {
 	RunnerID  string `json:"runner_id"`
 	Name      string `json:"name"`
@@ -62,8 +62,8 @@ type Enrolled struct {
 	ServerKey []byte `json:"server_key"` // Ed25519, 32 bytes; the token names its fingerprint
 }
 
-// Hello is what a machine says of itself: when it is asked, and again in an Event when it changed. The server checks it as it checks
-// everything a guest says: lengths, numbers, words.
+// Hello is a machine's description of itself: as a response, and in an Event when it changed. The server validates it like everything a
+// guest sends: lengths, numbers, enumerations.
 type Hello struct {
 	Version  int    `json:"version"`
 	Build    string `json:"build"` // of its program
@@ -84,14 +84,14 @@ type Hello struct {
 	Network    string   `json:"network"` // host, open, allow, none
 	Allow      []string `json:"allow,omitempty"`
 	Pause      bool     `json:"pause"`
-	SharedHome bool     `json:"shared_home"` // agents' home is the owner's own: nothing of it is ever copied
+	SharedHome bool     `json:"shared_home"` // agents' home belongs to the owner: nothing of it is ever copied
 
-	Programs map[string]bool `json:"programs,omitempty"` // of agents, where sandboxes use the machine's own: whether they have it; nothing is said of others
+	Programs map[string]bool `json:"programs,omitempty"` // of agents, where sandboxes use the machine's programs: whether they are installed; one that is not listed is unknown
 
 	Access     Access   `json:"access"`
 	Share      string   `json:"share"` // who may use it: owner, team
 	Folders    []Folder `json:"folders"`
-	QuietHours string   `json:"quiet_hours,omitempty"` // in words, "" = none
+	QuietHours string   `json:"quiet_hours,omitempty"` // for people, "" = none
 	Limits     Limits   `json:"limits"`
 
 	CPUs     int   `json:"cpus"`
@@ -109,7 +109,7 @@ type Folder struct {
 	Branch string `json:"branch,omitempty"`
 }
 
-// Limits are the owner's. 0 = none.
+// Limits are the owner's. 0 = no limit.
 type Limits struct {
 	Sandboxes int     `json:"sandboxes,omitempty"` // at once
 	CPUs      float64 `json:"cpus,omitempty"`      // of each
@@ -133,10 +133,10 @@ const (
 	EventHello    = "hello"    // Hello is set: something of it changed
 	EventSandbox  = "sandbox"  // Sandbox is set: it ended, or was paused by its owner
 	EventQuestion = "question" // Question is set: the owner is asked, or has answered
-	EventLeaving  = "leaving"  // the machine goes on purpose: Reason; Remove asks that its sandboxes are brought home and ended first
+	EventLeaving  = "leaving"  // the machine leaves on purpose: Reason; Remove asks the server to sync and end its sandboxes first
 )
 
-// Event is one line of GET /v1/events, newline-separated JSON.
+// Event is one line of GET /v1/events, newline-delimited JSON.
 type Event struct {
 	Type     string    `json:"type"`
 	Load     *Load     `json:"load,omitempty"`
@@ -147,7 +147,7 @@ type Event struct {
 	Remove   bool      `json:"remove,omitempty"`
 }
 
-// Question is what the machine's owner is asked in Access Ask. The server can show that it waits, never answer it.
+// Question is a question to the machine's owner, asked in Access Ask. The server can show that it is open, never answer it.
 type Question struct {
 	ID          string `json:"id"`
 	WorkspaceID string `json:"workspace_id"`
@@ -156,33 +156,33 @@ type Question struct {
 	Answer      string `json:"answer,omitempty"` // yes, no, late
 }
 
-// Command is what makes a request one the machine obeys. Times are ms UTC.
+// Command authorizes a request that a machine obeys. Times are ms UTC.
 type Command struct {
-	ID      string `json:"id"` // random, 128 bits at least: never done twice
+	ID      string `json:"id"` // random, at least 128 bits: never obeyed twice
 	Runner  string `json:"runner"`
 	Method  string `json:"method"`
 	Path    string `json:"path"` // with the query, as sent
 	Body    string `json:"body"` // sha256 hex of the body; of a stream: ""
 	At      int64  `json:"at"`
-	Until   int64  `json:"until"`             // it is not begun after this
+	Until   int64  `json:"until"`             // it may not begin after this
 	UserID  string `json:"user_id,omitempty"` // for whom
 	User    string `json:"user,omitempty"`    // their name, for the owner's log
 	Purpose string `json:"purpose,omitempty"`
 }
 
-// Make asks for a sandbox: POST /v1/sandboxes. It is idempotent on ID. The answer is lines of Progress; the last has Sandbox or Error.
+// Make requests a sandbox: POST /v1/sandboxes. It is idempotent on ID. The response is lines of Progress; the last has Sandbox or Error.
 type Make struct {
 	ID          string            `json:"id"`
 	TeamID      string            `json:"team_id"`
 	WorkspaceID string            `json:"workspace_id"`
 	Key         string            `json:"key"`              // the workspace's, such as PW-142
 	Slug        string            `json:"slug"`             // of the project: its folder's name
-	Folder      string            `json:"folder,omitempty"` // an allowed folder whose repository it borrows
-	Limits      Limits            `json:"limits"`           // the smaller of these and the owner's hold
+	Folder      string            `json:"folder,omitempty"` // an allowed folder whose repository it shares objects with
+	Limits      Limits            `json:"limits"`           // the smaller of these and the owner's limits hold
 	Env         map[string]string `json:"env,omitempty"`
 }
 
-// Progress is one line of the answer to Make.
+// Progress is one line of the response to Make.
 type Progress struct {
 	Step    string   `json:"step,omitempty"`
 	Title   string   `json:"title,omitempty"`
@@ -210,10 +210,10 @@ type Sandbox struct {
 	Root        string `json:"root"`
 	Home        string `json:"home"`
 	MadeAt      int64  `json:"made_at"`
-	OnePipe     bool   `json:"one_pipe,omitempty"` // pipes to it are dear: everything is to go over one
+	OnePipe     bool   `json:"one_pipe,omitempty"` // pipes to it are expensive: everything should go over one
 }
 
-// Figures of a sandbox as the machine counts them.
+// Figures of a sandbox as the machine measures them.
 type Figures struct {
 	CPUMs       int64 `json:"cpu_ms"`
 	MemoryBytes int64 `json:"memory_bytes"`
@@ -241,6 +241,6 @@ const (
 	CodeQuiet       = "runner_quiet"   // quiet hours
 	CodeFull        = "runner_full"    // as many sandboxes as its owner allows
 	CodeStopped     = "runner_stopped" // the kill switch
-	CodeOffline     = "runner_offline" // said by the server: it is not connected
+	CodeOffline     = "runner_offline" // set by the server: it is not connected
 	CodeUnavailable = "place_cannot_serve"
 )

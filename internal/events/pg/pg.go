@@ -1,8 +1,8 @@
 // Package pg carries events between the processes that share one PostgreSQL, through LISTEN and NOTIFY. What one process
 // publishes reaches its own receivers at once and those of the others a moment later.
 //
-// Nothing here may stop or slow a publisher: when the line is cut or a queue is full, every process is told that something was
-// missed and reads again.
+// Nothing here may stop or slow a publisher: when the connection is cut or a queue is full, every process gets a Resync event
+// and reads again.
 //
 // Goroutines: two while Run runs, owned by it.
 package pg
@@ -34,7 +34,7 @@ const (
 	maxPayload = 7900 // bytes; PostgreSQL takes less than 8000
 )
 
-// Config is what a Line is made of.
+// Config configures a Line.
 type Config struct {
 	URL string      // of the database
 	Bus *events.Bus // the process's own
@@ -43,10 +43,10 @@ type Config struct {
 	Retry time.Duration
 }
 
-// Line joins a process's bus with those of the others. Safe for concurrent use.
+// Line connects a process's bus with those of the others. Safe for concurrent use.
 type Line struct {
 	cfg    Config
-	origin string // of this process, to know its own messages by
+	origin string // of this process, to recognize its own messages
 	queue  chan events.Event
 	lost   atomic.Bool // something could not be sent: the others must read again
 	ready  chan struct{}
@@ -55,7 +55,7 @@ type Line struct {
 
 var _ events.Publisher = (*Line)(nil)
 
-// message is what travels.
+// message is the payload of a notification.
 type message struct {
 	Origin string       `json:"o"`
 	Team   string       `json:"t,omitempty"`
@@ -72,7 +72,7 @@ func New(cfg Config) *Line {
 	return &Line{cfg: cfg, origin: rand.Text(), queue: make(chan events.Event, queueSize), ready: make(chan struct{})}
 }
 
-// Publish hands e to the process's own receivers and queues it for the others. It never blocks.
+// Publish passes e to the process's own receivers and queues it for the others. It never blocks.
 func (l *Line) Publish(ctx context.Context, e events.Event) {
 	l.cfg.Bus.Publish(ctx, e)
 	select {
@@ -85,7 +85,7 @@ func (l *Line) Publish(ctx context.Context, e events.Event) {
 // Ready is closed once the line listens for the first time.
 func (l *Line) Ready() <-chan struct{} { return l.ready }
 
-// Run carries events until ctx ends, and connects again whenever the line is cut.
+// Run carries events until ctx ends, and reconnects whenever the connection is cut.
 func (l *Line) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.keep(ctx, "listening for events", l.listen) })
@@ -104,7 +104,7 @@ func (l *Line) keep(ctx context.Context, what string, f func(ctx context.Context
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		l.cfg.Log.WarnContext(ctx, "event line cut", "doing", what, "error", err, "retry_ms", pause.Milliseconds())
+		l.cfg.Log.WarnContext(ctx, "the event connection was cut", "doing", what, "error", err, "retry_ms", pause.Milliseconds())
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -129,7 +129,7 @@ func (l *Line) with(ctx context.Context, f func(c *pgx.Conn) error) error {
 	return f(c)
 }
 
-// listen hands the other processes' events to the bus.
+// listen passes the other processes' events to the bus.
 func (l *Line) listen(ctx context.Context, c *pgx.Conn, up func()) error {
 	if _, err := c.Exec(ctx, "LISTEN "+channel); err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -138,7 +138,7 @@ func (l *Line) listen(ctx context.Context, c *pgx.Conn, up func()) error {
 	first := false
 	l.once.Do(func() { first = true; close(l.ready) })
 	if !first {
-		l.cfg.Bus.Lost() // nobody knows what was said while the line was cut
+		l.cfg.Bus.Lost() // events sent while the connection was cut are unknown
 	}
 	for {
 		n, err := c.WaitForNotification(ctx)
@@ -147,7 +147,7 @@ func (l *Line) listen(ctx context.Context, c *pgx.Conn, up func()) error {
 		}
 		var m message
 		if err := json.Unmarshal([]byte(n.Payload), &m); err != nil {
-			l.cfg.Bus.Lost() // another version's: something happened
+			l.cfg.Bus.Lost() // from another version: something happened
 			continue
 		}
 		switch {
@@ -161,7 +161,7 @@ func (l *Line) listen(ctx context.Context, c *pgx.Conn, up func()) error {
 	}
 }
 
-// send tells the other processes what this one published.
+// send sends the other processes what this one published.
 func (l *Line) send(ctx context.Context, c *pgx.Conn, up func()) error {
 	up()
 	for {
