@@ -84,7 +84,7 @@ func Differences(from, to Capabilities) []string {
 	case to.PriceNano > 0:
 		say("It costs %s an hour while it runs.", dollars(to.PriceNano))
 	case from.PriceNano > 0:
-		say("It has no hourly price.")
+		say("It costs nothing by the hour.")
 	}
 	if to.Isolated != from.Isolated {
 		say("Agents get another home folder: what they store there, such as logins, stays behind. Conversations of Claude Code and Codex are moved along when they are resumed.")

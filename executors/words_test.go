@@ -131,10 +131,10 @@ func TestWhatChangesWithThePlace(t *testing.T) {
 		from, to  executors.Capabilities
 		says, not []string
 	}{
-		{local, docker, []string{"stronger: container instead of no isolation", "network is kept to", "processes are enforced", "the image's instead", "another home folder", "The worktree and all commits stay"}, []string{"costs"}},
-		{docker, local, []string{"weaker: no isolation instead of container", "The network is open", "are not enforced", "this server's own instead"}, []string{"sent to another machine"}},
+		{local, docker, []string{"stronger: container instead of no isolation", "Only hosts the project allows can be reached", "processes are enforced", "from the image instead of from this server", "another home folder", "The worktree and all commits stay"}, []string{"costs"}},
+		{docker, local, []string{"weaker: no isolation instead of container", "The network is open", "are not enforced", "from this server instead of from the image"}, []string{"sent to another machine"}},
 		{docker, far, []string{"stronger: microvm", "sent to another machine (E2B)", "It costs $0.133 an hour"}, []string{"network", "another home folder"}},
-		{far, docker, []string{"weaker", "on this server alone", "It costs nothing by the hour."}, nil},
+		{far, docker, []string{"weaker", "The code stays on this server", "It costs nothing by the hour."}, nil},
 		{docker, docker, []string{"stays the same: container"}, []string{"network", "costs", "home folder"}},
 		{executors.Capabilities{}, far, nil, []string{"boundary"}},
 	} {

@@ -186,7 +186,7 @@ func TestAnotherMachineIsSaidBeforeWorkGoesThere(t *testing.T) {
 			t.Errorf("%q is not said in %q", want, there)
 		}
 	}
-	for _, want := range []string{"on this server alone", "costs nothing", "weaker"} {
+	for _, want := range []string{"The code stays on this server", "costs nothing", "weaker"} {
 		if !strings.Contains(back, want) {
 			t.Errorf("%q is not said in %q", want, back)
 		}

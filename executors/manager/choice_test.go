@@ -96,7 +96,7 @@ func TestLeavingAPlaceThatIsGone(t *testing.T) {
 	if err := m.Leave(s.ctx, s.ws); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.last(); r.State != executors.Gone || !strings.Contains(r.Reason, "not part of this server any more") {
+	if r := s.last(); r.State != executors.Gone || !strings.Contains(r.Reason, "no longer part of this server") {
 		t.Errorf("stored %+v", r)
 	}
 	s.kind = "process"

@@ -95,7 +95,7 @@ func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 	watch.pass(2 * time.Minute)
 	h.m.CheckHealth(h.ctx)
 	h.ended(p)
-	if r := h.last(); r.State != executors.Gone || r.Reason != "Stopped after 30 idle minutes; starts again by itself." {
+	if r := h.last(); r.State != executors.Gone || r.Reason != "Stopped after 30 idle minutes; starts again when needed." {
 		t.Errorf("stored %+v", r)
 	}
 	if len(home) != 1 || home[0] != p.SandboxID {

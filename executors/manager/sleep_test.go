@@ -477,7 +477,7 @@ func TestWhatCouldNotBeBroughtHomeIsTold(t *testing.T) {
 	default:
 		t.Error("who waited for its end was not told")
 	}
-	if !strings.Contains(p.Reason(), "Its files were last brought home at 2026-01-02 03:04:05 UTC; what was written after that is lost.") {
+	if !strings.Contains(p.Reason(), "Its files were last synced to the server at 2026-01-02 03:04:05 UTC; what was written after that is lost.") {
 		t.Errorf("lost: %q", p.Reason())
 	}
 	if !slices.Contains(s.reported(), "sandbox.lost") {
@@ -542,7 +542,7 @@ func TestASandboxIsNotEndedWhileSomethingIsThereAlone(t *testing.T) {
 		t.Errorf("after it was refused: live %v, brought home %q", live, s.home)
 	}
 	s.kept(0, "synced", 2)
-	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "2 files are in the sandbox alone") {
+	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "2 files are only in the sandbox") {
 		t.Fatalf("with files that do not come: %v", err)
 	}
 	if err := s.m.Destroy(executors.Discard(s.ctx), s.ws); err != nil {

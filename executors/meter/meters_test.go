@@ -274,7 +274,7 @@ func TestLimitsOfASandboxThatRuns(t *testing.T) {
 	}
 	r.own = executors.Limits{CPUs: 4, WallMinutes: 10}
 	r.growErr = fault.New(fault.Quota, "over_budget", "The budget is used up.")
-	apply("what may not be paid for", false, "The budget is used up. The sandbox that runs keeps", executors.Limits{CPUs: 1, WallMinutes: 10})
+	apply("what may not be paid for", false, "The budget is used up. The running sandbox keeps", executors.Limits{CPUs: 1, WallMinutes: 10})
 	r.growErr = errors.New("the ledger is gone")
 	if _, _, err := r.Apply(t.Context(), "ws"); !errors.Is(err, r.growErr) {
 		t.Errorf("trouble: %v", err)
@@ -283,7 +283,7 @@ func TestLimitsOfASandboxThatRuns(t *testing.T) {
 	r.setErr = fault.New(fault.Unsupported, "fixed", "No.")
 	apply("a place that cannot after all", false, "This place cannot change the limits", executors.Limits{CPUs: 1, WallMinutes: 10})
 	r.setErr = fault.New(fault.Conflict, "too_small", "It uses more memory than that.")
-	apply("what it uses already", false, "It uses more memory than that. It holds from the next sandbox on.", executors.Limits{CPUs: 1, WallMinutes: 10})
+	apply("what it uses already", false, "It uses more memory than that. It takes effect with the next sandbox.", executors.Limits{CPUs: 1, WallMinutes: 10})
 	r.setErr = errors.New("a group is gone")
 	if _, _, err := r.Apply(t.Context(), "ws"); fault.CodeOf(err) != "limits_not_applied" {
 		t.Errorf("trouble of the place: %v", err)

@@ -51,7 +51,7 @@ func TestCheckNamesWhatIsToBeMended(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(id.Dir, policy.StopName), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check(1, "ok    file", "~/gone is not there", "the kill switch was used", "FAIL  place", "FAIL  server", "ok    git         2.47.1", "to be mended")
+	check(1, "ok    file", "~/gone does not exist", "the kill switch was used", "FAIL  place", "FAIL  server", "ok    git         2.47.1", "to fix")
 }
 
 func TestTimesAndNumbersInWords(t *testing.T) {

@@ -43,7 +43,7 @@ func TestConnectLeaveAndComeBack(t *testing.T) {
 	if has(t, out, "online since", "NO ISOLATION", "nothing runs here", "program 1.2.3"); code != 0 {
 		t.Errorf("status: %d", code)
 	}
-	if out, code := b.do(line...); code != 1 || !strings.Contains(out, "runs already (process") {
+	if out, code := b.do(line...); code != 1 || !strings.Contains(out, "already runs (process") {
 		t.Errorf("two programs for one machine: %d\n%s", code, out)
 	}
 
@@ -201,7 +201,7 @@ func TestTheOwnerAnswersAtTheTerminalAndFromAnother(t *testing.T) {
 	if found == nil {
 		t.Fatalf("no question waits:\n%s", out)
 	}
-	if out, code := b.do("deny", "none"); code == 0 || !strings.Contains(out, "no question") {
+	if out, code := b.do("deny", "none"); code == 0 || !strings.Contains(out, "no open question") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	if out, code := b.do("deny", found[1]); code != 0 {
@@ -219,7 +219,7 @@ func TestTheOwnerAnswersAtTheTerminalAndFromAnother(t *testing.T) {
 	if p := <-answered; p.Sandbox == nil {
 		t.Errorf("allowed: %+v", p)
 	}
-	has(t, l.out.String(), "Ann wants to: make a place to work for PW-1", "Type y, n or a", "Allowed")
+	has(t, l.out.String(), "Ann wants to: make a sandbox for PW-1", "Type y, n or a", "Allowed")
 	out, code := b.do("log")
 	if has(t, out, "REFUSED", "(you: no)", "ALLOWED", "(you: yes)", "for Ann"); code != 0 {
 		t.Errorf("%d", code)
@@ -240,13 +240,13 @@ func TestNothingIsConnectedWhereNothingCanRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, code := b.do("--server", s.URL, "--token", s.token(), "--policy", file)
-	if has(t, out, "no way to keep agents in a sandbox", "Docker: ", "--dangerous", "Nothing was connected"); code != 1 || len(s.seen) != 0 {
+	if has(t, out, "no way to isolate agents in a sandbox", "Docker: ", "--dangerous", "Nothing was connected"); code != 1 || len(s.seen) != 0 {
 		t.Errorf("%d, enrolled %d times", code, len(s.seen))
 	}
-	if out, code := b.do("--server", s.URL, "--token", s.token(), "--policy", file, "--dangerous"); code == 0 || !strings.Contains(out, "does not name direct") {
+	if out, code := b.do("--server", s.URL, "--token", s.token(), "--policy", file, "--dangerous"); code == 0 || !strings.Contains(out, "does not list direct") {
 		t.Errorf("the owner's file was not asked: %d\n%s", code, out)
 	}
-	if out, code := b.do("--server", s.URL, "--token", s.token(), "--policy", file, "--mode", "bubblewrap"); code == 0 || !strings.Contains(out, "does not name it") {
+	if out, code := b.do("--server", s.URL, "--token", s.token(), "--policy", file, "--mode", "bubblewrap"); code == 0 || !strings.Contains(out, "does not list it") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	if out, code := b.do("--server", s.URL, "--token", s.token(), "--dangerous", "--network", "none"); code == 0 || !strings.Contains(out, "cannot be limited") {
@@ -301,7 +301,7 @@ func TestAMachineThatWasRevokedEnds(t *testing.T) {
 	delete(s.keys, "rnr_1")
 	s.mu.Unlock()
 	out, code := b.do("--dangerous")
-	if has(t, out, "let this machine go", "parawork runner remove"); code != 1 {
+	if has(t, out, "disconnected this machine", "parawork runner remove"); code != 1 {
 		t.Errorf("%d", code)
 	}
 	if out, code := b.do("--service", "--dangerous"); code != 0 {

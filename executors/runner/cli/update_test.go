@@ -62,7 +62,7 @@ func TestUpdate(t *testing.T) {
 	o.SHA256 = strings.Repeat("0", 64)
 	update(1, "is not what the server says it is", "the program")
 	o.SHA256 = "../x"
-	update(1, "makes no sense", "the program")
+	update(1, "is invalid", "the program")
 	o.SHA256, o.Available, o.Reason = good, false, "It is being built."
 	update(1, "It is being built.", "the program")
 	o.Available, o.OS = true, "plan9"
@@ -71,10 +71,10 @@ func TestUpdate(t *testing.T) {
 	update(1, "does not run on this machine", "the program")
 	runs = nil
 	update(0, "Updated", next)
-	update(0, "is the one the server offers", next)
+	update(0, "is already the one the server offers", next)
 	id.Server = "http://parawork.example.com"
 	if err := id.Save(); err != nil {
 		t.Fatal(err)
 	}
-	update(1, "without encryption", next)
+	update(1, "is not encrypted", next)
 }

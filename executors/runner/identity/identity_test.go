@@ -179,19 +179,19 @@ func TestAServerThatIsNotTheTokensIsNotBelieved(t *testing.T) {
 			t.Errorf("%s: connected all the same: %v, %v", name, all, err)
 		}
 	}
-	refused("another server's key", identity.EnrolConfig{Server: other.URL, Token: s.token('a')}, "is not the server this token is of")
+	refused("another server's key", identity.EnrolConfig{Server: other.URL, Token: s.token('a')}, "is not the server this token belongs to")
 	refused("half a token", identity.EnrolConfig{Server: s.URL, Token: s.token('a')[:60]}, "copy the whole of it")
 	s.answers(func(w http.ResponseWriter, r *http.Request, _ wire.Enrol) {
 		http.Redirect(w, r, other.URL+wire.EnrolPath, http.StatusTemporaryRedirect)
 	})
-	refused("a redirect", identity.EnrolConfig{Server: s.URL, Token: s.token('b')}, "sends this machine on to")
+	refused("a redirect", identity.EnrolConfig{Server: s.URL, Token: s.token('b')}, "redirects this machine to")
 	if len(other.had()) != 1 {
 		t.Error("a token went where its owner had not said")
 	}
 	s.answers(func(w http.ResponseWriter, _ *http.Request, _ wire.Enrol) {
 		_ = json.NewEncoder(w).Encode(wire.Enrolled{RunnerID: "../../x", ServerKey: s.key})
 	})
-	refused("an id that is a path", identity.EnrolConfig{Server: s.URL, Token: s.token('c')}, "makes no sense")
+	refused("an id that is a path", identity.EnrolConfig{Server: s.URL, Token: s.token('c')}, "is invalid")
 	s.answers(func(w http.ResponseWriter, _ *http.Request, _ wire.Enrol) {
 		w.WriteHeader(http.StatusConflict)
 		_ = json.NewEncoder(w).Encode(map[string]string{"code": "runner_token_used", "message": "This token was used\x1b[2J."})

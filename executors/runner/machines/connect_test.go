@@ -228,7 +228,7 @@ func TestAMachineGoesWithItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.online(false)
-	if err := d.dial(t.Context()); err == nil || !strings.Contains(err.Error(), "may not work in the team") {
+	if err := d.dial(t.Context()); err == nil || !strings.Contains(err.Error(), "may no longer work in the team") {
 		t.Errorf("it comes back: %v", err)
 	}
 	wait(t, "its history", func() bool { return strings.Contains(strings.Join(d.history(), ""), "owner") })
@@ -259,11 +259,11 @@ func TestServersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, err := killed.Known(t.Context(), d.id)
-		if err != nil || m.Online || m.OfflineAt == 0 || m.OfflineAt > h.clock.Now().Add(-time.Minute).UnixMilli() || !strings.Contains(m.OfflineReason, "without a word") {
+		if err != nil || m.Online || m.OfflineAt == 0 || m.OfflineAt > h.clock.Now().Add(-time.Minute).UnixMilli() || !strings.Contains(m.OfflineReason, "stopped unexpectedly") {
 			t.Errorf("%+v %v", m, err)
 		}
 		got, _, err := killed.History(t.Context(), d.id, machines.Page{})
-		if err != nil || got[0].EndedAt == 0 || got[0].EndedAt < got[0].BeganAt || !strings.Contains(got[0].Reason, "without a word") {
+		if err != nil || got[0].EndedAt == 0 || got[0].EndedAt < got[0].BeganAt || !strings.Contains(got[0].Reason, "stopped unexpectedly") {
 			t.Errorf("%+v %v", got, err)
 		}
 		dead()
@@ -289,12 +289,12 @@ func TestAHostileMachineIsLetGo(t *testing.T) {
 		why         string
 	}{
 		"no hello":           {first: line(wire.Event{Type: wire.EventLoad, Load: &wire.Load{}}), why: "does not begin"},
-		"nonsense first":     {first: []byte("{]\n"), why: "no event"},
+		"nonsense first":     {first: []byte("{]\n"), why: "not an event"},
 		"a folder that lies": {first: line(wire.Event{Type: wire.EventHello, Hello: &odd}), why: "no folder"},
 		"too many folders":   {first: line(wire.Event{Type: wire.EventHello, Hello: &many}), why: "202 folders"},
-		"an endless line":    {then: bytes.Repeat([]byte("x"), 32<<10), times: 20, why: "at once"},
-		"a flood":            {then: line(wire.Event{Type: wire.EventLoad, Load: &wire.Load{}}), times: 400, why: "more than the server listens"},
-		"nonsense later":     {then: []byte("[]\n"), times: 1, why: "no event"},
+		"an endless line":    {then: bytes.Repeat([]byte("x"), 32<<10), times: 20, why: "a line of more than"},
+		"a flood":            {then: line(wire.Event{Type: wire.EventLoad, Load: &wire.Load{}}), times: 400, why: "more than the server accepts"},
+		"nonsense later":     {then: []byte("[]\n"), times: 1, why: "not an event"},
 		"a lie later":        {then: line(wire.Event{Type: wire.EventHello, Hello: &odd}), times: 1, why: "no folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestStrangersAreNotLetIn(t *testing.T) {
 	}
 	unknown := newDevice(h)
 	unknown.id, unknown.server = "rnr_00000000000000000000000000", d.server
-	if err := unknown.dial(t.Context()); err == nil || !strings.Contains(err.Error(), "not connected to the team") {
+	if err := unknown.dial(t.Context()); err == nil || !strings.Contains(err.Error(), "no longer connected to the team") {
 		t.Errorf("an unknown machine: %v", err)
 	}
 	if !d.seen().Online {

@@ -204,7 +204,7 @@ describe("a member's own machine", { skip }, () => {
     await page.getByRole("heading", { level: 1 }).locator("..").getByText("DANGEROUS").waitFor();
     await waits.getByText(/read the repository in/).waitFor();
     await allow();
-    await waits.getByText(/make a place to work/).waitFor();
+    await waits.getByText(/make a sandbox/).waitFor();
     await shot(page, "machine-real-asks");
     assert.deepEqual(await axe(page), []);
     await allow("--always");
