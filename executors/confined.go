@@ -65,7 +65,7 @@ func (c Confined) Pause(ctx context.Context) error {
 	return c.Group.Freeze(ctx)
 }
 
-// Resume thaws it.
+// Resume unfreezes the group.
 func (c Confined) Resume(ctx context.Context) error {
 	if c.Group == nil {
 		return errNotGrouped

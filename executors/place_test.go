@@ -33,7 +33,7 @@ func TestTheLifeOfAPlace(t *testing.T) {
 	}
 	p.Unfreeze() // it may be asked already, to see whether it answers
 	if p.Asleep() || closed(wait) {
-		t.Error("who waits is told before it answered")
+		t.Error("the waiting caller wakes before it answered")
 	}
 	p.MarkResumed()
 	if why, asleep := p.AsleepFor(); asleep || why != "" || !closed(wait) || !closed(p.Awake()) {

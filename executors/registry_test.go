@@ -47,7 +47,7 @@ func TestTheRegistryFindsOwnExecutorsAndMembers(t *testing.T) {
 		t.Errorf("OwnerOf the server's: %+v, %v", o, ok)
 	}
 	if !r.OfFamily(laptop) || !r.OfFamily(executors.Runner) || r.OfFamily(own.Kind()) {
-		t.Error("families are not told from the server's own")
+		t.Error("families are not distinguished from the server's own")
 	}
 	if k := r.Kinds(); !slices.Equal(k, []executors.Kind{own.Kind(), executors.Runner}) {
 		t.Errorf("Kinds: %v", k)

@@ -118,7 +118,7 @@ func TestBoundariesAreOrdered(t *testing.T) {
 		t.Errorf("two have one name: %v", names)
 	}
 	if executors.Boundary("").AtLeast(executors.NoBoundary) {
-		t.Error("a boundary nobody told of is at least one that is known")
+		t.Error("a boundary nobody reported is at least one that is known")
 	}
 }
 

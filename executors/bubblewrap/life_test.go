@@ -66,7 +66,7 @@ func orphan(t *testing.T, c *client.Client, guestPid int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) { // nobody tells of it
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) { // this state has no notification
 		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, f := range files {
 			b, _ := os.ReadFile(f)

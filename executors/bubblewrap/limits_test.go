@@ -72,7 +72,7 @@ func TestLimits(t *testing.T) {
 	if err := pauser.Pause(t.Context()); err != nil {
 		t.Fatalf("Pause: %v", err)
 	}
-	found, err := e.Recover(t.Context(), sb.Handle()) // a server that finds a box standing still lets it go on
+	found, err := e.Recover(t.Context(), sb.Handle()) // a server that finds a suspended sandbox resumes it
 	if err != nil {
 		t.Fatalf("Recover: %v", err)
 	}
@@ -83,7 +83,7 @@ func TestLimits(t *testing.T) {
 		t.Fatalf("Pause: %v", err)
 	}
 	if err := sb.Destroy(t.Context()); err != nil {
-		t.Fatalf("Destroy of a box that stands still: %v", err)
+		t.Fatalf("Destroy of a suspended sandbox: %v", err)
 	}
 	if names := tree.Names(); len(names) > 0 {
 		t.Errorf("groups are left: %v", names)

@@ -244,7 +244,7 @@ func explain(said string, err error) *trouble {
 		return &trouble{"this machine does not let namespaces be made: " + said,
 			"In a container, start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined (and --cap-add SYS_ADMIN where the server is root), or run the server on the machine itself."}
 	}
-	return &trouble{"a box could not be made: " + said, "Mend what it says, or choose another executor."}
+	return &trouble{"a box could not be made: " + said, "Fix what it says, or choose another executor."}
 }
 
 func sysctl(name string) string {

@@ -48,7 +48,7 @@ func (h *harness) until(c *command.Commands, id string, ok func(command.Command,
 			return got
 		}
 		select {
-		case <-time.After(5 * time.Millisecond): // nobody tells of a record's change but the record
+		case <-time.After(5 * time.Millisecond): // only the record shows its change
 		case <-h.ctx.Done():
 			h.t.Fatalf("command %s stays %+v, %v", id, got, err)
 		}

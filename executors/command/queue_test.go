@@ -149,7 +149,7 @@ func TestACommandWhoseStartWasNotHeardRunsOnce(t *testing.T) {
 			break
 		}
 		select {
-		case <-time.After(5 * time.Millisecond): // the command tells of itself by a file alone
+		case <-time.After(5 * time.Millisecond): // only a file shows that the command ran
 		case <-h.ctx.Done():
 			t.Fatal("it never began")
 		}

@@ -163,7 +163,7 @@ func follow(ctx context.Context, r io.Reader, log io.Writer, progress bool) erro
 
 func buildFailed(text string) error {
 	text = plain(text, 800)
-	cure := "See what it printed, mend the Dockerfile, commit, and build again."
+	cure := "See what it printed, fix the Dockerfile, commit, and build again."
 	switch {
 	case strings.Contains(text, "BuildKit"), strings.Contains(text, "--mount"):
 		cure = "Parawork builds with the engine's classic builder, which has no BuildKit features such as RUN --mount. Write that step without them."

@@ -53,7 +53,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, error) {
 	var rec record
 	if err := hostproc.ReadRecord(e.dir(h.ID), &rec); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("reading what is kept of sandbox %s: %w", h.ID, err)
+		return nil, fmt.Errorf("reading the record of sandbox %s: %w", h.ID, err)
 	}
 	if len(h.State) > 0 {
 		if err := json.Unmarshal(h.State, &rec); err != nil {

@@ -66,7 +66,7 @@ func bare(t *testing.T, name string, marks ...string) {
 	}
 }
 
-// heard are the steps of a making as they are told.
+// heard are the reported steps of a making.
 type heard struct {
 	mu    sync.Mutex
 	steps []string

@@ -181,7 +181,7 @@ func (e *Executor) revive(ctx context.Context, id string, rec record) (*sandbox,
 	}
 	_, err = e.api.ContainerStatPath(ctx, c.ID, remoteEnded)
 	if err == nil {
-		return nil, executors.GoneBecause("Its guest was told to end.")
+		return nil, executors.GoneBecause("Its guest was asked to end.")
 	}
 	if !errdefs.IsNotFound(err) {
 		return nil, inWords(fmt.Errorf("looking into a container that has ended: %w", err))

@@ -67,7 +67,7 @@ func TestConformanceFarAway(t *testing.T) {
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newRemote(t, dir) }})
 }
 
-// A container on an engine far away sees nothing of this machine, has a disk of its own, and belongs to nobody of importance there.
+// A container on a remote engine sees nothing of this machine, has a disk of its own, and runs as an unprivileged user there.
 func TestFarAway(t *testing.T) {
 	t.Parallel()
 	e := newRemote(t, t.TempDir())
@@ -97,7 +97,7 @@ func TestFarAway(t *testing.T) {
 		t.Errorf("figures: %+v, %v", f, err)
 	}
 	if n, ok := sb.(executors.SinglePipe); !ok || !n.OnePipe() {
-		t.Error("its pipes are not dear")
+		t.Error("its pipes are not expensive")
 	}
 }
 
@@ -204,7 +204,7 @@ func TestFarAwayGate(t *testing.T) {
 	}
 }
 
-// What an engine far away cannot show is refused in words, and nothing is left behind.
+// What a remote engine cannot mount is refused with a reason, and nothing is left behind.
 func TestFarAwayCannotShowFolders(t *testing.T) {
 	t.Parallel()
 	e := newRemote(t, t.TempDir())

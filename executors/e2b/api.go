@@ -22,7 +22,7 @@ import (
 const (
 	// maxAnswer bounds one answer of the control plane.
 	maxAnswer = 8 << 20
-	// maxRetryAfter is the longest a request waits because it was told to.
+	// maxRetryAfter is the longest a request waits because a response asked it to.
 	maxRetryAfter = 30 * time.Second
 	// userAgent is how we name ourselves.
 	userAgent = "parawork"

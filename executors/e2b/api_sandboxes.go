@@ -151,7 +151,7 @@ func (p *plane) get(ctx context.Context, id string) (detail, error) {
 	var d detail
 	_, _, err := p.do(ctx, ask{method: http.MethodGet, path: sandboxPath(id, ""), out: &d, again: true})
 	if err == nil && d.SandboxID != id {
-		err = fmt.Errorf("E2B told of the sandbox %q when asked for %q", line(d.SandboxID, 80), id)
+		err = fmt.Errorf("E2B returned the sandbox %q when asked for %q", line(d.SandboxID, 80), id)
 	}
 	return d, err
 }

@@ -37,7 +37,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		return c, fmt.Errorf("reading the settings of E2B: %w", err)
 	}
 	if set, err = set.Normal(); err != nil {
-		return refuse("its settings cannot be used: "+err.Error(), "Mend them in Settings, Places, or in config.json.")
+		return refuse("its settings cannot be used: "+err.Error(), "Fix them in Settings, Places, or in config.json.")
 	}
 	c.Sizes, c.RunMs = set.Sizes(), set.MaxRun.Milliseconds()
 	c.PriceNano = set.PriceNano(set.CPUs, int64(set.MemoryMB))

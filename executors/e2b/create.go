@@ -113,7 +113,7 @@ func (e *Executor) make(ctx context.Context, a *account, s executors.Spec) (*san
 	}
 	rec.Root, rec.CPUs, rec.MemoryMB, rec.Warm = s.Inside, size.CPUs, size.MemoryMB, false
 	var token string
-	g, gctx := errgroup.WithContext(ctx) // what is kept here is written to the disk while E2B makes the sandbox
+	g, gctx := errgroup.WithContext(ctx) // the record is written to disk while E2B makes the sandbox
 	g.Go(func() (err error) {
 		if warm != nil {
 			return e.writeRecord(s.ID, rec)
@@ -288,7 +288,7 @@ func (s *sandbox) launch(ctx context.Context, program string) error {
 	}
 }
 
-// endGrace is how long the end of a guest may take to be told, after its bridge has failed.
+// endGrace is how long the guest's end may take to be reported, after its bridge has failed.
 const endGrace = time.Second
 
 // guestArgs is the guest's command line. No secret is in it.

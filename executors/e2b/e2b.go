@@ -162,7 +162,7 @@ func (e *Executor) account(ctx context.Context) (*account, error) {
 		return nil, fmt.Errorf("reading the settings of E2B: %w", err)
 	}
 	if set, err = set.Normal(); err != nil {
-		return nil, CannotServe(err, Outage, "E2B's settings cannot be used: "+err.Error(), "Mend them in Settings, Places, or in config.json.")
+		return nil, CannotServe(err, Outage, "E2B's settings cannot be used: "+err.Error(), "Fix them in Settings, Places, or in config.json.")
 	}
 	if !set.on() {
 		return nil, cannot(nil, NoKey)

@@ -36,7 +36,7 @@ type envd struct {
 	http    *http.Client
 	id      string // of the sandbox, as E2B calls it
 	base    string
-	version string                 // of envd; "" = not told
+	version string                 // of envd; "" = not reported
 	token   atomic.Pointer[string] // of envd; it may change when the sandbox wakes
 }
 

@@ -120,7 +120,7 @@ func fill(form *multipart.Writer, r io.Reader) error {
 	return form.Close()
 }
 
-// atLeast reports whether a version such as 0.6.13 is at least major.minor.patch. One that is not told is taken for a new one.
+// atLeast reports whether a version such as 0.6.13 is at least major.minor.patch. An unreported version counts as new.
 func atLeast(version string, want ...int) bool {
 	if version == "" {
 		return true

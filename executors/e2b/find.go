@@ -17,8 +17,8 @@ import (
 // reachIn is how long the guest of a sandbox that runs may take to be reached.
 const reachIn = 5 * time.Second
 
-// Recover finds a sandbox again, waking it where it is paused. ErrGone when E2B no longer has it, or when its guest was told to end. A
-// guest that died is started again: the disk is there still. Any other error says that it cannot be told now.
+// Recover finds a sandbox again, and wakes it where it is paused. ErrGone when E2B no longer has it, or when its guest was asked to end. It
+// restarts a guest that died, because the disk still exists. Any other error means that the state is unknown now.
 func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
 	if h.Kind != Kind {
 		return nil, fmt.Errorf("handle of kind %q given to the e2b executor", h.Kind)
@@ -46,7 +46,7 @@ func (e *Executor) about(h executors.Handle) (record, error) {
 		}
 	}
 	if !errors.Is(err, fs.ErrNotExist) && kept.Sandbox == "" {
-		return rec, fmt.Errorf("reading what is kept of sandbox %s: %w", h.ID, err)
+		return rec, fmt.Errorf("reading the record of sandbox %s: %w", h.ID, err)
 	}
 	if kept.Sandbox == "" || kept.Warm { // the folder of a warm one becomes that of the sandbox it serves
 		return rec, fs.ErrNotExist
@@ -162,7 +162,7 @@ func (s *sandbox) meet(ctx context.Context, a *account) error {
 		if derr := s.e.destroy(ctx, a, s.id, s.record()); derr != nil {
 			return derr
 		}
-		return executors.GoneBecause("Its guest was told to end.")
+		return executors.GoneBecause("Its guest was asked to end.")
 	}
 	if pid != 0 {
 		if err := s.envd.kill(ctx, pid); err != nil {

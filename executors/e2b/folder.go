@@ -27,7 +27,7 @@ const (
 	instanceName = ".e2b-instance"
 )
 
-// record is what is kept of a sandbox. It becomes the handle's state: no secret is in it.
+// record is the stored state of a sandbox. It becomes the handle's state: it contains no secret.
 type record struct {
 	Attempt  string `json:"attempt,omitempty"`  // the try it was made by, as its metadata says
 	Sandbox  string `json:"sandbox,omitempty"`  // E2B's id; "" = its answer never came
@@ -91,7 +91,7 @@ func (e *Executor) writeRecord(id string, r record) error {
 	return atomicfile.WriteDurable(filepath.Join(e.dir(id), recordName), b, 0o600)
 }
 
-// readRecord returns what is kept of a sandbox; fs.ErrNotExist when nothing is.
+// readRecord returns the stored record of a sandbox; fs.ErrNotExist when there is none.
 func (e *Executor) readRecord(id string) (record, error) {
 	var r record
 	kind, err := readSmall(filepath.Join(e.dir(id), kindName))

@@ -18,8 +18,8 @@ var notPublic = []string{"10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.1
 // everywhere is what names can be allowed in front of.
 const everywhere = "0.0.0.0/0"
 
-// rules are a network as E2B takes it: whether there is any, and what is allowed and denied. Names are matched by E2B with what a
-// connection says of itself, the Host of HTTP or the SNI of TLS; a port behind a name cannot be told it.
+// rules are a network in E2B's form: whether there is any, and what is allowed and denied. E2B compares names with what a connection says
+// about itself, the Host of HTTP or the SNI of TLS; E2B cannot restrict a name to a port.
 func rules(n executors.Network) (internet *bool, e egress) {
 	switch n.Mode {
 	case executors.NetworkNone:

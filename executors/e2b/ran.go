@@ -11,8 +11,8 @@ import (
 
 var _ executors.RunRecorder = (*Executor)(nil)
 
-// Ran tells of the sandbox's latest run as E2B keeps it: what it is paid for by. E2B begins startedAt anew with each run, and the endAt of a
-// paused one is when it was paused; that of one that runs is only when its lease would end.
+// Ran returns the sandbox's latest run as E2B records it, which is what E2B charges for. E2B resets startedAt with each run, and the endAt
+// of a paused one is when it was paused; that of a running one is only when its lease would end.
 func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, error) {
 	if err := checkID(h.ID); err != nil {
 		return executors.Ran{}, err

@@ -36,8 +36,8 @@ type sandbox struct {
 	peak   int64
 	pipes  int
 
-	reaches *executors.Network // as E2B was told; nil = not by this process
-	want    *executors.Network // to be told
+	reaches *executors.Network // as E2B has them; nil = not set by this process
+	want    *executors.Network // to be sent to E2B
 }
 
 var (
@@ -72,7 +72,7 @@ func (s *sandbox) Handle() executors.Handle {
 // Token is the guest's secret.
 func (s *sandbox) Token() string { return s.token }
 
-// OnePipe says that pipes are dear: each is a process in the sandbox and two requests that last.
+// OnePipe says that pipes are expensive: each is a process in the sandbox and two long requests.
 func (s *sandbox) OnePipe() bool { return true }
 
 // Dial opens a pipe to the guest.
@@ -350,7 +350,7 @@ func (e *Executor) patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// Extend has the sandbox live for d more. What the plan does not allow is told as the end of the run.
+// Extend lets the sandbox live for d more. It reports a limit of the plan as the end of the run.
 func (s *sandbox) Extend(ctx context.Context, d time.Duration) (executors.Lease, error) {
 	a, err := s.e.account(ctx)
 	if err != nil {

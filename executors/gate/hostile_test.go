@@ -76,7 +76,7 @@ func TestNarrowingEndsWhatIsNotAllowedAnyMore(t *testing.T) {
 	}
 }
 
-// Nobody needs to be told to the gate when a list grows: it asks before it refuses.
+// The gate needs no notification when a list grows: it asks before it refuses.
 func TestAListThatHasGrown(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

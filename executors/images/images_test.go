@@ -22,7 +22,7 @@ import (
 	"github.com/parawork/parawork/workspaces/assembly"
 )
 
-// workshop is the room beside a real repository, with a builder that looks at what it is given.
+// workshop is the package over a real repository, with a builder that looks at what it is given.
 type workshop struct {
 	t        *testing.T
 	db       *store.DB
@@ -329,7 +329,7 @@ func TestImagesOfOthersAreRefused(t *testing.T) {
 		t.Errorf("choice %+v, %v", c, err)
 	}
 	if len(w.fetched) != 1 || w.fetched[0] != "x" {
-		t.Errorf("fetched %q: builds fetch what is not there, choices do not", w.fetched)
+		t.Errorf("fetched %q: builds pull missing images, choices do not", w.fetched)
 	}
 	off := images.New(images.Config{Store: store.NewImages(w.db), Repositories: w.repos.Repo, Builder: w})
 	if err := off.SetChoice(t.Context(), "prj_1", images.Choice{Name: "node:22"}); fault.CodeOf(err) != "images_not_allowed" {

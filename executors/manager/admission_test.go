@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Sizes that somebody may not have are told as such, are not made, and are not the usual one for them.
+// Sizes that somebody may not have are marked as such, are not made, and are not their default.
 func TestSizesSomebodyMayNotHave(t *testing.T) {
 	tooLarge := fault.New(fault.Quota, "size_not_in_plan", "1 CPU is the most for you.").With("cure", "Choose a larger plan.")
 	bound := 1

@@ -132,7 +132,7 @@ func TestAMachineThatIsAwayKeepsItsSandboxes(t *testing.T) {
 	select {
 	case <-awake:
 	case <-f.ctx.Done():
-		t.Error("nobody is told that it is back")
+		t.Error("nobody is notified that it is back")
 	}
 	if got, err := f.m.Ensure(f.as("ann"), f.ws); err != nil || got != f.p {
 		t.Errorf("Ensure: %v", err)
@@ -151,7 +151,7 @@ func TestAServerThatStartsWhileAMachineIsAwayTakesItUpLater(t *testing.T) {
 	f.again()
 	f.run()
 	if f.m.UnreachableSandbox(f.ws) != f.p.SandboxID {
-		t.Fatal("its sandbox is not astray")
+		t.Fatal("its sandbox is not unreachable")
 	}
 	if _, err := f.m.Ensure(f.as("ann"), f.ws); fault.CodeOf(err) != "runner_offline" {
 		t.Errorf("Ensure: %v", err)

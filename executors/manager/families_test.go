@@ -20,7 +20,7 @@ type village struct {
 	bill   *bill
 }
 
-// bill is a Ledger that keeps what it was told.
+// bill is a Ledger that records its calls.
 type bill struct {
 	mu    sync.Mutex
 	kinds []executors.Kind
@@ -92,7 +92,7 @@ func TestASandboxOnAMachineIsTheTeamsAndCountsAsTheFamilys(t *testing.T) {
 	}
 	v.m.CheckHealth(v.ctx)
 	if len(v.bill.kinds) != 1 || v.bill.kinds[0] != executors.Runner {
-		t.Errorf("the ledger was told of %v", v.bill.kinds)
+		t.Errorf("the ledger recorded %v", v.bill.kinds)
 	}
 	if n := v.m.Metering.Active(); n[executors.Runner] != 1 || len(n) != 1 {
 		t.Errorf("active: %v", n)
@@ -134,7 +134,7 @@ func TestAMachineThatIsRevokedLeavesItsWorkspaceBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v.m.UnreachableSandbox(v.ws) != p.SandboxID || !v.m.Lost(v.ctx, v.ws) {
-		t.Error("its sandbox is not astray")
+		t.Error("its sandbox is not unreachable")
 	}
 	if err := v.m.Leave(v.ctx, v.ws); err != nil || v.last().EndedAt == 0 {
 		t.Errorf("Leave: %v", err)

@@ -23,7 +23,7 @@ func TestAPersonsPauseIsNotALimits(t *testing.T) {
 	p := s.ensure()
 	must(t, s.m.Pause(s.ctx, s.ws, "It was paused by Ana."))
 	if _, err := s.m.Hold(s.ctx, s.ws, p.SandboxID, limitWords); !errors.Is(err, executors.ErrGone) {
-		t.Errorf("a limit took what a person had stand still: %v", err)
+		t.Errorf("a limit took what a person had paused: %v", err)
 	}
 	s.pausedFor(executors.ByPerson)
 	must(t, s.m.Unhold(s.ctx, s.ws))
@@ -56,7 +56,7 @@ func TestWhatALimitHoldsIsKnownWhileItCannotBeReached(t *testing.T) {
 		t.Fatal("it was reached")
 	}
 	if _, held := s.m.Held(s.ws); !held {
-		t.Error("it is forgotten that it stands still for a limit")
+		t.Error("it is forgotten that a limit paused it")
 	}
 	if err := s.m.Unhold(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_unreachable" {
 		t.Errorf("it is said to go on: %v", err)

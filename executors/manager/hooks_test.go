@@ -68,7 +68,7 @@ func TestWhatASandboxNeedsIsReadyBeforeItIsFoundAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, ok := h.m.Live(h.ws); ok || asked != p.SandboxID || h.m.UnreachableSandbox(h.ws) != p.SandboxID {
-		t.Errorf("asked for %q; astray %q", asked, h.m.UnreachableSandbox(h.ws))
+		t.Errorf("asked for %q; unreachable %q", asked, h.m.UnreachableSandbox(h.ws))
 	}
 	gate = nil
 	h.m.CheckHealth(h.ctx)

@@ -158,7 +158,7 @@ func cancelIt(t *testing.T, h *cloudHarness, under chan struct{}) {
 		t.Fatal(err)
 	}
 	if err := <-got; fault.CodeOf(err) != "sandbox_cancelled" {
-		t.Errorf("who waited was told %v", err)
+		t.Errorf("the waiting caller got %v", err)
 	}
 	r := h.last()
 	if r.State != executors.Gone || r.Reason != "Its making was cancelled." || r.EndedAt == 0 {

@@ -164,7 +164,7 @@ func TestConcurrentEnsureJoins(t *testing.T) {
 		t.Errorf("%d sandboxes were made", n)
 	}
 	if len(reported) != 1 || reported[0] != places[0] {
-		t.Errorf("told of %d places", len(reported))
+		t.Errorf("notified of %d places", len(reported))
 	}
 	if p, ok := h.m.Live(h.ws); !ok || p != places[0] || p.Hello.SandboxID != p.SandboxID || p.TeamID != h.team {
 		t.Errorf("Live: %+v, %v", p, ok)

@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// ledger keeps what it is told.
+// ledger records its calls.
 type ledger struct {
 	mu      sync.Mutex
 	began   []executors.UsageInterval
@@ -85,7 +85,7 @@ func (l *ledger) began1(t *testing.T, id string, team, ws string) {
 	if !slices.ContainsFunc(l.began, func(s executors.UsageInterval) bool {
 		return s.SandboxID == id && s.TeamID == team && s.WorkspaceID == ws && s.Kind == fake.Kind
 	}) {
-		t.Errorf("the ledger was told %+v, not that %s began", l.began, id)
+		t.Errorf("the ledger recorded %+v, not that %s began", l.began, id)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if last := l.began[len(l.began)-1]; last.SandboxID != p.SandboxID || last.Since != 4711 {
-		t.Errorf("the ledger was told %+v", last)
+		t.Errorf("the ledger recorded %+v", last)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestAFailedMakingIsCountedAndLeavesNoStretch(t *testing.T) {
 	}
 	l.mu.Lock()
 	if len(l.began) != 0 {
-		t.Errorf("the ledger was told %+v", l.began)
+		t.Errorf("the ledger recorded %+v", l.began)
 	}
 	l.mu.Unlock()
 	if c := h.m.Counters().Counts()[fake.Kind]; c.Failed != 1 || c.Created != 0 {

@@ -119,7 +119,7 @@ func (l *ledger) began1OfPool(t *testing.T, id string) {
 			return
 		}
 	}
-	t.Errorf("the ledger was told %+v, not that %s runs for the instance", l.began, id)
+	t.Errorf("the ledger recorded %+v, not that %s runs for the instance", l.began, id)
 }
 
 func TestAWarmSandboxThatDoesNotServeCostsNobodyTheirWork(t *testing.T) {
@@ -161,7 +161,7 @@ func TestThePoolIsSweptAtStart(t *testing.T) {
 	settled := len(h.l.settled)
 	h.l.mu.Unlock()
 	if settled != 4 {
-		t.Errorf("%d stretches are known", settled)
+		t.Errorf("%d intervals are known", settled)
 	}
 	h.m.Warm.Tend(h.ctx)
 	h.status(2, 0)

@@ -39,6 +39,6 @@ func TestAFailedMakingHasThePlaceAskedAgain(t *testing.T) {
 	}
 	h.ensure()
 	if c := h.m.Capabilities(h.ctx)[0]; c.StartMs <= 0 {
-		t.Errorf("how long it took is not told: %+v", c)
+		t.Errorf("how long it took is not reported: %+v", c)
 	}
 }

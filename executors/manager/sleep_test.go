@@ -19,7 +19,7 @@ import (
 type sleeper struct {
 	*cloudHarness
 	use     executors.Use
-	home    []string // what was brought home, by the hook that did it
+	home    []string // what was synced, by the hook that did it
 	pausing func(ctx context.Context, p *executors.Place)
 	ledger  *ledger
 }
@@ -146,7 +146,7 @@ func TestAnIdleSandboxSleepsAndWakesWhenItIsNeeded(t *testing.T) {
 	select {
 	case <-awake:
 	default:
-		t.Error("who waited for it was not told that it is awake")
+		t.Error("the waiting caller was not notified that it is awake")
 	}
 	if proc, err := p.Guest.Process(s.ctx, "agent"); err != nil || proc.State != guest.Running {
 		t.Errorf("what ran in it: %+v, %v", proc, err)
@@ -204,7 +204,7 @@ func TestWhoComesAsASandboxFallsAsleepKeepsItAwake(t *testing.T) {
 	s.clock.pass(31 * time.Minute)
 	s.m.CheckHealth(s.ctx)
 	if p.Asleep() || s.last().State != executors.Running {
-		t.Errorf("it sleeps although somebody typed while everything was brought home: %+v", s.last())
+		t.Errorf("it sleeps although somebody typed while files were synced: %+v", s.last())
 	}
 	s.runs(p, 1)
 }
@@ -276,13 +276,13 @@ func TestASleepingSandboxIsNotWokenByARestart(t *testing.T) {
 	if err := s.m.Recover(s.ctx); err != nil {
 		t.Fatal(err)
 	}
-	// What ends brings home what it has, although nobody had woken it.
+	// A sandbox that ends syncs its files, although nobody had woken it.
 	s.home = nil
 	if err := s.m.Destroy(s.ctx, s.ws); err != nil {
 		t.Fatal(err)
 	}
 	if all, _ := s.cloud.List(s.ctx); len(all) != 0 || !slices.Equal(s.home, []string{"pausing", "ending"}) {
-		t.Errorf("left behind %v, brought home by %v", all, s.home)
+		t.Errorf("left behind %v, synced by %v", all, s.home)
 	}
 }
 
@@ -475,7 +475,7 @@ func TestWhatCouldNotBeBroughtHomeIsTold(t *testing.T) {
 	select {
 	case <-p.Done():
 	default:
-		t.Error("who waited for its end was not told")
+		t.Error("who waited for its end was not notified")
 	}
 	if !strings.Contains(p.Reason(), "Its files were last synced to the server at 2026-01-02 03:04:05 UTC; what was written after that is lost.") {
 		t.Errorf("lost: %q", p.Reason())

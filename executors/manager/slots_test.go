@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// What is kept of a workspace without a sandbox is forgotten after a while, unless somebody is about to make one.
+// The slot of a workspace without a sandbox is dropped after a while, unless somebody is about to make one.
 func TestSlotsOfWorkspacesWithoutASandboxAreForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_000_000)

@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/executors/fake"
 )
 
-// Who needs a sandbox that somebody is waking gets it, instead of being told that it is paused.
+// A caller that needs a sandbox that somebody is waking gets it, instead of an error that it is paused.
 func TestWhoNeedsASandboxThatIsBeingWokenWaits(t *testing.T) {
 	s := newSleeper(t)
 	s.restart(fake.Knobs{PriceNano: 100})

@@ -168,7 +168,7 @@ func (r *rig) make(t *testing.T) executors.Limits {
 	return spec.Limits
 }
 
-// read lets time pass and reads once, and returns what people were told.
+// read lets time pass and reads once, and returns what people were notified of.
 func (r *rig) read(t *testing.T, after time.Duration, f executors.Figures) []string {
 	t.Helper()
 	r.now, r.figures, r.notes = r.now.Add(after), f, nil

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ledger keeps what it is told.
+// ledger records its calls.
 type ledger struct {
 	began   []executors.UsageInterval
 	beats   [][]string
@@ -174,7 +174,7 @@ func TestWithoutALedgerNothingIsAskedForAtAStart(t *testing.T) {
 	m := metering.New(metering.Config{Ledger: l})
 	m.Settle(t.Context(), func(context.Context) ([]string, error) { return []string{"a"}, errors.New("no") })
 	if l.settled != nil {
-		t.Error("stretches were ended although not all sandboxes are known")
+		t.Error("intervals were ended although not all sandboxes are known")
 	}
 	m.Settle(t.Context(), func(context.Context) ([]string, error) { return []string{"a"}, nil })
 	if !slices.Equal(l.settled, []string{"a"}) {

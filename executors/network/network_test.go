@@ -190,7 +190,7 @@ func TestOneWorkspaceMayReachMore(t *testing.T) {
 	}
 	live := h.gates.of(h.ws)
 	if !slices.Contains(live.Allow, "x.example") || !slices.Contains(live.Allow, "y.example:8080") {
-		t.Errorf("a live sandbox is not told: %q", live.Allow)
+		t.Errorf("a live sandbox does not get the change: %q", live.Allow)
 	}
 	if h.bus.count() != reported+3 {
 		t.Errorf("%d events", h.bus.count()-reported)

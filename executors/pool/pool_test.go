@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ledger keeps what it is told, and may refuse.
+// ledger records its calls, and may refuse.
 type ledger struct {
 	mu     sync.Mutex
 	runs   map[string]executors.UsageInterval
@@ -141,7 +141,7 @@ func TestWhatIsTakenIsNobodysElse(t *testing.T) {
 	before := h.warm()
 	for _, id := range before {
 		if s := h.l.runs[id]; s.TeamID != "" || s.WorkspaceID != "" || s.Purpose != "pool" || s.PriceNano != 133 || s.CPUs != 2 {
-			t.Errorf("the ledger was told %+v", s)
+			t.Errorf("the ledger recorded %+v", s)
 		}
 	}
 	sb, pooled := h.take("sbx_a")

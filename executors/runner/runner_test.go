@@ -116,7 +116,7 @@ func TestAMachineIsAPlaceAsItSays(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if !strings.Contains(c.Brief, "container") || !strings.Contains(c.Brief, "Debian 12 on amd64") {
-		t.Errorf("agents are told %q", c.Brief)
+		t.Errorf("agents read %q", c.Brief)
 	}
 	y.machine.Hello.Mode, y.machine.Hello.Boundary = wire.Direct, "microvm" // a boast
 	if c := capsOf(t, y); c.Boundary != executors.NoBoundary || c.Isolated || !c.SharedHome || !strings.Contains(c.Brief, "WITHOUT any isolation") {
@@ -287,7 +287,7 @@ func TestAFloodOfSandboxes(t *testing.T) {
 	}
 }
 
-// What the machine reaches only over dear pipes is asked over one.
+// Over expensive pipes, everything goes over one.
 func TestPipesThatAreDear(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -97,8 +97,8 @@ func TestADiskFullAtAnyByteLosesNone(t *testing.T) {
 	}
 }
 
-// A log is full with what it may hold for its disk, and no longer once the disk or its reader has taken it. Only from a writer
-// that does not heed it are bytes dropped, the oldest, and every reader sees where.
+// A log is full when its backlog is, and no longer once the disk or its reader has taken it. Only from a writer that ignores that are bytes
+// dropped, the oldest, and every reader sees where.
 func TestAFullLogAsksToWait(t *testing.T) {
 	t.Parallel()
 	disk := &fullDisk{room: 1000, refusals: 1 << 30}

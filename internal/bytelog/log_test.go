@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/bytelog"
 )
 
-// pattern returns the bytes [off, off+n) of a stream in which every offset can be told from its neighbours.
+// pattern returns the bytes [off, off+n) of a stream in which every offset differs from its neighbours.
 func pattern(off int64, n int) []byte {
 	p := make([]byte, n)
 	for i := range p {

@@ -92,12 +92,12 @@ func TestResumeFromTheLastSeen(t *testing.T) {
 	}
 	for name, since := range map[string]int64{"too old": seen, "another process's": seen << 3, "of an earlier life": 12} {
 		if s := b.Subscribe("t", since); !s.Missed() {
-			t.Errorf("%s: not told", name)
+			t.Errorf("%s: got no event", name)
 		}
 	}
 }
 
-// Who comes back gets what was missed in order, wherever in what is kept that begins, and also after everything kept was dropped.
+// A reconnecting receiver gets what was missed in order, wherever it begins in the ring, and also after everything stored was dropped.
 func TestResumeInOrder(t *testing.T) {
 	t.Parallel()
 	b := events.New()
@@ -126,14 +126,14 @@ func TestResumeInOrder(t *testing.T) {
 		}
 		if len(seqs) > 1025 {
 			if r := b.Subscribe("t", seqs[len(seqs)-1026]); !r.Missed() {
-				t.Error("not told of what is not kept any more")
+				t.Error("missed events are not reported")
 			}
 			if r := b.Subscribe("t", seqs[len(seqs)-1025]); r.Start() == 0 {
 				t.Error("no start")
 			}
 		}
 	}
-	for _, n := range []int{300, 723, 1, 1, 500, 1023} { // up to the end of what is kept, over it, and round again
+	for _, n := range []int{300, 723, 1, 1, 500, 1023} { // up to the end of the ring, over it, and round again
 		publishMany(n)
 		check()
 	}
@@ -168,7 +168,7 @@ func TestLostWakesEverybody(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	if r := b.Subscribe("t", before); !r.Missed() {
-		t.Error("who comes back with an older number is not told")
+		t.Error("a receiver with an older number gets no Resync")
 	}
 }
 

@@ -1,8 +1,8 @@
-// Package failpoint names the places at which tests kill the server to see that nothing is lost. Only a program built with the
-// tag failpoints, or with the race detector, which nobody serves people with, has them: in others Reach does nothing and is inlined away.
+// Package failpoint names the points at which tests kill the server to check that nothing is lost. Only a program built with the
+// tag failpoints, or with the race detector, which no production server is, has them: in others Reach does nothing and is inlined away.
 //
-// A point stands between two steps that cannot be made as one, such as a ref that was moved and the row that tells of it. Who
-// adds such a pair adds a constant here, calls Reach between the steps, and writes its scenario in testing/testkit; the test
+// A point stands between two steps that cannot be atomic, such as moving a ref and storing the row about it. To add
+// such a pair, add a constant here, call Reach between the steps, and write its scenario in testing/testkit; the test
 // there walks All and fails for a point without one.
 package failpoint
 
@@ -28,7 +28,7 @@ const (
 	ObjectsLent  Point = "objects.lent"  // packs a sandbox may read are there; that they are is not noted
 	HomeChecked  Point = "home.checked"  // commits of a sandbox are checked; the repository does not have them
 	HomeTaken    Point = "home.taken"    // the repository has them; no ref names them
-	HomeMoved    Point = "home.moved"    // the refs name them; that they are home is not noted
+	HomeMoved    Point = "home.moved"    // the refs name them; that they are synced is not stored
 	BoxCleared   Point = "box.cleared"   // the git dir of a sandbox that is put away is gone; the linked worktree is not
 	MergePlanned Point = "merge.planned" // the result is made; the base has not moved
 	MergeLanded  Point = "merge.landed"  // the base moved; nothing noted
@@ -50,7 +50,7 @@ const (
 	SandboxPaused    Point = "sandbox.paused"    // stored as paused; it still runs
 	SessionStored    Point = "session.stored"    // the row; no process
 	SessionStarted   Point = "session.started"   // the process runs; nothing noted
-	SessionStopping  Point = "session.stopping"  // somebody asked for its end; the guest was not told
+	SessionStopping  Point = "session.stopping"  // somebody asked for its end; the guest does not know yet
 	SessionEnded     Point = "session.ended"     // the process ended; the row does not know
 	SessionForgotten Point = "session.forgotten" // the end is stored; the guest still keeps its record
 	PromptPasted     Point = "prompt.pasted"     // a prompt stands in the agent's box; not submitted
@@ -60,7 +60,7 @@ const (
 	QueueClaimed   Point = "queue.claimed"   // the numbers of its frames are stored; nothing is typed
 	QueuePasted    Point = "queue.pasted"    // it stands in the agent's box; no Enter
 	QueueTyped     Point = "queue.typed"     // Enter is sent; nothing noted
-	QuestionStored Point = "question.stored" // what an agent asks is stored; nobody was told
+	QuestionStored Point = "question.stored" // an agent's question is stored; nobody was notified
 	QuestionHanded Point = "question.handed" // the agent has its answer; the row does not know
 	RunMade        Point = "run.made"        // a workspace is made; its attempt does not know
 	RunStarted     Point = "run.started"     // a session is started; its attempt does not know
@@ -71,15 +71,15 @@ const (
 	SegmentClosed Point = "segment.closed" // a sandbox's time has ended
 	HourRolled    Point = "hour.rolled"    // what an hour came to is written; it is not frozen
 
-	// What a limit has stand still, and go on.
+	// Suspending and resuming for a limit.
 	GraceBegun    Point = "grace.begun"    // the grace is stored and told in the timeline; no terminal shows it
 	GraceStopping Point = "grace.stopping" // stored as stopping; the sandbox runs
-	GraceStopped  Point = "grace.stopped"  // the sandbox stands still; the grace says stopping
+	GraceStopped  Point = "grace.stopped"  // the sandbox is suspended; the grace says stopping
 	GraceLifted   Point = "grace.lifted"   // the sandbox goes on; the grace says stopped
 
 	// Members' own machines.
 	MachineEnrolled Point = "machine.enrolled" // its key is stored; it was not answered
-	MachineOnline   Point = "machine.online"   // that it is connected is stored; nobody was told
+	MachineOnline   Point = "machine.online"   // that it is connected is stored; nobody was notified
 )
 
 // The points of the program on a member's own machine.
@@ -110,7 +110,7 @@ var OfPayment = []Point{WebhookStored, CustomerSynced, CustomerQueued, CustomerM
 // The points of reporting usage to the payment service.
 const (
 	ReportsStored Point = "report.stored"  // reports of an hour are stored; none is sent
-	ReportClaimed Point = "report.claimed" // that one is being sent is stored; the service was not told
+	ReportClaimed Point = "report.claimed" // that one is being sent is stored; the service does not know yet
 	ReportTaken   Point = "report.taken"   // the service has it; the row does not know
 )
 
@@ -140,7 +140,7 @@ const (
 const (
 	MoveStored   Point = "move.stored"   // that it is to move is stored; nothing is done
 	MoveTried    Point = "move.tried"    // a sandbox was made in the new place to see that it works, and ended
-	MoveHome     Point = "move.home"     // everything is home; the old sandbox stands
+	MoveHome     Point = "move.home"     // everything is synced; the old sandbox still exists
 	MoveStopped  Point = "move.stopped"  // its agents are stopped; its sandbox stands
 	MoveEnded    Point = "move.ended"    // the old sandbox has ended; where the work stood there is not in the worktree yet
 	MoveLeft     Point = "move.left"     // the old sandbox has ended; the row still names its place
@@ -184,8 +184,8 @@ var OfPulls = []Point{PushSent, PullOpened, PullKept, PullMerged, PullAwaited, P
 const (
 	UpdateMoved  Point = "update.moved"  // the branch has the base; nothing is noted
 	UpdateBased  Point = "update.based"  // what the branch is compared with moved; the row does not know
-	ResolveBegun Point = "resolve.begun" // git stopped at conflicts in the worktree; nobody was told
-	ResolveTaken Point = "resolve.taken" // what was resolved is staged; git was not told to go on
+	ResolveBegun Point = "resolve.begun" // git stopped at conflicts in the worktree; nobody was notified
+	ResolveTaken Point = "resolve.taken" // what was resolved is staged; git has not continued
 	ResolveEnded Point = "resolve.ended" // git went on, or ended it; nothing is noted
 	ResolveGiven Point = "resolve.given" // git gave it up; nothing is noted
 	QueueChecked Point = "queue.checked" // the merged result passed its checks; the entry says checking

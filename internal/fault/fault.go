@@ -30,7 +30,7 @@ const (
 	Unsupported  Kind = "unsupported"  // this executor or build cannot do it
 	Timeout      Kind = "timeout"      // it took longer than allowed
 	DiskFull     Kind = "disk_full"    // no space left where it must be written
-	Internal     Kind = "internal"     // ours to mend
+	Internal     Kind = "internal"     // an internal error
 )
 
 // Error is an error with a kind, a stable code (snake_case, documented in docs/errors.md) and a message that says what is wrong and what to

@@ -26,7 +26,7 @@ func TestWhatAnErrorIs(t *testing.T) {
 		t.Error("nothing is an error")
 	}
 	if fault.KindOf(cause) != fault.Internal || fault.CodeOf(cause) != "" || !fault.Is(cause, fault.Internal) {
-		t.Error("what has no kind is ours to mend")
+		t.Error("an error without a kind is internal")
 	}
 	outer := fault.Wrap(err, fault.Conflict, "busy", "It is busy.") // the first in the chain counts
 	if fault.KindOf(outer) != fault.Conflict || fault.CodeOf(outer) != "busy" || !errors.Is(outer, cause) {

@@ -185,7 +185,7 @@ func TestScratchFollowsTheObjectFormat(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := d.Text(t.Context(), "rev-parse", "--show-object-format"); err != nil || got != format {
-				t.Errorf("a desk over a repository of %s has %q, %v", format, got, err)
+				t.Errorf("a scratch repository over a repository of %s has %q, %v", format, got, err)
 			}
 			if err := d.Close(); err != nil {
 				t.Error(err)
@@ -193,7 +193,7 @@ func TestScratchFollowsTheObjectFormat(t *testing.T) {
 		}
 	}
 	if _, err := g.Scratch(t.Context(), parent, filepath.Join(dir, "gone")); err == nil {
-		t.Error("there was a desk over nothing")
+		t.Error("there was a scratch repository over nothing")
 	}
 }
 

@@ -106,7 +106,7 @@ func TestStandingStillEndsIt(t *testing.T) {
 	}
 	<-done
 	if _, err := near.Read(make([]byte, 1)); err == nil {
-		t.Error("the program is not told")
+		t.Error("the program does not notice")
 	}
 }
 

@@ -133,7 +133,7 @@ func (s *Server) connectV1(c *call) error {
 	return s.connect(c, in, 0)
 }
 
-// connect extends a sandbox that runs, and wakes one that stands still.
+// connect extends a running sandbox, and wakes a suspended one.
 func (s *Server) connect(c *call, in connectRequest, std int32) error {
 	b, err := s.find(c.args[0])
 	if err != nil {

@@ -178,7 +178,7 @@ func (s *Server) control() http.Handler {
 	})
 }
 
-// operate finds and does what was asked for. With a fault that loses the answer, it is done and nothing is told.
+// operate finds the sandbox and performs the request. With a fault that loses the response, it sends none.
 func (s *Server) operate(routes []route, c *call, fault *Fault) error {
 	if fault != nil && fault.Lose {
 		c.w = &watched{ResponseWriter: lost{}}

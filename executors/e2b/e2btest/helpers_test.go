@@ -307,7 +307,7 @@ func (b *box) sh(line string) (string, *end) {
 	return out, ended
 }
 
-// start begins a process that is told what to do by its input.
+// start begins a process that takes its orders from its input.
 func (b *box) start(more m) (*stream, int) {
 	b.t.Helper()
 	in := m{"process": m{"cmd": "/bin/cat"}}

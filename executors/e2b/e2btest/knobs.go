@@ -36,7 +36,7 @@ func (s *Server) Fail(f Fault) {
 	s.faults = append(s.faults, &f)
 }
 
-// LoseCreateAnswers has the next n creations happen without anybody being told.
+// LoseCreateAnswers makes the next n creations succeed without a response.
 func (s *Server) LoseCreateAnswers(n int) {
 	s.Fail(Fault{Match: "POST /v2/sandboxes", Times: n, Lose: true})
 	s.Fail(Fault{Match: "POST /sandboxes", Times: n, Lose: true})

@@ -49,7 +49,7 @@ type detail struct {
 	Life     lifecycle `json:"lifecycle"`
 }
 
-// list tells of a sandbox. The caller holds mu.
+// list describes a sandbox. The caller holds mu.
 func (b *sandbox) list() listed {
 	return listed{TemplateID: b.template.id, Alias: b.template.Name, SandboxID: b.id, ClientID: clientID, StartedAt: b.startedAt, EndAt: b.endAt,
 		CPUCount: b.template.CPUs, MemoryMB: b.template.MemoryMB, DiskSizeMB: diskMB, Metadata: maps.Clone(b.metadata), State: b.state, EnvdVersion: envd.Version}

@@ -314,7 +314,7 @@ func children(pid int) []int {
 	return out
 }
 
-// freeze has all processes stand still, or go on.
+// freeze suspends or resumes all processes.
 func (m *machine) freeze(still bool) error {
 	ctx, cancel := background()
 	defer cancel()

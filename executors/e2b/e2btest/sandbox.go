@@ -84,7 +84,7 @@ func (s *Server) turn(b *sandbox, from, doing string) error {
 	return nil
 }
 
-// pause has a sandbox stand still: all its connections are cut, its processes are frozen. Without memory they end, and the disk is kept.
+// pause suspends a sandbox: it cuts all connections and freezes the processes. Without memory they end, and the disk stays.
 func (s *Server) pause(b *sandbox, memory bool) error {
 	if err := s.turn(b, running, "paused"); err != nil {
 		return err

@@ -32,7 +32,7 @@ type Package struct {
 	Name    string            // as people call it
 	NPM     string            // the package's name
 	Version string            // "" = the newest
-	Env     map[string]string // what it is told wherever it is installed
+	Env     map[string]string // its environment wherever it is installed
 }
 
 // String is the package as npm takes it, with its version.

@@ -62,10 +62,10 @@ func TestConnectLeaveAndComeBack(t *testing.T) {
 	select {
 	case e := <-s.left:
 		if e.Remove || e.Reason != "Its owner ended the program there." {
-			t.Errorf("the server was told %+v", e)
+			t.Errorf("the server got %+v", e)
 		}
 	case <-time.After(deadline):
-		t.Error("the server was not told")
+		t.Error("the server was not notified")
 	}
 
 	for args, want := range map[string]string{

@@ -177,7 +177,7 @@ func TestWhatIsLentIsKeptAndGivenBack(t *testing.T) {
 	if err != nil || len(mounts) != 1 || !mounts[0].ReadOnly || mounts[0].Source != m.repo+"/.git/objects" {
 		t.Errorf("%+v %v", mounts, err)
 	}
-	// The owner rewrites history and sweeps up: what is lent stays.
+	// The owner rewrites history and runs git gc: shared objects stay.
 	git(t, m.repo, "reset", "-q", "--hard", "HEAD^")
 	git(t, m.repo, "reflog", "expire", "--expire=now", "--all")
 	git(t, m.repo, "gc", "-q", "--prune=now")

@@ -99,7 +99,7 @@ func (s *stream) asked() (net.Conn, *bufio.Reader, *http.Request) {
 
 const agreed = "HTTP/1.1 101 Switching Protocols\r\nX-From: 7\r\n\r\n"
 
-// answer reads what the server is told.
+// answer reads what the server gets.
 func (s *stream) answer() (*http.Response, *bufio.Reader) {
 	s.t.Helper()
 	r := bufio.NewReader(s.conn)
@@ -245,7 +245,7 @@ func TestAStreamWhoseGuestIsAway(t *testing.T) {
 				t.Errorf("it ended with %v", err)
 			}
 			if b, _ := io.ReadAll(s.conn); len(b) != 0 {
-				t.Errorf("the server was told %q", b)
+				t.Errorf("the server got %q", b)
 			}
 		})
 	}

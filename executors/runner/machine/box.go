@@ -203,12 +203,12 @@ func (b *box) began(id string, argv []string) {
 	}
 }
 
-// quit records that the guest was told to end itself: nothing starts over its files any more.
+// quit records that the guest was asked to end itself: nothing starts over its files any more.
 func (b *box) quit() {
 	b.mu.Lock()
 	b.live = nil
 	b.mu.Unlock()
-	if err := b.set(func(p *page) { p.State, p.Reason = gone, "It was told to end." }); err != nil {
+	if err := b.set(func(p *page) { p.State, p.Reason = gone, "It was asked to end." }); err != nil {
 		b.m.cfg.Log.Error("the end of a sandbox could not be stored", "sandbox_id", b.page.ID, "error", err)
 	}
 	b.m.hub.sandbox(b.notify())

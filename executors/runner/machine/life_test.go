@@ -48,7 +48,7 @@ func words(t *testing.T, c *client.Client, pid string) string {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) { // nothing tells of this state but asking again
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) { // this state has no notification
 		if time.Now().After(deadline) {
 			t.Fatalf("still not so: %s", what)
 		}
@@ -482,7 +482,7 @@ func TestHalt(t *testing.T) {
 	if err := syscall.Kill(p.Pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the process lives: %v", err)
 	}
-	e.expect("that it stands still", func(ev wire.Event) bool {
+	e.expect("that it is suspended", func(ev wire.Event) bool {
 		return ev.Type == wire.EventSandbox && ev.Sandbox.State == wire.Paused && strings.Contains(ev.Sandbox.Reason, "stopped")
 	})
 	if _, err := c.List(t.Context(), ""); err == nil {
@@ -506,7 +506,7 @@ func TestHalt(t *testing.T) {
 	}
 }
 
-// Who leaves says so, and with remove waits until the server has brought home what there is.
+// A machine that leaves says so, and with remove waits until the server has synced everything.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	r, _, _ := overFake(t, func(c *machine.Config) { c.Heartbeat = 20 * time.Millisecond })
@@ -530,7 +530,7 @@ func TestLeave(t *testing.T) {
 	})
 	for range 2 { // told twice
 		if _, reported := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); !reported {
-			t.Error("the server was not told")
+			t.Error("the server was not notified")
 		}
 	}
 	type left struct {

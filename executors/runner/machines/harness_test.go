@@ -50,7 +50,7 @@ func (c *clock) move(d time.Duration) {
 	c.off += d
 }
 
-// harness is the room over a real database, behind a real HTTP server.
+// harness is the package over a real database, behind a real HTTP server.
 type harness struct {
 	t      *testing.T
 	db     *store.DB
@@ -64,7 +64,7 @@ type harness struct {
 	stop func()
 }
 
-// newHarness makes a harness; tune changes the room's configuration.
+// newHarness makes a harness; tune changes the configuration.
 func newHarness(t *testing.T, db *store.DB, tune ...func(*machines.Config)) *harness {
 	t.Helper()
 	h := &harness{t: t, db: db, bus: events.New(), clock: &clock{}}
@@ -75,7 +75,7 @@ func newHarness(t *testing.T, db *store.DB, tune ...func(*machines.Config)) *har
 	return h
 }
 
-// open starts the room, as a server that starts does, until the test ends or stop is called.
+// open starts the service, as a starting server does, until the test ends or stop is called.
 func (h *harness) open(tune ...func(*machines.Config)) *machines.Service {
 	h.t.Helper()
 	cfg := machines.Config{Store: store.NewMachines(h.db), Accounts: h.people, Sealer: h.people, Events: h.bus, Enabled: true, Programs: []string{"claude", "codex"}, Now: h.clock.Now, Tick: 20 * time.Millisecond}

@@ -17,11 +17,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// network is a way between machines and a server within a test's own time: it can be cut without anybody being told.
+// network is a connection between machines and a server within a test's own time: it can be cut without a notification.
 type network struct {
 	mu    sync.Mutex
 	cut   bool // bytes vanish, and nobody gets through
-	down  bool // nobody gets through, and is told at once
+	down  bool // connections fail at once
 	dials int
 	work  sync.WaitGroup
 	calls chan net.Conn

@@ -28,7 +28,7 @@ const (
 	PortsFD = 4
 )
 
-// Limits of what is kept of the log.
+// Limits of the stored log.
 const (
 	logEntries  = 4000
 	logEntryMax = 4 << 10 // bytes

@@ -58,7 +58,7 @@ func (s *server) filesystemRoutes(mux *http.ServeMux) {
 	serverStream(mux, s, service+"WatchDir", s.watchDir)
 }
 
-// describe tells of a path, of a link itself rather than of what it leads to.
+// describe describes a path; for a link, the link itself.
 func describe(path string) (*entryInfo, error) {
 	st, err := os.Lstat(path)
 	if err != nil {

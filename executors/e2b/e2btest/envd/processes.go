@@ -183,7 +183,7 @@ func (s *server) connect(ctx context.Context, r *http.Request, _ *account, in *b
 	return follow(ctx, r, p, l, out)
 }
 
-// follow tells of a process until it ends or nobody is there any more, which it outlives.
+// follow reports a process's events until it ends or the caller leaves, which the process survives.
 func follow(ctx context.Context, r *http.Request, p *process, l *listener, out *stream) error {
 	if err := out.send(eventMessage{event{Start: &started{p.pid}}}); err != nil {
 		return err
