@@ -177,7 +177,7 @@ func TestASVS_6_5_7_PasskeysSignIn(t *testing.T) {
 
 		// The last way in stays.
 		a = h.freshly(t, done.Cookie)
-		wantCode(t, h.RemovePasskey(ctx, a, k.ID), "last_way_in")
+		wantCode(t, h.RemovePasskey(ctx, a, k.ID), "last_sign_in_method")
 		second := h.add(t, a, newDevice(t, true))
 		if err := h.RemovePasskey(ctx, a, k.ID); err != nil {
 			t.Error(err)

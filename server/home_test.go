@@ -46,13 +46,13 @@ func TestGitWorkIsAsPrivateAsItsWorkspace(t *testing.T) {
 	ask := func(who, method, path, body string) reply {
 		return h.do(method, "/api/v1"+path, body, bearer(p.tokens[who])...)
 	}
-	var st api.Standing
-	if r := ask("viewer", "GET", "/workspaces/"+ws+"/standing", ""); r.StatusCode != http.StatusOK {
+	var st api.MergeStatus
+	if r := ask("viewer", "GET", "/workspaces/"+ws+"/merge-status", ""); r.StatusCode != http.StatusOK {
 		t.Fatalf("standing: %d %s", r.StatusCode, r.body)
 	} else if r.into(t, &st); st.Base != "main" || !st.UpToDate || st.Remote == "" {
 		t.Errorf("%+v", st)
 	}
-	if r := ask("viewer", "GET", "/workspaces/"+ws+"/standing?fetch=true", ""); r.StatusCode != http.StatusForbidden {
+	if r := ask("viewer", "GET", "/workspaces/"+ws+"/merge-status?fetch=true", ""); r.StatusCode != http.StatusForbidden {
 		t.Errorf("a viewer has the remote asked: %d", r.StatusCode)
 	}
 	if r := ask("owner", "PATCH", "/workspaces/"+ws, `{"private":true}`); r.StatusCode != http.StatusOK {

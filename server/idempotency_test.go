@@ -105,7 +105,7 @@ func TestACallUnderWayIsNotRepeated(t *testing.T) {
 		})
 	})
 	<-inside
-	if r := h.keyed(t, owner, "k", `{}`, func(echo.Context) error { t.Error("done twice"); return nil }); r.Code != 409 || !strings.Contains(r.Body.String(), "request_under_way") {
+	if r := h.keyed(t, owner, "k", `{}`, func(echo.Context) error { t.Error("done twice"); return nil }); r.Code != 409 || !strings.Contains(r.Body.String(), "request_in_progress") {
 		t.Errorf("while it is under way: %d %s", r.Code, r.Body)
 	}
 	close(leave)

@@ -55,11 +55,11 @@ func TestOperatorsSettingsOfPlaces(t *testing.T) {
 		tried = append(tried, v)
 		switch key := v.Text("apiKey"); {
 		case key == "":
-			return "", fault.New(fault.Unavailable, "place_cannot_serve", "No key is kept.").With("reason", "no_key").With("cure", "Enter one.")
+			return "", fault.New(fault.Unavailable, "place_cannot_serve", "No key is kept.").With("reason", "no_key").With("hint", "Enter one.")
 		case strings.HasPrefix(key, "bad"):
-			return "", fault.New(fault.Unavailable, "place_cannot_serve", "E2B does not know the key.").With("reason", "bad_key").With("cure", "Copy it again.")
+			return "", fault.New(fault.Unavailable, "place_cannot_serve", "E2B does not know the key.").With("reason", "bad_key").With("hint", "Copy it again.")
 		case strings.HasPrefix(key, "far"):
-			return "", fault.New(fault.Unavailable, "place_cannot_serve", "E2B does not answer.").With("reason", "outage").With("cure", "Try again.")
+			return "", fault.New(fault.Unavailable, "place_cannot_serve", "E2B does not answer.").With("reason", "outage").With("hint", "Try again.")
 		}
 		return "team acme", nil
 	})
@@ -110,7 +110,7 @@ func TestOperatorsSettingsOfPlaces(t *testing.T) {
 	}
 	r = h.do("PUT", of, `{"values":{"api_url":"https://elsewhere.example","api_key":"far_00000123456"}}`, operator...)
 	r.into(t, &got)
-	if got.Test.Ok || *got.Test.Cure != "Try again." || *named(t, got.Settings, "api_key").LastFour != "3456" || tried[len(tried)-1].Text("apiUrl") != "https://elsewhere.example" {
+	if got.Test.Ok || *got.Test.Hint != "Try again." || *named(t, got.Settings, "api_key").LastFour != "3456" || tried[len(tried)-1].Text("apiUrl") != "https://elsewhere.example" {
 		t.Errorf("with the key: %s", r.body)
 	}
 	for body, want := range map[string]string{`{"values":{"idle_minutes":-1}}`: "invalid_setting", `{"values":{"idle_minutes":"soon"}}`: "invalid_setting", `{"values":{"colour":"red"}}`: "invalid_setting"} {

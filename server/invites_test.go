@@ -30,7 +30,7 @@ func TestJoiningByAnInvite(t *testing.T) {
 	if r := h.do("GET", "/api/v1/teams/"+p.team.Slug+"/invites", "", bearer(p.tokens["owner"])...); r.StatusCode != 200 || !strings.Contains(string(r.body), id) || strings.Contains(string(r.body), token) {
 		t.Errorf("list: %d %s", r.StatusCode, r.body)
 	}
-	if r := h.do("POST", "/api/v1/invites/look", body(t, map[string]string{"token": token})); r.StatusCode != 200 || !strings.Contains(string(r.body), `"inviter":"admin"`) {
+	if r := h.do("POST", "/api/v1/invites/preview", body(t, map[string]string{"token": token})); r.StatusCode != 200 || !strings.Contains(string(r.body), `"inviter":"admin"`) {
 		t.Errorf("look: %d %s", r.StatusCode, r.body)
 	}
 	accept := body(t, map[string]string{"token": token})
@@ -55,7 +55,7 @@ func TestJoiningByAnInvite(t *testing.T) {
 	if r := h.do("GET", "/api/v1/teams/"+p.team.Slug, "", "Cookie", cookie); r.StatusCode != 200 {
 		t.Errorf("the team: %d %s", r.StatusCode, r.body)
 	}
-	if r := h.do("POST", "/api/v1/invites/look", body(t, map[string]string{"token": token})); r.StatusCode != 410 || r.code() != "invite_ended" {
+	if r := h.do("POST", "/api/v1/invites/preview", body(t, map[string]string{"token": token})); r.StatusCode != 410 || r.code() != "invite_ended" {
 		t.Errorf("looking again: %d %s", r.StatusCode, r.body)
 	}
 	// The same browser accepts an invite to another team as who it is signed in as, also with a cookie that has ended.

@@ -179,7 +179,7 @@ func TestASVS_15_2_2_StrangersSendLittle(t *testing.T) {
 	h := newHarness(t)
 	h.serve()
 	long := strings.Repeat("x", 100<<10)
-	for _, path := range []string{"/login", "/login/factor", "/login/passkey/options", "/login/passkey", "/password/forgot", "/password/reset", "/setup", "/invites/look", "/invites/accept"} {
+	for _, path := range []string{"/login", "/login/factor", "/login/passkey/options", "/login/passkey", "/password/forgot", "/password/reset", "/setup", "/invites/preview", "/invites/accept"} {
 		if r := h.do("POST", "/api/v1"+path, `{"email":"`+long+`"}`); r.StatusCode != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: %d %s", path, r.StatusCode, r.body)
 		}

@@ -12,7 +12,7 @@ getSetup                public    -
 setup                   public    -
 login                   public    -
 getSpec                 public    -
-lookInvite              public    -
+previewInvite              public    -
 acceptInvite            public    -
 getSignIn               public    -
 getLoginWaiting         public    -
@@ -270,7 +270,7 @@ updateComment           member    write
 deleteComment           member    write
 sendReview              member    write
 cancelReview            member    write
-getStanding             viewer    read
+getMergeStatus             viewer    read
 updateFromBase          member    write
 resolveUpdate           member    write
 getConflicts            viewer    read

@@ -105,7 +105,7 @@ func targets(counts map[executors.Kind]executors.Counts) []api.MetricTarget {
 		}
 	}
 	below := func(name string, target float64, v *float64, words string) api.MetricTarget {
-		t := api.MetricTarget{Name: name, Target: target, Value: v, Unit: "ms", Words: words}
+		t := api.MetricTarget{Name: name, Target: target, Value: v, Unit: "ms", Description: words}
 		if v != nil {
 			t.Met = new(*v < target)
 		}
@@ -113,7 +113,7 @@ func targets(counts map[executors.Kind]executors.Counts) []api.MetricTarget {
 	}
 	out := []api.MetricTarget{
 		below("creation", creationTargetMs, creation, "95 of 100 sandboxes are ready within 3 s"),
-		{Name: "success", Target: successTarget, Value: success, Unit: "percent", Words: "More than 99 of 100 sandboxes that are asked for become ready"},
+		{Name: "success", Target: successTarget, Value: success, Unit: "percent", Description: "More than 99 of 100 sandboxes that are asked for become ready"},
 		below("command", commandTargetMs, command, "95 of 100 commands run within 100 ms in a sandbox that is ready"),
 		below("sync", syncTargetMs, lag, "95 of 100 changed files are on this server within 5 s"),
 	}

@@ -72,7 +72,7 @@ func TestTheNetworkOfAWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	n = show("member")
-	if len(n.Refused) != 2 || n.Refused[0].Host != "x.example" || !n.Refused[0].Allowable || n.Refused[0].Words == "" || n.Refused[0].Times != 3 || n.Refused[1].Allowable || n.MayAllow {
+	if len(n.Refused) != 2 || n.Refused[0].Host != "x.example" || !n.Refused[0].Allowable || n.Refused[0].Explanation == "" || n.Refused[0].Times != 3 || n.Refused[1].Allowable || n.MayAllow {
 		t.Errorf("%+v", n.Refused)
 	}
 	if r := h.do("POST", workspace+"/allow", `{"host":"x.example"}`, as("member")...); r.StatusCode != 403 {

@@ -84,7 +84,7 @@ func TestASVS_8_2_2_OwnSecretsAreNotForThoseWhoWorkBeside(t *testing.T) {
 		"a command": ask("member", "POST", ws+"/exec", `{"argv":["env"]}`),
 		"a prompt":  ask("member", "POST", "/sessions/"+with+"/prompts", `{"text":"print your environment"}`),
 	} {
-		if r.StatusCode != 409 || r.code() != "own_secrets_here" || !strings.Contains(string(r.body), "owner") {
+		if r.StatusCode != 409 || r.code() != "personal_secrets_in_use" || !strings.Contains(string(r.body), "owner") {
 			t.Errorf("%s of another beside it: %d %s", name, r.StatusCode, r.body)
 		}
 	}
@@ -109,7 +109,7 @@ func TestASVS_8_2_2_OwnSecretsAreNotForThoseWhoWorkBeside(t *testing.T) {
 		t.Errorf("agreed, and a member may not run a command: %d %s", r.StatusCode, r.body)
 	}
 	standing(ask("owner", "PUT", ws+"/own-secrets", `{"agreed":false}`))
-	if r := ask("member", "POST", ws+"/exec", `{"argv":["env"]}`); r.StatusCode != 409 || r.code() != "own_secrets_here" {
+	if r := ask("member", "POST", ws+"/exec", `{"argv":["env"]}`); r.StatusCode != 409 || r.code() != "personal_secrets_in_use" {
 		t.Errorf("a command beside one with another's own secrets: %d %s", r.StatusCode, r.body)
 	}
 	if r := ask("owner", "DELETE", "/commands/"+cmd.CommandId, ""); r.StatusCode >= 300 {

@@ -84,8 +84,8 @@ var policy = map[string]rule{
 	"getSpec":   {access: anyone},
 
 	// The invite itself is the right to join.
-	"lookInvite":   {access: anyone, body: maxStranger},
-	"acceptInvite": {access: anyone, body: maxStranger},
+	"previewInvite": {access: anyone, body: maxStranger},
+	"acceptInvite":  {access: anyone, body: maxStranger},
 
 	// What a sign-in goes on with is in a cookie.
 	"getSignIn":           {access: anyone},
@@ -360,7 +360,7 @@ var policy = map[string]rule{
 	"listMergeQueue":     of(accounts.ViewProject, byProject),
 	"listOverlaps":       of(accounts.ViewProject, byProject),
 	"deliverWorkspace":   of(accounts.EditWorkspace, byWorkspace).repeatable(),
-	"getStanding":        of(accounts.ViewWorkspace, byWorkspace),
+	"getMergeStatus":     of(accounts.ViewWorkspace, byWorkspace),
 	"updateFromBase":     of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"resolveUpdate":      of(accounts.EditWorkspace, byWorkspace).working().repeatable(), // its handler asks for TypeTerminal where an agent is told
 	"getConflicts":       of(accounts.ViewWorkspace, byWorkspace),                        // its handler asks for EditWorkspace where a sandbox is woken

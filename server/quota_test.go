@@ -66,8 +66,8 @@ func TestQuotasAndBudgetsByTheAPI(t *testing.T) {
 		if it.User.Id != member {
 			continue
 		}
-		if *it.Effective.HoursMonth != 20 || *it.Effective.Concurrent != 2 || *it.Effective.Cpus != 2 || len(it.ByHand) != 2 || *it.ByHand["hours_month"] != 20 || len(it.ByOperator) != 0 {
-			t.Errorf("by hand %+v, effective %+v", it.ByHand, it.Effective)
+		if *it.Effective.HoursMonth != 20 || *it.Effective.Concurrent != 2 || *it.Effective.Cpus != 2 || len(it.Override) != 2 || *it.Override["hours_month"] != 20 || len(it.ByOperator) != 0 {
+			t.Errorf("override %+v, effective %+v", it.Override, it.Effective)
 		}
 	}
 	for change, code := range map[string]string{`"hours_month":101`: "quota_above_plan", `"hours_month":null`: "quota_above_plan", `"cpus":0`: "invalid_quota", `"inherit":["seats"]`: "invalid_quota"} {
@@ -93,20 +93,20 @@ func TestQuotasAndBudgetsByTheAPI(t *testing.T) {
 	if got := mine.Items[0].CountedPlaces; !slices.Equal(got, []string{"bubblewrap", "docker"}) { // two teams share this server
 		t.Errorf("of this server's places %v count", got)
 	}
-	if v, said := mine.Items[0].ByHand["hours_month"]; !said || v != nil {
-		t.Errorf("null by hand is not told: %+v", mine.Items[0].ByHand)
+	if v, said := mine.Items[0].Override["hours_month"]; !said || v != nil {
+		t.Errorf("an explicit null override is missing: %+v", mine.Items[0].Override)
 	}
 	call("admin", "PUT", team+"/quotas", body(`"inherit":["hours_month","concurrent"]`), 200, &q)
 
 	// The budget.
 	var b api.BudgetOfTeam
 	call("member", "GET", team+"/budget", "", 200, &b)
-	if b.LimitNano != nil || len(b.Thresholds) != 3 || b.Standing.State != "ok" || b.Standing.Percent != nil || b.Standing.LeftNano != nil {
+	if b.LimitNano != nil || len(b.Thresholds) != 3 || b.Status.State != "ok" || b.Status.Percent != nil || b.Status.LeftNano != nil {
 		t.Errorf("budget %+v", b)
 	}
 	call("admin", "PUT", team+"/budget", `{"limit_nano":5000000000,"thresholds":[100,50],"overage":true,"overage_cap_nano":1000000000}`, 200, &b)
 	call("admin", "PUT", team+"/budget", `{"count_tokens":true}`, 200, &b)
-	if *b.LimitNano != 5_000_000_000 || b.Thresholds[0] != 50 || !b.CountTokens || *b.Standing.LeftNano != 6_000_000_000 || *b.Standing.Percent != 0 || !b.Tell.Mail {
+	if *b.LimitNano != 5_000_000_000 || b.Thresholds[0] != 50 || !b.CountTokens || *b.Status.LeftNano != 6_000_000_000 || *b.Status.Percent != 0 || !b.Notify.Mail {
 		t.Errorf("budget %+v", b)
 	}
 	call("admin", "PUT", team+"/budget", `{"limit_nano":null}`, 200, &b)

@@ -47,7 +47,7 @@ var auditWords = map[string]string{
 	"loginPasskeyOptions":   quiet,
 	"confirmPasskeyOptions": quiet,
 	"passkeyOptions":        quiet,
-	"lookInvite":            quiet,
+	"previewInvite":         quiet,
 
 	// What the payment service tells is kept by itself, and what it changes is recorded where it does.
 	"stripeWebhook":  quiet,

@@ -129,7 +129,7 @@ func TestMachinesThroughTheAPI(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	for code, body := range map[string]map[string]any{
-		"dangerous_not_said":     {"mode": "direct"},
+		"dangerous_required":     {"mode": "direct"},
 		"invalid_runner_options": {"mode": "direct", "dangerous": true, "network": "none"},
 		"invalid_name":           {"name": strings.Repeat("x", 200)},
 	} {

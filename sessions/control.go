@@ -69,7 +69,7 @@ func (l *live) allows(user string) error {
 }
 
 // Control performs an action on the keyboard. to names a user, for Give and Decline. Errors: read_only, keyboard_held,
-// keyboard_not_held, session_not_running, not_watching, too_many_asking, invalid_control.
+// keyboard_not_held, session_not_running, not_watching, too_many_keyboard_requests, invalid_control.
 func (v *Viewer) Control(_ context.Context, do Control, to string) error {
 	if !v.writer {
 		return fault.New(fault.Forbidden, "read_only", "You watch this session as a viewer and cannot type in it.")
@@ -133,7 +133,7 @@ func (l *live) ask(v *Viewer) error {
 		return nil
 	}
 	if len(k.asking) >= maxAsking {
-		return fault.New(fault.Conflict, "too_many_asking", "%d people already ask for the keyboard. Try again later.", maxAsking)
+		return fault.New(fault.Conflict, "too_many_keyboard_requests", "%d people already ask for the keyboard. Try again later.", maxAsking)
 	}
 	k.asking = append(k.asking, asking{User: v.user, Name: v.name, At: l.svc.now()})
 	l.noteControl("ask", v.user, v.name)

@@ -45,7 +45,7 @@ func (s *Idempotency) Begin(ctx context.Context, userID, key, route, hash string
 		case wasRoute != route || wasHash != hash:
 			return fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key was used for another request. Use a new key for a new request.")
 		case status == 0:
-			return fault.New(fault.Conflict, "request_under_way", "The first request with this Idempotency-Key is still under way. Ask again in a moment.")
+			return fault.New(fault.Conflict, "request_in_progress", "The first request with this Idempotency-Key is still under way. Ask again in a moment.")
 		}
 		return nil
 	})

@@ -17,7 +17,7 @@ func TestIdempotency(t *testing.T) {
 		if _, _, fresh, err := s.Begin(ctx, "usr_1", "k", "POST /x", "h"); !fresh || err != nil {
 			t.Fatalf("first Begin: %v, %v", fresh, err)
 		}
-		if _, _, _, err := s.Begin(ctx, "usr_1", "k", "POST /x", "h"); fault.CodeOf(err) != "request_under_way" {
+		if _, _, _, err := s.Begin(ctx, "usr_1", "k", "POST /x", "h"); fault.CodeOf(err) != "request_in_progress" {
 			t.Errorf("while under way: %v", err)
 		}
 		if _, _, fresh, err := s.Begin(ctx, "usr_2", "k", "POST /x", "h"); !fresh || err != nil {

@@ -25,7 +25,7 @@ func TestLookingByNames(t *testing.T) {
 	}{
 		"names":            {guest.Dirty{Base: baseA, Paths: []string{"a", guest.EncodePath("d\xff")}}, nil, []string{"a", "d\xff"}, false},
 		"none":             {guest.Dirty{Base: baseA}, nil, []string{}, false},
-		"cannot tell":      {guest.Dirty{}, fault.New(fault.Unsupported, "changes_partly", "no"), []string{"polled"}, false},
+		"cannot tell":      {guest.Dirty{}, fault.New(fault.Unsupported, "changes_incomplete", "no"), []string{"polled"}, false},
 		"an older build":   {guest.Dirty{}, fault.New(fault.Unavailable, "guest_wrong_answer", "no"), []string{"polled"}, false},
 		"git failed":       {guest.Dirty{}, errors.New("git failed"), []string{"polled"}, false},
 		"out of reach":     {guest.Dirty{}, fault.New(fault.Unavailable, "guest_unreachable", "no"), nil, true},

@@ -184,7 +184,7 @@ func (s *Set) guarded(ctx context.Context, e entry, c Caller, args json.RawMessa
 	defer func() {
 		if p := recover(); p != nil {
 			s.cfg.Log.ErrorContext(ctx, "a tool panicked", "tool", e.spec.Name, "workspace_id", c.WorkspaceID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			result, err = Result{}, fault.New(fault.Internal, "tool_broken", "%s failed unexpectedly. The server's log has the details. What it did until then stays done.", e.spec.Name)
+			result, err = Result{}, fault.New(fault.Internal, "tool_failed", "%s failed unexpectedly. The server's log has the details. What it did until then stays done.", e.spec.Name)
 		}
 	}()
 	return e.tool.Call(ctx, c, args)

@@ -184,10 +184,10 @@ func TestAPanicIsAnError(t *testing.T) {
 		panic("secret state")
 	}}}})
 	_, err := s.Call(t.Context(), somebody, "greet", json.RawMessage(`{"name":"a"}`))
-	if fault.CodeOf(err) != "tool_broken" || strings.Contains(err.Error(), "secret") {
+	if fault.CodeOf(err) != "tool_failed" || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
-	if len(rows) != 1 || rows[0].Outcome != tools.Broken || rows[0].Code != "tool_broken" {
+	if len(rows) != 1 || rows[0].Outcome != tools.Broken || rows[0].Code != "tool_failed" {
 		t.Errorf("recorded as %+v", rows)
 	}
 }

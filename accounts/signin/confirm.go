@@ -141,7 +141,7 @@ func (s *Service) lessFactors(ctx context.Context, actor accounts.Actor) error {
 		return err
 	}
 	if !ways.HasPassword && ways.Identities == 0 && len(ways.Passkeys) == 0 {
-		return fault.New(fault.Conflict, "last_way_in", "You would have no way left to sign in. Set a password or add another passkey first.")
+		return fault.New(fault.Conflict, "last_sign_in_method", "You would have no way left to sign in. Set a password or add another passkey first.")
 	}
 	if ways.TOTP.ConfirmedAt != 0 || len(ways.Passkeys) > 0 {
 		return nil

@@ -259,7 +259,7 @@ func (s *Service) RenamePasskey(ctx context.Context, actor accounts.Actor, passk
 	return accounts.Passkey{}, fault.New(fault.NotFound, "not_found", "You have no such passkey.")
 }
 
-// RemovePasskey forgets one of the actor's passkeys. Errors: confirm_needed, last_way_in.
+// RemovePasskey forgets one of the actor's passkeys. Errors: confirm_needed, last_sign_in_method.
 func (s *Service) RemovePasskey(ctx context.Context, actor accounts.Actor, passkeyID string) error {
 	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return err

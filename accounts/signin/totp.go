@@ -166,7 +166,7 @@ func cleanCode(code string) string {
 	}, code)
 }
 
-// RemoveTOTP forgets the actor's authenticator app. Errors: confirm_needed, last_way_in.
+// RemoveTOTP forgets the actor's authenticator app. Errors: confirm_needed, last_sign_in_method.
 func (s *Service) RemoveTOTP(ctx context.Context, actor accounts.Actor) error {
 	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 // Budget holds back what questions may cost until it is known what they did; quota.Service is one.
 type Budget interface {
 	// HoldModel lets a question of a team through and holds back the most it may cost, nano-USD; held is false where no budget counts it, and
-	// then most is not asked. The faults budget_exceeded and budget_held say that there is no money for it, and none for the moment.
+	// then most is not asked. The faults budget_exceeded and budget_reserved say that there is no money for it, and none for the moment.
 	HoldModel(ctx context.Context, teamID, requestID string, most func(ctx context.Context) (nano int64, err error)) (held bool, err error)
 	// RenewModel says that the question is still under way: what is held back for one of which nobody says so is given back.
 	RenewModel(ctx context.Context, teamID, requestID string) error
@@ -36,7 +36,7 @@ func (c *call) hold(ctx context.Context) error {
 			c.onHold = held
 			return nil
 		}
-		if fault.CodeOf(err) != "budget_held" || waited >= c.s.cfg.HoldMost {
+		if fault.CodeOf(err) != "budget_reserved" || waited >= c.s.cfg.HoldMost {
 			return err
 		}
 		timer := time.NewTimer(wait)

@@ -50,7 +50,7 @@ func (c *call) unanswered(ctx context.Context, err error) {
 		f = fault.New(fault.Unavailable, "upstream_unreachable", "Parawork's server cannot reach %s: %s. Tried %d times.", host, egress.Words(err), c.record.Attempts)
 	default:
 		c.record.Error = tokens.ErrCut
-		f = fault.New(fault.Unavailable, "upstream_cut", "%s ended the connection without an answer.", host)
+		f = fault.New(fault.Unavailable, "upstream_connection_closed", "%s ended the connection without an answer.", host)
 	}
 	c.s.cfg.Log.Warn("model did not answer", "session_id", c.grant.SessionID, "upstream", host, "error", err)
 	r := refuse(f)

@@ -69,7 +69,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	leave, ok := s.capacity.enter(c.grant.SessionID)
 	if !ok {
-		c.refuse(fault.New(fault.RateLimited, "gateway_too_many", "This session has %d requests under way, which is the most. Wait for some of them.", mostAtOnce))
+		c.refuse(fault.New(fault.RateLimited, "gateway_too_many_requests", "This session has %d requests under way, which is the most. Wait for some of them.", mostAtOnce))
 		return
 	}
 	defer leave()
@@ -180,7 +180,7 @@ func (c *call) refuse(err error) {
 	if r.outer == "" && r.code == "model_not_allowed" {
 		r.outer = tokens.ErrModel
 	}
-	if r.code == "gateway_too_many" {
+	if r.code == "gateway_too_many_requests" {
 		r.outer = ""
 	}
 	level := c.s.cfg.Log.Debug

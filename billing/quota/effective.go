@@ -33,7 +33,7 @@ func (s *Service) DefaultPlan(ctx context.Context) (Plan, error) {
 	id = cmp.Or(id, Enterprise)
 	p, err := s.cfg.Store.Plan(ctx, id)
 	if fault.Is(err, fault.NotFound) && id != Enterprise {
-		s.cfg.Log.Error("default plan does not exist: using the plan enterprise", "plan", id, "cure", "choose another default plan")
+		s.cfg.Log.Error("default plan does not exist: using the plan enterprise", "plan", id, "hint", "choose another default plan")
 		p, err = s.cfg.Store.Plan(ctx, Enterprise)
 	}
 	if err != nil {

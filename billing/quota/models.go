@@ -20,7 +20,7 @@ type ModelHold struct {
 }
 
 // CodeHeld is the code of a refusal that is over as soon as other questions are answered: what they may cost is held back.
-const CodeHeld = "budget_held"
+const CodeHeld = "budget_reserved"
 
 const (
 	// sumFresh is for how long the sum of what a team's models cost this month is believed: adding it up for each question would cost more
@@ -44,7 +44,7 @@ type monthSum struct {
 // HoldModel lets a question to a model through and holds back what it may cost at most until SettleModel: decided and written in
 // one transaction, so that of many questions at once no more are let in than the budget pays for. It counts for two minutes (Pending) unless
 // it is renewed, so that what a dead server held back is given back. held is false where no budget counts the question; then nothing is to
-// be settled. Errors: budget_exceeded; budget_held, which is worth trying again.
+// be settled. Errors: budget_exceeded; budget_reserved, which is worth trying again.
 func (s *Service) HoldModel(ctx context.Context, teamID, requestID string, most func(ctx context.Context) (nano int64, err error)) (held bool, err error) {
 	ctx = tenant.In(ctx, teamID)
 	m := monthOf(s.cfg.Now())

@@ -419,7 +419,7 @@ func TestSizesOfAPlan(t *testing.T) {
 			if z.Default != (z.CPUs == c.want) || (z.Refused == nil) != (z.CPUs <= c.most) {
 				t.Errorf("%s with %d as usual: %+v", c.plan, c.def, z)
 			}
-			if z.Refused != nil && (z.Refused.Code != "size_not_in_plan" || z.Refused.Details["cure"] == "") {
+			if z.Refused != nil && (z.Refused.Code != "size_not_in_plan" || z.Refused.Details["hint"] == "") {
 				t.Errorf("%s: %v", c.plan, z.Refused)
 			}
 		}

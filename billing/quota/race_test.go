@@ -134,7 +134,7 @@ func question(t *testing.T, h *harness, m *tokens.Meter, id string, r *rand.Rand
 	ask := tokens.Ask{Models: []string{"claude-opus-4-8"}, Output: output, At: h.at}
 	held, err := h.q.HoldModel(h.ctx, team, id, func(ctx context.Context) (int64, error) { return m.Most(ctx, ask) })
 	switch code := fault.CodeOf(err); {
-	case code == "budget_exceeded" || code == "budget_held":
+	case code == "budget_exceeded" || code == "budget_reserved":
 		return
 	case err != nil || !held:
 		t.Errorf("asking %s: %v, %v", id, held, err)
@@ -182,7 +182,7 @@ func TestWhatIsHeldBackForModels(t *testing.T) {
 			t.Fatalf("q1: %v, %v", held, err)
 		}
 		_, err = hold("q2", 41)
-		if d := h.refused(err, "budget_held", "team_budget"); d["reserved"] != int64(60) || d["needed"] != int64(41) {
+		if d := h.refused(err, "budget_reserved", "team_budget"); d["reserved"] != int64(60) || d["needed"] != int64(41) {
 			t.Errorf("told %v", d)
 		}
 		if st, err := h.q.TeamStanding(h.ctx, team); err != nil || st.ReservedNano != 60 || *st.Left() != 40 {
@@ -195,13 +195,13 @@ func TestWhatIsHeldBackForModels(t *testing.T) {
 			t.Errorf("q2: %v, %v", held, err)
 		}
 		_, err = hold("q3", 1)
-		h.refused(err, "budget_held", "team_budget")
+		h.refused(err, "budget_reserved", "team_budget")
 		// Somebody is at it: it does not expire. Nobody is: it does.
 		h.at += minute
 		h.do(h.q.RenewModel(h.ctx, team, "q2"))
 		h.at += minute + 30*second
 		_, err = hold("q3", 70)
-		h.refused(err, "budget_held", "team_budget")
+		h.refused(err, "budget_reserved", "team_budget")
 		h.at += minute
 		if held, err := hold("q3", 70); !held || err != nil {
 			t.Errorf("q3: %v, %v", held, err)
@@ -232,6 +232,6 @@ func TestWhatWasSettledCountsOnce(t *testing.T) {
 			t.Errorf("40 of 100, of which 60 are spent: %v, %v", held, err)
 		}
 		_, err = hold("q3", 1)
-		h.refused(err, "budget_held", "team_budget")
+		h.refused(err, "budget_reserved", "team_budget")
 	})
 }

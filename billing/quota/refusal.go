@@ -27,7 +27,7 @@ func (a asked) tooLarge(q Quota, plan Plan) error {
 	over := func(used, limit int64, unit, have string) error {
 		return a.refuse(fault.Quota, "size_not_in_plan", "size", "This sandbox has %s, and %s is the most for you (plan %s). Choose a smaller size, use a place on this server, or choose a larger plan.",
 			have, bound(limit, unit), plan.Name).With("reason", bound(limit, unit)+" is the most for you (plan "+plan.Name+")").
-			With("cure", "Choose a smaller size, or a larger plan.").With("used", used).With("needed", used).With("limit", limit).With("unit", unit).With("resets_at", nil)
+			With("hint", "Choose a smaller size, or a larger plan.").With("used", used).With("needed", used).With("limit", limit).With("unit", unit).With("resets_at", nil)
 	}
 	switch {
 	case q.CPUs != nil && int64(a.CPUs) > *q.CPUs:

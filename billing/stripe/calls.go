@@ -153,7 +153,7 @@ func (s *Service) asked(what string, err error) error {
 		return nil
 	}
 	if e := errorOf(err); e != nil && (e.HTTPStatusCode == http.StatusUnauthorized || e.HTTPStatusCode == http.StatusForbidden) {
-		s.cfg.Log.Error("payment service refused the key", "doing", what, "answer", wordsOf(err), "cure", "look at billing.stripe.secretKey")
+		s.cfg.Log.Error("payment service refused the key", "doing", what, "answer", wordsOf(err), "hint", "look at billing.stripe.secretKey")
 		return fault.Wrap(err, fault.Unavailable, "payments_misconfigured", "The payment service refuses this server's key. Tell an operator.")
 	}
 	s.cfg.Log.Warn("payment service not reached", "doing", what, "answer", wordsOf(err))

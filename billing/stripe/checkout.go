@@ -152,7 +152,7 @@ func (s *Service) lines(ctx context.Context, plan Plan, seats int64) ([]*sdk.Che
 		// Nobody is charged another price than the one they were shown.
 		other := kind == KindSeat && price.Fingerprint != "" && price.Fingerprint != seatPrint(made["product:"+plan.ID].ID, plan)
 		if price.ID == "" || other {
-			s.cfg.Log.Error("plan has no price at the payment service", "plan", plan.ID, "price", kind, "cure", "run: parawork billing setup")
+			s.cfg.Log.Error("plan has no price at the payment service", "plan", plan.ID, "price", kind, "hint", "run: parawork billing setup")
 			return nil, fault.New(fault.Unavailable, "billing_not_set_up", "This plan cannot be bought yet: an operator must run `parawork billing setup` first.")
 		}
 		line := &sdk.CheckoutSessionLineItemParams{Price: sdk.String(price.ID)}

@@ -159,7 +159,7 @@ func (s *Service) read(ctx context.Context, customerID, teamID string) (finding,
 		return f, fmt.Errorf("reading subscriptions: %w", err)
 	}
 	if live > 1 {
-		s.cfg.Log.Error("team has more than one subscription", "team_id", teamID, "customer", customerID, "count", live, "cure", "cancel all but one at the payment service")
+		s.cfg.Log.Error("team has more than one subscription", "team_id", teamID, "customer", customerID, "count", live, "hint", "cancel all but one at the payment service")
 	}
 	invoices := s.calls.invoices.List(&sdk.InvoiceListParams{ListParams: sdk.ListParams{Context: ctx, Limit: sdk.Int64(keptInvoices), Single: true}, Customer: sdk.String(customerID)})
 	for invoices.Next() {

@@ -53,7 +53,7 @@ func (s *Service) Webhook(ctx context.Context, body []byte, header string) error
 		return err
 	}
 	if e.Livemode != s.live {
-		s.cfg.Log.Warn("webhook of the other mode refused", "event", e.ID, "livemode", e.Livemode, "cure", "use the endpoint and key of the same mode")
+		s.cfg.Log.Warn("webhook of the other mode refused", "event", e.ID, "livemode", e.Livemode, "hint", "use the endpoint and key of the same mode")
 		return errMode
 	}
 	e.Source, e.ReceivedAt = fromWebhook, s.now()

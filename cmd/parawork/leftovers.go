@@ -86,7 +86,7 @@ func soundNow(ctx context.Context, cfg *config.Config) error {
 	}
 	wrong, err := store.Sound(ctx, path)
 	if err == nil && wrong != "" {
-		err = fault.New(fault.Unavailable, "database_unsound", "The pages of %s do not fit together: %s. Put a backup of the database in its place, then run this again.", path, wrong)
+		err = fault.New(fault.Unavailable, "database_corrupt", "The pages of %s do not fit together: %s. Put a backup of the database in its place, then run this again.", path, wrong)
 	}
 	return err
 }

@@ -113,7 +113,7 @@ func (c *Commands) began(ctx context.Context, r *running, place *executors.Place
 }
 
 // unreachableCodes are the codes of errors that only say that there was no answer.
-var unreachableCodes = []string{"guest_unreachable", "sandbox_unreachable", "runner_offline", "runner_cut", "runner_silent"}
+var unreachableCodes = []string{"guest_unreachable", "sandbox_unreachable", "runner_offline", "runner_connection_lost", "runner_unresponsive"}
 
 // waits reports whether to retry a command that could not be started: its executor is unreachable, or was reached but did not say whether it
 // started the command. Its record says what it waits for.

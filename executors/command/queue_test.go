@@ -209,7 +209,7 @@ func TestCancelReachesACommandWhosePlaceWasAway(t *testing.T) {
 func TestACommandOutlivesACutItsMachineIsBackFrom(t *testing.T) {
 	h := newHarness(t)
 	kind := executors.Runner.Of("m1")
-	cut := func() error { return fault.New(fault.Unavailable, "runner_cut", "The connection was cut.") }
+	cut := func() error { return fault.New(fault.Unavailable, "runner_connection_lost", "The connection was cut.") }
 	h.ex.Set(fake.Knobs{Kind: kind, CreateErrs: []error{cut(), cut(), cut(), cut(), nil}})
 	h.at(kind)
 	c := h.commands(command.Config{})

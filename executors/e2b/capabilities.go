@@ -163,5 +163,5 @@ func Check(ctx context.Context, set Settings) (running int, err error) {
 }
 
 func only(cause error, r Reason, reason, cure string) error {
-	return fault.Wrap(cause, fault.Unavailable, "place_cannot_serve", "%s", reason).With("reason", string(r)).With("cure", cure).With("ways", ways[r])
+	return fault.Wrap(cause, fault.Unavailable, "place_cannot_serve", "%s", reason).With("reason", string(r)).With("hint", cure).With("ways", ways[r])
 }

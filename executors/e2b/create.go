@@ -55,7 +55,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
 	}
 	if s.Inside = cmp.Or(s.Inside, defaultInside); !path.IsAbs(s.Inside) || path.Clean(s.Inside) != s.Inside || s.Inside == "/" {
-		return nil, fault.New(fault.Invalid, "invalid_inside", "The worktree's place %q in the sandbox must be an absolute path.", s.Inside)
+		return nil, fault.New(fault.Invalid, "invalid_sandbox_path", "The worktree's place %q in the sandbox must be an absolute path.", s.Inside)
 	}
 	defer e.turns.Lock(s.ID)()
 	a, err := e.account(ctx)

@@ -97,7 +97,7 @@ func lost(ctx context.Context, err error) error {
 // CannotServe is the error of a place that cannot serve, with what a person can do.
 func CannotServe(cause error, r Reason, reason, cure string) error {
 	return fault.Wrap(cause, fault.Unavailable, "place_cannot_serve", "%s. %s", strings.TrimSuffix(reason, "."), cure).
-		With("reason", string(r)).With("cure", cure).With("ways", ways[r])
+		With("reason", string(r)).With("hint", cure).With("ways", ways[r])
 }
 
 func cannot(cause error, r Reason) error {

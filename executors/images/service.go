@@ -341,7 +341,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Build, error) {
 	if w == nil {
 		b, err := s.cfg.Store.ImageBuild(ctx, id)
 		if err == nil && b.State == Building {
-			err = fault.New(fault.Conflict, "build_elsewhere", "The build runs in another server process. Cancel it there.")
+			err = fault.New(fault.Conflict, "build_on_other_server", "The build runs in another server process. Cancel it there.")
 		}
 		return b, err
 	}

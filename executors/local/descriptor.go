@@ -51,10 +51,10 @@ func support(v schema.Values, s cgroup.Support) error {
 	l := limitsOf(v)
 	if cores := runtime.NumCPU(); l.CPUs > float64(cores) {
 		if l.CPUs <= 100 {
-			return fault.New(fault.Invalid, "limit_above_machine",
+			return fault.New(fault.Invalid, "limit_above_host",
 				"sandboxing.local.resourceLimits.maxCpu is %g: a number is a number of cores, and this machine has %d. If %[1]g percent of the machine are meant, write \"%[1]g%%\" with the quotes.", l.CPUs, cores)
 		}
-		return fault.New(fault.Invalid, "limit_above_machine",
+		return fault.New(fault.Invalid, "limit_above_host",
 			"sandboxing.local.resourceLimits.maxCpu is %g cores, and this machine has %d. For a share of the machine write a percentage, such as \"80%%\".", l.CPUs, cores)
 	}
 	if missing := s.Missing(executors.GroupLimits(l)); len(missing) > 0 {

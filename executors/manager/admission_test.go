@@ -13,7 +13,7 @@ import (
 
 // Sizes that somebody may not have are marked as such, are not made, and are not their default.
 func TestSizesSomebodyMayNotHave(t *testing.T) {
-	tooLarge := fault.New(fault.Quota, "size_not_in_plan", "1 CPU is the most for you.").With("cure", "Choose a larger plan.")
+	tooLarge := fault.New(fault.Quota, "size_not_in_plan", "1 CPU is the most for you.").With("hint", "Choose a larger plan.")
 	bound := 1
 	h := newCloudHarness(t, func(mc *executortest.ManagerConfig) {
 		mc.Sizes = func(_ context.Context, _, _ string, c executors.Capabilities) ([]executors.Size, error) {

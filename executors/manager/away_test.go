@@ -213,7 +213,7 @@ func TestNothingBeginsBesideWhatWasLeftBehind(t *testing.T) {
 	}
 	f.machine.ComeBack()
 	f.keepErr = errors.New("the disk is full")
-	if _, err := f.m.Ensure(f.as("ann"), f.ws); fault.CodeOf(err) != "sandbox_left_behind" {
+	if _, err := f.m.Ensure(f.as("ann"), f.ws); fault.CodeOf(err) != "remnant_not_saved" {
 		t.Errorf("Ensure: %v", err)
 	}
 	f.keepErr = nil

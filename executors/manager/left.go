@@ -128,7 +128,7 @@ func (rp *reaper) clearLeft(ctx context.Context, e executors.Executor, workspace
 			continue
 		}
 		if err := rp.endLeft(ctx, e, h, rec); err != nil {
-			return fault.Wrap(err, fault.Unavailable, "sandbox_left_behind", "The work the workspace left behind on %s could not be saved yet, so no new sandbox starts there. Try again in a moment.", rp.m.cfg.Choice.CapabilitiesOf(ctx, e).Name)
+			return fault.Wrap(err, fault.Unavailable, "remnant_not_saved", "The work the workspace left behind on %s could not be saved yet, so no new sandbox starts there. Try again in a moment.", rp.m.cfg.Choice.CapabilitiesOf(ctx, e).Name)
 		}
 	}
 	return nil

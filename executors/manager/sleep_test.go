@@ -535,14 +535,14 @@ func TestASandboxIsNotEndedWhileSomethingIsThereAlone(t *testing.T) {
 	s.kept(0, "synced", 0)
 	s.ensure()
 	s.kept(7, "behind", 0)
-	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "7 changed files are not on the server yet") {
+	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_synced" || !strings.Contains(err.Error(), "7 changed files are not on the server yet") {
 		t.Fatalf("with files on their way: %v", err)
 	}
 	if _, live := s.m.Live(s.ws); !live || len(s.home) != 1 {
 		t.Errorf("after it was refused: live %v, brought home %q", live, s.home)
 	}
 	s.kept(0, "synced", 2)
-	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "2 files are only in the sandbox") {
+	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_synced" || !strings.Contains(err.Error(), "2 files are only in the sandbox") {
 		t.Fatalf("with files that do not come: %v", err)
 	}
 	if err := s.m.Destroy(executors.Discard(s.ctx), s.ws); err != nil {
@@ -577,7 +577,7 @@ func TestASandboxIsNotEndedWhileItsCommitsAreThereAlone(t *testing.T) {
 	}})
 	refused := func(when string) {
 		t.Helper()
-		if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "Its commits were refused.") {
+		if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_synced" || !strings.Contains(err.Error(), "Its commits were refused.") {
 			t.Fatalf("%s: %v", when, err)
 		}
 		if _, live := s.m.Live(s.ws); !live {
@@ -618,7 +618,7 @@ func TestAPlaceThatCannotBeReachedKeepsNobody(t *testing.T) {
 	s.kept(0, "synced", 0)
 	s.ensure()
 	s.kept(3, "behind", 0)
-	if err := s.m.Leave(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" {
+	if err := s.m.Leave(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_synced" {
 		t.Fatalf("while it can be reached: %v", err)
 	}
 	s.cloud.Set(fake.Knobs{Unavailable: "the provider is down", DestroyErr: errors.New("no answer"), RecoverErr: errors.New("no answer")})

@@ -11,7 +11,7 @@ import (
 )
 
 // codeNotHome is the code of the error by which the Manager refuses to end a sandbox that holds unsynced files.
-const codeNotHome = "sandbox_not_home"
+const codeNotHome = "sandbox_not_synced"
 
 // mustBeHome copies to the server what a sandbox with a disk of its own holds, and refuses its end while something is left that would be
 // lost. The caller holds the slot's turn.

@@ -49,7 +49,7 @@ func (e *member) link() (Link, error) {
 
 // ask makes a short call, or sends a command if body is not nil. It decodes the answer into v unless that is nil.
 func (e *member) ask(ctx context.Context, method, path string, body, v any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, shortTime, fault.New(fault.Unavailable, "runner_silent", "%s does not answer.", e.name()))
+	ctx, cancel := context.WithTimeoutCause(ctx, shortTime, fault.New(fault.Unavailable, "runner_unresponsive", "%s does not answer.", e.name()))
 	defer cancel()
 	resp, err := e.send(ctx, method, path, body)
 	if err != nil {
@@ -123,7 +123,7 @@ func (e *member) cut(ctx context.Context, err error) error {
 	if away := e.away(); away != nil {
 		return away
 	}
-	return fault.Wrap(err, fault.Unavailable, "runner_cut", "The connection to %s was cut. The server tries again in a moment.", e.name())
+	return fault.Wrap(err, fault.Unavailable, "runner_connection_lost", "The connection to %s was cut. The server tries again in a moment.", e.name())
 }
 
 func (e *member) wrong(err error) error {

@@ -248,7 +248,7 @@ func TestWhatIsGoneAndWhatIsOnlyOutOfReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.cut = true
-	if _, err := y.member(t).Recover(ctx, h); errors.Is(err, executors.ErrGone) || fault.CodeOf(err) != "runner_cut" {
+	if _, err := y.member(t).Recover(ctx, h); errors.Is(err, executors.ErrGone) || fault.CodeOf(err) != "runner_connection_lost" {
 		t.Errorf("a cut connection: %v", err)
 	}
 	y.machine.Online = false

@@ -114,7 +114,7 @@ func (b *transfer) status() guest.Bundle {
 // transfer returns a bundle's transfer, created on first use.
 func (s *Store) transfer(id string) (*transfer, error) {
 	if !guest.CheckBundleID(id) {
-		return nil, fault.New(fault.Invalid, "invalid_parcel", "The bundle's ID is invalid.")
+		return nil, fault.New(fault.Invalid, "invalid_bundle", "The bundle's ID is invalid.")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *Store) transfer(id string) (*transfer, error) {
 		}
 		old.mu.Unlock()
 		if busy {
-			return nil, fault.New(fault.Conflict, "parcel_busy", "Other bundles are still being unpacked.")
+			return nil, fault.New(fault.Conflict, "bundle_busy", "Other bundles are still being unpacked.")
 		}
 		delete(s.bundles, s.order[0])
 		s.order = s.order[1:]
@@ -178,7 +178,7 @@ func (s *Store) Write(id string, off int64, r io.Reader) (guest.Bundle, error) {
 		return guest.Bundle{}, err
 	}
 	if off < 0 || off > guest.MaxBundle-guest.MaxBundlePiece {
-		return guest.Bundle{}, fault.New(fault.TooLarge, "parcel_too_large", "The bundle is larger than the guest accepts.")
+		return guest.Bundle{}, fault.New(fault.TooLarge, "bundle_too_large", "The bundle is larger than the guest accepts.")
 	}
 	f, err := s.open(b)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Store) Write(id string, off int64, r io.Reader) (guest.Bundle, error) {
 	}
 	n, err := io.Copy(io.NewOffsetWriter(f, off), io.LimitReader(r, guest.MaxBundlePiece+1))
 	if err == nil && n > guest.MaxBundlePiece {
-		n, err = guest.MaxBundlePiece, fault.New(fault.TooLarge, "parcel_piece_too_large", "A piece is larger than %d bytes.", guest.MaxBundlePiece)
+		n, err = guest.MaxBundlePiece, fault.New(fault.TooLarge, "bundle_piece_too_large", "A piece is larger than %d bytes.", guest.MaxBundlePiece)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *Store) open(b *transfer) (*os.File, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state != guest.BundleComing {
-		return nil, fault.New(fault.Conflict, "parcel_closed", "The bundle is complete: nothing can be added to it.")
+		return nil, fault.New(fault.Conflict, "bundle_complete", "The bundle is complete: nothing can be added to it.")
 	}
 	if b.file != nil {
 		return b.file, nil
@@ -259,7 +259,7 @@ func (s *Store) Unpack(ctx context.Context, id string, r guest.UnpackRequest, fn
 	if b.state == guest.BundleComing {
 		if r.Size <= 0 || b.have < r.Size {
 			b.mu.Unlock()
-			return fault.New(fault.Conflict, "parcel_incomplete", "Of the bundle's %d bytes only %d have arrived.", r.Size, b.have)
+			return fault.New(fault.Conflict, "bundle_incomplete", "Of the bundle's %d bytes only %d have arrived.", r.Size, b.have)
 		}
 		if !s.begin(func() { s.unpack(b, r) }) {
 			b.mu.Unlock()
@@ -333,10 +333,10 @@ func (s *Store) checked(b *transfer, r guest.UnpackRequest) error {
 	b.mu.Unlock()
 	h := sha256.New()
 	if n, err := io.Copy(h, io.NewSectionReader(f, 0, r.Size)); err != nil || n != r.Size {
-		return errors.Join(err, fault.New(fault.Conflict, "parcel_broken", "The bundle cannot be read to its end."))
+		return errors.Join(err, fault.New(fault.Conflict, "bundle_corrupt", "The bundle cannot be read to its end."))
 	}
 	if hex.EncodeToString(h.Sum(nil)) != strings.ToLower(r.Hash) {
-		return fault.New(fault.Conflict, "parcel_broken", "The received bundle does not match the one that was sent.")
+		return fault.New(fault.Conflict, "bundle_corrupt", "The received bundle does not match the one that was sent.")
 	}
 	root, err := os.OpenRoot(s.cfg.Root)
 	if err != nil {

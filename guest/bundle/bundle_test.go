@@ -294,10 +294,10 @@ func TestAnotherContentIsNotUnpacked(t *testing.T) {
 	if _, err := r.store.Write("p1", 0, bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.store.Unpack(t.Context(), "p1", guest.UnpackRequest{Size: good.Size + 1, Hash: good.Hash}, nil); fault.CodeOf(err) != "parcel_incomplete" {
+	if err := r.store.Unpack(t.Context(), "p1", guest.UnpackRequest{Size: good.Size + 1, Hash: good.Hash}, nil); fault.CodeOf(err) != "bundle_incomplete" {
 		t.Errorf("before all of it is there: %v", err)
 	}
-	if p := r.finish("p1", good); p.State != guest.BundleFailed || p.Error.Code != "parcel_broken" {
+	if p := r.finish("p1", good); p.State != guest.BundleFailed || p.Error.Code != "bundle_corrupt" {
 		t.Errorf("%+v, %+v", p, p.Error)
 	}
 	if left := r.files(); len(left) != 0 {
@@ -383,12 +383,12 @@ func TestTransfersAreBounded(t *testing.T) {
 		t.Errorf("%d transfers lie on the sandbox's disk, %v", len(left), err)
 	}
 	for name, off := range map[string]int64{"before its beginning": -1, "beyond what fits": guest.MaxBundle} {
-		if _, err := r.store.Write("pz", off, strings.NewReader("x")); fault.CodeOf(err) != "parcel_too_large" {
+		if _, err := r.store.Write("pz", off, strings.NewReader("x")); fault.CodeOf(err) != "bundle_too_large" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, id := range []string{"", "../x", "a/b", strings.Repeat("a", 1000)} {
-		if _, err := r.store.Status(id); fault.CodeOf(err) != "invalid_parcel" {
+		if _, err := r.store.Status(id); fault.CodeOf(err) != "invalid_bundle" {
 			t.Errorf("%q: %v", id, err)
 		}
 	}

@@ -45,8 +45,8 @@ func TestDetoursLeadNowhere(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			b := archive(t, guest.BundleWorktree, append(repository(t), entries...)...)
-			r.failed(what, "p1", b, "parcel_broken", "leads out of the worktree")
-			r.failed(what+", again", "p2", b, "parcel_broken", "leads out of the worktree")
+			r.failed(what, "p1", b, "bundle_corrupt", "leads out of the worktree")
+			r.failed(what+", again", "p2", b, "bundle_corrupt", "leads out of the worktree")
 		})
 	}
 }

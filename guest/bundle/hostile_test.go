@@ -92,7 +92,7 @@ func TestWhatIsNoBundle(t *testing.T) {
 		{"a second plan", archive(t, guest.BundleWorktree, file(guest.BundlePlanEntry, `{"kind":"objects"}`)), "is not part of a bundle"},
 		{"without a name", archive(t, guest.BundleWorktree, append(repository(t), entry{tar.Header{Typeflag: tar.TypeDir, Name: guest.BundleTree, Mode: 0o755}, ""})...), "leads out of the worktree"},
 	} {
-		code := "parcel_broken"
+		code := "bundle_corrupt"
 		if c.says == "" { // the reader's own words, or what is missing then
 			p := r.unpack(fmt.Sprint("c", i), c.b)
 			if p.State != guest.BundleFailed || p.Error == nil || p.Error.Message == "" {
@@ -129,13 +129,13 @@ func TestWhatIsTooLarge(t *testing.T) {
 		}
 		return buf.Bytes()
 	}
-	r.failed("a file", "p1", announce(guest.BundleGit+"objects/pack/pack-1.pack", guest.MaxBundle+1), "parcel_broken", "it is too large")
+	r.failed("a file", "p1", announce(guest.BundleGit+"objects/pack/pack-1.pack", guest.MaxBundle+1), "bundle_corrupt", "it is too large")
 	for i, name := range []string{guest.BundleGone, guest.BundleStaged, guest.BundleShallow} {
-		r.failed("the list "+name, fmt.Sprint("l", i), announce(name, guest.MaxBundleList+1), "parcel_broken", "a list is too long")
+		r.failed("the list "+name, fmt.Sprint("l", i), announce(name, guest.MaxBundleList+1), "bundle_corrupt", "a list is too long")
 	}
 	big := bytes.NewReader(make([]byte, guest.MaxBundlePiece+10))
 	p, err := r.store.Write("piece", 0, big)
-	if fault.CodeOf(err) != "parcel_piece_too_large" || p.Have != guest.MaxBundlePiece {
+	if fault.CodeOf(err) != "bundle_piece_too_large" || p.Have != guest.MaxBundlePiece {
 		t.Errorf("a piece: %+v, %v", p, err)
 	}
 }
@@ -269,7 +269,7 @@ func TestAGuestThatEndsStopsUnpacking(t *testing.T) {
 	if p, err := r.store.Status("p1"); err != nil || p.State != guest.BundleUnpacking {
 		t.Errorf("it goes on: %+v, %v", p, err)
 	}
-	if _, err := r.store.Write("p1", 0, strings.NewReader("x")); fault.CodeOf(err) != "parcel_closed" {
+	if _, err := r.store.Write("p1", 0, strings.NewReader("x")); fault.CodeOf(err) != "bundle_complete" {
 		t.Errorf("a piece that comes late: %v", err)
 	}
 	if err := r.store.Unpack(t.Context(), "p1", request(b), func(guest.Bundle) error { return left }); !errors.Is(err, left) {
@@ -318,7 +318,7 @@ func TestPiecesThatAreCut(t *testing.T) {
 	}
 	req := request(b)
 	req.Hash = strings.ToUpper(req.Hash)
-	if err := r.store.Unpack(t.Context(), "p1", guest.UnpackRequest{Hash: req.Hash}, nil); fault.CodeOf(err) != "parcel_incomplete" {
+	if err := r.store.Unpack(t.Context(), "p1", guest.UnpackRequest{Hash: req.Hash}, nil); fault.CodeOf(err) != "bundle_incomplete" {
 		t.Errorf("without a size: %v", err)
 	}
 	if p := r.finish("p1", req); p.State != guest.BundleDone {

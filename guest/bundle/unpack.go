@@ -48,7 +48,7 @@ type unpacker struct {
 }
 
 func broken(format string, args ...any) error {
-	return fault.New(fault.Conflict, "parcel_broken", "The bundle cannot be unpacked: "+format+".", args...)
+	return fault.New(fault.Conflict, "bundle_corrupt", "The bundle cannot be unpacked: "+format+".", args...)
 }
 
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

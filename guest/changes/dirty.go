@@ -17,7 +17,7 @@ const (
 )
 
 // errPartly reports that names alone do not describe all differences.
-var errPartly = fault.New(fault.Unsupported, "changes_partly", "The differences do not fit a list of names. Ask for the changes.")
+var errPartly = fault.New(fault.Unsupported, "changes_incomplete", "The differences do not fit a list of names. Ask for the changes.")
 
 // sinceBase are the names that differ between the base and a commit.
 type sinceBase struct {

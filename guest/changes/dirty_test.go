@@ -43,7 +43,7 @@ func TestNamesAreNotHalf(t *testing.T) {
 	if err := syscall.Mkfifo(tr.path(".gitignore"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := p.Dirty(t.Context(), tr.base); !fault.Is(err, fault.Unsupported) || fault.CodeOf(err) != "changes_partly" {
+	if d, err := p.Dirty(t.Context(), tr.base); !fault.Is(err, fault.Unsupported) || fault.CodeOf(err) != "changes_incomplete" {
 		t.Fatalf("named are %v, %v", d.Paths, err)
 	}
 	if _, err := p.Dirty(t.Context(), "main"); !fault.Is(err, fault.Invalid) {

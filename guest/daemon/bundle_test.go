@@ -293,7 +293,7 @@ func TestBundlesRefused(t *testing.T) {
 			t.Errorf("%q is a name of a bundle", id)
 		}
 	}
-	if err := g.Unpack(within(t), "prc_nothing", guest.UnpackRequest{Size: 10, Hash: r.Hash}, nil); fault.CodeOf(err) != "parcel_incomplete" {
+	if err := g.Unpack(within(t), "prc_nothing", guest.UnpackRequest{Size: 10, Hash: r.Hash}, nil); fault.CodeOf(err) != "bundle_incomplete" {
 		t.Errorf("a bundle that never came: %v", err)
 	}
 }

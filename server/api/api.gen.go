@@ -311,27 +311,27 @@ func (e Boundary) Valid() bool {
 	}
 }
 
-// Defines values for BudgetStandingState.
+// Defines values for BudgetStatusState.
 const (
-	BudgetStandingStateGrace   BudgetStandingState = "grace"
-	BudgetStandingStateOk      BudgetStandingState = "ok"
-	BudgetStandingStateOverage BudgetStandingState = "overage"
-	BudgetStandingStateStopped BudgetStandingState = "stopped"
-	BudgetStandingStateWarned  BudgetStandingState = "warned"
+	BudgetStatusStateGrace   BudgetStatusState = "grace"
+	BudgetStatusStateOk      BudgetStatusState = "ok"
+	BudgetStatusStateOverage BudgetStatusState = "overage"
+	BudgetStatusStateStopped BudgetStatusState = "stopped"
+	BudgetStatusStateWarned  BudgetStatusState = "warned"
 )
 
-// Valid indicates whether the value is a known member of the BudgetStandingState enum.
-func (e BudgetStandingState) Valid() bool {
+// Valid indicates whether the value is a known member of the BudgetStatusState enum.
+func (e BudgetStatusState) Valid() bool {
 	switch e {
-	case BudgetStandingStateGrace:
+	case BudgetStatusStateGrace:
 		return true
-	case BudgetStandingStateOk:
+	case BudgetStatusStateOk:
 		return true
-	case BudgetStandingStateOverage:
+	case BudgetStatusStateOverage:
 		return true
-	case BudgetStandingStateStopped:
+	case BudgetStatusStateStopped:
 		return true
-	case BudgetStandingStateWarned:
+	case BudgetStatusStateWarned:
 		return true
 	default:
 		return false
@@ -4384,7 +4384,8 @@ type BudgetOfTeam struct {
 	GraceSeconds int64 `json:"grace_seconds"`
 
 	// LimitNano Nano-USD a month; null = without bound
-	LimitNano *int64 `json:"limit_nano"`
+	LimitNano *int64     `json:"limit_nano"`
+	Notify    NotifyWays `json:"notify"`
 
 	// Overage At 100 % work goes on, up to the cap
 	Overage bool `json:"overage"`
@@ -4392,16 +4393,15 @@ type BudgetOfTeam struct {
 	// OverageCapNano Beyond the limit; null = without bound
 	OverageCapNano *int64 `json:"overage_cap_nano"`
 
-	// Standing Of this month (UTC), up to now. Money in nano-USD
-	Standing BudgetStanding `json:"standing"`
-	Tell     TellWays       `json:"tell"`
+	// Status Of this month (UTC), up to now. Money in nano-USD
+	Status BudgetStatus `json:"status"`
 
 	// Thresholds Percent, ascending: people are told once when each is passed
 	Thresholds []int64 `json:"thresholds"`
 }
 
-// BudgetStanding Of this month (UTC), up to now. Money in nano-USD
-type BudgetStanding struct {
+// BudgetStatus Of this month (UTC), up to now. Money in nano-USD
+type BudgetStatus struct {
 	// ExhaustedAt When nothing is left at this rate; null = not this month
 	ExhaustedAt *int64 `json:"exhausted_at"`
 
@@ -4423,8 +4423,8 @@ type BudgetStanding struct {
 	SandboxNano  int64 `json:"sandbox_nano"`
 
 	// SpentNano What counts in the budget
-	SpentNano int64               `json:"spent_nano"`
-	State     BudgetStandingState `json:"state"`
+	SpentNano int64             `json:"spent_nano"`
+	State     BudgetStatusState `json:"state"`
 
 	// TokensEstimateNano What those may have cost, rather too much; counts in the budget where models do
 	TokensEstimateNano int64 `json:"tokens_estimate_nano"`
@@ -4436,8 +4436,8 @@ type BudgetStanding struct {
 	TokensUnknown int64 `json:"tokens_unknown"`
 }
 
-// BudgetStandingState defines model for BudgetStanding.State.
-type BudgetStandingState string
+// BudgetStatusState defines model for BudgetStatus.State.
+type BudgetStatusState string
 
 // Change defines model for Change.
 type Change struct {
@@ -4583,18 +4583,18 @@ type Comment struct {
 	// Commit Whose lines they are: a commit or a snapshot's
 	Commit    string `json:"commit"`
 	CreatedAt int64  `json:"created_at"`
-	EndLine   int    `json:"end_line"`
-	Id        string `json:"id"`
+
+	// CurrentLine Their first line now, the nearest place when they are outdated
+	CurrentLine int `json:"current_line"`
+
+	// CurrentPath Where they are now; empty when the file is gone
+	CurrentPath string `json:"current_path"`
+	EndLine     int    `json:"end_line"`
+	Id          string `json:"id"`
 
 	// Line The first line is 1; 0 is the whole file
 	Line int  `json:"line"`
 	Mine bool `json:"mine"`
-
-	// NowLine Their first line now, the nearest place when they are outdated
-	NowLine int `json:"now_line"`
-
-	// NowPath Where they are now; empty when the file is gone
-	NowPath string `json:"now_path"`
 
 	// Outdated They are no longer there as they were
 	Outdated bool   `json:"outdated"`
@@ -4807,9 +4807,6 @@ type ConversationItem struct {
 	Added int   `json:"added"`
 	At    int64 `json:"at"`
 
-	// Cut A field was too long and is kept in part
-	Cut bool `json:"cut"`
-
 	// Diff Unified without file names
 	Diff       string           `json:"diff"`
 	DurationMs int64            `json:"duration_ms"`
@@ -4839,7 +4836,10 @@ type ConversationItem struct {
 
 	// Topic Of a note
 	Topic ConversationItemTopic `json:"topic"`
-	Usage *TokenUsage           `json:"usage"`
+
+	// Truncated A field was too long, so only part of it is stored
+	Truncated bool        `json:"truncated"`
+	Usage     *TokenUsage `json:"usage"`
 
 	// Version Grows with each change
 	Version int64 `json:"version"`
@@ -4888,6 +4888,26 @@ type ConversationSummary struct {
 
 	// Usage `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning`
 	Usage TokenUsage `json:"usage"`
+}
+
+// CreatedInstanceUser defines model for CreatedInstanceUser.
+type CreatedInstanceUser struct {
+	Link ResetLink    `json:"link"`
+	User InstanceUser `json:"user"`
+}
+
+// CreatedInvite defines model for CreatedInvite.
+type CreatedInvite struct {
+	CreatedAt int64  `json:"created_at"`
+	CreatedBy Person `json:"created_by"`
+	Email     string `json:"email"`
+	ExpiresAt int64  `json:"expires_at"`
+	Id        string `json:"id"`
+	Mailed    bool   `json:"mailed"`
+	Role      Role   `json:"role"`
+
+	// Url The link; shown this one time
+	Url string `json:"url"`
 }
 
 // CreatedToken defines model for CreatedToken.
@@ -5123,8 +5143,7 @@ type Executor struct {
 	BudgetLeftNano *int64 `json:"budget_left_nano"`
 
 	// ChosenByDefault What a workspace gets that names none; the same as default
-	ChosenByDefault bool   `json:"chosen_by_default"`
-	Cure            string `json:"cure"`
+	ChosenByDefault bool `json:"chosen_by_default"`
 
 	// Dangerous Of a member's machine: agents run there without isolation, as its user
 	Dangerous *bool `json:"dangerous,omitempty"`
@@ -5135,6 +5154,7 @@ type Executor struct {
 
 	// Forbidden Why the team does not
 	Forbidden string `json:"forbidden"`
+	Hint      string `json:"hint"`
 
 	// IdleMinutes After how many idle minutes a sandbox is paused or ended; 0 = never
 	IdleMinutes int  `json:"idle_minutes"`
@@ -5729,12 +5749,6 @@ type InstanceUserList struct {
 	NextCursor *string        `json:"next_cursor"`
 }
 
-// InstanceUserMade defines model for InstanceUserMade.
-type InstanceUserMade struct {
-	Link ResetLink    `json:"link"`
-	User InstanceUser `json:"user"`
-}
-
 // InstanceUserPatch defines model for InstanceUserPatch.
 type InstanceUserPatch struct {
 	// Email Also the one there is: whoever sends it vouches that it is the user's
@@ -5799,8 +5813,8 @@ type InviteList struct {
 	NextCursor *string  `json:"next_cursor"`
 }
 
-// InviteLook defines model for InviteLook.
-type InviteLook struct {
+// InvitePreview defines model for InvitePreview.
+type InvitePreview struct {
 	// Email Only a user with this address may accept; empty = whoever has the link
 	Email     string `json:"email"`
 	ExpiresAt int64  `json:"expires_at"`
@@ -5812,20 +5826,6 @@ type InviteLook struct {
 		Name string `json:"name"`
 		Slug string `json:"slug"`
 	} `json:"team"`
-}
-
-// InviteMade defines model for InviteMade.
-type InviteMade struct {
-	CreatedAt int64  `json:"created_at"`
-	CreatedBy Person `json:"created_by"`
-	Email     string `json:"email"`
-	ExpiresAt int64  `json:"expires_at"`
-	Id        string `json:"id"`
-	Mailed    bool   `json:"mailed"`
-	Role      Role   `json:"role"`
-
-	// Url The link; shown this one time
-	Url string `json:"url"`
 }
 
 // InviteToken defines model for InviteToken.
@@ -6090,6 +6090,46 @@ type MergeResult struct {
 // MergeResultStrategy defines model for MergeResult.Strategy.
 type MergeResultStrategy string
 
+// MergeStatus defines model for MergeStatus.
+type MergeStatus struct {
+	// Ahead Commits of the branch that the base has not
+	Ahead int    `json:"ahead"`
+	Base  string `json:"base"`
+
+	// BaseAhead Commits of the base here that the remote had not when it was last asked
+	BaseAhead  int `json:"base_ahead"`
+	BaseBehind int `json:"base_behind"`
+
+	// BaseCommit Empty when the base is gone
+	BaseCommit string `json:"base_commit"`
+
+	// Behind Commits of the base that the branch has not
+	Behind    int        `json:"behind"`
+	Conflicts []Conflict `json:"conflicts"`
+
+	// Dirty Files with uncommitted changes
+	Dirty     int    `json:"dirty"`
+	FetchedAt *int64 `json:"fetched_at"`
+
+	// Head Empty when the branch is gone
+	Head   string `json:"head"`
+	Merged bool   `json:"merged"`
+	Pushed *struct {
+		Ahead  int    `json:"ahead"`
+		Behind int    `json:"behind"`
+		Branch string `json:"branch"`
+		Commit string `json:"commit"`
+	} `json:"pushed"`
+
+	// Remote The project's remote, without credentials; empty when nothing can be pushed
+	Remote string `json:"remote"`
+
+	// UnderWay merge, rebase, cherry-pick or revert that was begun in the worktree; empty when none is, or when this server cannot see
+	UnderWay string   `json:"under_way"`
+	UpToDate bool     `json:"up_to_date"`
+	Warnings []string `json:"warnings"`
+}
+
 // Merging defines model for Merging.
 type Merging struct {
 	// Queue Everything goes through the merge queue
@@ -6142,7 +6182,9 @@ type MeterBillMeter string
 
 // MetricTarget What people may expect, and how it is. The value is that of the place that does worst.
 type MetricTarget struct {
-	Met *bool `json:"met"`
+	// Description What is measured, and the target
+	Description string `json:"description"`
+	Met         *bool  `json:"met"`
 
 	// Name creation, success, command, sync; others may come
 	Name   string  `json:"name"`
@@ -6153,9 +6195,6 @@ type MetricTarget struct {
 
 	// Value null = nothing was measured yet
 	Value *float64 `json:"value"`
-
-	// Words What is measured, and what is asked for
-	Words string `json:"words"`
 }
 
 // MissingFile defines model for MissingFile.
@@ -6392,16 +6431,16 @@ type MyInviteList struct {
 
 // MyQuota defines model for MyQuota.
 type MyQuota struct {
-	// ByHand What was said of one user. A name that is absent is the plan's; null is without bound
-	ByHand QuotaByHand `json:"by_hand"`
-
 	// CountedPlaces Kinds of this server's places whose time counts in hours and in how many run at once, as several teams share it
 	CountedPlaces []string `json:"counted_places"`
 
 	// Effective What may be used of metered places; null is without bound
 	Effective   Quota  `json:"effective"`
 	ExhaustedAt *int64 `json:"exhausted_at"`
-	Percent     *int64 `json:"percent"`
+
+	// Override What was said of one user. A name that is absent is the plan's; null is without bound
+	Override QuotaOverride `json:"override"`
+	Percent  *int64        `json:"percent"`
 
 	// Plan What may be used of metered places; null is without bound
 	Plan     Quota  `json:"plan"`
@@ -6898,6 +6937,16 @@ type NotifyKind string
 // NotifyScope About whose work; mine is what you started
 type NotifyScope string
 
+// NotifyWays defines model for NotifyWays.
+type NotifyWays struct {
+	// App In the app
+	App bool `json:"app"`
+
+	// Mail By e-mail to owners and admins
+	Mail     bool `json:"mail"`
+	Webhooks bool `json:"webhooks"`
+}
+
 // OpenConflict defines model for OpenConflict.
 type OpenConflict struct {
 	// Base Null where this side has no file
@@ -7168,12 +7217,12 @@ type PlaceSize struct {
 	Available bool `json:"available"`
 	Cpus      int  `json:"cpus"`
 
-	// Cure What to do about it
-	Cure string `json:"cure"`
-
 	// Default What a workspace gets that asks for none
-	Default  bool  `json:"default"`
-	MemoryMb int64 `json:"memory_mb"`
+	Default bool `json:"default"`
+
+	// Hint What to do about it
+	Hint     string `json:"hint"`
+	MemoryMb int64  `json:"memory_mb"`
 
 	// PriceNanoPerHour Nano-USD while it runs
 	PriceNanoPerHour int64 `json:"price_nano_per_hour"`
@@ -7189,7 +7238,7 @@ type PlaceSize struct {
 type PlaceTest struct {
 	// Account Whose key it is, or what it may do, in words
 	Account *string `json:"account,omitempty"`
-	Cure    *string `json:"cure,omitempty"`
+	Hint    *string `json:"hint,omitempty"`
 	Ok      bool    `json:"ok"`
 
 	// Reason In words, when not ok
@@ -7881,9 +7930,6 @@ type Quota struct {
 	SessionMinutes *int64 `json:"session_minutes"`
 }
 
-// QuotaByHand What was said of one user. A name that is absent is the plan's; null is without bound
-type QuotaByHand map[string]*int64
-
 // QuotaChange defines model for QuotaChange.
 type QuotaChange struct {
 	Concurrent Maybe `json:"concurrent,omitempty"`
@@ -7901,6 +7947,9 @@ type QuotaChange struct {
 type QuotaChanges struct {
 	Items []QuotaChange `json:"items"`
 }
+
+// QuotaOverride What was said of one user. A name that is absent is the plan's; null is without bound
+type QuotaOverride map[string]*int64
 
 // QuotaUsed defines model for QuotaUsed.
 type QuotaUsed struct {
@@ -7927,16 +7976,16 @@ type Redelivery struct {
 // RefusedHost defines model for RefusedHost.
 type RefusedHost struct {
 	// Allowable Whether allowing it for this workspace would help
-	Allowable bool              `json:"allowable"`
-	FirstAt   int64             `json:"first_at"`
-	Host      string            `json:"host"`
-	LastAt    int64             `json:"last_at"`
-	Port      int               `json:"port"`
-	Reason    RefusedHostReason `json:"reason"`
-	Times     int64             `json:"times"`
+	Allowable bool `json:"allowable"`
 
-	// Words Why
-	Words string `json:"words"`
+	// Explanation Why it was refused, and what to do
+	Explanation string            `json:"explanation"`
+	FirstAt     int64             `json:"first_at"`
+	Host        string            `json:"host"`
+	LastAt      int64             `json:"last_at"`
+	Port        int               `json:"port"`
+	Reason      RefusedHostReason `json:"reason"`
+	Times       int64             `json:"times"`
 }
 
 // RefusedHostReason defines model for RefusedHost.Reason.
@@ -8196,8 +8245,8 @@ type ReviewList struct {
 	Items      []Review `json:"items"`
 	NextCursor *string  `json:"next_cursor"`
 
-	// Standing What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
-	Standing ReviewSummary `json:"standing"`
+	// Summary What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
+	Summary ReviewSummary `json:"summary"`
 }
 
 // ReviewState defines model for ReviewState.
@@ -8283,13 +8332,13 @@ type Runner struct {
 	ConnectedAt *int64 `json:"connected_at"`
 	Cpus        int    `json:"cpus"`
 	CreatedAt   int64  `json:"created_at"`
-	Cure        string `json:"cure"`
 
 	// Dangerous Agents run there without isolation, as the machine's user
 	Dangerous bool `json:"dangerous"`
 
 	// Folders Told only to who may use it
 	Folders  []RunnerFolder `json:"folders"`
+	Hint     string         `json:"hint"`
 	Hostname string         `json:"hostname"`
 	Id       string         `json:"id"`
 	Image    string         `json:"image"`
@@ -8343,10 +8392,10 @@ type Runner struct {
 	// Team The team's slug
 	Team string `json:"team"`
 
-	// UpdateWords How to update it; empty when there is nothing newer
-	UpdateWords string `json:"update_words"`
-	UserId      string `json:"user_id"`
-	UserName    string `json:"user_name"`
+	// UpdateHint How to update it; empty when there is nothing newer
+	UpdateHint string `json:"update_hint"`
+	UserId     string `json:"user_id"`
+	UserName   string `json:"user_name"`
 
 	// Version Of its program
 	Version    string            `json:"version"`
@@ -9070,7 +9119,7 @@ type SizeMark struct {
 type SizeRefusal struct {
 	// Code As of the error that a start would get
 	Code   string `json:"code"`
-	Cure   string `json:"cure"`
+	Hint   string `json:"hint"`
 	Reason string `json:"reason"`
 }
 
@@ -9148,46 +9197,6 @@ type StageRequest struct {
 
 	// Unstage Take them out of the index; hunks are those of getParts from head to index
 	Unstage *bool `json:"unstage,omitempty"`
-}
-
-// Standing defines model for Standing.
-type Standing struct {
-	// Ahead Commits of the branch that the base has not
-	Ahead int    `json:"ahead"`
-	Base  string `json:"base"`
-
-	// BaseAhead Commits of the base here that the remote had not when it was last asked
-	BaseAhead  int `json:"base_ahead"`
-	BaseBehind int `json:"base_behind"`
-
-	// BaseCommit Empty when the base is gone
-	BaseCommit string `json:"base_commit"`
-
-	// Behind Commits of the base that the branch has not
-	Behind    int        `json:"behind"`
-	Conflicts []Conflict `json:"conflicts"`
-
-	// Dirty Files with uncommitted changes
-	Dirty     int    `json:"dirty"`
-	FetchedAt *int64 `json:"fetched_at"`
-
-	// Head Empty when the branch is gone
-	Head   string `json:"head"`
-	Merged bool   `json:"merged"`
-	Pushed *struct {
-		Ahead  int    `json:"ahead"`
-		Behind int    `json:"behind"`
-		Branch string `json:"branch"`
-		Commit string `json:"commit"`
-	} `json:"pushed"`
-
-	// Remote The project's remote, without credentials; empty when nothing can be pushed
-	Remote string `json:"remote"`
-
-	// UnderWay merge, rebase, cherry-pick or revert that was begun in the worktree; empty when none is, or when this server cannot see
-	UnderWay string   `json:"under_way"`
-	UpToDate bool     `json:"up_to_date"`
-	Warnings []string `json:"warnings"`
 }
 
 // StateCorrection defines model for StateCorrection.
@@ -9363,13 +9372,13 @@ type TeamBill struct {
 
 // TeamBudgetPatch defines model for TeamBudgetPatch.
 type TeamBudgetPatch struct {
-	CountTokens    *bool     `json:"count_tokens,omitempty"`
-	GraceSeconds   *int64    `json:"grace_seconds,omitempty"`
-	LimitNano      Maybe     `json:"limit_nano,omitempty"`
-	Overage        *bool     `json:"overage,omitempty"`
-	OverageCapNano Maybe     `json:"overage_cap_nano,omitempty"`
-	Tell           *TellWays `json:"tell,omitempty"`
-	Thresholds     *[]int64  `json:"thresholds,omitempty"`
+	CountTokens    *bool       `json:"count_tokens,omitempty"`
+	GraceSeconds   *int64      `json:"grace_seconds,omitempty"`
+	LimitNano      Maybe       `json:"limit_nano,omitempty"`
+	Notify         *NotifyWays `json:"notify,omitempty"`
+	Overage        *bool       `json:"overage,omitempty"`
+	OverageCapNano Maybe       `json:"overage_cap_nano,omitempty"`
+	Thresholds     *[]int64    `json:"thresholds,omitempty"`
 }
 
 // TeamCache defines model for TeamCache.
@@ -9503,29 +9512,19 @@ type TeamUser struct {
 	Name  string  `json:"name"`
 }
 
-// TellWays defines model for TellWays.
-type TellWays struct {
-	// App In the app
-	App bool `json:"app"`
-
-	// Mail By e-mail to owners and admins
-	Mail     bool `json:"mail"`
-	Webhooks bool `json:"webhooks"`
-}
-
 // Timeline defines model for Timeline.
 type Timeline struct {
 	Items []TimelineItem `json:"items"`
 
 	// KeepDays Days the other snapshots are kept; 0: as long as the workspace
-	KeepDays int `json:"keep_days"`
-
-	// KeptBytes What only this workspace's snapshots hold on the server's disk; null: not counted yet
-	KeptBytes  *int64  `json:"kept_bytes"`
+	KeepDays   int     `json:"keep_days"`
 	NextCursor *string `json:"next_cursor"`
 
 	// PollDays Days a snapshot of changed files is kept; 0: as long as the workspace
 	PollDays int `json:"poll_days"`
+
+	// StoredBytes What only this workspace's snapshots hold on the server's disk; null: not counted yet
+	StoredBytes *int64 `json:"stored_bytes"`
 }
 
 // TimelineItem defines model for TimelineItem.
@@ -9944,9 +9943,6 @@ type UserCost struct {
 
 // UserQuota defines model for UserQuota.
 type UserQuota struct {
-	// ByHand What was said of one user. A name that is absent is the plan's; null is without bound
-	ByHand QuotaByHand `json:"by_hand"`
-
 	// ByOperator Those by hand that an operator gave
 	ByOperator []string `json:"by_operator"`
 
@@ -9955,6 +9951,9 @@ type UserQuota struct {
 
 	// ExhaustedAt When the hours are used up if all goes on as now; null = not this month
 	ExhaustedAt *int64 `json:"exhausted_at"`
+
+	// Override What was said of one user. A name that is absent is the plan's; null is without bound
+	Override QuotaOverride `json:"override"`
 
 	// Percent Of the hours; null = without bound
 	Percent *int64 `json:"percent"`
@@ -10072,23 +10071,23 @@ type WeakWorkspace struct {
 
 // Webhook defines model for Webhook.
 type Webhook struct {
-	CreatedAt    int64         `json:"created_at"`
-	CreatedBy    string        `json:"created_by"`
-	Enabled      bool          `json:"enabled"`
-	FailingSince *int64        `json:"failing_since"`
-	Format       WebhookFormat `json:"format"`
-	Id           string        `json:"id"`
-	Kinds        []NotifyKind  `json:"kinds"`
-	Name         string        `json:"name"`
+	CreatedAt int64  `json:"created_at"`
+	CreatedBy string `json:"created_by"`
+
+	// DisabledReason Why it was switched off by itself
+	DisabledReason string        `json:"disabled_reason"`
+	Enabled        bool          `json:"enabled"`
+	FailingSince   *int64        `json:"failing_since"`
+	Format         WebhookFormat `json:"format"`
+	Id             string        `json:"id"`
+	Kinds          []NotifyKind  `json:"kinds"`
+	Name           string        `json:"name"`
 
 	// ShownUrl Where it leads; the address itself is not told
 	ShownUrl string `json:"shown_url"`
 
 	// SigningKey In the answer to a change of the address to another origin: the new key, shown this once. The one before signs nothing any more
 	SigningKey *string `json:"signing_key,omitempty"`
-
-	// WhyDisabled Why it was switched off by itself
-	WhyDisabled string `json:"why_disabled"`
 }
 
 // WebhookFormat defines model for Webhook.Format.
@@ -11060,6 +11059,12 @@ type EnqueueMergeParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// GetMergeStatusParams defines parameters for GetMergeStatus.
+type GetMergeStatusParams struct {
+	// Fetch Ask the project's remote first; what keeps it from answering is in warnings
+	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
+}
+
 // PlanMoveParams defines parameters for PlanMove.
 type PlanMoveParams struct {
 	// To The place, as in executor of a new workspace
@@ -11151,12 +11156,6 @@ type CreateSessionParams struct {
 // CreateSnapshotParams defines parameters for CreateSnapshot.
 type CreateSnapshotParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
-// GetStandingParams defines parameters for GetStanding.
-type GetStandingParams struct {
-	// Fetch Ask the project's remote first; what keeps it from answering is in warnings
-	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
 }
 
 // ListTimelineParams defines parameters for ListTimeline.
@@ -11272,8 +11271,8 @@ type ResetFactorsJSONRequestBody = KeepTokens
 // AcceptInviteJSONRequestBody defines body for AcceptInvite for application/json ContentType.
 type AcceptInviteJSONRequestBody = InviteAccept
 
-// LookInviteJSONRequestBody defines body for LookInvite for application/json ContentType.
-type LookInviteJSONRequestBody = InviteToken
+// PreviewInviteJSONRequestBody defines body for PreviewInvite for application/json ContentType.
+type PreviewInviteJSONRequestBody = InviteToken
 
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest
@@ -11733,9 +11732,9 @@ type ServerInterface interface {
 	// AcceptInvite Join a team by an invite
 	// (POST /invites/accept)
 	AcceptInvite(ctx echo.Context) error
-	// LookInvite What an invite is for
-	// (POST /invites/look)
-	LookInvite(ctx echo.Context) error
+	// PreviewInvite What an invite is for
+	// (POST /invites/preview)
+	PreviewInvite(ctx echo.Context) error
 	// RevokeInvite Take an invite back; owners and admins
 	// (DELETE /invites/{id})
 	RevokeInvite(ctx echo.Context, id Id) error
@@ -12357,6 +12356,9 @@ type ServerInterface interface {
 	// EnqueueMerge Have the branch merged when its turn comes and the checks pass on the merged result
 	// (POST /workspaces/{id}/merge-queue)
 	EnqueueMerge(ctx echo.Context, id Id, params EnqueueMergeParams) error
+	// GetMergeStatus How the workspace's branch and its base stand to each other
+	// (GET /workspaces/{id}/merge-status)
+	GetMergeStatus(ctx echo.Context, id Id, params GetMergeStatusParams) error
 	// PlanMove What moving the workspace to another place would carry and lose; nothing is changed
 	// (GET /workspaces/{id}/move)
 	PlanMove(ctx echo.Context, id Id, params PlanMoveParams) error
@@ -12474,9 +12476,6 @@ type ServerInterface interface {
 	// StageParts Stage files, hunks or lines, or take them out of the index
 	// (POST /workspaces/{id}/stage)
 	StageParts(ctx echo.Context, id Id) error
-	// GetStanding How the workspace's branch and its base stand to each other
-	// (GET /workspaces/{id}/standing)
-	GetStanding(ctx echo.Context, id Id, params GetStandingParams) error
 	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx echo.Context, id Id) error
@@ -13585,12 +13584,12 @@ func (w *ServerInterfaceWrapper) AcceptInvite(ctx echo.Context) error {
 	return err
 }
 
-// LookInvite converts echo context to params.
-func (w *ServerInterfaceWrapper) LookInvite(ctx echo.Context) error {
+// PreviewInvite converts echo context to params.
+func (w *ServerInterfaceWrapper) PreviewInvite(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.LookInvite(ctx)
+	err = w.Handler.PreviewInvite(ctx)
 	return err
 }
 
@@ -17815,6 +17814,31 @@ func (w *ServerInterfaceWrapper) EnqueueMerge(ctx echo.Context) error {
 	return err
 }
 
+// GetMergeStatus converts echo context to params.
+func (w *ServerInterfaceWrapper) GetMergeStatus(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetMergeStatusParams
+	// ------------- Optional query parameter "fetch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fetch", ctx.QueryParams(), &params.Fetch, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter fetch: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetMergeStatus(ctx, id, params)
+	return err
+}
+
 // PlanMove converts echo context to params.
 func (w *ServerInterfaceWrapper) PlanMove(ctx echo.Context) error {
 	var err error
@@ -18715,31 +18739,6 @@ func (w *ServerInterfaceWrapper) StageParts(ctx echo.Context) error {
 	return err
 }
 
-// GetStanding converts echo context to params.
-func (w *ServerInterfaceWrapper) GetStanding(ctx echo.Context) error {
-	var err error
-	// ------------- Path parameter "id" -------------
-	var id Id
-
-	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
-	}
-
-	// Parameter object where we will unmarshal all parameters from the context
-	var params GetStandingParams
-	// ------------- Optional query parameter "fetch" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "fetch", ctx.QueryParams(), &params.Fetch, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter fetch: %s", err))
-	}
-
-	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetStanding(ctx, id, params)
-	return err
-}
-
 // GetWorkspaceStorage converts echo context to params.
 func (w *ServerInterfaceWrapper) GetWorkspaceStorage(ctx echo.Context) error {
 	var err error
@@ -19264,7 +19263,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/teams/:team/invites", wrapper.ListInvites, options.OperationMiddlewares["listInvites"]...)
 	router.POST(options.BaseURL+"/teams/:team/invites", wrapper.CreateInvite, options.OperationMiddlewares["createInvite"]...)
 	router.DELETE(options.BaseURL+"/invites/:id", wrapper.RevokeInvite, options.OperationMiddlewares["revokeInvite"]...)
-	router.POST(options.BaseURL+"/invites/look", wrapper.LookInvite, options.OperationMiddlewares["lookInvite"]...)
+	router.POST(options.BaseURL+"/invites/preview", wrapper.PreviewInvite, options.OperationMiddlewares["previewInvite"]...)
 	router.POST(options.BaseURL+"/invites/accept", wrapper.AcceptInvite, options.OperationMiddlewares["acceptInvite"]...)
 	router.GET(options.BaseURL+"/instance/users", wrapper.ListUsers, options.OperationMiddlewares["listUsers"]...)
 	router.POST(options.BaseURL+"/instance/users", wrapper.CreateUser, options.OperationMiddlewares["createUser"]...)
@@ -19396,7 +19395,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/take", wrapper.TakeFiles, options.OperationMiddlewares["takeFiles"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/rename", wrapper.RenameFile, options.OperationMiddlewares["renameFile"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/merge", wrapper.MergeWorkspace, options.OperationMiddlewares["mergeWorkspace"]...)
-	router.GET(options.BaseURL+"/workspaces/:id/standing", wrapper.GetStanding, options.OperationMiddlewares["getStanding"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/merge-status", wrapper.GetMergeStatus, options.OperationMiddlewares["getMergeStatus"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/update", wrapper.UpdateFromBase, options.OperationMiddlewares["updateFromBase"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/update/resolve", wrapper.ResolveUpdate, options.OperationMiddlewares["resolveUpdate"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/update/conflicts", wrapper.GetConflicts, options.OperationMiddlewares["getConflicts"]...)
@@ -21765,7 +21764,7 @@ type CreateUserResponseObject interface {
 	VisitCreateUserResponse(w http.ResponseWriter) error
 }
 
-type CreateUser201JSONResponse InstanceUserMade
+type CreateUser201JSONResponse CreatedInstanceUser
 
 func (response CreateUser201JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
 
@@ -22081,17 +22080,17 @@ func (response AcceptInvitedefaultApplicationProblemPlusJSONResponse) VisitAccep
 	return err
 }
 
-type LookInviteRequestObject struct {
-	Body *LookInviteJSONRequestBody
+type PreviewInviteRequestObject struct {
+	Body *PreviewInviteJSONRequestBody
 }
 
-type LookInviteResponseObject interface {
-	VisitLookInviteResponse(w http.ResponseWriter) error
+type PreviewInviteResponseObject interface {
+	VisitPreviewInviteResponse(w http.ResponseWriter) error
 }
 
-type LookInvite200JSONResponse InviteLook
+type PreviewInvite200JSONResponse InvitePreview
 
-func (response LookInvite200JSONResponse) VisitLookInviteResponse(w http.ResponseWriter) error {
+func (response PreviewInvite200JSONResponse) VisitPreviewInviteResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -22103,12 +22102,12 @@ func (response LookInvite200JSONResponse) VisitLookInviteResponse(w http.Respons
 	return err
 }
 
-type LookInvitedefaultApplicationProblemPlusJSONResponse struct {
+type PreviewInvitedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	StatusCode int
 }
 
-func (response LookInvitedefaultApplicationProblemPlusJSONResponse) VisitLookInviteResponse(w http.ResponseWriter) error {
+func (response PreviewInvitedefaultApplicationProblemPlusJSONResponse) VisitPreviewInviteResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -27317,7 +27316,7 @@ type CreateInviteResponseObject interface {
 	VisitCreateInviteResponse(w http.ResponseWriter) error
 }
 
-type CreateInvite201JSONResponse InviteMade
+type CreateInvite201JSONResponse CreatedInvite
 
 func (response CreateInvite201JSONResponse) VisitCreateInviteResponse(w http.ResponseWriter) error {
 
@@ -27396,7 +27395,7 @@ type AddMemberResponseObject interface {
 	VisitAddMemberResponse(w http.ResponseWriter) error
 }
 
-type AddMember202JSONResponse InviteMade
+type AddMember202JSONResponse CreatedInvite
 
 func (response AddMember202JSONResponse) VisitAddMemberResponse(w http.ResponseWriter) error {
 
@@ -30307,6 +30306,46 @@ func (response EnqueueMergedefaultApplicationProblemPlusJSONResponse) VisitEnque
 	return err
 }
 
+type GetMergeStatusRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetMergeStatusParams
+}
+
+type GetMergeStatusResponseObject interface {
+	VisitGetMergeStatusResponse(w http.ResponseWriter) error
+}
+
+type GetMergeStatus200JSONResponse MergeStatus
+
+func (response GetMergeStatus200JSONResponse) VisitGetMergeStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMergeStatusdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetMergeStatusdefaultApplicationProblemPlusJSONResponse) VisitGetMergeStatusResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PlanMoveRequestObject struct {
 	Id     Id `json:"id"`
 	Params PlanMoveParams
@@ -31875,46 +31914,6 @@ func (response StagePartsdefaultApplicationProblemPlusJSONResponse) VisitStagePa
 	return err
 }
 
-type GetStandingRequestObject struct {
-	Id     Id `json:"id"`
-	Params GetStandingParams
-}
-
-type GetStandingResponseObject interface {
-	VisitGetStandingResponse(w http.ResponseWriter) error
-}
-
-type GetStanding200JSONResponse Standing
-
-func (response GetStanding200JSONResponse) VisitGetStandingResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type GetStandingdefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response GetStandingdefaultApplicationProblemPlusJSONResponse) VisitGetStandingResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetWorkspaceStorageRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -32715,9 +32714,9 @@ type StrictServerInterface interface {
 	// AcceptInvite Join a team by an invite
 	// (POST /invites/accept)
 	AcceptInvite(ctx context.Context, request AcceptInviteRequestObject) (AcceptInviteResponseObject, error)
-	// LookInvite What an invite is for
-	// (POST /invites/look)
-	LookInvite(ctx context.Context, request LookInviteRequestObject) (LookInviteResponseObject, error)
+	// PreviewInvite What an invite is for
+	// (POST /invites/preview)
+	PreviewInvite(ctx context.Context, request PreviewInviteRequestObject) (PreviewInviteResponseObject, error)
 	// RevokeInvite Take an invite back; owners and admins
 	// (DELETE /invites/{id})
 	RevokeInvite(ctx context.Context, request RevokeInviteRequestObject) (RevokeInviteResponseObject, error)
@@ -33339,6 +33338,9 @@ type StrictServerInterface interface {
 	// EnqueueMerge Have the branch merged when its turn comes and the checks pass on the merged result
 	// (POST /workspaces/{id}/merge-queue)
 	EnqueueMerge(ctx context.Context, request EnqueueMergeRequestObject) (EnqueueMergeResponseObject, error)
+	// GetMergeStatus How the workspace's branch and its base stand to each other
+	// (GET /workspaces/{id}/merge-status)
+	GetMergeStatus(ctx context.Context, request GetMergeStatusRequestObject) (GetMergeStatusResponseObject, error)
 	// PlanMove What moving the workspace to another place would carry and lose; nothing is changed
 	// (GET /workspaces/{id}/move)
 	PlanMove(ctx context.Context, request PlanMoveRequestObject) (PlanMoveResponseObject, error)
@@ -33456,9 +33458,6 @@ type StrictServerInterface interface {
 	// StageParts Stage files, hunks or lines, or take them out of the index
 	// (POST /workspaces/{id}/stage)
 	StageParts(ctx context.Context, request StagePartsRequestObject) (StagePartsResponseObject, error)
-	// GetStanding How the workspace's branch and its base stand to each other
-	// (GET /workspaces/{id}/standing)
-	GetStanding(ctx context.Context, request GetStandingRequestObject) (GetStandingResponseObject, error)
 	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx context.Context, request GetWorkspaceStorageRequestObject) (GetWorkspaceStorageResponseObject, error)
@@ -35607,11 +35606,11 @@ func (sh *strictHandler) AcceptInvite(ctx echo.Context) error {
 	return nil
 }
 
-// LookInvite operation middleware
-func (sh *strictHandler) LookInvite(ctx echo.Context) error {
-	var request LookInviteRequestObject
+// PreviewInvite operation middleware
+func (sh *strictHandler) PreviewInvite(ctx echo.Context) error {
+	var request PreviewInviteRequestObject
 
-	var body LookInviteJSONRequestBody
+	var body PreviewInviteJSONRequestBody
 	var err error
 	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
 		// A request validator built on kin-openapi's openapi3filter with
@@ -35635,18 +35634,18 @@ func (sh *strictHandler) LookInvite(ctx echo.Context) error {
 	request.Body = &body
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.LookInvite(ctx.Request().Context(), request.(LookInviteRequestObject))
+		return sh.ssi.PreviewInvite(ctx.Request().Context(), request.(PreviewInviteRequestObject))
 	}
 	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "LookInvite")
+		handler = middleware(handler, "PreviewInvite")
 	}
 
 	response, err := handler(ctx, request)
 
 	if err != nil {
 		return err
-	} else if validResponse, ok := response.(LookInviteResponseObject); ok {
-		return validResponse.VisitLookInviteResponse(ctx.Response())
+	} else if validResponse, ok := response.(PreviewInviteResponseObject); ok {
+		return validResponse.VisitPreviewInviteResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -42356,6 +42355,32 @@ func (sh *strictHandler) EnqueueMerge(ctx echo.Context, id Id, params EnqueueMer
 	return nil
 }
 
+// GetMergeStatus operation middleware
+func (sh *strictHandler) GetMergeStatus(ctx echo.Context, id Id, params GetMergeStatusParams) error {
+	var request GetMergeStatusRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMergeStatus(ctx.Request().Context(), request.(GetMergeStatusRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMergeStatus")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetMergeStatusResponseObject); ok {
+		return validResponse.VisitGetMergeStatusResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // PlanMove operation middleware
 func (sh *strictHandler) PlanMove(ctx echo.Context, id Id, params PlanMoveParams) error {
 	var request PlanMoveRequestObject
@@ -43638,32 +43663,6 @@ func (sh *strictHandler) StageParts(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(StagePartsResponseObject); ok {
 		return validResponse.VisitStagePartsResponse(ctx.Response())
-	} else if response != nil {
-		return fmt.Errorf("unexpected response type: %T", response)
-	}
-	return nil
-}
-
-// GetStanding operation middleware
-func (sh *strictHandler) GetStanding(ctx echo.Context, id Id, params GetStandingParams) error {
-	var request GetStandingRequestObject
-
-	request.Id = id
-	request.Params = params
-
-	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.GetStanding(ctx.Request().Context(), request.(GetStandingRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetStanding")
-	}
-
-	response, err := handler(ctx, request)
-
-	if err != nil {
-		return err
-	} else if validResponse, ok := response.(GetStandingResponseObject); ok {
-		return validResponse.VisitGetStandingResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -31,21 +31,21 @@ func (h Invites) CreateInvite(ctx context.Context, req api.CreateInviteRequestOb
 }
 
 // invite invites somebody to the team of the call. Who lets somebody in who may let others in has proven lately who they are.
-func (h *group) invite(ctx context.Context, req accounts.NewInvite) (api.InviteMade, error) {
+func (h *group) invite(ctx context.Context, req accounts.NewInvite) (api.CreatedInvite, error) {
 	call := rest.CallOf(ctx)
 	if req.Role.AtLeast(accounts.Admin) {
 		if err := h.cfg.SignIn.NeedConfirmed(call.Actor); err != nil {
-			return api.InviteMade{}, err
+			return api.CreatedInvite{}, err
 		}
 	}
 	i, token, err := h.cfg.Directory.CreateInvite(ctx, call.Actor, call.Team.ID, req)
 	if err != nil {
-		return api.InviteMade{}, err
+		return api.CreatedInvite{}, err
 	}
 	audit.Target(ctx, "invite", i.ID, i.Email)
 	audit.Note(ctx, "role", string(i.Role))
 	v := inviteOf(i)
-	return api.InviteMade{Id: v.Id, Role: v.Role, Email: v.Email, CreatedBy: v.CreatedBy, CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Mailed: v.Mailed,
+	return api.CreatedInvite{Id: v.Id, Role: v.Role, Email: v.Email, CreatedBy: v.CreatedBy, CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Mailed: v.Mailed,
 		Url: accounts.Link(h.Here(call.Request), "join", token)}, nil
 }
 
@@ -56,12 +56,12 @@ func (h Invites) RevokeInvite(ctx context.Context, req api.RevokeInviteRequestOb
 	return api.RevokeInvite204Response{}, nil
 }
 
-func (h Invites) LookInvite(ctx context.Context, req api.LookInviteRequestObject) (api.LookInviteResponseObject, error) {
+func (h Invites) PreviewInvite(ctx context.Context, req api.PreviewInviteRequestObject) (api.PreviewInviteResponseObject, error) {
 	i, t, err := h.cfg.Directory.LookInvite(ctx, req.Body.Token)
 	if err != nil {
 		return nil, err
 	}
-	out := api.LookInvite200JSONResponse{Role: api.Role(i.Role), Email: i.Email, Inviter: i.CreatorName, ExpiresAt: i.ExpiresAt}
+	out := api.PreviewInvite200JSONResponse{Role: api.Role(i.Role), Email: i.Email, Inviter: i.CreatorName, ExpiresAt: i.ExpiresAt}
 	out.Team.Name, out.Team.Slug = t.Name, t.Slug
 	return out, nil
 }

@@ -87,7 +87,7 @@ func webhookOf(w notify.Webhook) api.Webhook {
 	for _, k := range w.Kinds {
 		kinds = append(kinds, api.NotifyKind(k))
 	}
-	return api.Webhook{Id: w.ID, Name: w.Name, ShownUrl: w.Shown, Format: api.WebhookFormat(w.Format), Kinds: kinds, Enabled: w.Enabled, WhyDisabled: w.Why,
+	return api.Webhook{Id: w.ID, Name: w.Name, ShownUrl: w.Shown, Format: api.WebhookFormat(w.Format), Kinds: kinds, Enabled: w.Enabled, DisabledReason: w.Why,
 		FailingSince: rest.Ptr(w.FailedAt), CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt}
 }
 

@@ -19,8 +19,8 @@ func quotaOf(q quota.Quota) api.Quota {
 		CreationsHour: q.CreationsHour, Seats: q.Seats}
 }
 
-func byHandOf(h quota.ByHand) (out api.QuotaByHand, operators []string) {
-	out, operators = make(api.QuotaByHand, len(h)), []string{}
+func byHandOf(h quota.ByHand) (out api.QuotaOverride, operators []string) {
+	out, operators = make(api.QuotaOverride, len(h)), []string{}
 	for name, l := range h {
 		out[name] = l.Value
 		if l.ByOperator {
@@ -44,7 +44,7 @@ func (h Quotas) teamQuotas(ctx context.Context, teamID string) (api.TeamQuotas, 
 	out := api.TeamQuotas{Items: []api.UserQuota{}, Plan: api.PlanRef{Id: plan.ID, Name: plan.Name}}
 	for i, u := range all {
 		hand, operators := byHandOf(u.ByHand)
-		out.Items = append(out.Items, api.UserQuota{User: api.Person{Id: u.UserID, Name: members[i].Name}, Plan: quotaOf(plan.Quota), ByHand: hand, ByOperator: operators,
+		out.Items = append(out.Items, api.UserQuota{User: api.Person{Id: u.UserID, Name: members[i].Name}, Plan: quotaOf(plan.Quota), Override: hand, ByOperator: operators,
 			Effective: quotaOf(u.Quota), Used: usedOf(u), Percent: u.Percent, ExhaustedAt: u.ExhaustedAt, ResetsAt: u.ResetsAt})
 	}
 	return out, nil
@@ -120,7 +120,7 @@ func (h Quotas) GetMyQuotas(ctx context.Context, _ api.GetMyQuotasRequestObject)
 			return nil, err
 		}
 		hand, _ := byHandOf(u.ByHand)
-		one := api.MyQuota{PlanName: u.Plan.Name, Plan: quotaOf(u.Plan.Quota), ByHand: hand, Effective: quotaOf(u.Quota), Used: usedOf(u), Percent: u.Percent,
+		one := api.MyQuota{PlanName: u.Plan.Name, Plan: quotaOf(u.Plan.Quota), Override: hand, Effective: quotaOf(u.Quota), Used: usedOf(u), Percent: u.Percent,
 			ExhaustedAt: u.ExhaustedAt, ResetsAt: u.ResetsAt, CountedPlaces: counted}
 		one.Team.Id, one.Team.Slug, one.Team.Name = m.Team.ID, m.Team.Slug, m.Team.Name
 		out.Items = append(out.Items, one)
@@ -140,10 +140,10 @@ func (h Quotas) teamBudget(ctx context.Context, teamID string) (api.BudgetOfTeam
 	}
 	b := st.Budget
 	return api.BudgetOfTeam{LimitNano: b.LimitNano, CountTokens: b.CountTokens, Thresholds: append([]int64{}, b.Thresholds...), Overage: b.Overage, OverageCapNano: b.OverageCapNano,
-		GraceSeconds: b.GraceSeconds, Tell: api.TellWays{App: b.NotifyApp, Mail: b.NotifyMail, Webhooks: b.NotifyWebhooks},
-		Standing: api.BudgetStanding{Period: st.Period, ResetsAt: st.ResetsAt, SpentNano: st.SpentNano, SandboxNano: st.SandboxNano, TokensNano: st.TokensNano,
+		GraceSeconds: b.GraceSeconds, Notify: api.NotifyWays{App: b.NotifyApp, Mail: b.NotifyMail, Webhooks: b.NotifyWebhooks},
+		Status: api.BudgetStatus{Period: st.Period, ResetsAt: st.ResetsAt, SpentNano: st.SpentNano, SandboxNano: st.SandboxNano, TokensNano: st.TokensNano,
 			TokensUnknown: st.TokensUnknown, TokensEstimateNano: st.TokensEstimateNano, ReservedNano: st.ReservedNano, LeftNano: st.Left(), RateNanoPerHour: st.RateNano, ExhaustedAt: st.ExhaustedAt, Percent: st.Percent,
-			State: api.BudgetStandingState(st.State)},
+			State: api.BudgetStatusState(st.State)},
 		Alerts: rest.List(alerts, func(a quota.Alert) api.BudgetAlert {
 			return api.BudgetAlert{Scope: a.Scope, ScopeId: a.ScopeID, Period: a.Period, Percent: a.Percent, Used: a.Used, Limit: a.LimitAt, NotedAt: a.NotedAt}
 		})}, nil
@@ -165,7 +165,7 @@ func (h Quotas) SetTeamBudget(ctx context.Context, req api.SetTeamBudgetRequestO
 		if in.Thresholds != nil {
 			b.Thresholds = slices.Clone(*in.Thresholds)
 		}
-		if t := in.Tell; t != nil {
+		if t := in.Notify; t != nil {
 			b.NotifyApp, b.NotifyMail, b.NotifyWebhooks = t.App, t.Mail, t.Webhooks
 		}
 	})

@@ -58,7 +58,7 @@ func (h Instance) SetPlaceSettings(ctx context.Context, req api.SetPlaceSettings
 	if secret, ok := d.Settings.Secret(); ok && d.Test != nil && with.Text(secret.Key) != "" && req.Body.Values[secret.Name] != nil {
 		t, err := h.test(ctx, d, with)
 		if f, ok := errors.AsType[*fault.Error](err); ok && f.Details["reason"] == "bad_key" {
-			return nil, fault.Wrap(err, fault.Invalid, "key_refused", "%s refused the key, so it was not kept. %s", d.Label, rest.Val(t.Cure)).With("field", secret.Name)
+			return nil, fault.Wrap(err, fault.Invalid, "key_refused", "%s refused the key, so it was not kept. %s", d.Label, rest.Val(t.Hint)).With("field", secret.Name)
 		}
 		test = &t
 	}
@@ -127,10 +127,10 @@ func (h Instance) test(ctx context.Context, d executors.Descriptor, with schema.
 	reason, cure := d.Label+" did not answer as it should.", "Look into the server's log, and try again."
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		reason = f.Message
-		cure, _ = f.Details["cure"].(string)
+		cure, _ = f.Details["hint"].(string)
 	}
 	h.Log.WarnContext(ctx, "a place could not be tried", "executor", d.Kind, "error", err)
-	return api.PlaceTest{Reason: rest.Text(reason), Cure: rest.Text(cure)}, err
+	return api.PlaceTest{Reason: rest.Text(reason), Hint: rest.Text(cure)}, err
 }
 
 func (h Instance) instancePlaces(ctx context.Context) api.InstancePlaces {

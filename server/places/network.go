@@ -58,7 +58,7 @@ func (h Network) network(ctx context.Context, workspaceID string) (api.Network, 
 		return api.NetworkName{Name: n.Name, From: api.NetworkNameFrom(n.From), Preset: rest.Text(n.Preset)}
 	})
 	out.Refused = rest.List(info.Refused, func(r network.Refused) api.RefusedHost {
-		return api.RefusedHost{Host: r.Host, Port: r.Port, Reason: api.RefusedHostReason(r.Reason), Words: r.Words(), Allowable: info.Allowable(r),
+		return api.RefusedHost{Host: r.Host, Port: r.Port, Reason: api.RefusedHostReason(r.Reason), Explanation: r.Words(), Allowable: info.Allowable(r),
 			Times: r.Times, FirstAt: r.FirstAt, LastAt: r.LastAt}
 	})
 	return out, nil

@@ -26,7 +26,7 @@ type PolicyStore interface {
 
 func executorOf(s choice.Option) api.Executor {
 	kind, runnerID := PlaceOf(s.Kind)
-	out := api.Executor{Kind: kind, RunnerId: runnerID, Name: s.Name, Available: s.Available, Reason: s.Reason, Cure: s.Cure, Isolation: s.Isolation,
+	out := api.Executor{Kind: kind, RunnerId: runnerID, Name: s.Name, Available: s.Available, Reason: s.Reason, Hint: s.Cure, Isolation: s.Isolation,
 		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: BoundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
 		StartMs: s.StartMs, Start: startWords(s.StartMs), Warning: s.Warning, Allowed: s.Allowed, Forbidden: s.Forbidden,
 		PriceNanoPerHour: s.PriceNano, Default: s.Default, ChosenByDefault: s.Default, OwnDisk: s.OwnDisk, PauseFree: s.PauseFree,
@@ -39,7 +39,7 @@ func executorOf(s choice.Option) api.Executor {
 
 func sizeOf(s executors.Size) api.PlaceSize {
 	return api.PlaceSize{Cpus: s.CPUs, MemoryMb: s.MemoryMB, PriceNanoPerHour: s.PriceNano, Available: s.Available, Reason: s.Reason,
-		Cure: s.Cure, Default: s.Default, Refused: refusalOf(s)}
+		Hint: s.Cure, Default: s.Default, Refused: refusalOf(s)}
 }
 
 // BoundaryName is a boundary in words, "" for none.
@@ -314,8 +314,8 @@ func refusalOf(s executors.Size) *api.SizeRefusal {
 		return nil
 	}
 	reason, _ := s.Refused.Details["reason"].(string)
-	cure, _ := s.Refused.Details["cure"].(string)
-	return &api.SizeRefusal{Code: s.Refused.Code, Reason: reason, Cure: cure}
+	cure, _ := s.Refused.Details["hint"].(string)
+	return &api.SizeRefusal{Code: s.Refused.Code, Reason: reason, Hint: cure}
 }
 
 // teamLeft is what the caller's team may still spend; nil where there is no bound, or it is not theirs to see.

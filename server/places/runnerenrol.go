@@ -64,7 +64,7 @@ func runnerOptions(b *api.NewRunner) ([]string, error) {
 	case b.Network != nil && !b.Network.Valid():
 		return nil, field("network", "network is host, open or none.")
 	case direct && !rest.Val(b.Dangerous):
-		return nil, fault.New(fault.Invalid, "dangerous_not_said", "In mode direct agents run without isolation, with all the rights of the machine's user. Say dangerous: true to do that.").With("field", "dangerous")
+		return nil, fault.New(fault.Invalid, "dangerous_required", "In mode direct agents run without isolation, with all the rights of the machine's user. Say dangerous: true to do that.").With("field", "dangerous")
 	case rest.Val(b.Dangerous) && !direct && mode != "":
 		return nil, field("dangerous", "dangerous goes with mode direct alone.")
 	case image != "" && (direct || mode == string(wire.Bubblewrap) || rest.Val(b.Dangerous)):

@@ -75,7 +75,7 @@ func (h Machines) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 		ConnectedAt: rest.Ptr(m.ConnectedAt), SeenAt: rest.Ptr(m.SeenAt), OfflineAt: rest.Ptr(m.OfflineAt), OfflineReason: m.OfflineReason, Leaving: m.Leaving, CreatedAt: m.CreatedAt,
 		RevokedAt: rest.Ptr(m.RevokedAt), Mine: mine, MayUse: m.MayUse(a.User.ID), Questions: []api.RunnerQuestion{}, Folders: []api.RunnerFolder{}}
 	out.MayManage = !m.Revoked() && (mine || accounts.Can(a, accounts.ManageTeam, accounts.InTeam(m.TeamID)) == nil)
-	out.Available, out.Reason, out.Cure = h.machineStanding(m)
+	out.Available, out.Reason, out.Hint = h.machineStanding(m)
 	switch {
 	case m.Revoked():
 		out.State = api.Revoked
@@ -83,7 +83,7 @@ func (h Machines) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 		out.State = api.Online
 	}
 	if !out.Latest {
-		out.UpdateWords = "This server offers version " + h.cfg.Version + ". Update it there with: parawork runner update"
+		out.UpdateHint = "This server offers version " + h.cfg.Version + ". Update it there with: parawork runner update"
 	}
 	if out.MayUse {
 		out.Folders = rest.List(hello.Folders, folderOf)

@@ -36,7 +36,7 @@ func words(s []string) []string {
 	return s
 }
 
-func (h Branches) GetStanding(ctx context.Context, req api.GetStandingRequestObject) (api.GetStandingResponseObject, error) {
+func (h Branches) GetMergeStatus(ctx context.Context, req api.GetMergeStatusRequestObject) (api.GetMergeStatusResponseObject, error) {
 	fetch := rest.Val(req.Params.Fetch)
 	if fetch { // speaks to a remote with the project's credentials
 		if err := rest.CallOf(ctx).Can(accounts.EditWorkspace); err != nil {
@@ -47,7 +47,7 @@ func (h Branches) GetStanding(ctx context.Context, req api.GetStandingRequestObj
 	if err != nil {
 		return nil, err
 	}
-	out := api.GetStanding200JSONResponse{Base: st.Base, BaseCommit: st.BaseCommit, Head: st.Head, Ahead: st.Ahead, Behind: st.Behind, UpToDate: st.UpToDate, Merged: st.Merged,
+	out := api.GetMergeStatus200JSONResponse{Base: st.Base, BaseCommit: st.BaseCommit, Head: st.Head, Ahead: st.Ahead, Behind: st.Behind, UpToDate: st.UpToDate, Merged: st.Merged,
 		Conflicts: rest.List(st.Conflicts, conflictOf), UnderWay: st.UnderWay, Remote: st.Remote, BaseAhead: st.BaseAhead, BaseBehind: st.BaseBehind, FetchedAt: rest.Ptr(st.FetchedAt),
 		Warnings: words(warnings)}
 	if set, err := h.cfg.Files.Changes(ctx, req.Id); err == nil {

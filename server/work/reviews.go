@@ -58,8 +58,8 @@ func reviewOf(r reviews.Review, me string, names map[string]string) api.Review {
 func commentOf(c reviews.Comment, me string, names map[string]string) api.Comment {
 	out := api.Comment{Id: c.ID, ReviewId: c.ReviewID, WorkspaceId: c.WorkspaceID, ReplyTo: rest.Text(c.ReplyTo), AuthorId: c.AuthorID,
 		AuthorName: personOf(c.AuthorID, names), Mine: c.AuthorID == me, Path: c.Path, Side: api.CommentSide(c.Side), Line: c.Line, EndLine: c.EndLine,
-		Quoted: c.Quoted, Before: append([]string{}, c.Around.Before...), After: append([]string{}, c.Around.After...), Commit: c.Commit, NowPath: c.NowPath,
-		NowLine: c.NowLine, Outdated: c.Outdated, Body: c.Body, State: api.CommentState(c.State), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt}
+		Quoted: c.Quoted, Before: append([]string{}, c.Around.Before...), After: append([]string{}, c.Around.After...), Commit: c.Commit, CurrentPath: c.NowPath,
+		CurrentLine: c.NowLine, Outdated: c.Outdated, Body: c.Body, State: api.CommentState(c.State), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt}
 	if c.ResolvedBy != "" {
 		out.ResolvedBy = rest.Text(personOf(c.ResolvedBy, names))
 	}
@@ -108,7 +108,7 @@ func (h Reviews) ListReviews(ctx context.Context, req api.ListReviewsRequestObje
 		return nil, err
 	}
 	return api.ListReviews200JSONResponse{Items: rest.List(all, func(r reviews.Review) api.Review { return reviewOf(r, call.Actor.User.ID, names) }),
-		Standing: reviewSummaryOf(sums[req.Id], names)}, nil
+		Summary: reviewSummaryOf(sums[req.Id], names)}, nil
 }
 
 func (h Reviews) GetDraft(ctx context.Context, _ api.GetDraftRequestObject) (api.GetDraftResponseObject, error) {

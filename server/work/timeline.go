@@ -38,7 +38,7 @@ func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 	if n, err := h.cfg.Workspaces.Snapshots.KeptBytes(ctx, req.Id); err != nil {
 		h.Log.WarnContext(ctx, "what snapshots hold could not be counted", "workspace_id", req.Id, "error", err)
 	} else if n >= 0 {
-		out.KeptBytes = &n
+		out.StoredBytes = &n
 	}
 	return out, nil
 }

@@ -233,7 +233,7 @@ func TestWhatIsShown(t *testing.T) {
 	if !strings.Contains(p.Env["PATH"], ":"+filepath.Join(apps, "lib/node_modules/.bin")+":") {
 		t.Errorf("PATH=%q", p.Env["PATH"])
 	}
-	if _, err := h.Plan(agents.OpenCode, l); fault.CodeOf(err) != "agent_not_shown" {
+	if _, err := h.Plan(agents.OpenCode, l); fault.CodeOf(err) != "agent_not_visible" {
 		t.Errorf("a program in the server's own folder: %v", err)
 	}
 	if p, err := h.Plan(agents.Shell, l); err != nil || !strings.HasPrefix(p.Argv[0], "/") {

@@ -244,7 +244,7 @@ func (r *Registry) check(name string, in *Inside) (program string, err error) {
 	if in != nil {
 		seen, _, ok := r.inside(name)
 		if !ok {
-			return "", fault.New(fault.Conflict, "agent_not_shown",
+			return "", fault.New(fault.Conflict, "agent_not_visible",
 				"%s is in a folder of the server that isolated sandboxes do not see (%q). Install it for all users, below /usr/local or /opt.", r.Name(name), path).With("agent", name)
 		}
 		return seen, nil
@@ -264,7 +264,7 @@ func (r *Registry) knows(name string) bool {
 func (r *Registry) Lacks(name string, in *Inside, programs map[string]bool) (program, why string, known bool) {
 	program, err := r.check(name, in)
 	switch code := fault.CodeOf(err); {
-	case code == "agent_not_installed" || code == "agent_not_shown":
+	case code == "agent_not_installed" || code == "agent_not_visible":
 		return "", fault.Words(err, err.Error()), true
 	case err != nil:
 		return "", "", false

@@ -212,7 +212,7 @@ func (l *Questions) presser(key string) handOver {
 				break
 			}
 			if !tasks.Sleep(ctx, 50*time.Millisecond) {
-				return fault.New(fault.Unavailable, "dialog_stays", "The agent's dialog is still open.")
+				return fault.New(fault.Unavailable, "dialog_still_open", "The agent's dialog is still open.")
 			}
 		}
 		if a.Text != "" { // a reason, for which the dialog has no field

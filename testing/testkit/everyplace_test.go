@@ -456,7 +456,7 @@ func (m *mile) update() {
 	m.sh(m.t, m.ws, "git add notes.txt; git -c user.name=A -c user.email=a@example.com commit -q --no-edit")
 	m.Wait("it stands on the base", func() bool {
 		var st struct{ Ahead, Behind int }
-		m.api("GET", "/standing", nil, &st)
+		m.api("GET", "/merge-status", nil, &st)
 		return st.Behind == 0 && st.Ahead > 0
 	})
 }

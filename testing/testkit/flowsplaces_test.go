@@ -68,7 +68,7 @@ func TestPutAwayWithoutGitElsewhere(t *testing.T) {
 	f.call("POST", "/exec", map[string]any{"command": "true"})
 	inside := c.inside(f.ws)
 	f.call("POST", "/exec", map[string]any{"command": "echo new > new.txt && echo rubbish > .git/HEAD"})
-	f.Refused(409, "sandbox_not_home", "POST", "/workspaces/"+f.ws.ID+"/archive", nil)
+	f.Refused(409, "sandbox_not_synced", "POST", "/workspaces/"+f.ws.ID+"/archive", nil)
 	if got, err := os.ReadFile(filepath.Join(inside, "new.txt")); err != nil || string(got) != "new\n" {
 		t.Errorf("the file in the sandbox is %q, %v", got, err)
 	}

@@ -36,7 +36,7 @@ const maxDecisions = 500
 
 // Decide resolves conflicts of a merge or rebase in progress in the worktree by choosing sides, in the files and in the agent's index,
 // where git then counts them as resolved. It first takes a snapshot of all files, and overwrites nothing that is neither in the snapshot
-// nor in the repository. Errors: nothing_under_way, conflict_changed, choice_invalid, files_in_the_way, part_not_kept.
+// nor in the repository. Errors: no_operation_in_progress, conflict_changed, choice_invalid, files_in_the_way, part_not_in_snapshots.
 func (s *Service) Decide(ctx context.Context, actor accounts.Actor, workspaceID string, r Decisions) (snapshotID string, err error) {
 	if len(r.List) == 0 {
 		return "", fault.New(fault.Invalid, "nothing_chosen", "No file was chosen.").With("field", "decisions")
@@ -113,7 +113,7 @@ func (s *Service) Decide(ctx context.Context, actor accounts.Actor, workspaceID 
 }
 
 func nothingUnderWay() error {
-	return fault.New(fault.Conflict, "nothing_under_way", "Neither a merge nor a rebase is under way in the workspace.")
+	return fault.New(fault.Conflict, "no_operation_in_progress", "Neither a merge nor a rebase is under way in the workspace.")
 }
 
 // decidedWords is the text for the timeline.
@@ -299,7 +299,7 @@ func (d *deciding) kept(ctx context.Context, c *OpenConflict, name string, pr st
 	if have[name].Is() {
 		return sandboxgit.ChangedFault(name)
 	}
-	return fault.New(fault.Conflict, "part_not_kept", "%q is in no snapshot (it is ignored, or too large), so it is not overwritten. Decide it in a terminal.", name).With("path", guest.EncodePath(name))
+	return fault.New(fault.Conflict, "part_not_in_snapshots", "%q is in no snapshot (it is ignored, or too large), so it is not overwritten. Decide it in a terminal.", name).With("path", guest.EncodePath(name))
 }
 
 func (d *deciding) write1(ctx context.Context, name string, was stage.PresentFile, to git.FileEntry, filtered bool, read func(context.Context, bool) ([]byte, error)) error {

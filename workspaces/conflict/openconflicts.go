@@ -109,7 +109,7 @@ func (s *Service) OpenConflicts(ctx context.Context, workspaceID string, wake bo
 		open = s.sandboxes.Open
 	}
 	b, err := open(ctx, w)
-	if fault.CodeOf(err) == "sandbox_asleep" {
+	if fault.CodeOf(err) == "sandbox_suspended" {
 		out.Asleep = true
 		return out, nil
 	}

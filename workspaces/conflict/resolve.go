@@ -100,7 +100,7 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 }
 
 // FinishResolve finishes a merge or rebase in progress in the worktree: texts as they are in the folder, other files as decided. It returns
-// the operation, and the files at which a rebase stopped again. Errors: nothing_under_way, unresolved_conflicts, undecided_conflicts.
+// the operation, and the files at which a rebase stopped again. Errors: no_operation_in_progress, unresolved_conflicts, undecided_conflicts.
 func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, workspaceID string) (op string, left []string, err error) {
 	w, p, release, err := s.sandboxes.Begin(ctx, workspaceID)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Repo) KeepCredential(ctx context.Context, p workspaces.Project, r Remot
 		return nil
 	}
 	if s.cfg.Credentials == nil {
-		return fault.New(fault.Unsupported, "credentials_not_kept", "This server stores no credentials. Use a URL without one.")
+		return fault.New(fault.Unsupported, "credentials_unsupported", "This server stores no credentials. Use a URL without one.")
 	}
 	u, err := url.Parse(r.URL)
 	if err != nil {

@@ -253,7 +253,7 @@ func TestMoveBetweenExecutors(t *testing.T) {
 	b.Sh(w, "git switch -qc side; echo 1 > one; git add one; git commit -qm one; echo staged > s; git add s; echo more >> s; echo loose > l")
 	wantState := "AM s\n?? l"
 	b.Fall(w.ID)
-	wstest.WantCode(t, h.S.Ingest.ReleaseSandbox(ctx, w.ID), "box_not_home")
+	wstest.WantCode(t, h.S.Ingest.ReleaseSandbox(ctx, w.ID), "commits_not_synced")
 	if _, _, err := h.S.Move(ctx, h.Actor, w.ID, "local", ""); err != nil {
 		t.Fatal(err)
 	}

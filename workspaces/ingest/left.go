@@ -189,7 +189,7 @@ func (s *Service) nameLeft(ctx context.Context, p workspaces.Project, w workspac
 			return err
 		}
 		if err := s.repo.UpdateRefs(ctx, p.GitDir, "left on "+machine+" by "+w.Key(), git.RefCreate(git.HeadsPrefix+name, l.commit)); err != nil {
-			return git.GitFault(err, fault.Conflict, "home_failed", "Saving what was left behind")
+			return git.GitFault(err, fault.Conflict, "commit_transfer_failed", "Saving what was left behind")
 		}
 		names = append(names, name)
 	}

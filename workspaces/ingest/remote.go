@@ -186,7 +186,7 @@ func (s *Service) ReleaseSandbox(ctx context.Context, workspaceID string) error 
 	}
 	home := s.sandboxes.ReadSyncState(w.ID)
 	if stamp := s.sandboxes.Stamp(w.ID); home.Stamp == "" || stamp != home.Stamp {
-		return fault.New(fault.Conflict, "box_not_home",
+		return fault.New(fault.Conflict, "commits_not_synced",
 			"Commits of %s are still in the sandbox it worked in and were not copied to the server. Start it there once more, then change its executor.", w.Key())
 	}
 	admin := git.LinkedDir(p, w)

@@ -230,7 +230,7 @@ func TestConflictsAreShownAndResolved(t *testing.T) {
 		if wstest.Git(t, w.Path, "status", "--porcelain") != "" || wstest.Git(t, w.Path, "log", "-1", "--format=%s") != "ours" {
 			t.Error("giving up left something")
 		}
-		wstest.WantCode(t, h.S.Conflicts.AbortResolve(t.Context(), h.Actor, w.ID), "nothing_under_way")
+		wstest.WantCode(t, h.S.Conflicts.AbortResolve(t.Context(), h.Actor, w.ID), "no_operation_in_progress")
 		_, err = h.S.Conflicts.BeginResolve(t.Context(), h.Actor, w.ID, strategy)
 		wstest.Must(t, err)
 		_, _, err = h.S.Conflicts.FinishResolve(t.Context(), h.Actor, w.ID)
@@ -245,7 +245,7 @@ func TestConflictsAreShownAndResolved(t *testing.T) {
 			t.Errorf("%s left %v", op, left)
 		}
 		_, _, err = h.S.Conflicts.FinishResolve(t.Context(), h.Actor, w.ID)
-		wstest.WantCode(t, err, "nothing_under_way")
+		wstest.WantCode(t, err, "no_operation_in_progress")
 		if m := h.Merge(w, "merge"); !m.Merged || wstest.Read(t, dir, "a.txt") != "one\nours and theirs\nthree\n" {
 			t.Errorf("%+v", m)
 		}

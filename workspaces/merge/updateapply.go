@@ -64,7 +64,7 @@ func (u *updater) apply(ctx context.Context) error {
 			return headMovedOn(u.Workspace) // the agent's commit includes the update: leave files and index to it
 		}
 		if uerr := undo(); uerr != nil {
-			return fault.Wrap(errors.Join(err, uerr), fault.Conflict, "update_undone_in_part",
+			return fault.Wrap(errors.Join(err, uerr), fault.Conflict, "update_partly_undone",
 				"The branch moved on while the update was put into the files, and not every file could be put back. Nothing is lost: the files as they were are in the timeline.").With("snapshot_id", kept.ID)
 		}
 		return headMovedOn(u.Workspace)

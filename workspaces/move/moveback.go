@@ -179,7 +179,7 @@ func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 			}
 		}
 	}
-	err = error(fault.New(fault.Unavailable, "move_cut", "The server was stopped in the middle of the move. The workspace is where it was: move it again."))
+	err = error(fault.New(fault.Unavailable, "move_interrupted", "The server was stopped in the middle of the move. The workspace is where it was: move it again."))
 	_ = s.changeMove(ctx, j, func(m *workspaces.Moving) {
 		m.Steps = withoutStep(m.Steps, moveBack)
 		for i := range m.Steps {

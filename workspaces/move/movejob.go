@@ -406,7 +406,7 @@ func (s *Service) moveSync(ctx context.Context, j *moveJob, w workspaces.Workspa
 	m := j.of(s)
 	switch lost := s.records.Chooser().Lost(ctx, w.ID); {
 	case lost && !j.lost: // the plan said that everything comes along
-		return lifecycle.Outcome{}, fault.New(fault.Unavailable, "move_place_away", "The workspace's executor became unreachable in the middle of the move: the last work there is not synced to the server. Move it again once it is reachable; or move it now, and lose what is only there.")
+		return lifecycle.Outcome{}, fault.New(fault.Unavailable, "move_source_unreachable", "The workspace's executor became unreachable in the middle of the move: the last work there is not synced to the server. Move it again once it is reachable; or move it now, and lose what is only there.")
 	case lost:
 		return lifecycle.Outcome{Skipped: true, Detail: "The old executor is unreachable: only what was synced earlier is there."}, nil
 	}

@@ -76,7 +76,7 @@ func (s *Service) staysBehind(ctx context.Context, w workspaces.Workspace) error
 	if err != nil || n == 0 {
 		return err
 	}
-	return fault.New(fault.Conflict, "sandbox_not_home", "%s in the sandbox only, too large or of a type that is not synced. Move or remove what is listed as not synced, or have git ignore it if it may be lost.",
+	return fault.New(fault.Conflict, "sandbox_not_synced", "%s in the sandbox only, too large or of a type that is not synced. Move or remove what is listed as not synced, or have git ignore it if it may be lost.",
 		git.Plural(int(n), "file is", "files are")).With("not_synced", n)
 }
 
@@ -207,5 +207,5 @@ func (s *Service) noteLacks(w workspaces.Workspace, m workspaces.Moving, asked [
 	if news == "" {
 		return nil
 	}
-	return fault.New(fault.Conflict, "agent_not_there", "%s. Nothing was stopped: the workspace runs where it was. Move it again to go without the agent.", strings.TrimSuffix(news, "."))
+	return fault.New(fault.Conflict, "agent_missing_at_target", "%s. Nothing was stopped: the workspace runs where it was. Move it again to go without the agent.", strings.TrimSuffix(news, "."))
 }

@@ -31,7 +31,7 @@ const collectingRef = "refs/parawork/collecting/"
 
 // Collect repacks one of the server's repositories and removes unreachable objects. Sandboxes share its objects, some of which only their
 // own git refers to: Collect protects what their files name, and while a sandbox has commits that were not fetched, it removes nothing. It
-// returns how many bytes of disk it freed. Errors: repository_borrowed.
+// returns how many bytes of disk it freed. Errors: repository_in_use.
 func (s *Service) Collect(ctx context.Context, p workspaces.Project) (freed int64, err error) {
 	if p.SourceKind == workspaces.SourcePath || !git.FolderExists(p.GitDir) {
 		return 0, nil
@@ -112,16 +112,16 @@ func (s *Service) neededObjects(ctx context.Context, p workspaces.Project) ([]st
 			}
 			named, passed, err := gitNames(s.sandboxes.PrivateGit(w.ID))
 			if errors.Is(err, errReftable) {
-				return nil, fault.New(fault.Conflict, "repository_borrowed", "%s stores its refs in git's reftable format in its sandbox, which this server cannot read, so nothing was removed. "+
+				return nil, fault.New(fault.Conflict, "repository_in_use", "%s stores its refs in git's reftable format in its sandbox, which this server cannot read, so nothing was removed. "+
 					"Run `git refs migrate --ref-format=files` in the workspace, then try again.", w.Key())
 			}
 			if err != nil {
-				return nil, fault.Wrap(err, fault.Conflict, "repository_borrowed", "What the sandbox of %s needs of the repository cannot be read, so nothing was removed.", w.Key())
+				return nil, fault.Wrap(err, fault.Conflict, "repository_in_use", "What the sandbox of %s needs of the repository cannot be read, so nothing was removed.", w.Key())
 			}
 			if lacks, err := s.lacks(ctx, p, named); err != nil {
 				return nil, err
 			} else if lacks {
-				return nil, fault.New(fault.Conflict, "repository_borrowed",
+				return nil, fault.New(fault.Conflict, "repository_in_use",
 					"%s has commits in its sandbox that are not on this server yet, and may need what would be removed. Open the workspace, then try again.", w.Key())
 			}
 			for _, id := range named {

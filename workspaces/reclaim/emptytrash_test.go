@@ -156,11 +156,11 @@ func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 	// While a sandbox has unfetched commits, or its git cannot be read, nothing is removed.
 	wstest.Write(t, private, "refs/heads/secret", strings.Repeat("a", 40)+"\n")
 	_, err = h.S.Reclaim.Collect(t.Context(), p)
-	wstest.WantCode(t, err, "repository_borrowed")
+	wstest.WantCode(t, err, "repository_in_use")
 	wstest.Must(t, os.Remove(filepath.Join(private, "refs/heads/secret")))
 	wstest.Write(t, private, "worktrees/mine/HEAD", strings.Repeat("a", 40)+"\n")
 	_, err = h.S.Reclaim.Collect(t.Context(), p)
-	wstest.WantCode(t, err, "repository_borrowed")
+	wstest.WantCode(t, err, "repository_in_use")
 	wstest.Must(t, os.Remove(filepath.Join(private, "worktrees/mine/HEAD")))
 	// Names in a reftable are not text: they are not treated as missing. A branch and its log may have that name.
 	wstest.Write(t, private, "refs/heads/reftable/mine", wstest.Git(t, p.GitDir, "rev-parse", "HEAD")+"\n")
@@ -170,7 +170,7 @@ func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 	for _, dir := range []string{"reftable", "worktrees/mine/reftable"} {
 		wstest.Write(t, private, dir+"/0x000000000001-0x000000000002-5d2f1a0c.ref", "REFT\x01")
 		_, err = h.S.Reclaim.Collect(t.Context(), p)
-		if wstest.WantCode(t, err, "repository_borrowed"); !strings.Contains(fmt.Sprint(err), "reftable") {
+		if wstest.WantCode(t, err, "repository_in_use"); !strings.Contains(fmt.Sprint(err), "reftable") {
 			t.Errorf("%s: %v", dir, err)
 		}
 		wstest.Must(t, os.RemoveAll(filepath.Join(private, dir)))
@@ -181,9 +181,9 @@ func TestCollectLeavesObjectsSandboxesShare(t *testing.T) {
 		wstest.Must(t, os.Truncate(filepath.Join(private, fmt.Sprintf("logs/refs/heads/large%d", i)), 100<<20))
 	}
 	_, err = h.S.Reclaim.Collect(t.Context(), p)
-	wstest.WantCode(t, err, "repository_borrowed")
+	wstest.WantCode(t, err, "repository_in_use")
 	wstest.Must(t, os.RemoveAll(filepath.Join(private, "logs")))
 	wstest.Write(t, private, "index", "DIRC\x00\x00\x00\x02\xff\xff\xff\xff nonsense")
 	_, err = h.S.Reclaim.Collect(t.Context(), p)
-	wstest.WantCode(t, err, "repository_borrowed")
+	wstest.WantCode(t, err, "repository_in_use")
 }

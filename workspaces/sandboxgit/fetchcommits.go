@@ -303,7 +303,7 @@ func (s *Store) TakePack(ctx context.Context, p workspaces.Project, w workspaces
 		return 0, refused(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
 	}
 	if err != nil {
-		return 0, git.GitFault(err, fault.Unavailable, "home_failed", "Fetching the workspace's commits")
+		return 0, git.GitFault(err, fault.Unavailable, "commit_transfer_failed", "Fetching the workspace's commits")
 	}
 	size := in.Size()
 	if before+size > maxSyncTotal {
@@ -325,7 +325,7 @@ var errPipe = errors.New("the pack was not read to its end")
 // packFault is the error of a sandbox that did not pack its commits. A cause in its git, such as a branch or a commit that refers to a
 // missing object, is the same at the next try: the commits are rejected, and people are notified, not only the caller.
 func packFault(e *git.CommandError) error {
-	err := git.SandboxFault(e, "home_failed", "Packing the workspace's commits")
+	err := git.SandboxFault(e, "commit_transfer_failed", "Packing the workspace's commits")
 	if git.ExitCode(e) != 128 || fault.Is(err, fault.DiskFull) || e.Words() == "" {
 		return err
 	}
@@ -385,7 +385,7 @@ func (s *Store) moveBranches(ctx context.Context, p workspaces.Project, w worksp
 			continue
 		}
 		if err := s.repo.UpdateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), edits...); err != nil {
-			return git.GitFault(err, fault.Conflict, "home_failed", "Moving the workspace's branch")
+			return git.GitFault(err, fault.Conflict, "commit_transfer_failed", "Moving the workspace's branch")
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (s *Store) MakePrivateGit(ctx context.Context, p workspaces.Project, w work
 		if _, ok := errors.AsType[*fault.Error](err); ok {
 			return err
 		}
-		return fault.Wrap(err, fault.Unavailable, "box_failed", "The git folder of the workspace's sandbox could not be made: %s", git.Reason(err))
+		return fault.Wrap(err, fault.Unavailable, "sandbox_repository_failed", "The git folder of the workspace's sandbox could not be made: %s", git.Reason(err))
 	}
 	if err := os.Remove(s.OwnerMark(w.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failed(err)

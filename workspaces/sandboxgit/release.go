@@ -124,7 +124,7 @@ func (s *Store) RestoreWorktree(ctx context.Context, p workspaces.Project, w wor
 	}
 	defer unlock()
 	failed := func(err error) error {
-		return git.GitFault(err, fault.Unavailable, "unbox_failed", "Bringing the worktree up to date")
+		return git.GitFault(err, fault.Unavailable, "worktree_update_failed", "Bringing the worktree up to date")
 	}
 	at := home.Head // detached there
 	if home.Branch != "" {

@@ -68,7 +68,7 @@ func (s *Store) advertise(ctx context.Context, p workspaces.Project, w workspace
 			continue
 		}
 		if _, err := b.Git(ctx, []byte(edits), "update-ref", "--stdin"); err != nil {
-			return false, git.SandboxFault(err, "box_untold", "Advertising the repository's branches to the sandbox")
+			return false, git.SandboxFault(err, "refs_not_advertised", "Advertising the repository's branches to the sandbox")
 		}
 		advertised = true
 	}

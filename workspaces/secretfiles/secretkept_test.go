@@ -25,7 +25,7 @@ func TestASandboxWithRefusedCommitsIsNotEnded(t *testing.T) {
 		"archived": func() error { _, err := h.S.Lifecycle.Archive(ctx, h.Actor, w.ID); return err },
 		"deleted":  func() error { _, err := h.S.Lifecycle.Delete(ctx, h.Actor, w.ID); return err },
 	} {
-		if err := end(); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "contains the value of a secret") || strings.Contains(err.Error(), secretValue) {
+		if err := end(); fault.CodeOf(err) != "sandbox_not_synced" || !strings.Contains(err.Error(), "contains the value of a secret") || strings.Contains(err.Error(), secretValue) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if out := a.Sh(w, "git rev-parse HEAD side; git log --format=%s -3"); out != tip+"\n"+tip+"\nno key\nkey\none" || a.Creates() != 1 {

@@ -244,7 +244,7 @@ func (d *discarding) checkKept(ctx context.Context, snap snapshot.Snap) error {
 			}
 		}
 		if !k.Is() {
-			return fault.New(fault.Conflict, "part_not_kept", "%q is in no snapshot (it is ignored, or too large), so it is not discarded. Change it in a terminal.", st.name).With("path", guest.EncodePath(st.name))
+			return fault.New(fault.Conflict, "part_not_in_snapshots", "%q is in no snapshot (it is ignored, or too large), so it is not discarded. Change it in a terminal.", st.name).With("path", guest.EncodePath(st.name))
 		}
 		return sandboxgit.ChangedFault(st.name)
 	}
@@ -346,7 +346,7 @@ func (s *Service) CommitBlob(ctx context.Context, p workspaces.Project, e git.Fi
 // putLink makes a symbolic link where the agent works.
 func (s *Service) putLink(ctx context.Context, e EntryPut) error {
 	if e.Sandbox == nil {
-		return fault.New(fault.Conflict, "sandbox_asleep", "%q is a symbolic link, which is made in the sandbox: wake the workspace first.", e.Name)
+		return fault.New(fault.Conflict, "sandbox_suspended", "%q is a symbolic link, which is made in the sandbox: wake the workspace first.", e.Name)
 	}
 	var to bytes.Buffer
 	if err := s.CommitBlob(ctx, e.p, e.to, func(r io.Reader) error { _, err := io.Copy(&to, io.LimitReader(r, 4096)); return err }); err != nil {

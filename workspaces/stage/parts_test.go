@@ -180,7 +180,7 @@ func TestDiscardTakesASnapshotFirst(t *testing.T) {
 	// What snapshots leave out is not discarded.
 	wstest.Write(t, w.Path, "ignored/x", "x")
 	_, err = h.S.Stage.Discard(t.Context(), h.Actor, w.ID, stage.Parts{List: []stage.Part{{Path: "ignored/x"}}})
-	wstest.WantCode(t, err, "part_not_kept")
+	wstest.WantCode(t, err, "part_not_in_snapshots")
 	if !wstest.Exists(w.Path, "ignored/x") {
 		t.Error("it is gone")
 	}

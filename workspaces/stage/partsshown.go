@@ -141,7 +141,7 @@ func (s *Service) LookInSandbox(ctx context.Context, w workspaces.Workspace) (*s
 		return nil, err
 	}
 	if s.sandboxes.Asleep(ctx, w) || !places.Live(w.ID) {
-		return nil, fault.New(fault.Conflict, "sandbox_asleep", "%s has no running sandbox, and only there it is known what is staged. Wake it, or open a terminal.", w.Key())
+		return nil, fault.New(fault.Conflict, "sandbox_suspended", "%s has no running sandbox, and only there it is known what is staged. Wake it, or open a terminal.", w.Key())
 	}
 	return s.sandboxes.Open(ctx, w)
 }
@@ -171,7 +171,7 @@ func (s *Service) Index(ctx context.Context, workspaceID string) (Index, error) 
 		return Index{}, err
 	}
 	b, err := s.LookInSandbox(ctx, w)
-	if fault.CodeOf(err) == "sandbox_asleep" {
+	if fault.CodeOf(err) == "sandbox_suspended" {
 		return Index{}, nil
 	}
 	if err != nil {

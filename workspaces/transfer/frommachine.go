@@ -83,7 +83,7 @@ func (s *Service) CloneFromMachine(ctx context.Context, p workspaces.Project) (s
 
 // FetchBundle fetches the branches of a project's folder.
 func (s *Service) FetchBundle(ctx context.Context, p workspaces.Project) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.FetchTimeout, fault.New(fault.Timeout, "runner_answers_late",
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.FetchTimeout, fault.New(fault.Timeout, "runner_timeout",
 		"The machine has not sent the folder's branches within %s. Its owner may be asked there whether the folder may be read.", s.cfg.FetchTimeout))
 	defer cancel()
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", fmt.Sprintf("--count=%d", maxBundleHave), "--sort=-creatordate",

@@ -356,7 +356,7 @@ func (s *Service) ReadRemoteIgnored(ctx context.Context, p workspaces.Project, w
 		there = &snapshot.RemoteIgnored{Failed: "The sandbox does not answer."}
 	}
 	if there != nil && there.Failed != "" {
-		return nil, fault.New(fault.Unavailable, "ignored_not_home", "The ignored files that the project selects could not be copied from the sandbox: %s Try again, or have the project select none.", there.Failed)
+		return nil, fault.New(fault.Unavailable, "ignored_files_not_copied", "The ignored files that the project selects could not be copied from the sandbox: %s Try again, or have the project select none.", there.Failed)
 	}
 	return there, nil
 }

@@ -45,7 +45,7 @@ func balloon(t *testing.T) executors.Descriptor {
 		New: func(d executors.Deps) (executors.Executor, error) { return fake.New(world), nil },
 		Test: func(_ context.Context, v schema.Values) (string, error) {
 			if v.Text("apiKey") != "right_012345" {
-				return "", fault.New(fault.Unavailable, "place_cannot_serve", "The balloon does not know the key.").With("reason", "bad_key").With("cure", "Enter another.")
+				return "", fault.New(fault.Unavailable, "place_cannot_serve", "The balloon does not know the key.").With("reason", "bad_key").With("hint", "Enter another.")
 			}
 			return "a red one", nil
 		},

@@ -124,7 +124,7 @@ func CheckDefault(ctx context.Context, cfg *config.Config, kinds executors.Descr
 			"sandboxing.defaultProvider: %q is weaker (%s) than sandboxing.weakestBoundary, %q. Change one of the two.", kind, strings.ToLower(c.Boundary.Name()), chosen.Weakest())
 	}
 	if ok && !c.Available {
-		log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "cure", c.Cure)
+		log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "hint", c.Cure)
 	}
 	return nil
 }

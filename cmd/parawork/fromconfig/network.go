@@ -10,7 +10,7 @@ import (
 func WarnOpenLoopback(log *slog.Logger, n config.Network) {
 	for _, e := range n.Private() {
 		if e.Prefix.IsSingleIP() && e.Prefix.Addr().IsLoopback() && e.Port == 0 {
-			log.Warn("sandboxes may reach every service on this machine's loopback, Parawork itself among them", "cure",
+			log.Warn("sandboxes may reach every service on this machine's loopback, Parawork itself among them", "hint",
 				"name the ports in sandboxing.network.allowPrivate, such as 127.0.0.1:11434")
 		}
 	}

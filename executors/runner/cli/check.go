@@ -62,7 +62,7 @@ func (p *Program) check(ctx context.Context, args []string) error {
 	f := &findings{p: p}
 	f.say(good, "program", fmt.Sprintf("parawork %s, %s/%s", p.Version, runtime.GOOS, runtime.GOARCH), "")
 	id, err := p.find(w)
-	if fault.CodeOf(err) == "runner_several" {
+	if fault.CodeOf(err) == "runner_ambiguous" {
 		return err
 	}
 	if err != nil {

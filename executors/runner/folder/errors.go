@@ -15,7 +15,7 @@ func copyFault(err error) error {
 	case errors.Is(err, ignored.ErrTooLarge):
 		return fault.Wrap(err, fault.TooLarge, "copy_too_large", "The ignored files to copy are more than %d files or 1 GiB. Name fewer of them in the project's settings.", ignored.MaxFiles)
 	case errors.Is(err, syscall.ENOSPC):
-		return fault.Wrap(err, fault.DiskFull, "machine_disk_full", "The machine's disk is full.")
+		return fault.Wrap(err, fault.DiskFull, "runner_disk_full", "The machine's disk is full.")
 	}
 	return err
 }

@@ -198,7 +198,7 @@ func (f *Folders) objectDirs(gitDir string) ([]executors.Mount, error) {
 			return nil, notRepository(err)
 		}
 		if out = append(out, executors.Mount{Source: real, Target: dir, ReadOnly: true}); len(out) > maxBorrowed {
-			return nil, fault.New(fault.Unsupported, "folder_borrows", "The folder's repository has more than %d alternates.", maxBorrowed)
+			return nil, fault.New(fault.Unsupported, "folder_alternates_unsupported", "The folder's repository has more than %d alternates.", maxBorrowed)
 		}
 		b, err := readSmall(filepath.Join(real, "info", "alternates"))
 		if err != nil {
@@ -209,7 +209,7 @@ func (f *Folders) objectDirs(gitDir string) ([]executors.Mount, error) {
 				continue
 			}
 			if l[0] == '"' { // git's quoting: such an unusual name is not supported
-				return nil, fault.New(fault.Unsupported, "folder_borrows", "The folder's repository has an alternate with an unsupported name.")
+				return nil, fault.New(fault.Unsupported, "folder_alternates_unsupported", "The folder's repository has an alternate with an unsupported name.")
 			}
 			if !filepath.IsAbs(l) {
 				l = filepath.Join(real, l)
@@ -272,7 +272,7 @@ func gitFault(err error, doing string) error {
 	}
 	if g, ok := errors.AsType[*hostgit.Error](err); ok {
 		if strings.Contains(g.Stderr, "No space left") {
-			return fault.Wrap(err, fault.DiskFull, "machine_disk_full", "The machine's disk is full.")
+			return fault.Wrap(err, fault.DiskFull, "runner_disk_full", "The machine's disk is full.")
 		}
 		if w := g.Words(); w != "" {
 			return fault.Wrap(err, fault.Unavailable, "folder_git_failed", "%s failed on the machine: %s", doing, w)

@@ -57,7 +57,7 @@ const (
 // Codes of errors about an identity.
 const (
 	codeNone    = "runner_not_enrolled"
-	codeSeveral = "runner_several"
+	codeSeveral = "runner_ambiguous"
 	codeBroken  = "runner_identity_broken"
 )
 

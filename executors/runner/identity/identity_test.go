@@ -131,7 +131,7 @@ func TestANewKeyKeepsTheFolder(t *testing.T) {
 	if err != nil || second.Dir == first.Dir {
 		t.Errorf("two machines share a folder: %+v, %v", second, err)
 	}
-	if _, err := identity.Load(root, "", ""); fault.CodeOf(err) != "runner_several" || !strings.Contains(err.Error(), `--name "Box"`) {
+	if _, err := identity.Load(root, "", ""); fault.CodeOf(err) != "runner_ambiguous" || !strings.Contains(err.Error(), `--name "Box"`) {
 		t.Errorf("%v", err)
 	}
 	if id, err := identity.Load(root, s.URL, "box"); err != nil || id.RunnerID != "rn_2" {

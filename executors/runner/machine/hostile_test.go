@@ -264,7 +264,7 @@ func TestCommandsMustBeSigned(t *testing.T) {
 	} {
 		a := ask("ws_3")
 		change(&a)
-		if _, err := r.make(t.Context(), a); fault.CodeOf(err) != "runner_make_invalid" {
+		if _, err := r.make(t.Context(), a); fault.CodeOf(err) != "runner_sandbox_invalid" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -135,7 +135,7 @@ var plainSlug = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 // checkMake rejects an invalid request.
 func checkMake(a *wire.Make) error {
 	invalid := func(what string) error {
-		return fault.New(fault.Invalid, "runner_make_invalid", "The machine cannot make this sandbox: %s.", what)
+		return fault.New(fault.Invalid, "runner_sandbox_invalid", "The machine cannot make this sandbox: %s.", what)
 	}
 	for _, id := range []string{a.ID, a.WorkspaceID, a.TeamID} {
 		if guest.CheckID(id) != nil {
@@ -204,7 +204,7 @@ func (b *box) again(ctx context.Context, ask wire.Make) (*flight, *wire.Sandbox,
 	p, f := b.page, b.flight
 	b.mu.Unlock()
 	if p.WorkspaceID != ask.WorkspaceID || p.TeamID != ask.TeamID {
-		return nil, nil, fault.New(fault.Conflict, "runner_make_invalid", "The machine has a sandbox of this name for another workspace.")
+		return nil, nil, fault.New(fault.Conflict, "runner_sandbox_invalid", "The machine has a sandbox of this name for another workspace.")
 	}
 	if f != nil {
 		return f, nil, nil

@@ -285,7 +285,7 @@ func (m *Machine) serveFigures(w http.ResponseWriter, r *http.Request) error {
 	}
 	metered, ok := sb.(executors.Metered)
 	if !ok {
-		return fault.New(fault.Unsupported, "runner_figures_unsupported", "This machine does not measure its sandboxes.")
+		return fault.New(fault.Unsupported, "runner_usage_unsupported", "This machine does not measure its sandboxes.")
 	}
 	f, err := metered.Figures()
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *Service) Sign(ctx context.Context, runnerID string, req *http.Request, 
 
 // Connect serves the connection of a machine until it ends: r asks for a WebSocket. When it returns an error, it has sent no response.
 // address is the caller's. Errors: runners_disabled, runner_unknown, runner_revoked, runner_clock, runner_owner_gone, runner_protocol,
-// runner_flood.
+// runner_rate_limited.
 func (s *Service) Connect(w http.ResponseWriter, r *http.Request, address string) error {
 	ctx := tenant.All(r.Context(), "the key says which team it is for")
 	if !s.cfg.Enabled {
@@ -150,7 +150,7 @@ func (s *Service) admit(ctx context.Context, c wire.Caller) (*entry, error) {
 	often := !e.calls.spend(s.cfg.Now(), 1, callBurst, callEvery)
 	s.mu.Unlock()
 	if often {
-		return nil, fault.New(fault.RateLimited, "runner_flood", "The machine connects again and again. Is the program started twice with the same key?").With("retry_after_ms", callEvery.Milliseconds())
+		return nil, fault.New(fault.RateLimited, "runner_rate_limited", "The machine connects again and again. Is the program started twice with the same key?").With("retry_after_ms", callEvery.Milliseconds())
 	}
 	_, err = s.worksIn(ctx, m.TeamID, m.UserID)
 	return e, err

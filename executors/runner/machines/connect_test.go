@@ -182,7 +182,7 @@ func TestANewKeyTakesThePlaceOfTheOld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := newDevice(h).enrol(before, ""); fault.CodeOf(err) != "runner_token_over" {
+		if err := newDevice(h).enrol(before, ""); fault.CodeOf(err) != "runner_token_ended" {
 			t.Errorf("the token before: %v", err)
 		}
 		anew := newDevice(h)
@@ -191,7 +191,7 @@ func TestANewKeyTakesThePlaceOfTheOld(t *testing.T) {
 		}
 		anew.connect()
 		anew.online(true)
-		if err := newDevice(h).enrol(token, ""); fault.CodeOf(err) != "runner_token_over" {
+		if err := newDevice(h).enrol(token, ""); fault.CodeOf(err) != "runner_token_ended" {
 			t.Errorf("a second time: %v", err)
 		}
 		// After a restart the new key still counts, and the old does not.

@@ -24,7 +24,7 @@ var errToken = fault.New(fault.Unauthorized, "runner_token_invalid", "This serve
 // key,
 // because the response was lost, gets the same answer. address is the caller's; failures are counted for it.
 //
-// Errors: runners_disabled, runner_token_invalid, runner_token_over, invalid_key, invalid_name, runner_hello_invalid, runner_owner_gone,
+// Errors: runners_disabled, runner_token_invalid, runner_token_ended, invalid_key, invalid_name, runner_hello_invalid, runner_owner_gone,
 // too_many_machines, runner_revoked, too_many_attempts.
 func (s *Service) Enrol(ctx context.Context, e wire.Enrol, address string) (wire.Enrolled, error) {
 	if !s.cfg.Enabled {
@@ -118,7 +118,7 @@ func (s *Service) register(ctx context.Context, t Token, e wire.Enrol, hello wir
 		}
 	}
 	if why := t.over(now); why != "" {
-		return Machine{}, fault.New(fault.Unauthorized, "runner_token_over", "The token %s. Make a new one on the Machines page.", why)
+		return Machine{}, fault.New(fault.Unauthorized, "runner_token_ended", "The token %s. Make a new one on the Machines page.", why)
 	}
 	m := Machine{ID: t.RunnerID, TeamID: t.TeamID, UserID: t.UserID, Key: ed25519.PublicKey(e.PublicKey), Hello: hello, Version: hello.Build, CreatedAt: now, UpdatedAt: now}
 	if t.Renews {
@@ -143,7 +143,7 @@ func (s *Service) register(ctx context.Context, t Token, e wire.Enrol, hello wir
 	}
 	used, err := s.store.UseRunnerToken(ctx, t.ID, m.ID, now)
 	if err == nil && !used {
-		err = fault.New(fault.Unauthorized, "runner_token_over", "The token was used already. Make a new one on the Machines page.")
+		err = fault.New(fault.Unauthorized, "runner_token_ended", "The token was used already. Make a new one on the Machines page.")
 	}
 	return m, err
 }

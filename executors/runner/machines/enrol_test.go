@@ -36,7 +36,7 @@ func TestATokenEnrolsOneMachine(t *testing.T) {
 		if err := d.enrol(text, ""); err != nil || d.said.RunnerID != first.RunnerID {
 			t.Errorf("the same machine, whose answer was lost: %+v %v", d.said, err)
 		}
-		if err := newDevice(h).enrol(text, ""); fault.CodeOf(err) != "runner_token_over" || !strings.Contains(err.Error(), "used") {
+		if err := newDevice(h).enrol(text, ""); fault.CodeOf(err) != "runner_token_ended" || !strings.Contains(err.Error(), "used") {
 			t.Errorf("a second machine: %v", err)
 		}
 		if left, err := h.Tokens(t.Context(), h.team.ID); err != nil || len(left) != 0 {
@@ -60,7 +60,7 @@ func TestATokenEnrolsOneMachine(t *testing.T) {
 		}
 		_, late := h.token("", false)
 		h.clock.move(time.Hour + time.Second)
-		if err := newDevice(h).enrol(late, ""); fault.CodeOf(err) != "runner_token_over" || !strings.Contains(err.Error(), "expired") {
+		if err := newDevice(h).enrol(late, ""); fault.CodeOf(err) != "runner_token_ended" || !strings.Contains(err.Error(), "expired") {
 			t.Errorf("after an hour: %v", err)
 		}
 		if kept, err := h.Token(t.Context(), tok.ID); err != nil || strings.Contains(string(kept.Hash), parsed.Secret) {
@@ -92,7 +92,7 @@ func TestAReusableTokenEnrolsManyUntilItIsRevoked(t *testing.T) {
 		if err := h.RevokeToken(t.Context(), tok.ID); err != nil {
 			t.Fatal(err)
 		}
-		if err := newDevice(h).enrol(text, ""); fault.CodeOf(err) != "runner_token_over" {
+		if err := newDevice(h).enrol(text, ""); fault.CodeOf(err) != "runner_token_ended" {
 			t.Errorf("after it was revoked: %v", err)
 		}
 		if n := len(h.Machines(t.Context(), h.team.ID)); n != 4 {
@@ -118,7 +118,7 @@ func TestAtOnce(t *testing.T) {
 		for _, err := range errs {
 			if err == nil {
 				in++
-			} else if fault.CodeOf(err) != "runner_token_over" {
+			} else if fault.CodeOf(err) != "runner_token_ended" {
 				t.Error(err)
 			}
 		}

@@ -90,7 +90,7 @@ func (f *feed) next() (wire.Event, error) {
 	f.alive()
 	now := f.service.cfg.Now()
 	if !f.said.spend(now, 1, lineBurst, linesEvery) || !f.bytes.spend(now, float64(len(line)), byteBurst, time.Second/bytesSecond) {
-		return ev, fault.New(fault.RateLimited, "runner_flood", "The machine sends more than the server accepts.")
+		return ev, fault.New(fault.RateLimited, "runner_rate_limited", "The machine sends more than the server accepts.")
 	}
 	if err := json.Unmarshal(line, &ev); err != nil {
 		return ev, fault.Wrap(err, fault.Invalid, "runner_hello_invalid", "The machine sent something that is not an event.")
@@ -104,7 +104,7 @@ func readLine(r *bufio.Reader, most int) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		if len(line)+len(part) > most {
-			return nil, fault.New(fault.TooLarge, "runner_flood", "The machine sent a line of more than %d KiB.", most>>10)
+			return nil, fault.New(fault.TooLarge, "runner_rate_limited", "The machine sent a line of more than %d KiB.", most>>10)
 		}
 		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {

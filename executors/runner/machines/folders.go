@@ -108,7 +108,7 @@ func reported(m Machine, resp *http.Response) error {
 
 // have makes a call and decodes the answer into v.
 func (s *Service) have(ctx context.Context, id string, within time.Duration, method, path string, body, v any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, fault.New(fault.Timeout, "runner_answers_late", "The machine has not answered within %s. Its owner may have to allow the request there.", within))
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fault.New(fault.Timeout, "runner_timeout", "The machine has not answered within %s. Its owner may have to allow the request there.", within))
 	defer cancel()
 	resp, err := s.ask(ctx, id, method, path, body)
 	if err != nil {

@@ -76,7 +76,7 @@ type Hello struct {
 	Mode       Mode     `json:"mode"`
 	Available  bool     `json:"available"` // sandboxes can be made now
 	Reason     string   `json:"reason,omitempty"`
-	Cure       string   `json:"cure,omitempty"`
+	Cure       string   `json:"hint,omitempty"`
 	Isolation  string   `json:"isolation"` // in words
 	Boundary   string   `json:"boundary"`  // executors.Boundary
 	Warning    string   `json:"warning,omitempty"`

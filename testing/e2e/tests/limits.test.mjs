@@ -69,7 +69,7 @@ describe("a budget that is spent", { skip }, () => {
   test("people are warned once of a threshold, in the timeline and by a webhook", async () => {
     const spent = await until("it costs something", async () => {
       const b = await spend({ limit_nano: 1_000_000_000_000 });
-      return b.standing.spent_nano > 400_000 && b.standing.spent_nano;
+      return b.status.spent_nano > 400_000 && b.status.spent_nano;
     });
     await spend({ limit_nano: Math.ceil(spent * 1.22), grace_seconds: 600 }); // 82 % of it
     const alert = await until("the threshold is noted", async () => (await instance.api("GET", `/teams/${instance.team}/budget`)).alerts.find((a) => a.percent === 80));

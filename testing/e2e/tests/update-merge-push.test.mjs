@@ -105,7 +105,7 @@ describe("update, merge and push", { skip: !haveChromium && "Chromium is not ins
     await update.getByRole("button", { name: "Ask agent to resolve" }).click();
     await page.waitForURL(/session=/);
     await until("the agent has resolved it", async () => {
-      const st = await instance.api("GET", `/workspaces/${ws.id}/standing`);
+      const st = await instance.api("GET", `/workspaces/${ws.id}/merge-status`);
       return st.up_to_date && st.under_way === "";
     });
     assert.equal(readFileSync(join(ws.path, "list.txt"), "utf8"), "one\nours\ntheirs\nthree\n");
@@ -114,7 +114,7 @@ describe("update, merge and push", { skip: !haveChromium && "Chromium is not ins
     host.others({ "list.txt": "one\nours\ntheirs, too\nthree\n" }, "Theirs again");
     writeFileSync(join(ws.path, "list.txt"), "one\nours, too\ntheirs\nthree\n");
     await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours again", paths: ["list.txt"] });
-    await instance.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+    await instance.api("GET", `/workspaces/${ws.id}/merge-status?fetch=true`);
     await instance.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "merge" });
     await instance.api("POST", `/workspaces/${ws.id}/sync`);
     await page.getByRole("link", { name: "Merge", exact: true }).click();
@@ -140,7 +140,7 @@ describe("update, merge and push", { skip: !haveChromium && "Chromium is not ins
       if (!moved && !route.request().postDataJSON().dry_run) {
         moved = true;
         host.others({ "late.txt": "late\n" }, "Late");
-        await instance.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+        await instance.api("GET", `/workspaces/${ws.id}/merge-status?fetch=true`);
       }
       await route.continue();
     });
@@ -176,7 +176,7 @@ describe("update, merge and push", { skip: !haveChromium && "Chromium is not ins
     assert.equal(host.git("show", "main:late.txt"), "late");
     await push.getByRole("button", { name: "Push the branch" }).click();
     await page.getByText(`${ws.branch} is pushed`, { exact: true }).waitFor();
-    assert.equal(host.git("rev-parse", ws.branch), (await instance.api("GET", `/workspaces/${ws.id}/standing`)).head);
+    assert.equal(host.git("rev-parse", ws.branch), (await instance.api("GET", `/workspaces/${ws.id}/merge-status`)).head);
 
     await page.setViewportSize({ width: 390, height: 844 });
     await shot(page, "bring-home-phone");
@@ -194,7 +194,7 @@ describe("update, merge and push", { skip: !haveChromium && "Chromium is not ins
     rmSync(join(ws.path, "old.txt"));
     await instance.api("POST", `/workspaces/${ws.id}/commit`, { message: "A logo of ours" });
     host.others({ "logo.png": png(2), "old.txt": "old and new\n", "words.txt": "theirs\n" }, "A logo of theirs");
-    await instance.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+    await instance.api("GET", `/workspaces/${ws.id}/merge-status?fetch=true`);
     await instance.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "rebase" });
 
     const page = await newPage(browser);
@@ -259,7 +259,7 @@ describe("update, merge and push", { skip: !haveChromium && "Chromium is not ins
     assert.equal(readFileSync(join(ws.path, "words.txt"), "utf8"), "ours\n");
     assert.ok(existsSync(join(ws.path, "logo.main.png")));
     await instance.api("POST", `/workspaces/${ws.id}/sync`);
-    const st = await instance.api("GET", `/workspaces/${ws.id}/standing`);
+    const st = await instance.api("GET", `/workspaces/${ws.id}/merge-status`);
     assert.ok(st.up_to_date && st.under_way === "" && st.dirty === 0, JSON.stringify(st));
     assert.deepEqual(
       page.problems.filter((p) => !p.includes("409")),

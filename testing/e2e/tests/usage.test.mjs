@@ -124,14 +124,14 @@ describe("usage and quotas", { skip }, () => {
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByText("Quotas saved").first().waitFor();
     const rows = (await instance.api("GET", `/teams/${instance.team}/quotas`)).items;
-    const of = (name) => rows.find((r) => r.user.name === name).by_hand;
+    const of = (name) => rows.find((r) => r.user.name === name).override;
     assert.deepEqual(of("Ana"), { hours_month: 40, concurrent: 3, cpus: 1, memory_mb: 2048 });
     assert.deepEqual(of("Mika"), { concurrent: 3 });
     // More than the plan is the operators' to give: the refusal says so, and nothing was changed.
     await page.getByLabel(/^Hours of Ana/).fill("500");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByRole("alert").getByText(/Choose a larger plan, or ask an operator/).waitFor();
-    assert.equal((await instance.api("GET", `/teams/${instance.team}/quotas`)).items.find((r) => r.user.name === "Ana").by_hand.hours_month, 40);
+    assert.equal((await instance.api("GET", `/teams/${instance.team}/quotas`)).items.find((r) => r.user.name === "Ana").override.hours_month, 40);
     page.problems.length = 0; // the browser logs the refusal as a network error
     await page.getByRole("button", { name: "Discard" }).click();
   });

@@ -985,7 +985,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/invites/look": {
+    "/invites/preview": {
         parameters: {
             query?: never;
             header?: never;
@@ -998,7 +998,7 @@ export interface paths {
          * What an invite is for
          * @description An invite that was used, taken back, or has ended answers 410 `invite_ended`, as one that never was.
          */
-        post: operations["lookInvite"];
+        post: operations["previewInvite"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4206,7 +4206,7 @@ export interface paths {
         put?: never;
         /**
          * End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
-         * @description In a place with a disk of its own everything is brought home first. While something is left that would be lost with the sandbox, it is not ended (409 sandbox_not_home), unless that is given up with `discard`.
+         * @description In a place with a disk of its own everything is brought home first. While something is left that would be lost with the sandbox, it is not ended (409 sandbox_not_synced), unless that is given up with `discard`.
          */
         post: operations["destroySandbox"];
         delete?: never;
@@ -4431,6 +4431,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/merge-status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** How the workspace's branch and its base stand to each other */
+        get: operations["getMergeStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/move": {
         parameters: {
             query?: never;
@@ -4547,7 +4566,7 @@ export interface paths {
         get: operations["getOwnSecrets"];
         /**
          * Agree that others who work in this workspace could read the caller's own secrets there, or take that back
-         * @description Everybody who works in a workspace runs programs as the same user and can read what its sessions were given. Without an agreement a person's own secrets are given only where nobody else may work, and others may not work beside a session that has them (409 own_secrets_here).
+         * @description Everybody who works in a workspace runs programs as the same user and can read what its sessions were given. Without an agreement a person's own secrets are given only where nobody else may work, and others may not work beside a session that has them (409 personal_secrets_in_use).
          */
         put: operations["setOwnSecrets"];
         post?: never;
@@ -5071,25 +5090,6 @@ export interface paths {
          * @description What is staged is what was shown: a part that moved or changed since is a 409 (`part_moved`, `part_changed`), and nothing is staged. Files stay as they are.
          */
         post: operations["stageParts"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/workspaces/{id}/standing": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        /** How the workspace's branch and its base stand to each other */
-        get: operations["getStanding"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -5765,6 +5765,7 @@ export interface components {
              * @description Nano-USD a month; null = without bound
              */
             limit_nano: number | null;
+            notify: components["schemas"]["NotifyWays"];
             /** @description At 100 % work goes on, up to the cap */
             overage: boolean;
             /**
@@ -5772,13 +5773,12 @@ export interface components {
              * @description Beyond the limit; null = without bound
              */
             overage_cap_nano: number | null;
-            standing: components["schemas"]["BudgetStanding"];
-            tell: components["schemas"]["TellWays"];
+            status: components["schemas"]["BudgetStatus"];
             /** @description Percent, ascending: people are told once when each is passed */
             thresholds: number[];
         };
         /** @description Of this month (UTC), up to now. Money in nano-USD */
-        BudgetStanding: {
+        BudgetStatus: {
             /**
              * Format: int64
              * @description When nothing is left at this rate; null = not this month
@@ -5962,15 +5962,15 @@ export interface components {
             commit: string;
             /** Format: int64 */
             created_at: number;
+            /** @description Their first line now, the nearest place when they are outdated */
+            current_line: number;
+            /** @description Where they are now; empty when the file is gone */
+            current_path: string;
             end_line: number;
             id: string;
             /** @description The first line is 1; 0 is the whole file */
             line: number;
             mine: boolean;
-            /** @description Their first line now, the nearest place when they are outdated */
-            now_line: number;
-            /** @description Where they are now; empty when the file is gone */
-            now_path: string;
             /** @description They are no longer there as they were */
             outdated: boolean;
             path: string;
@@ -6126,8 +6126,6 @@ export interface components {
             added: number;
             /** Format: int64 */
             at: number;
-            /** @description A field was too long and is kept in part */
-            cut: boolean;
             /** @description Unified without file names */
             diff: string;
             /** Format: int64 */
@@ -6162,6 +6160,8 @@ export interface components {
              * @enum {string}
              */
             topic: "" | "interrupt" | "compaction" | "output" | "skipped";
+            /** @description A field was too long, so only part of it is stored */
+            truncated: boolean;
             usage: components["schemas"]["TokenUsage"] | null;
             /**
              * Format: int64
@@ -6200,6 +6200,23 @@ export interface components {
             started_at: number;
             state: components["schemas"]["SessionState"];
             usage: components["schemas"]["TokenUsage"];
+        };
+        CreatedInstanceUser: {
+            link: components["schemas"]["ResetLink"];
+            user: components["schemas"]["InstanceUser"];
+        };
+        CreatedInvite: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: components["schemas"]["Person"];
+            email: string;
+            /** Format: int64 */
+            expires_at: number;
+            id: string;
+            mailed: boolean;
+            role: components["schemas"]["Role"];
+            /** @description The link; shown this one time */
+            url: string;
         };
         CreatedToken: {
             token: components["schemas"]["Token"];
@@ -6379,7 +6396,6 @@ export interface components {
             budget_left_nano: number | null;
             /** @description What a workspace gets that names none; the same as default */
             chosen_by_default: boolean;
-            cure: string;
             /** @description Of a member's machine: agents run there without isolation, as its user */
             dangerous?: boolean;
             default: boolean;
@@ -6387,6 +6403,7 @@ export interface components {
             fallback: boolean;
             /** @description Why the team does not */
             forbidden: string;
+            hint: string;
             /** @description After how many idle minutes a sandbox is paused or ended; 0 = never */
             idle_minutes: number;
             isolated: boolean;
@@ -6901,10 +6918,6 @@ export interface components {
             items: components["schemas"]["InstanceUser"][];
             next_cursor: string | null;
         };
-        InstanceUserMade: {
-            link: components["schemas"]["ResetLink"];
-            user: components["schemas"]["InstanceUser"];
-        };
         InstanceUserPatch: {
             /** @description Also the one there is: whoever sends it vouches that it is the user's */
             email?: string;
@@ -6953,7 +6966,7 @@ export interface components {
             items: components["schemas"]["Invite"][];
             next_cursor: string | null;
         };
-        InviteLook: {
+        InvitePreview: {
             /** @description Only a user with this address may accept; empty = whoever has the link */
             email: string;
             /** Format: int64 */
@@ -6965,19 +6978,6 @@ export interface components {
                 name: string;
                 slug: string;
             };
-        };
-        InviteMade: {
-            /** Format: int64 */
-            created_at: number;
-            created_by: components["schemas"]["Person"];
-            email: string;
-            /** Format: int64 */
-            expires_at: number;
-            id: string;
-            mailed: boolean;
-            role: components["schemas"]["Role"];
-            /** @description The link; shown this one time */
-            url: string;
         };
         InviteToken: {
             /** @description What stands behind the # of the link */
@@ -7190,6 +7190,38 @@ export interface components {
             up_to_date: boolean;
             warnings: string[];
         };
+        MergeStatus: {
+            /** @description Commits of the branch that the base has not */
+            ahead: number;
+            base: string;
+            /** @description Commits of the base here that the remote had not when it was last asked */
+            base_ahead: number;
+            base_behind: number;
+            /** @description Empty when the base is gone */
+            base_commit: string;
+            /** @description Commits of the base that the branch has not */
+            behind: number;
+            conflicts: components["schemas"]["Conflict"][];
+            /** @description Files with uncommitted changes */
+            dirty: number;
+            /** Format: int64 */
+            fetched_at: number | null;
+            /** @description Empty when the branch is gone */
+            head: string;
+            merged: boolean;
+            pushed: {
+                ahead: number;
+                behind: number;
+                branch: string;
+                commit: string;
+            } | null;
+            /** @description The project's remote, without credentials; empty when nothing can be pushed */
+            remote: string;
+            /** @description merge, rebase, cherry-pick or revert that was begun in the worktree; empty when none is, or when this server cannot see */
+            under_way: string;
+            up_to_date: boolean;
+            warnings: string[];
+        };
         Merging: {
             /** @description Everything goes through the merge queue */
             queue: boolean;
@@ -7239,6 +7271,8 @@ export interface components {
         };
         /** @description What people may expect, and how it is. The value is that of the place that does worst. */
         MetricTarget: {
+            /** @description What is measured, and the target */
+            description: string;
             met: boolean | null;
             /** @description creation, success, command, sync; others may come */
             name: string;
@@ -7251,8 +7285,6 @@ export interface components {
              * @description null = nothing was measured yet
              */
             value: number | null;
-            /** @description What is measured, and what is asked for */
-            words: string;
         };
         MissingFile: {
             path: string;
@@ -7467,12 +7499,12 @@ export interface components {
             next_cursor: string | null;
         };
         MyQuota: {
-            by_hand: components["schemas"]["QuotaByHand"];
             /** @description Kinds of this server's places whose time counts in hours and in how many run at once, as several teams share it */
             counted_places: string[];
             effective: components["schemas"]["Quota"];
             /** Format: int64 */
             exhausted_at: number | null;
+            override: components["schemas"]["QuotaOverride"];
             /** Format: int64 */
             percent: number | null;
             plan: components["schemas"]["Quota"];
@@ -7828,6 +7860,13 @@ export interface components {
          * @enum {string}
          */
         NotifyScope: "off" | "mine" | "all";
+        NotifyWays: {
+            /** @description In the app */
+            app: boolean;
+            /** @description By e-mail to owners and admins */
+            mail: boolean;
+            webhooks: boolean;
+        };
         /** @description A file whose newest version is in the sandbox alone */
         NotSynced: {
             path: string;
@@ -8071,10 +8110,10 @@ export interface components {
         PlaceSize: {
             available: boolean;
             cpus: number;
-            /** @description What to do about it */
-            cure: string;
             /** @description What a workspace gets that asks for none */
             default: boolean;
+            /** @description What to do about it */
+            hint: string;
             /** Format: int64 */
             memory_mb: number;
             /**
@@ -8089,7 +8128,7 @@ export interface components {
         PlaceTest: {
             /** @description Whose key it is, or what it may do, in words */
             account?: string;
-            cure?: string;
+            hint?: string;
             ok: boolean;
             /** @description In words, when not ok */
             reason?: string;
@@ -8665,10 +8704,6 @@ export interface components {
              */
             session_minutes: number | null;
         };
-        /** @description What was said of one user. A name that is absent is the plan's; null is without bound */
-        QuotaByHand: {
-            [key: string]: number | null;
-        };
         QuotaChange: {
             /** Format: int64 */
             concurrent?: number | null;
@@ -8686,6 +8721,10 @@ export interface components {
         };
         QuotaChanges: {
             items: components["schemas"]["QuotaChange"][];
+        };
+        /** @description What was said of one user. A name that is absent is the plan's; null is without bound */
+        QuotaOverride: {
+            [key: string]: number | null;
         };
         QuotaUsed: {
             /**
@@ -8713,6 +8752,8 @@ export interface components {
         RefusedHost: {
             /** @description Whether allowing it for this workspace would help */
             allowable: boolean;
+            /** @description Why it was refused, and what to do */
+            explanation: string;
             /** Format: int64 */
             first_at: number;
             host: string;
@@ -8723,8 +8764,6 @@ export interface components {
             reason: "not_listed" | "private_address" | "no_network" | "unresolved" | "bad_port";
             /** Format: int64 */
             times: number;
-            /** @description Why */
-            words: string;
         };
         RenameFile: {
             from: string;
@@ -8956,7 +8995,7 @@ export interface components {
         ReviewList: {
             items: components["schemas"]["Review"][];
             next_cursor: string | null;
-            standing: components["schemas"]["ReviewSummary"];
+            summary: components["schemas"]["ReviewSummary"];
         };
         /** @enum {string} */
         ReviewState: "draft" | "queued" | "sent" | "failed" | "cancelled";
@@ -9025,11 +9064,11 @@ export interface components {
             cpus: number;
             /** Format: int64 */
             created_at: number;
-            cure: string;
             /** @description Agents run there without isolation, as the machine's user */
             dangerous: boolean;
             /** @description Told only to who may use it */
             folders: components["schemas"]["RunnerFolder"][];
+            hint: string;
             hostname: string;
             id: string;
             image: string;
@@ -9082,7 +9121,7 @@ export interface components {
             /** @description The team's slug */
             team: string;
             /** @description How to update it; empty when there is nothing newer */
-            update_words: string;
+            update_hint: string;
             user_id: string;
             user_name: string;
             /** @description Of its program */
@@ -9707,7 +9746,7 @@ export interface components {
         SizeRefusal: {
             /** @description As of the error that a start would get */
             code: string;
-            cure: string;
+            hint: string;
             reason: string;
         };
         Snapshot: {
@@ -9765,38 +9804,6 @@ export interface components {
         StageRequest: components["schemas"]["PartsRequest"] & {
             /** @description Take them out of the index; hunks are those of getParts from head to index */
             unstage?: boolean;
-        };
-        Standing: {
-            /** @description Commits of the branch that the base has not */
-            ahead: number;
-            base: string;
-            /** @description Commits of the base here that the remote had not when it was last asked */
-            base_ahead: number;
-            base_behind: number;
-            /** @description Empty when the base is gone */
-            base_commit: string;
-            /** @description Commits of the base that the branch has not */
-            behind: number;
-            conflicts: components["schemas"]["Conflict"][];
-            /** @description Files with uncommitted changes */
-            dirty: number;
-            /** Format: int64 */
-            fetched_at: number | null;
-            /** @description Empty when the branch is gone */
-            head: string;
-            merged: boolean;
-            pushed: {
-                ahead: number;
-                behind: number;
-                branch: string;
-                commit: string;
-            } | null;
-            /** @description The project's remote, without credentials; empty when nothing can be pushed */
-            remote: string;
-            /** @description merge, rebase, cherry-pick or revert that was begun in the worktree; empty when none is, or when this server cannot see */
-            under_way: string;
-            up_to_date: boolean;
-            warnings: string[];
         };
         StateCorrection: {
             /** @enum {string} */
@@ -9953,10 +9960,10 @@ export interface components {
             grace_seconds?: number;
             /** Format: int64 */
             limit_nano?: number | null;
+            notify?: components["schemas"]["NotifyWays"];
             overage?: boolean;
             /** Format: int64 */
             overage_cap_nano?: number | null;
-            tell?: components["schemas"]["TellWays"];
             thresholds?: number[];
         };
         TeamCache: {
@@ -10064,25 +10071,18 @@ export interface components {
             id: string;
             name: string;
         };
-        TellWays: {
-            /** @description In the app */
-            app: boolean;
-            /** @description By e-mail to owners and admins */
-            mail: boolean;
-            webhooks: boolean;
-        };
         Timeline: {
             items: components["schemas"]["TimelineItem"][];
             /** @description Days the other snapshots are kept; 0: as long as the workspace */
             keep_days: number;
+            next_cursor: string | null;
+            /** @description Days a snapshot of changed files is kept; 0: as long as the workspace */
+            poll_days: number;
             /**
              * Format: int64
              * @description What only this workspace's snapshots hold on the server's disk; null: not counted yet
              */
-            kept_bytes: number | null;
-            next_cursor: string | null;
-            /** @description Days a snapshot of changed files is kept; 0: as long as the workspace */
-            poll_days: number;
+            stored_bytes: number | null;
         };
         TimelineItem: {
             activity?: components["schemas"]["Activity"];
@@ -10451,7 +10451,6 @@ export interface components {
             user_id: string;
         };
         UserQuota: {
-            by_hand: components["schemas"]["QuotaByHand"];
             /** @description Those by hand that an operator gave */
             by_operator: string[];
             effective: components["schemas"]["Quota"];
@@ -10460,6 +10459,7 @@ export interface components {
              * @description When the hours are used up if all goes on as now; null = not this month
              */
             exhausted_at: number | null;
+            override: components["schemas"]["QuotaOverride"];
             /**
              * Format: int64
              * @description Of the hours; null = without bound
@@ -10559,6 +10559,8 @@ export interface components {
             /** Format: int64 */
             created_at: number;
             created_by: string;
+            /** @description Why it was switched off by itself */
+            disabled_reason: string;
             enabled: boolean;
             /** Format: int64 */
             failing_since: number | null;
@@ -10571,8 +10573,6 @@ export interface components {
             shown_url: string;
             /** @description In the answer to a change of the address to another origin: the new key, shown this once. The one before signs nothing any more */
             signing_key?: string;
-            /** @description Why it was switched off by itself */
-            why_disabled: string;
         };
         WebhookChange: {
             enabled?: boolean;
@@ -12310,7 +12310,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["InstanceUserMade"];
+                    "application/json": components["schemas"]["CreatedInstanceUser"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -12509,7 +12509,7 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    lookInvite: {
+    previewInvite: {
         parameters: {
             query?: never;
             header?: never;
@@ -12528,7 +12528,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["InviteLook"];
+                    "application/json": components["schemas"]["InvitePreview"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -15908,7 +15908,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["InviteMade"];
+                    "application/json": components["schemas"]["CreatedInvite"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -15960,7 +15960,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["InviteMade"];
+                    "application/json": components["schemas"]["CreatedInvite"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -17868,6 +17868,32 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getMergeStatus: {
+        parameters: {
+            query?: {
+                /** @description Ask the project's remote first; what keeps it from answering is in warnings */
+                fetch?: boolean;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As this server knows it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MergeStatus"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     planMove: {
         parameters: {
             query: {
@@ -18858,32 +18884,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkspaceIndex"];
-                };
-            };
-            default: components["responses"]["Problem"];
-        };
-    };
-    getStanding: {
-        parameters: {
-            query?: {
-                /** @description Ask the project's remote first; what keeps it from answering is in warnings */
-                fetch?: boolean;
-            };
-            header?: never;
-            path: {
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description As this server knows it */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Standing"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { budgetQuery } from "@/costs/api";
-import { headerWords, standingSaid } from "@/costs/words";
+import { budgetStatus, headerWords } from "@/costs/words";
 import { cx } from "@/kit/cx";
 import { useTeam } from "@/state/team";
 
@@ -10,14 +10,14 @@ export default function Spent() {
   const team = useTeam();
   const budget = useQuery({ ...budgetQuery(team.slug), refetchInterval: 60_000, retry: false });
   const b = budget.data;
-  if (!b || (b.limit_nano === null && b.standing.spent_nano === 0)) return null;
-  const { state } = b.standing;
+  if (!b || (b.limit_nano === null && b.status.spent_nano === 0)) return null;
+  const { state } = b.status;
   const color = state === "stopped" || state === "grace" ? "text-failed" : state === "ok" ? "text-fg2" : "text-needs";
   return (
     <Link
       to="/$team/usage"
       params={{ team: team.slug }}
-      title={b.limit_nano === null ? undefined : standingSaid(b.standing).word}
+      title={b.limit_nano === null ? undefined : budgetStatus(b.status).word}
       className={cx(
         "hidden min-h-6 items-center rounded-sm px-1.5 whitespace-nowrap tabular-nums hover:text-fg lg:flex",
         color,

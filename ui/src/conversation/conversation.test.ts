@@ -23,7 +23,7 @@ const item = (id: string, place: number, more: Partial<Item> = {}): Item => ({
   topic: "",
   duration_ms: 0,
   usage: null,
-  cut: false,
+  truncated: false,
   offset: null,
   ...more,
 });

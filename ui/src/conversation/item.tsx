@@ -245,7 +245,7 @@ function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (()
       {item.input && <CodeBlock language={item.tool === "exec" ? "javascript" : ""} text={item.input} label="Input" />}
       {item.output && <CodeBlock language="" text={item.output} label="Result" />}
       {!item.output && item.status === "ok" && <p className="text-meta text-fg3">No output.</p>}
-      {item.cut && <p className="text-meta text-fg3">Truncated. The terminal has the full output.</p>}
+      {item.truncated && <p className="text-meta text-fg3">Truncated. The terminal has the full output.</p>}
       <Replay item={item} session={session} />
     </Foldable>
   );
@@ -269,7 +269,7 @@ function Edit({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
             </>
           }
         >
-          {item.diff && <DiffBlock diff={item.diff} cut={item.cut} />}
+          {item.diff && <DiffBlock diff={item.diff} cut={item.truncated} />}
           {item.output && <CodeBlock language="" text={item.output} label="Result" />}
         </Foldable>
       </div>

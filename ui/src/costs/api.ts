@@ -17,9 +17,9 @@ export interface Span {
   to: number;
 }
 
-export type BudgetStanding = Schemas["BudgetStanding"];
+export type BudgetStatus = Schemas["BudgetStatus"];
 export type Budget = Schemas["BudgetOfTeam"];
-export type BudgetSettings = Omit<Budget, "standing" | "alerts">;
+export type BudgetSettings = Omit<Budget, "status" | "alerts">;
 export type LimitAlert = Schemas["BudgetAlert"];
 /** null does not bind. */
 export type Quota = Schemas["Quota"];

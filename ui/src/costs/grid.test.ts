@@ -13,11 +13,11 @@ const plan: Quota = {
   seats: null,
 };
 
-const row = (id: string, by_hand: Partial<Quota> = {}): QuotaRow => ({
+const row = (id: string, override: Partial<Quota> = {}): QuotaRow => ({
   user: { id, name: id },
   plan,
-  by_hand,
-  effective: { ...plan, ...by_hand },
+  override,
+  effective: { ...plan, ...override },
   used: { hours_ms: 0, reserved_ms: 0, running: 0 },
   by_operator: [],
   percent: 0,

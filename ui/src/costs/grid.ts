@@ -54,7 +54,7 @@ export const cellKey = (user: string, field: QuotaField): string => `${user} ${f
 export type Edits = Readonly<Record<string, string>>;
 
 export const kept = (row: QuotaRow, c: Column): Said =>
-  row.by_hand[c.field] ?? (row.by_hand[c.field] === null ? null : "plan");
+  row.override[c.field] ?? (row.override[c.field] === null ? null : "plan");
 
 /** The current text of a cell. */
 export const textOf = (row: QuotaRow, c: Column, edits: Edits): string =>

@@ -3,15 +3,11 @@ import type { Budget, MyQuota } from "./api";
 import { noticesOf } from "./notice";
 
 const NANO = 1e9;
-const budget = (
-  state: Budget["standing"]["state"],
-  spent: number,
-  alerts: Partial<Budget["alerts"][number]>[],
-): Budget =>
+const budget = (state: Budget["status"]["state"], spent: number, alerts: Partial<Budget["alerts"][number]>[]): Budget =>
   ({
     limit_nano: 50 * NANO,
-    tell: { app: true, mail: true, webhooks: true },
-    standing: { state, spent_nano: spent * NANO, percent: (spent / 50) * 100 },
+    notify: { app: true, mail: true, webhooks: true },
+    status: { state, spent_nano: spent * NANO, percent: (spent / 50) * 100 },
     alerts: alerts.map((a) => ({ scope: "team_budget", percent: 80, used: 0, limit: 50 * NANO, noted_at: 1, ...a })),
   }) as unknown as Budget;
 const hours = (percent: number): MyQuota =>
@@ -48,7 +44,7 @@ describe("the notices above every page", () => {
 
   it("is silent where the team wants no notice in the app", () => {
     const b = budget("warned", 41, [{}]);
-    b.tell.app = false;
+    b.notify.app = false;
     expect(noticesOf(b, undefined)).toEqual([]);
   });
 });

@@ -23,8 +23,8 @@ export function noticesOf(budget: Budget | undefined, mine: MyQuota | undefined)
 }
 
 function ofBudget(b: Budget | undefined): LimitNotice | undefined {
-  if (!b?.tell.app || b.limit_nano === null) return undefined;
-  const s = b.standing;
+  if (!b?.notify.app || b.limit_nano === null) return undefined;
+  const s = b.status;
   const passed = b.alerts
     .filter((a) => (a.scope === "team_budget" || a.scope === "team_overage") && a.limit > 0)
     .sort((x, y) => y.noted_at - x.noted_at || y.percent - x.percent)[0];
@@ -41,7 +41,7 @@ function ofBudget(b: Budget | undefined): LimitNotice | undefined {
 
 const share = (percent: number): string => (percent > 999 ? "over 999 %" : `${percent} %`);
 
-const CONSEQUENCE: Record<Budget["standing"]["state"], string> = {
+const CONSEQUENCE: Record<Budget["status"]["state"], string> = {
   ok: "",
   warned: "",
   overage: " Work continues at extra cost.",

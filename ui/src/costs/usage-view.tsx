@@ -202,9 +202,9 @@ function Figures({ usage, budget, now }: { usage: Usage; budget: Budget | undefi
         <Figure
           name="Budget left"
           more={budget.count_tokens ? "sandboxes and models count" : "only sandboxes count"}
-          warn={budget.standing.spent_nano >= limit}
+          warn={budget.status.spent_nano >= limit}
         >
-          {usd(Math.max(0, limit - budget.standing.spent_nano))}
+          {usd(Math.max(0, limit - budget.status.spent_nano))}
         </Figure>
       )}
       <Figure

@@ -6,7 +6,7 @@ import { boundText, planPrice, planWords, readBound } from "./plans";
 import { books, hourOf } from "./prices";
 import { refusalOf } from "./refusal";
 import { bars, modelWords, nameOf, sorted, whole } from "./usage";
-import { alertWords, costNow, graceWords, rateWords, readThresholds, standingSaid, whenWords } from "./words";
+import { alertWords, costNow, graceWords, rateWords, readThresholds, budgetStatus, whenWords } from "./words";
 
 const NOW = Date.UTC(2026, 10, 22, 15, 30);
 const HOUR = 3_600_000;
@@ -66,7 +66,7 @@ describe("usage", () => {
 
 describe("budgets", () => {
   it("are shown by mark and word, near ends as a duration", () => {
-    expect(standingSaid({ state: "stopped" }).mark).toBe("failed");
+    expect(budgetStatus({ state: "stopped" }).mark).toBe("failed");
     expect(whenWords(NOW + 2 * HOUR, NOW)).toBe("in 2 h");
     expect(whenWords(Date.UTC(2026, 11, 1), NOW)).toBe("1 Dec 2026, 00:00 UTC");
     expect(rateWords({ rate_nano_per_hour: 420_000_000, exhausted_at: NOW + 5 * HOUR }, NOW)).toBe(

@@ -3,12 +3,12 @@ import { plural } from "@/format/text";
 import { until } from "@/format/time";
 import type { MarkKind } from "@/kit/mark";
 import { momentUtc, spell } from "./amounts";
-import type { Budget, BudgetStanding, LimitAlert } from "./api";
+import type { Budget, BudgetStatus, LimitAlert } from "./api";
 
 const DAY = 86_400_000;
 
 /** How a budget stands, by shape and word. */
-export function standingSaid(s: Pick<BudgetStanding, "state">): { mark: MarkKind; word: string } {
+export function budgetStatus(s: Pick<BudgetStatus, "state">): { mark: MarkKind; word: string } {
   switch (s.state) {
     case "ok":
       return { mark: "done", word: "Within the budget" };
@@ -28,7 +28,7 @@ export const whenWords = (at: number, now: number): string => (at - now < DAY ? 
 
 /** The spending rate and when the budget ends; undefined while nothing paid is running. */
 export function rateWords(
-  s: Pick<BudgetStanding, "rate_nano_per_hour" | "exhausted_at">,
+  s: Pick<BudgetStatus, "rate_nano_per_hour" | "exhausted_at">,
   now: number,
 ): string | undefined {
   if (s.rate_nano_per_hour <= 0) return undefined;
@@ -67,8 +67,8 @@ export const graceWords = (seconds: number): string =>
       : `after ${plural(seconds, "second")}`;
 
 /** The short sum of the header: "$412.80 of $500.00". */
-export const headerWords = (b: Pick<Budget, "limit_nano" | "standing">): string =>
-  b.limit_nano === null ? usd(b.standing.spent_nano) : `${usd(b.standing.spent_nano)} of ${usd(b.limit_nano)}`;
+export const headerWords = (b: Pick<Budget, "limit_nano" | "status">): string =>
+  b.limit_nano === null ? usd(b.status.spent_nano) : `${usd(b.status.spent_nano)} of ${usd(b.limit_nano)}`;
 
 const HOUR = 3_600_000;
 

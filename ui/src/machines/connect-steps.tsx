@@ -177,7 +177,7 @@ function Arrived({ machine: m, now }: { machine: Machine; now: number }) {
       <p className="text-meta text-fg3">{[modeWords(m), systemWords(m)].join(" · ")}</p>
       {!m.available && (
         <p className="mt-1 text-needs">
-          It does not accept work yet: {m.reason} {m.cure}
+          It does not accept work yet: {m.reason} {m.hint}
         </p>
       )}
     </li>

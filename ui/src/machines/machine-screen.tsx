@@ -71,12 +71,12 @@ function Open({ machine: m }: { machine: Machine }) {
           </div>
           {m.dangerous && <Note kind="failed">{DANGER}</Note>}
           {m.state === "online" && !m.available && (
-            <Note kind="needs">{plain([sentence(m.reason), sentence(m.cure)].filter(Boolean).join(" "))}</Note>
+            <Note kind="needs">{plain([sentence(m.reason), sentence(m.hint)].filter(Boolean).join(" "))}</Note>
           )}
           {m.warning && <Note kind="needs">{sentence(m.warning)}</Note>}
-          {m.update_words && !m.latest && m.state !== "revoked" && (
+          {m.update_hint && !m.latest && m.state !== "revoked" && (
             <Note kind="plain">
-              {sentence(m.update_words)} Machines do not update automatically. Run <code>parawork runner update</code>{" "}
+              {sentence(m.update_hint)} Machines do not update automatically. Run <code>parawork runner update</code>{" "}
               there.
             </Note>
           )}

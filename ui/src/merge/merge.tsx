@@ -230,7 +230,7 @@ function Next({
   putAway,
 }: {
   workspace: Workspace;
-  standing: Schemas["Standing"];
+  standing: Schemas["MergeStatus"];
   /** Of the merge made just now; undefined for one made before, by the queue or elsewhere. */
   result: Result | undefined;
   putAway: () => void;

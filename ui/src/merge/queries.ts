@@ -19,7 +19,7 @@ export type UpdateStrategy = "merge" | "rebase";
 const mergeStatusQuery = (w: Workspace) =>
   queryOptions({
     queryKey: homeKeys.standing(w.project_id, w.id),
-    queryFn: () => data(api.GET("/workspaces/{id}/standing", { params: { path: { id: w.id } } })),
+    queryFn: () => data(api.GET("/workspaces/{id}/merge-status", { params: { path: { id: w.id } } })),
     staleTime: 5_000,
   });
 
@@ -40,7 +40,7 @@ export function useMergeStatus(w: Workspace) {
 /** Fetches from the remote, then returns the status. */
 export async function fetchStanding(client: QueryClient, w: Workspace): Promise<void> {
   const found = await data(
-    api.GET("/workspaces/{id}/standing", { params: { path: { id: w.id }, query: { fetch: true } } }),
+    api.GET("/workspaces/{id}/merge-status", { params: { path: { id: w.id }, query: { fetch: true } } }),
   );
   client.setQueryData(homeKeys.standing(w.project_id, w.id), found);
 }

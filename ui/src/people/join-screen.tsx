@@ -54,7 +54,7 @@ export function JoinScreen() {
   const token = useToken();
   const invite = useQuery({
     queryKey: ["invite", token],
-    queryFn: () => data(api.POST("/invites/look", { body: { token } })),
+    queryFn: () => data(api.POST("/invites/preview", { body: { token } })),
     enabled: token !== "",
     retry: false,
     gcTime: 0,

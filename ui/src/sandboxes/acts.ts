@@ -41,7 +41,7 @@ export function useSandboxActs(id: string) {
         api.POST("/workspaces/{id}/destroy-sandbox", { params: { path: { id }, query: discard ? { discard } : {} } }),
       ),
     onError: (error) =>
-      error instanceof ApiError && error.code === "sandbox_not_home"
+      error instanceof ApiError && error.code === "sandbox_not_synced"
         ? void askDiscard(error)
         : toastError("The sandbox was not ended", error),
     onSettled: done,

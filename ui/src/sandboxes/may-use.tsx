@@ -28,7 +28,7 @@ export function MayUse({ place, local }: { place: Place; local?: { name: string;
           </span>
           Nothing can start in {place.name} for you right now
         </p>
-        <p className="mt-1 text-fg2">{[sentence(refused.reason), sentence(refused.cure)].filter(Boolean).join(" ")}</p>
+        <p className="mt-1 text-fg2">{[sentence(refused.reason), sentence(refused.hint)].filter(Boolean).join(" ")}</p>
         {mine && <Standing mine={mine} />}
         <div className="mt-2 flex flex-wrap gap-2">
           {local && localHelps(refused.code, local, mine) && (

@@ -92,7 +92,7 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
                   <div className="min-w-0 flex-1 basis-56">
                     <p className="font-mono text-[12px] break-all">{visible(name)}</p>
                     <p className="text-meta text-fg3">
-                      {r.words} {plural(r.times, "time")}, last {ago(r.last_at, now)}.
+                      {r.explanation} {plural(r.times, "time")}, last {ago(r.last_at, now)}.
                     </p>
                   </div>
                   {n.may_allow && r.allowable && (

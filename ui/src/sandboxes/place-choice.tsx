@@ -104,7 +104,7 @@ function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
 
 /** A place's guarantees, or why it cannot be chosen. */
 function hint(e: PlaceInfo): string {
-  if (!e.available) return plain([sentence(e.reason), sentence(e.cure)].filter(Boolean).join(" "));
+  if (!e.available) return plain([sentence(e.reason), sentence(e.hint)].filter(Boolean).join(" "));
   if (!e.allowed) return sentence(e.forbidden || "your team requires stronger isolation");
   const more = [
     e.limits ? "limits enforced" : "limits not enforced",

@@ -27,7 +27,7 @@ const size = (cpus: number, over: Partial<Size> = {}): Size => ({
   price_nano_per_hour: cpus * 50_400_000,
   available: true,
   reason: "",
-  cure: "",
+  hint: "",
   default: false,
   ...over,
 });
@@ -48,7 +48,7 @@ const place = (over: Partial<Place>) =>
 const NOW = 1_800_000_000_000;
 
 describe("sizes a quota keeps from somebody", () => {
-  const refused = { code: "size_not_in_plan", reason: "2 cores are the most for you", cure: "choose a larger plan" };
+  const refused = { code: "size_not_in_plan", reason: "2 cores are the most for you", hint: "choose a larger plan" };
   const some = place({ sizes: [size(1), size(2), size(4, { default: true, refused }), size(8, { refused })] });
 
   it("are not chosen: the largest that may be is", () => {

@@ -86,18 +86,18 @@ export function SizeLabel({ size: s }: { size: Size }) {
 /** Why a size cannot be had, and what helps. */
 function sizeHint(s: Size): string | undefined {
   if (canHave(s)) return undefined;
-  const [why, cure] = s.available && s.refused ? [s.refused.reason, s.refused.cure] : [s.reason, plainCure(s)];
-  return [sentence(why), sentence(cure)].filter(Boolean).join(" ");
+  const [why, hint] = s.available && s.refused ? [s.refused.reason, s.refused.hint] : [s.reason, plainHint(s)];
+  return [sentence(why), sentence(hint)].filter(Boolean).join(" ");
 }
 
 /** The cure without the command that stands below, ready to be copied. */
-function plainCure(s: Size): string {
-  return commandIn(s.cure) ? "An operator can build it with the command below" : s.cure;
+function plainHint(s: Size): string {
+  return commandIn(s.hint) ? "An operator can build it with the command below" : s.hint;
 }
 
 /** The commands that make sizes available, to copy. */
 export function SizeCommands({ sizes }: { sizes: readonly Size[] }) {
-  const missing = sizes.filter((s) => !s.available && commandIn(s.cure));
+  const missing = sizes.filter((s) => !s.available && commandIn(s.hint));
   if (missing.length === 0) return null;
   return (
     <details className="mt-1">
@@ -108,7 +108,7 @@ export function SizeCommands({ sizes }: { sizes: readonly Size[] }) {
         {missing.map((s) => (
           <li key={sizeId(s)}>
             <span className="text-meta text-fg3">{sizeName(s)}</span>
-            <CopyLine text={commandIn(s.cure)} label={`the command for ${sizeName(s)}`} />
+            <CopyLine text={commandIn(s.hint)} label={`the command for ${sizeName(s)}`} />
           </li>
         ))}
       </ul>

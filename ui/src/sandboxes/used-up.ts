@@ -7,16 +7,16 @@ export const HOUR = 3_600_000;
 /** Why a start would be refused now by what is used already; undefined while it would not. */
 export function usedUp(place: Place, mine: MyQuota | undefined): Size["refused"] {
   if (place.budget_left_nano !== null && place.budget_left_nano <= 0)
-    return { code: "budget_exceeded", reason: "This month's budget is spent", cure: "" };
+    return { code: "budget_exceeded", reason: "This month's budget is spent", hint: "" };
   if (!mine) return undefined;
   const { hours_month: hours, concurrent } = mine.effective;
   if (hours !== null && mine.used.hours_ms + mine.used.reserved_ms >= hours * HOUR)
-    return { code: "quota_exceeded", reason: "Your hours for this month are used up", cure: "" };
+    return { code: "quota_exceeded", reason: "Your hours for this month are used up", hint: "" };
   if (concurrent !== null && mine.used.running >= concurrent)
     return {
       code: "concurrency_limit",
       reason: "You have reached your limit of running sandboxes",
-      cure: "Pause one to start this one",
+      hint: "Pause one to start this one",
     };
   return undefined;
 }

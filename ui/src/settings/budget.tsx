@@ -5,7 +5,7 @@ import { keys, membersQuery } from "@/api/queries";
 import { type Budget, budgetQuery, costKeys, saveBudget } from "@/costs/api";
 import { dollars, percents, secondsInMinutes } from "@/costs/codecs";
 import { Meter } from "@/costs/meter";
-import { alertWords, graceWords, rateWords, standingSaid, whenWords } from "@/costs/words";
+import { alertWords, graceWords, rateWords, budgetStatus, whenWords } from "@/costs/words";
 import { usd } from "@/format/money";
 import { useNow } from "@/format/now";
 import { exact } from "@/format/time";
@@ -49,8 +49,8 @@ function limitWords(b: Budget): string {
 function Standing({ budget: b }: { budget: Budget }) {
   const team = useTeam();
   const now = useNow(1000);
-  const s = b.standing;
-  const said = standingSaid(s);
+  const s = b.status;
+  const said = budgetStatus(s);
   const rate = rateWords(s, now);
   return (
     <section aria-labelledby="budget-now">
@@ -118,7 +118,7 @@ const valuesOf = (b: Budget) => ({
   overage: b.overage ? "on" : "stop",
   overage_cap_nano: b.overage_cap_nano,
   grace_seconds: b.grace_seconds,
-  ...b.tell,
+  ...b.notify,
 });
 
 const budgetFields = (typed: Typed<Form>): Entry<Form>[] => [
@@ -208,7 +208,7 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
       loaded={valuesOf(b)}
       fields={budgetFields}
       save={(_, { app, mail, webhooks, overage, ...rest }) =>
-        saveBudget(team.slug, { ...rest, overage: overage === "on", tell: { app, mail, webhooks } })
+        saveBudget(team.slug, { ...rest, overage: overage === "on", notify: { app, mail, webhooks } })
       }
       onSaved={(now) => {
         client.setQueryData(costKeys.budget(team.slug), now);
@@ -216,7 +216,7 @@ function BudgetForm({ budget: b }: { budget: Budget }) {
           kind: "good",
           title: "Budget saved",
           text:
-            b.standing.state === "stopped" && now.standing.state !== "stopped"
+            b.status.state === "stopped" && now.status.state !== "stopped"
               ? "Paused work continues automatically."
               : "",
         });

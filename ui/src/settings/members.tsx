@@ -166,7 +166,7 @@ function Invites() {
 
 function NewInvite() {
   const team = useTeam();
-  const [made, setMade] = useState<Schemas["InviteMade"] | undefined>();
+  const [made, setMade] = useState<Schemas["CreatedInvite"] | undefined>();
   return (
     <>
       {made && (

@@ -90,7 +90,7 @@ function Targets({ list }: { list: Target[] }) {
               <Mark kind={t.met ? "merged" : "needs"} word={t.met ? "Met" : "Not met"} className="w-36" />
             )}
             <span className="w-16 text-right font-medium tabular-nums max-sm:w-auto">{targetValue(t)}</span>
-            <span className="min-w-0 flex-1 basis-60 text-fg2">{sentence(t.words)}</span>
+            <span className="min-w-0 flex-1 basis-60 text-fg2">{sentence(t.description)}</span>
           </li>
         ))}
       </ul>

@@ -76,8 +76,8 @@ export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; exe
 }
 
 /** Why something does not work, and what to do about it. */
-const testWords = (t: { reason?: string; cure?: string }): string[] =>
-  [sentence(t.reason ?? ""), sentence(t.cure ?? "")].filter(Boolean);
+const testWords = (t: { reason?: string; hint?: string }): string[] =>
+  [sentence(t.reason ?? ""), sentence(t.hint ?? "")].filter(Boolean);
 
 /** The values and the fields of a kind; where it says its sizes, the default one is chosen among them. */
 function partsOf({ settings }: PlaceSettings, x: Place | undefined): { loaded: Values; fields: Entry<Values>[] } {

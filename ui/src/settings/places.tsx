@@ -71,7 +71,7 @@ function PlaceList({ places }: { places: Policy["executors"] }) {
             ) : (
               <>
                 <p className="text-fg2">{sentence(p.reason)}</p>
-                <p className="text-meta text-fg3">{plain(sentence(p.cure))}</p>
+                <p className="text-meta text-fg3">{plain(sentence(p.hint))}</p>
               </>
             )}
           </li>

@@ -144,7 +144,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
                         onMove={(by) => focusCell(i + by, j)}
                       />
                     ) : (
-                      <span className={r.by_hand[c.field] === undefined ? "text-fg2" : "font-medium"}>
+                      <span className={r.override[c.field] === undefined ? "text-fg2" : "font-medium"}>
                         {textOf(r, c, {}) || fromPlan(c, r.plan)}
                       </span>
                     )}

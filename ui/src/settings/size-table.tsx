@@ -63,7 +63,7 @@ export function SizeTable({ sizes, chosen, locked, onChoose }: Props) {
                         ▲{" "}
                       </span>
                       {sentence(s.reason)}{" "}
-                      {commandIn(s.cure) ? "Build it with the command below." : plain(sentence(s.cure))}
+                      {commandIn(s.hint) ? "Build it with the command below." : plain(sentence(s.hint))}
                     </span>
                   )}
                 </td>

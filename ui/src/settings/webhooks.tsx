@@ -251,7 +251,7 @@ function Standing({ webhook: w, now }: { webhook: Webhook; now: number }) {
   if (!w.enabled)
     return (
       <p className="text-meta text-fg2">
-        <span aria-hidden>□ </span>Disabled. {w.why_disabled}
+        <span aria-hidden>□ </span>Disabled. {w.disabled_reason}
       </p>
     );
   if (w.failing_since)

@@ -53,7 +53,7 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
     );
   const items = joined(list.data.pages.flatMap((p) => p.items));
   const first = list.data.pages[0];
-  const held = first?.kept_bytes;
+  const held = first?.stored_bytes;
   const days = new Map<string, Row[]>();
   for (const m of items) {
     const d = day(m.at, now);

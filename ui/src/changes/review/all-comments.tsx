@@ -72,10 +72,10 @@ export default function AllComments({ workspace: w, comparison, threads, reviews
                 <ThreadView workspace={w.id} thread={t} listed onGo={onClose}>
                   <p className="mb-1 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
                     <span className="min-w-0 font-mono break-all text-fg2">
-                      {visible(t.root.now_path || t.root.path)}
+                      {visible(t.root.current_path || t.root.path)}
                     </span>
                     <span>{aboutOf(t.root)}</span>
-                    {!t.root.now_path && <span>The file is gone</span>}
+                    {!t.root.current_path && <span>The file is gone</span>}
                     {at && (
                       <Button
                         look="quiet"

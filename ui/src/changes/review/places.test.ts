@@ -21,8 +21,8 @@ const comment = (over: Partial<Comment>): Comment => ({
   before: [],
   after: [],
   commit: "seen",
-  now_path: "b.go",
-  now_line: 10,
+  current_path: "b.go",
+  current_line: 10,
   outdated: false,
   body: "why?",
   state: "open",
@@ -72,7 +72,7 @@ describe("where comments stand", () => {
     expect(placeOf(comment({}), now)).toEqual({ path: "b.go", side: "new", line: 12 });
     expect(placeOf(comment({ outdated: true }), now)?.line).toBe(10);
     expect(placeOf(comment({ line: 0, end_line: 0 }), now)?.line).toBe(0);
-    expect(placeOf(comment({ now_path: "", now_line: 0 }), shown("base", "later", file("a.go")))?.line).toBe(0);
+    expect(placeOf(comment({ current_path: "", current_line: 0 }), shown("base", "later", file("a.go")))?.line).toBe(0);
     expect(placeOf(comment({}), shown("base", "later", file("c.go")))).toBeUndefined();
   });
   it("is described in words", () => {

@@ -52,13 +52,13 @@ export interface Place {
 export function placeOf(c: Comment, comparison: Comparison): Place | undefined {
   const shown = c.side === "old" ? comparison.from.commit : comparison.to.commit;
   const there = shown === c.commit;
-  const path = there ? c.path : c.now_path || c.path;
+  const path = there ? c.path : c.current_path || c.path;
   const file = comparison.files.find((f) => f.path === path || (c.side === "old" && f.old_path === path));
   if (!file) return undefined;
   if (c.line === 0) return { path: file.path, side: c.side, line: 0 };
   if (there) return { path: file.path, side: c.side, line: c.end_line };
-  if (!c.now_path || c.now_line < 1) return { path: file.path, side: c.side, line: 0 };
-  return { path: file.path, side: c.side, line: c.outdated ? c.now_line : c.now_line + (c.end_line - c.line) };
+  if (!c.current_path || c.current_line < 1) return { path: file.path, side: c.side, line: 0 };
+  return { path: file.path, side: c.side, line: c.outdated ? c.current_line : c.current_line + (c.end_line - c.line) };
 }
 
 /** What a comment is about, in words. */

@@ -54,7 +54,7 @@ export function ThreadView({ workspace, thread: t, listed, onGo, children }: Pro
     <section aria-label={label} className={cx(SHELL, draft && "border-l-2 border-l-accent")}>
       {children}
       {(c.outdated || listed) && c.line > 0 && <Quote comment={c} />}
-      {!listed && !c.outdated && c.now_path && c.now_path !== c.path && (
+      {!listed && !c.outdated && c.current_path && c.current_path !== c.path && (
         <p className="text-meta break-words text-fg3">
           Moved here from <span className="font-mono">{visible(c.path)}</span>, {aboutOf(c)}
         </p>
@@ -198,7 +198,7 @@ function Answered({ comment: c, onGo }: { comment: Comment; onGo?: () => void })
             tab: "changes",
             from: `${rev}^`,
             to: rev,
-            file: c.now_path || c.path,
+            file: c.current_path || c.path,
             line: undefined,
           })}
           className="inline-flex min-h-6 items-center text-accent hover:underline pointer-coarse:min-h-11"

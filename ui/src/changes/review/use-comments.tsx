@@ -88,7 +88,7 @@ export function useComments(context: ChangesContext): ChangesExtension {
 
   const drafts = draft.data?.comments.length ?? 0;
   const open = threads.filter((t) => t.review && t.root.state === "open").length;
-  const standing = reviews.data?.standing;
+  const standing = reviews.data?.summary;
   const all = reviews.data?.items;
   return useMemo<ChangesExtension>(
     () => ({

@@ -31,7 +31,7 @@ export function Passkeys({ own, ways }: { own: OwnWays; ways: Ways }) {
     refresh: [keys.me],
     done: (made) => void toast({ kind: "good", title: `Passkey ${made.name} added` }),
   });
-  // Where the address is to blame the server says that there are none, too: the cure is told then.
+  // Where the address is to blame the server says that there are none, too: that explains what to do.
   const why = passkeysHere();
   if (!ways.passkeys && !why && own.passkeys.length === 0) return null;
   return (
