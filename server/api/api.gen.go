@@ -2966,36 +2966,6 @@ func (e SessionTokensSource) Valid() bool {
 	}
 }
 
-// Defines values for SettingType.
-const (
-	SettingTypeBoolean SettingType = "boolean"
-	SettingTypeChoice  SettingType = "choice"
-	SettingTypeNumber  SettingType = "number"
-	SettingTypeSecret  SettingType = "secret"
-	SettingTypeSize    SettingType = "size"
-	SettingTypeText    SettingType = "text"
-)
-
-// Valid indicates whether the value is a known member of the SettingType enum.
-func (e SettingType) Valid() bool {
-	switch e {
-	case SettingTypeBoolean:
-		return true
-	case SettingTypeChoice:
-		return true
-	case SettingTypeNumber:
-		return true
-	case SettingTypeSecret:
-		return true
-	case SettingTypeSize:
-		return true
-	case SettingTypeText:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for SignInMethod.
 const (
 	SignInMethodPasskey      SignInMethod = "passkey"
@@ -3956,18 +3926,18 @@ type ActivityList struct {
 type Agent struct {
 	Account *AgentAccount `json:"account,omitempty"`
 
-	// Accounts All you may start it with: your own, then the team's
+	// Accounts All accounts you may start it with: your own, then the team's
 	Accounts []AgentAccount `json:"accounts"`
 	Agent    string         `json:"agent"`
 
-	// DefaultPermissions How it is started in a place that keeps it in when nobody says otherwise
+	// DefaultPermissions Default permissions in a place that isolates
 	DefaultPermissions AgentDefaultPermissions `json:"default_permissions"`
 	Enabled            bool                    `json:"enabled"`
 
-	// Gateway Its accounts that are keys go through the model gateway: the key never enters a sandbox
+	// Gateway Accounts with an API key go through the model gateway: the key never enters a sandbox
 	Gateway bool `json:"gateway"`
 
-	// InImages Not installed on the server, but a place with programs of its own may have it
+	// InImages Not installed on the server, but a place with its own programs may have it
 	InImages bool `json:"in_images"`
 
 	// Install How to install it
@@ -3975,10 +3945,10 @@ type Agent struct {
 	Installed bool   `json:"installed"`
 	Name      string `json:"name"`
 
-	// NeedsAccount It takes one and there is none you may use
+	// NeedsAccount It requires an account, and there is none you may use
 	NeedsAccount bool `json:"needs_account"`
 
-	// Path Where it is on the server; for operators alone
+	// Path Path on the server; only for operators
 	Path         *string `json:"path,omitempty"`
 	TakesAccount bool    `json:"takes_account"`
 
@@ -3987,7 +3957,7 @@ type Agent struct {
 	Version          string `json:"version"`
 }
 
-// AgentDefaultPermissions How it is started in a place that keeps it in when nobody says otherwise
+// AgentDefaultPermissions Default permissions in a place that isolates
 type AgentDefaultPermissions string
 
 // AgentAccount defines model for AgentAccount.
@@ -3996,12 +3966,12 @@ type AgentAccount struct {
 	BaseUrl   string `json:"base_url"`
 	CreatedAt int64  `json:"created_at"`
 
-	// Default Used where a session names none; your own default comes before the team's
+	// Default Used if a session names none; your own default takes precedence over the team's
 	Default bool             `json:"default"`
 	Id      string           `json:"id"`
 	Kind    AgentAccountKind `json:"kind"`
 
-	// LastFour The end of the key
+	// LastFour Last characters of the key
 	LastFour string `json:"last_four"`
 	Name     string `json:"name"`
 
@@ -4039,10 +4009,10 @@ type AgentAccountRequest struct {
 	// ApiKey Write-only
 	ApiKey *string `json:"api_key,omitempty"`
 
-	// BaseUrl Another address of the model's API
+	// BaseUrl Alternative address of the model's API
 	BaseUrl *string `json:"base_url,omitempty"`
 
-	// Consent existing_login: you agree that the login is copied, read only
+	// Consent existing_login: you consent that the login is copied, read-only
 	Consent *bool            `json:"consent,omitempty"`
 	Kind    AgentAccountKind `json:"kind"`
 }
@@ -4069,7 +4039,7 @@ type AgentsSummary struct {
 	Sessions int                `json:"sessions"`
 	State    AgentsSummaryState `json:"state"`
 
-	// Watchers Who is at one of its terminals now
+	// Watchers Users at one of its terminals now
 	Watchers []Watcher `json:"watchers"`
 }
 
@@ -4100,11 +4070,11 @@ type Attempt struct {
 	AgentName string `json:"agent_name"`
 	Base      string `json:"base"`
 
-	// Code Of the error of a failed one
+	// Code Error code of a failed one
 	Code string `json:"code"`
 	Id   string `json:"id"`
 
-	// Made The workspace was made for this run
+	// Made The workspace was created for this run
 	Made      bool         `json:"made"`
 	Name      string       `json:"name"`
 	Reason    string       `json:"reason"`
@@ -4116,7 +4086,7 @@ type Attempt struct {
 // AttemptState defines model for AttemptState.
 type AttemptState string
 
-// Attention Why a person should look, null when nobody needs to
+// Attention Why a person should look; null if nobody needs to
 type Attention struct {
 	At        int64           `json:"at"`
 	Reason    AttentionReason `json:"reason"`
@@ -4145,10 +4115,10 @@ type AuditEntry struct {
 	RequestId  string            `json:"request_id"`
 	Result     AuditEntryResult  `json:"result"`
 
-	// Seal HMAC-SHA-256 of all above and of the seal before
+	// Seal HMAC-SHA-256 of all of the above and of the previous seal
 	Seal string `json:"seal"`
 
-	// Seq Its place in the chain: 1, 2, ... without gaps
+	// Seq Its position in the chain: 1, 2, ... without gaps
 	Seq    int64      `json:"seq"`
 	Target AuditParty `json:"target"`
 }
@@ -4166,7 +4136,7 @@ type AuditList struct {
 type AuditParty struct {
 	Id string `json:"id"`
 
-	// Kind Of who did it: user, token, link, command_line, system or nobody; else of what it was about, such as workspace
+	// Kind For the actor: user, token, link, command_line, system or nobody; for the object, its kind, such as workspace
 	Kind string `json:"kind"`
 
 	// Name As it was then
@@ -4178,23 +4148,23 @@ type BilledTeam struct {
 	Id   string  `json:"id"`
 	Name *string `json:"name"`
 
-	// Slug null where the team was deleted
+	// Slug null if the team was deleted
 	Slug *string `json:"slug"`
 }
 
 // Billing defines model for Billing.
 type Billing struct {
-	// CanManage Who asks may choose and pay
+	// CanManage You may choose a plan and pay
 	CanManage bool `json:"can_manage"`
 
-	// CancelAt When the subscription ends that was cancelled
+	// CancelAt When the cancelled subscription ends
 	CancelAt *int64 `json:"cancel_at"`
 
-	// Given An operator chose the plan
+	// Given An operator assigned the plan
 	Given    bool      `json:"given"`
 	Invoices []Invoice `json:"invoices"`
 	PastDue  *struct {
-		// DaysLeft 0 = it has lost the plan
+		// DaysLeft 0 = the team has lost the plan
 		DaysLeft int64 `json:"days_left"`
 
 		// EndsAt When the team loses the plan
@@ -4207,7 +4177,7 @@ type Billing struct {
 	PeriodEnd *int64      `json:"period_end"`
 	Plan      BillingPlan `json:"plan"`
 
-	// Plans What may be chosen
+	// Plans The plans you can choose
 	Plans []BillingPlan `json:"plans"`
 	Seats struct {
 		// Paid null without a subscription
@@ -4217,19 +4187,19 @@ type Billing struct {
 		Used int64 `json:"used"`
 	} `json:"seats"`
 
-	// Status Of the subscription: active, trialing, past_due, unpaid, paused, incomplete, incomplete_expired, canceled; null = there is none
+	// Status Of the subscription: active, trialing, past_due, unpaid, paused, incomplete, incomplete_expired, canceled; null = no subscription
 	Status *string `json:"status"`
 
-	// SubscribedPlanId What the subscription is for; the team has another plan where it is not paid, or an operator chose one
+	// SubscribedPlanId The plan of the subscription; the team has another plan if it is not paid, or if an operator assigned one
 	SubscribedPlanId *string `json:"subscribed_plan_id"`
 
-	// SuspendedFor Why no new paid sandboxes begin: dispute or fraud
+	// SuspendedFor Why no new paid sandboxes start: dispute or fraud
 	SuspendedFor *string `json:"suspended_for"`
 
-	// SyncedAt When the payment service was asked last
+	// SyncedAt When the status was last read from the payment service
 	SyncedAt *int64 `json:"synced_at"`
 
-	// TestMode No real money moves
+	// TestMode Test mode: no real money moves
 	TestMode    bool   `json:"test_mode"`
 	TrialEndsAt *int64 `json:"trial_ends_at"`
 }
@@ -4250,7 +4220,7 @@ type BillingOutgoing struct {
 	CreatedAt int64  `json:"created_at"`
 	Id        string `json:"id"`
 
-	// Kind customer, seats; others may come
+	// Kind customer, seats; more may be added
 	Kind   string     `json:"kind"`
 	Reason string     `json:"reason"`
 	Team   BilledTeam `json:"team"`
@@ -4258,7 +4228,7 @@ type BillingOutgoing struct {
 
 // BillingPlan defines model for BillingPlan.
 type BillingPlan struct {
-	// Concurrent Of each user, sandboxes at once
+	// Concurrent Concurrent sandboxes per user
 	Concurrent     *int64 `json:"concurrent"`
 	ConcurrentTeam *int64 `json:"concurrent_team"`
 	Cpus           *int64 `json:"cpus"`
@@ -4272,11 +4242,11 @@ type BillingPlan struct {
 	Members  *int64 `json:"members"`
 	MemoryMb *int64 `json:"memory_mb"`
 
-	// MeteredUsage Usage is billed on top
+	// MeteredUsage Usage is billed in addition
 	MeteredUsage bool   `json:"metered_usage"`
 	Name         string `json:"name"`
 
-	// SeatMonthNano Of a member a month
+	// SeatMonthNano Per member and month
 	SeatMonthNano  int64  `json:"seat_month_nano"`
 	SessionMinutes *int64 `json:"session_minutes"`
 	TrialDays      int64  `json:"trial_days"`
@@ -4287,10 +4257,10 @@ type BillingReport struct {
 	Attempts    int    `json:"attempts"`
 	FirstSentAt *int64 `json:"first_sent_at"`
 
-	// Hour When the stretch it is about began
+	// Hour Start of the interval it covers
 	Hour int64 `json:"hour"`
 
-	// Identifier By what the payment service knows it
+	// Identifier Its identifier at the payment service
 	Identifier string             `json:"identifier"`
 	Meter      BillingReportMeter `json:"meter"`
 
@@ -4310,11 +4280,11 @@ type BillingReportState string
 
 // BillingSync defines model for BillingSync.
 type BillingSync struct {
-	// CheckoutId Of the way back from the payment service, ?paid=
+	// CheckoutId From the return address of the payment service, ?paid=
 	CheckoutId *string `json:"checkout_id,omitempty"`
 }
 
-// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+// Boundary How strongly a place isolates an agent, weakest first; empty = not known or not set
 type Boundary string
 
 // Branch defines model for Branch.
@@ -4322,7 +4292,7 @@ type Branch struct {
 	Ahead  int `json:"ahead"`
 	Behind int `json:"behind"`
 
-	// CheckedOut Key of the workspace where it is checked out, 'another folder' where that is no workspace's, empty when nowhere
+	// CheckedOut Key of the workspace where it is checked out, 'another folder' if that is not a workspace, empty if nowhere
 	CheckedOut string `json:"checked_out"`
 	Commit     string `json:"commit"`
 	CommitAt   int64  `json:"commit_at"`
@@ -4374,65 +4344,65 @@ type BudgetMetrics struct {
 
 // BudgetOfTeam defines model for BudgetOfTeam.
 type BudgetOfTeam struct {
-	// Alerts Of this month, the newest first
+	// Alerts Of this month, newest first
 	Alerts []BudgetAlert `json:"alerts"`
 
-	// CountTokens What models cost counts in it
+	// CountTokens Cost of models counts towards it
 	CountTokens bool `json:"count_tokens"`
 
-	// GraceSeconds For how long work goes on once nothing is left
+	// GraceSeconds How long work continues once nothing is left
 	GraceSeconds int64 `json:"grace_seconds"`
 
-	// LimitNano Nano-USD a month; null = without bound
+	// LimitNano Nano-USD per month; null = unlimited
 	LimitNano *int64     `json:"limit_nano"`
 	Notify    NotifyWays `json:"notify"`
 
-	// Overage At 100 % work goes on, up to the cap
+	// Overage At 100 % work continues, up to the cap
 	Overage bool `json:"overage"`
 
-	// OverageCapNano Beyond the limit; null = without bound
+	// OverageCapNano Beyond the limit; null = unlimited
 	OverageCapNano *int64 `json:"overage_cap_nano"`
 
-	// Status Of this month (UTC), up to now. Money in nano-USD
+	// Status Of this month (UTC) so far. Money in nano-USD
 	Status BudgetStatus `json:"status"`
 
-	// Thresholds Percent, ascending: people are told once when each is passed
+	// Thresholds Percent, ascending: people are notified once when each is passed
 	Thresholds []int64 `json:"thresholds"`
 }
 
-// BudgetStatus Of this month (UTC), up to now. Money in nano-USD
+// BudgetStatus Of this month (UTC) so far. Money in nano-USD
 type BudgetStatus struct {
 	// ExhaustedAt When nothing is left at this rate; null = not this month
 	ExhaustedAt *int64 `json:"exhausted_at"`
 
-	// LeftNano What may still be spent, overage included; null = without bound
+	// LeftNano What may still be spent, including overage; null = unlimited
 	LeftNano *int64 `json:"left_nano"`
 
-	// Percent Of the limit; null = without bound
+	// Percent Of the limit; null = unlimited
 	Percent *int64 `json:"percent"`
 
 	// Period Such as 2026-11
 	Period string `json:"period"`
 
-	// RateNanoPerHour Of what runs now, and of models by their last hour where they count
+	// RateNanoPerHour Of what runs now, and of models by their last hour if they count
 	RateNanoPerHour int64 `json:"rate_nano_per_hour"`
 
-	// ReservedNano Held back for sandboxes that are starting
+	// ReservedNano Reserved for sandboxes that are starting
 	ReservedNano int64 `json:"reserved_nano"`
 	ResetsAt     int64 `json:"resets_at"`
 	SandboxNano  int64 `json:"sandbox_nano"`
 
-	// SpentNano What counts in the budget
+	// SpentNano What counts towards the budget
 	SpentNano int64             `json:"spent_nano"`
 	State     BudgetStatusState `json:"state"`
 
-	// TokensEstimateNano What those may have cost, rather too much; counts in the budget where models do
+	// TokensEstimateNano A high estimate of their cost; counts towards the budget if models do
 	TokensEstimateNano int64 `json:"tokens_estimate_nano"`
 
-	// TokensNano What models cost, as far as it is known
+	// TokensNano Cost of models, as far as it is known
 	TokensNano int64 `json:"tokens_nano"`
 
-	// TokensUnknown Answers of models whose cost nobody knows
+	// TokensUnknown Answers of models with unknown cost
 	TokensUnknown int64 `json:"tokens_unknown"`
 }
 
@@ -4451,7 +4421,7 @@ type Change struct {
 	OldPath   *string `json:"old_path,omitempty"`
 	Path      string  `json:"path"`
 
-	// PathRaw The name's bytes where it is not UTF-8
+	// PathRaw The bytes of the name if it is not UTF-8
 	PathRaw *[]byte      `json:"path_raw,omitempty"`
 	Size    int64        `json:"size"`
 	Staged  bool         `json:"staged"`
@@ -4466,7 +4436,7 @@ type ChangeSet struct {
 	BaseCommit string `json:"base_commit"`
 	Branch     string `json:"branch"`
 
-	// Error Git's own words when the last look failed
+	// Error Git's error message if the last sync failed
 	Error      string   `json:"error"`
 	HeadCommit string   `json:"head_commit"`
 	Items      []Change `json:"items"`
@@ -4484,12 +4454,12 @@ type ChangesSummary struct {
 
 // CheckRun defines model for CheckRun.
 type CheckRun struct {
-	// BatchId Runs that were begun together
+	// BatchId Runs that were started together
 	BatchId string `json:"batch_id"`
 	CheckId string `json:"check_id"`
 	Command string `json:"command"`
 
-	// Commit The commit that has these files; empty: none has
+	// Commit The commit with these files; empty: none
 	Commit    string `json:"commit"`
 	CreatedAt int64  `json:"created_at"`
 	EndedAt   *int64 `json:"ended_at"`
@@ -4497,7 +4467,7 @@ type CheckRun struct {
 	Id        string `json:"id"`
 	Name      string `json:"name"`
 
-	// QueueId The entry of the merge queue it was for
+	// QueueId The merge queue entry it was for
 	QueueId   *string `json:"queue_id"`
 	Reason    string  `json:"reason"`
 	Required  bool    `json:"required"`
@@ -4508,7 +4478,7 @@ type CheckRun struct {
 	StartedByName string        `json:"started_by_name"`
 	State         CheckRunState `json:"state"`
 
-	// Tree The files it ran on, as git names them; empty: they changed while it ran
+	// Tree Git's tree id of the files it ran on; empty: they changed while it ran
 	Tree        string `json:"tree"`
 	Truncated   bool   `json:"truncated"`
 	WorkspaceId string `json:"workspace_id"`
@@ -4521,7 +4491,7 @@ type CheckRunState string
 type CheckoutRequest struct {
 	PlanId string `json:"plan_id"`
 
-	// Seats At least as many as members, who may come to be more within the period; without it as many as members
+	// Seats At least the number of members, more to allow growth within the period; default is the number of members
 	Seats *int64 `json:"seats,omitempty"`
 }
 
@@ -4531,11 +4501,11 @@ type Checks struct {
 	History []CheckRun       `json:"history"`
 	Items   []WorkspaceCheck `json:"items"`
 
-	// State stale: they ran, but on other files than those of now
+	// State stale: they ran, but on other files than the present ones
 	State ChecksState `json:"state"`
 }
 
-// ChecksState stale: they ran, but on other files than those of now
+// ChecksState stale: they ran, but on other files than the present ones
 type ChecksState string
 
 // Command defines model for Command.
@@ -4548,7 +4518,7 @@ type Command struct {
 	StateReason string       `json:"state_reason"`
 	Stderr      string       `json:"stderr"`
 
-	// Stdout Invalid UTF-8 is replaced; the stream has the bytes
+	// Stdout Invalid UTF-8 is replaced; the stream has the original bytes
 	Stdout      string `json:"stdout"`
 	Truncated   bool   `json:"truncated"`
 	WorkspaceId string `json:"workspace_id"`
@@ -4580,14 +4550,14 @@ type Comment struct {
 	Before []string `json:"before"`
 	Body   string   `json:"body"`
 
-	// Commit Whose lines they are: a commit or a snapshot's
+	// Commit Where the lines are from: a commit or a snapshot
 	Commit    string `json:"commit"`
 	CreatedAt int64  `json:"created_at"`
 
-	// CurrentLine Their first line now, the nearest place when they are outdated
+	// CurrentLine Their first line now, the nearest one if they are outdated
 	CurrentLine int `json:"current_line"`
 
-	// CurrentPath Where they are now; empty when the file is gone
+	// CurrentPath Where they are now; empty if the file no longer exists
 	CurrentPath string `json:"current_path"`
 	EndLine     int    `json:"end_line"`
 	Id          string `json:"id"`
@@ -4596,11 +4566,11 @@ type Comment struct {
 	Line int  `json:"line"`
 	Mine bool `json:"mine"`
 
-	// Outdated They are no longer there as they were
+	// Outdated They no longer exist unchanged
 	Outdated bool   `json:"outdated"`
 	Path     string `json:"path"`
 
-	// Quoted The lines as they were
+	// Quoted The lines at that time
 	Quoted  string  `json:"quoted"`
 	ReplyTo *string `json:"reply_to"`
 
@@ -4654,7 +4624,7 @@ type CommitRequest struct {
 	// Parts Instead of paths: files, hunks or lines
 	Parts *PartsRequest `json:"parts,omitempty"`
 
-	// Paths Absent commits everything
+	// Paths Without it, everything is committed
 	Paths *[]string `json:"paths,omitempty"`
 
 	// Staged Instead of both: what is staged, and nothing else
@@ -4684,21 +4654,21 @@ type ComparedFile struct {
 	Binary    bool `json:"binary"`
 	Deletions int  `json:"deletions"`
 
-	// Folded Why it is shown folded at first: generated, lock, deleted, huge, binary; secret: nobody is shown it; empty: it is not
+	// Folded Why it is folded at first: generated, lock, deleted, huge or binary; secret: its content is never shown; empty: it is not folded
 	Folded string `json:"folded"`
 
-	// Mark Names the two contents; another change has another one
+	// Mark Identifies the pair of contents; a different change has a different mark
 	Mark    string `json:"mark"`
 	Mode    string `json:"mode"`
 	OldMode string `json:"old_mode"`
 
-	// OldPath Where it was before it moved
+	// OldPath Its earlier path
 	OldPath *string            `json:"old_path,omitempty"`
 	Path    string             `json:"path"`
 	Size    int64              `json:"size"`
 	Status  ComparedFileStatus `json:"status"`
 
-	// Viewed You have marked exactly this change as viewed
+	// Viewed You marked exactly this change as viewed
 	Viewed bool `json:"viewed"`
 }
 
@@ -4712,11 +4682,11 @@ type Comparison struct {
 	Files     []ComparedFile `json:"files"`
 	From      Revision       `json:"from"`
 
-	// Newer How many files have changed since the snapshot `to` names
+	// Newer How many files have changed since the snapshot that `to` names
 	Newer int      `json:"newer"`
 	To    Revision `json:"to"`
 
-	// Truncated More files differ than are told of
+	// Truncated More files differ than are listed
 	Truncated bool `json:"truncated"`
 }
 
@@ -4729,42 +4699,42 @@ type Confirm struct {
 
 // Conflict defines model for Conflict.
 type Conflict struct {
-	// Hunks The first places where both differ, of the first files
+	// Hunks The first differences of the first files
 	Hunks *[]ConflictHunk `json:"hunks,omitempty"`
 
 	// Kind e.g. content, modify/delete, rename/rename
 	Kind      string `json:"kind"`
 	MoreHunks *int   `json:"more_hunks,omitempty"`
 
-	// Ours What the side that is merged into did with the file; in a rebase that is the base
+	// Ours What the merge target did with the file; in a rebase, that is the base
 	Ours   *ConflictOurs   `json:"ours,omitempty"`
 	Path   string          `json:"path"`
 	Theirs *ConflictTheirs `json:"theirs,omitempty"`
 }
 
-// ConflictOurs What the side that is merged into did with the file; in a rebase that is the base
+// ConflictOurs What the merge target did with the file; in a rebase, that is the base
 type ConflictOurs string
 
 // ConflictTheirs defines model for Conflict.Theirs.
 type ConflictTheirs string
 
-// ConflictChoice as_is: the file as it lies in the folder
+// ConflictChoice as_is: the file as it is in the folder
 type ConflictChoice string
 
 // ConflictHunk defines model for ConflictHunk.
 type ConflictHunk struct {
-	// Line Of the file with both sides in it, from 1
+	// Line In the file with both sides, from 1
 	Line   int    `json:"line"`
 	Ours   string `json:"ours"`
 	Theirs string `json:"theirs"`
 }
 
-// ConflictSide Null where this side has no file
+// ConflictSide Null if this side has no file
 type ConflictSide struct {
-	// Oid Of a submodule, its commit
+	// Oid For a submodule, its commit
 	Oid string `json:"oid"`
 
-	// Path The name it has there
+	// Path Its name on this side
 	Path string           `json:"path"`
 	Size int64            `json:"size"`
 	Type ConflictSideType `json:"type"`
@@ -4775,11 +4745,11 @@ type ConflictSideType string
 
 // Conversation defines model for Conversation.
 type Conversation struct {
-	// EarlierSessionId The session this one went on from
+	// EarlierSessionId The session this one continued
 	EarlierSessionId *string            `json:"earlier_session_id"`
 	Items            []ConversationItem `json:"items"`
 
-	// LaterSessionId The session that went on from this one
+	// LaterSessionId The session that continued this one
 	LaterSessionId *string `json:"later_session_id"`
 
 	// More With since: there are more changes after version
@@ -4788,40 +4758,40 @@ type Conversation struct {
 	// NextCursor Leads to older items
 	NextCursor *string `json:"next_cursor"`
 
-	// Record `waiting`: items come with the first prompt. `none`: the agent keeps no record that can be read
+	// Record `waiting`: items appear with the first prompt. `none`: the agent keeps no record that the server can read
 	Record ConversationRecord `json:"record"`
 
 	// Total Items kept in all
 	Total int `json:"total"`
 
-	// Usage `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning`
+	// Usage `input` excludes tokens read from the cache or written to it; `output` includes `reasoning`
 	Usage   TokenUsage `json:"usage"`
 	Version int64      `json:"version"`
 }
 
-// ConversationRecord `waiting`: items come with the first prompt. `none`: the agent keeps no record that can be read
+// ConversationRecord `waiting`: items appear with the first prompt. `none`: the agent keeps no record that the server can read
 type ConversationRecord string
 
-// ConversationItem Text in it was written by the agent and whoever it worked with; secrets of the session are masked, long fields cut
+// ConversationItem Its text comes from the agent and the people it worked with; secrets of the session are masked, long fields truncated
 type ConversationItem struct {
 	Added int   `json:"added"`
 	At    int64 `json:"at"`
 
-	// Diff Unified without file names
+	// Diff Unified diff without file names
 	Diff       string           `json:"diff"`
 	DurationMs int64            `json:"duration_ms"`
 	Id         string           `json:"id"`
 	Input      string           `json:"input"`
 	Kind       ConversationKind `json:"kind"`
 
-	// Offset How far the terminal's output had come
+	// Offset The offset of the terminal's output at that time
 	Offset *int64 `json:"offset"`
 	Output string `json:"output"`
 
-	// Parent Id of the tool call this happened inside of
+	// Parent Id of the tool call in which this happened
 	Parent string `json:"parent"`
 
-	// Path Of an edit; relative to the worktree where it lies in it
+	// Path For an edit; relative to the worktree if it lies in it
 	Path string `json:"path"`
 
 	// Place Orders the items
@@ -4830,7 +4800,7 @@ type ConversationItem struct {
 	Status  ConversationItemStatus `json:"status"`
 	Text    string                 `json:"text"`
 
-	// Title What the tool does in a line
+	// Title What the tool does, in one line
 	Title string `json:"title"`
 	Tool  string `json:"tool"`
 
@@ -4876,7 +4846,7 @@ type ConversationSummary struct {
 	EndedAt   *int64 `json:"ended_at"`
 	Items     int    `json:"items"`
 
-	// Matches With q: the newest items that hold the words
+	// Matches With q: the newest items that contain the text
 	Matches     []ConversationMatch `json:"matches"`
 	MoreMatches bool                `json:"more_matches"`
 
@@ -4886,7 +4856,7 @@ type ConversationSummary struct {
 	StartedAt int64        `json:"started_at"`
 	State     SessionState `json:"state"`
 
-	// Usage `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning`
+	// Usage `input` excludes tokens read from the cache or written to it; `output` includes `reasoning`
 	Usage TokenUsage `json:"usage"`
 }
 
@@ -4906,7 +4876,7 @@ type CreatedInvite struct {
 	Mailed    bool   `json:"mailed"`
 	Role      Role   `json:"role"`
 
-	// Url The link; shown this one time
+	// Url The link; shown only once
 	Url string `json:"url"`
 }
 
@@ -4938,7 +4908,7 @@ type CreatedWatchLink struct {
 	// Uses How often it was opened
 	Uses int64 `json:"uses"`
 
-	// Watching How many watch through it now
+	// Watching How many people watch through it now
 	Watching    int    `json:"watching"`
 	WorkspaceId string `json:"workspace_id"`
 }
@@ -4955,7 +4925,7 @@ type DecideConflicts struct {
 	Decisions []struct {
 		Path string `json:"path"`
 
-		// Take as_is: the file as it lies in the folder
+		// Take as_is: the file as it is in the folder
 		Take    *ConflictChoice `json:"take,omitempty"`
 		Undo    *bool           `json:"undo,omitempty"`
 		Version string          `json:"version"`
@@ -4969,24 +4939,24 @@ type DecideConflicts struct {
 type DecidedConflicts struct {
 	Conflicts OpenConflicts `json:"conflicts"`
 
-	// SnapshotId The files as they were before
+	// SnapshotId Snapshot of the files before
 	SnapshotId string `json:"snapshot_id"`
 }
 
 // Delivery defines model for Delivery.
 type Delivery struct {
-	// Branch The branch of the folder's repository the work is at now
+	// Branch The branch of the folder's repository that has the work now
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`
 }
 
 // Discarded defines model for Discarded.
 type Discarded struct {
-	// After The state after it. To undo it, discard the files from the snapshot to this: what was written since is not lost
+	// After The state after. To undo, discard the files from the snapshot to this: later changes are not lost
 	After string   `json:"after"`
 	Files []string `json:"files"`
 
-	// SnapshotId All files as they were before
+	// SnapshotId Snapshot of all files before
 	SnapshotId string `json:"snapshot_id"`
 }
 
@@ -5032,7 +5002,7 @@ type DiskProject struct {
 	Id    string `json:"id"`
 	Name  string `json:"name"`
 
-	// Ours false: a folder of somebody's, which is not in the sum
+	// Ours false: a user's own folder, which the sum excludes
 	Ours bool `json:"ours"`
 }
 
@@ -5069,11 +5039,38 @@ type DraftEdit struct {
 // DraftEditVerdict defines model for DraftEdit.Verdict.
 type DraftEditVerdict string
 
+// E2BSettings defines model for E2BSettings.
+type E2BSettings struct {
+	ApiUrl          TextSetting   `json:"api_url"`
+	DefaultCpus     NumberSetting `json:"default_cpus"`
+	DefaultMemoryMb NumberSetting `json:"default_memory_mb"`
+	Domain          TextSetting   `json:"domain"`
+	FallbackToLocal YesSetting    `json:"fallback_to_local"`
+	IdleMinutes     NumberSetting `json:"idle_minutes"`
+	Key             struct {
+		LastFour string `json:"last_four"`
+
+		// Locked config.json or the environment gives it
+		Locked bool `json:"locked"`
+		Set    bool `json:"set"`
+	} `json:"key"`
+	MaxSessionMinutes NumberSetting `json:"max_session_minutes"`
+	SandboxUrl        TextSetting   `json:"sandbox_url"`
+	Template          TextSetting   `json:"template"`
+}
+
+// E2BTrial What is left out is as it is kept
+type E2BTrial struct {
+	ApiKey *string `json:"api_key,omitempty"`
+	ApiUrl *string `json:"api_url,omitempty"`
+	Domain *string `json:"domain,omitempty"`
+}
+
 // EnforcedLimit defines model for EnforcedLimit.
 type EnforcedLimit struct {
 	Enforced bool `json:"enforced"`
 
-	// How In words: how, or why not
+	// How How it is enforced, or why not, as text
 	How  string            `json:"how"`
 	Name EnforcedLimitName `json:"name"`
 }
@@ -5083,27 +5080,27 @@ type EnforcedLimitName string
 
 // EnqueueMerge defines model for EnqueueMerge.
 type EnqueueMerge struct {
-	// ExpectedHead What the reader saw of the branch; refused when it moved on
+	// ExpectedHead The branch head you saw; refused if it has moved
 	ExpectedHead *string `json:"expected_head,omitempty"`
 	Message      *string `json:"message,omitempty"`
 
-	// Strategy Left out: the project's
+	// Strategy Default is the project's
 	Strategy *EnqueueMergeStrategy `json:"strategy,omitempty"`
 }
 
-// EnqueueMergeStrategy Left out: the project's
+// EnqueueMergeStrategy Default is the project's
 type EnqueueMergeStrategy string
 
-// Evidence What one source said last about a running session's state
+// Evidence What one source last reported about a running session's state
 type Evidence struct {
-	// At When it said so last
+	// At When it last reported it
 	At int64 `json:"at"`
 
-	// Counts False when newer evidence took its place
+	// Counts False if newer evidence replaced it
 	Counts bool         `json:"counts"`
 	Says   EvidenceSays `json:"says"`
 
-	// Since When it began to say so
+	// Since When it first reported it
 	Since  int64          `json:"since"`
 	Source EvidenceSource `json:"source"`
 	Text   string         `json:"text"`
@@ -5133,30 +5130,30 @@ type Executor struct {
 	Allowed   bool `json:"allowed"`
 	Available bool `json:"available"`
 
-	// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+	// Boundary How strongly a place isolates an agent, weakest first; empty = not known or not set
 	Boundary Boundary `json:"boundary"`
 
-	// BoundaryName No isolation, Process sandbox, Container, gVisor or MicroVM; empty while it is not known
+	// BoundaryName No isolation, Process sandbox, Container, gVisor or MicroVM; empty if not known yet
 	BoundaryName string `json:"boundary_name"`
 
-	// BudgetLeftNano Of places that cost something: what this month's budget has left, nano-USD; null = no bound, or free
+	// BudgetLeftNano For places that cost something: what is left of this month's budget, nano-USD; null = unlimited, or free
 	BudgetLeftNano *int64 `json:"budget_left_nano"`
 
-	// ChosenByDefault What a workspace gets that names none; the same as default
+	// ChosenByDefault Used by a workspace that names none; the same as default
 	ChosenByDefault bool `json:"chosen_by_default"`
 
-	// Dangerous Of a member's machine: agents run there without isolation, as its user
+	// Dangerous For a member's machine: agents run there without isolation, as its user
 	Dangerous *bool `json:"dangerous,omitempty"`
 	Default   bool  `json:"default"`
 
-	// Fallback A place of this server may stand in when this one cannot serve, for workspaces whose owner agreed
+	// Fallback A place on this server may stand in when this one cannot serve, for workspaces whose owner agreed
 	Fallback bool `json:"fallback"`
 
-	// Forbidden Why the team does not
+	// Forbidden Why the team does not allow it
 	Forbidden string `json:"forbidden"`
 	Hint      string `json:"hint"`
 
-	// IdleMinutes After how many idle minutes a sandbox is paused or ended; 0 = never
+	// IdleMinutes After how many idle minutes a sandbox is suspended or ended; 0 = never
 	IdleMinutes int  `json:"idle_minutes"`
 	Isolated    bool `json:"isolated"`
 
@@ -5164,51 +5161,51 @@ type Executor struct {
 	Isolation string `json:"isolation"`
 	Kind      string `json:"kind"`
 
-	// LeaseMs How long a sandbox lives that nobody extends; 0 = for ever
+	// LeaseMs Lifetime of a sandbox that is not extended; 0 = unlimited
 	LeaseMs int64 `json:"lease_ms"`
 
 	// Limits Limits of CPU, memory and processes are enforced
 	Limits bool   `json:"limits"`
 	Name   string `json:"name"`
 
-	// Network What the project allows of the network is enforced
+	// Network The project's network rules are enforced
 	Network bool `json:"network"`
 
-	// OfflineSince Of a member's machine that is not connected: since when. What runs there goes on
+	// OfflineSince For a member's machine that is not connected: since when. What runs there continues
 	OfflineSince *int64 `json:"offline_since,omitempty"`
 
-	// OwnDisk It is on another machine: the worktree inside is a copy, sent when the sandbox is made and brought home while it changes
+	// OwnDisk It has a disk of its own on another machine: the worktree there is a copy, sent when the sandbox is created and synced back as it changes
 	OwnDisk bool `json:"own_disk"`
 
-	// Owner Of a member's machine: whose it is, by name
+	// Owner For a member's machine: its owner's name
 	Owner *string `json:"owner,omitempty"`
 
-	// PauseFree A sandbox that stands still costs nothing: idle ones are paused, and wake when they are needed
+	// PauseFree A suspended sandbox costs nothing: idle sandboxes are suspended and resume when needed
 	PauseFree bool `json:"pause_free"`
 
-	// PriceNanoPerHour Nano-USD of a sandbox of the default size; 0 = free
+	// PriceNanoPerHour Nano-USD for a sandbox of the default size; 0 = free
 	PriceNanoPerHour int64  `json:"price_nano_per_hour"`
 	Reason           string `json:"reason"`
 
-	// RunMs How long one run may last: then it is saved, paused and woken; 0 = for ever
+	// RunMs Longest single run: after it the sandbox is saved, suspended and resumed; 0 = unlimited
 	RunMs int64 `json:"run_ms"`
 
-	// RunnerId Of a member's machine: which one. Each is a place of its own, of kind runner
+	// RunnerId For a member's machine: its runner id. Each machine is a separate place of kind runner
 	RunnerId *string `json:"runner_id,omitempty"`
 
-	// SharedHome Of a member's machine: agents use the home of its user; nothing of it is copied
+	// SharedHome For a member's machine: agents use the home directory of its user; none of it is copied
 	SharedHome *bool `json:"shared_home,omitempty"`
 
-	// Sizes What can be chosen, the smallest first; empty = limits say how much a sandbox gets
+	// Sizes The choices, smallest first; empty = limits decide how much a sandbox gets
 	Sizes []PlaceSize `json:"sizes"`
 
 	// Start The same in words
 	Start string `json:"start"`
 
-	// StartMs How long a sandbox takes to be made; 0 = not known
+	// StartMs How long creating a sandbox takes; 0 = not known
 	StartMs int64 `json:"start_ms"`
 
-	// Warning What works less well than it could, in words
+	// Warning Known restrictions, as text
 	Warning string `json:"warning"`
 }
 
@@ -5217,7 +5214,7 @@ type ExecutorList struct {
 	Items      []Executor `json:"items"`
 	NextCursor *string    `json:"next_cursor"`
 
-	// Suggested Where a new workspace is best made: the team's place while none of one's machines is connected, else the one that is, else the one that was chosen last in the project
+	// Suggested The suggested place of a new workspace: the team's place if none of your machines is connected, the connected machine if there is one, otherwise the machine that was chosen last in the project
 	Suggested *SuggestedPlace `json:"suggested,omitempty"`
 }
 
@@ -5243,7 +5240,7 @@ type FileList struct {
 	// NextCursor Always null
 	NextCursor *string `json:"next_cursor"`
 
-	// Truncated There are more than 10,000 entries, or than fit an answer: the rest are left out
+	// Truncated There are more than 10,000 entries, or more than fit an answer: the rest are left out
 	Truncated bool `json:"truncated"`
 }
 
@@ -5255,7 +5252,7 @@ type FileParts struct {
 	Path  string      `json:"path"`
 	To    string      `json:"to"`
 
-	// WholeOnly It is binary, a link, or too large to be taken apart
+	// WholeOnly It is binary, a symbolic link, or too large to split
 	WholeOnly bool `json:"whole_only"`
 }
 
@@ -5284,7 +5281,7 @@ type FolderEntryList struct {
 	NextCursor *string       `json:"next_cursor"`
 }
 
-// ForgeSettings What a project says of its forge where its remote's address does not say it; what is empty is as the address says
+// ForgeSettings Forge settings of the project where its remote's address does not determine them; empty fields follow the address
 type ForgeSettings struct {
 	// ApiUrl Such as https://git.example.com/api/v1; https only
 	ApiUrl *string            `json:"api_url,omitempty"`
@@ -5314,7 +5311,7 @@ type FreeDiskWhat string
 type FreedDisk struct {
 	Bytes int64 `json:"bytes"`
 
-	// Failed In sentences: what could not be done
+	// Failed What could not be done, one sentence each
 	Failed []string `json:"failed"`
 	Items  int      `json:"items"`
 }
@@ -5323,10 +5320,10 @@ type FreedDisk struct {
 type GatewayError struct {
 	Count int64 `json:"count"`
 
-	// Error budget_exceeded, rate_limited, model_not_allowed, upstream_unreachable, upstream_timeout, upstream_error, cut, client_gone; others may come
+	// Error budget_exceeded, rate_limited, model_not_allowed, upstream_unreachable, upstream_timeout, upstream_error, cut, client_gone; more may be added
 	Error string `json:"error"`
 
-	// Status HTTP, as the agent saw it; 0 = it saw none
+	// Status HTTP status that the agent received; 0 = none
 	Status int `json:"status"`
 }
 
@@ -5335,7 +5332,7 @@ type GatewayLine struct {
 	// Failed Without an answer
 	Failed int64 `json:"failed"`
 
-	// FirstByteP50Ms null = nothing was answered
+	// FirstByteP50Ms null = no request was answered
 	FirstByteP50Ms *int64 `json:"first_byte_p50_ms"`
 	FirstByteP95Ms *int64 `json:"first_byte_p95_ms"`
 	Name           string `json:"name"`
@@ -5344,7 +5341,7 @@ type GatewayLine struct {
 	Refused  int64 `json:"refused"`
 	Requests int64 `json:"requests"`
 
-	// Retries Further tries before the first byte
+	// Retries Retries before the first byte
 	Retries int64 `json:"retries"`
 }
 
@@ -5352,20 +5349,20 @@ type GatewayLine struct {
 type GatewayReport struct {
 	Day GatewaySpan `json:"day"`
 
-	// Enabled Whether agents are pointed at it
+	// Enabled Whether agents are configured to use it
 	Enabled bool        `json:"enabled"`
 	Hour    GatewaySpan `json:"hour"`
 
-	// InFlight Requests under way now
+	// InFlight Requests in progress
 	InFlight int64 `json:"in_flight"`
 
-	// OwnP50Us What the gateway itself took of the time to the first byte, µs: half took at most this
+	// OwnP50Us Median of the gateway's own part of the time to the first byte, µs
 	OwnP50Us *int64 `json:"own_p50_us"`
 
 	// OwnP95Us Of 95 in 100
 	OwnP95Us *int64 `json:"own_p95_us"`
 
-	// Since Since when the next three are counted
+	// Since Start of the period of the next three counters
 	Since int64 `json:"since"`
 }
 
@@ -5373,7 +5370,7 @@ type GatewayReport struct {
 type GatewaySpan struct {
 	All GatewayLine `json:"all"`
 
-	// Errors The most frequent first
+	// Errors Most frequent first
 	Errors []GatewayError `json:"errors"`
 	From   int64          `json:"from"`
 
@@ -5384,7 +5381,7 @@ type GatewaySpan struct {
 	// Upstreams By host
 	Upstreams []GatewayLine `json:"upstreams"`
 
-	// Whole false: only the newest 50,000 requests were looked at
+	// Whole false: only the newest 50,000 requests were considered
 	Whole bool `json:"whole"`
 }
 
@@ -5419,47 +5416,47 @@ type GitWorkList struct {
 	Items []GitWork `json:"items"`
 }
 
-// Grace Work that reached a limit. It goes on until ends_at, then everything is brought home and its sandbox stands still; it goes on by itself when the limit allows it
+// Grace Work that reached a limit. It continues until ends_at; then the server syncs everything and suspends the sandbox, and resumes it when the limit allows
 type Grace struct {
 	BeganAt int64 `json:"began_at"`
 
-	// EndsAt When it stands still, ms UTC by the ledger's clock
+	// EndsAt When it is suspended, ms UTC by the ledger's clock
 	EndsAt int64  `json:"ends_at"`
 	Id     string `json:"id"`
 
-	// LeftMs Until ends_at, so that the reader's clock does not matter; 0 once it is over
+	// LeftMs Time left until ends_at, so that the client's clock does not matter; 0 once it is over
 	LeftMs int64 `json:"left_ms"`
 
-	// Reason Which limit, in words
+	// Reason Which limit, as text
 	Reason string     `json:"reason"`
 	Scope  GraceScope `json:"scope"`
 
-	// State stopped: it is paused; ended: its place cannot pause, what it made is kept
+	// State stopped: it is suspended; ended: its place cannot suspend, and its results are saved
 	State GraceState `json:"state"`
 }
 
 // GraceScope defines model for Grace.Scope.
 type GraceScope string
 
-// GraceState stopped: it is paused; ended: its place cannot pause, what it made is kept
+// GraceState stopped: it is suspended; ended: its place cannot suspend, and its results are saved
 type GraceState string
 
 // Health defines model for Health.
 type Health struct {
-	// Reason why it is degraded or starting
+	// Reason Why it is degraded or starting
 	Reason *string `json:"reason,omitempty"`
 
-	// Status degraded: the server is not sure of its database; operators alone may look, and nothing is changed
+	// Status degraded: the state of the database is uncertain, so the server is read-only and open to operators alone
 	Status  HealthStatus `json:"status"`
 	Version string       `json:"version"`
 }
 
-// HealthStatus degraded: the server is not sure of its database; operators alone may look, and nothing is changed
+// HealthStatus degraded: the state of the database is uncertain, so the server is read-only and open to operators alone
 type HealthStatus string
 
-// Hunk Lines of the older and the newer state, as in the head of a unified diff; of no lines, the start is the line before
+// Hunk Lines of the older and the newer state, as in the header of a unified diff; if there are no lines, the start is the line before
 type Hunk struct {
-	// Hash As getParts gave it; absent is not checked
+	// Hash From getParts; not checked if absent
 	Hash     *string `json:"hash,omitempty"`
 	NewLines int     `json:"new_lines"`
 	NewStart int     `json:"new_start"`
@@ -5471,14 +5468,14 @@ type Hunk struct {
 type HunkLines struct {
 	Added []string `json:"added"`
 
-	// Hash As getParts gave it; absent is not checked
+	// Hash From getParts; not checked if absent
 	Hash     *string `json:"hash,omitempty"`
 	NewLines int     `json:"new_lines"`
 	NewStart int     `json:"new_start"`
 	OldLines int     `json:"old_lines"`
 	OldStart int     `json:"old_start"`
 
-	// Removed Without their line feeds
+	// Removed Without line feeds
 	Removed []string `json:"removed"`
 }
 
@@ -5528,7 +5525,7 @@ type ImageCandidate struct {
 // ImageCandidateKind defines model for ImageCandidate.Kind.
 type ImageCandidateKind string
 
-// ImageChoice What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
+// ImageChoice The image for the project's containers: an image by name, or one built from a file of the repository. Neither: the server's own image. Existing sandboxes keep theirs.
 type ImageChoice struct {
 	// Build Path of a Dockerfile or devcontainer.json in the repository
 	Build *string `json:"build,omitempty"`
@@ -5539,7 +5536,7 @@ type ImageChoice struct {
 type Inbox struct {
 	Count int `json:"count"`
 
-	// InstanceBudget For operators: the threshold of the instance's budget that is passed. It is about no workspace; absent while none is
+	// InstanceBudget For operators: the threshold that the instance's budget has passed. It belongs to no workspace; absent if none is passed
 	InstanceBudget *InstanceBudgetNotice `json:"instance_budget,omitempty"`
 	Items          []InboxItem           `json:"items"`
 	NextCursor     *string               `json:"next_cursor"`
@@ -5553,11 +5550,11 @@ type InboxItem struct {
 	Kind        InboxItemKind `json:"kind"`
 	ProjectName string        `json:"project_name"`
 
-	// Question Null when the agent waits for something that only its terminal shows
+	// Question Null if the agent waits for something that only its terminal shows
 	Question *Question `json:"question"`
 	Reason   string    `json:"reason"`
 
-	// SessionId Empty when the workspace itself failed
+	// SessionId Empty if the workspace itself failed
 	SessionId     string `json:"session_id"`
 	Since         int64  `json:"since"`
 	SnoozedUntil  *int64 `json:"snoozed_until"`
@@ -5588,10 +5585,10 @@ type InputRequest struct {
 
 // InstanceBilling defines model for InstanceBilling.
 type InstanceBilling struct {
-	// Discrepancies Hours the service counts otherwise, the newest first
+	// Discrepancies Hours that the payment service counts differently, newest first
 	Discrepancies []Discrepancy `json:"discrepancies"`
 
-	// Events What was given up, the newest first
+	// Events Events that the server gave up on, newest first
 	Events []BillingEvent `json:"events"`
 
 	// Livemode It is real money
@@ -5599,7 +5596,7 @@ type InstanceBilling struct {
 	Outbox   struct {
 		Failed int64 `json:"failed"`
 
-		// Items What was given up, the newest first
+		// Items Messages that the server gave up on, newest first
 		Items   []BillingOutgoing `json:"items"`
 		Pending int64             `json:"pending"`
 	} `json:"outbox"`
@@ -5607,34 +5604,34 @@ type InstanceBilling struct {
 	// Payments There is a secret key
 	Payments bool `json:"payments"`
 
-	// ReconciledAt When everything was compared last
+	// ReconciledAt When everything was last compared
 	ReconciledAt *int64 `json:"reconciled_at"`
 	Reports      struct {
 		// Confirmed And counts them
 		Confirmed int64 `json:"confirmed"`
 		Failed    int64 `json:"failed"`
 
-		// Items Those that failed or are unknown, the newest first
+		// Items Reports that failed or have an unknown outcome, newest first
 		Items   []BillingReport `json:"items"`
 		Pending int64           `json:"pending"`
 
-		// Sent The service has taken them
+		// Sent The payment service accepted them
 		Sent int64 `json:"sent"`
 
-		// Unknown Nobody knows whether they arrived
+		// Unknown The outcome is unknown
 		Unknown int64 `json:"unknown"`
 	} `json:"reports"`
 
-	// SetUp `parawork billing setup` has been run in this mode
+	// SetUp `parawork billing setup` was run in this mode
 	SetUp bool `json:"set_up"`
 
-	// Teams Those with a customer at the payment service
+	// Teams Teams with a customer at the payment service
 	Teams    []TeamBill `json:"teams"`
 	Webhooks struct {
 		// Failed Given up
 		Failed int64 `json:"failed"`
 
-		// LastAt When the last one came
+		// LastAt When the last one arrived
 		LastAt *int64 `json:"last_at"`
 
 		// New To be acted on
@@ -5647,13 +5644,13 @@ type InstanceBilling struct {
 
 // InstanceBudgetNotice defines model for InstanceBudgetNotice.
 type InstanceBudgetNotice struct {
-	// Id The month and the threshold, for who puts it away
+	// Id The month and the threshold; identifies it when a user dismisses it
 	Id string `json:"id"`
 
-	// Percent 90 or 100: what was passed
+	// Percent 90 or 100: the threshold
 	Percent int `json:"percent"`
 
-	// Text What was spent and what follows of it
+	// Text What was spent and what follows from it
 	Text string `json:"text"`
 }
 
@@ -5661,36 +5658,67 @@ type InstanceBudgetNotice struct {
 type InstanceMetrics struct {
 	Budget BudgetMetrics `json:"budget"`
 
-	// Period The month (UTC) of what is paid for, such as 2026-11
+	// Period The month (UTC) of the costs, such as 2026-11
 	Period string         `json:"period"`
 	Places []PlaceMetrics `json:"places"`
 
-	// Pool Sandboxes made ahead of time
+	// Pool Pooled sandboxes, created ahead of time
 	Pool PoolMetrics `json:"pool"`
 
 	// ResetsAt When it ends
 	ResetsAt int64 `json:"resets_at"`
 
-	// Since Since when it is counted
+	// Since Start of the counting period
 	Since   int64          `json:"since"`
 	Targets []MetricTarget `json:"targets"`
 
 	// Teams The dearest first
 	Teams []TeamCost `json:"teams"`
 
-	// Users What the sandboxes cost that people asked for, the dearest first
+	// Users Costs of the sandboxes people started, highest first
 	Users []UserCost `json:"users"`
 
-	// Workspaces What workspaces cost this month, the dearest first
+	// Workspaces Costs of workspaces this month, highest first
 	Workspaces []WorkspaceCost `json:"workspaces"`
 }
 
 // InstancePlaces defines model for InstancePlaces.
 type InstancePlaces struct {
-	Places []PlaceSettings `json:"places"`
+	AllowUserChoice  YesSetting    `json:"allow_user_choice"`
+	DefaultExecutor  TextSetting   `json:"default_executor"`
+	E2b              E2BSettings   `json:"e2b"`
+	MonthlyBudgetUsd NumberSetting `json:"monthly_budget_usd"`
+	Pool             struct {
+		Enabled YesSetting    `json:"enabled"`
+		Max     NumberSetting `json:"max"`
+		Min     NumberSetting `json:"min"`
+	} `json:"pool"`
+	Test *PlaceTest `json:"test,omitempty"`
+}
 
-	// Settings Those of no single kind of place
-	Settings []Setting `json:"settings"`
+// InstancePlacesPatch defines model for InstancePlacesPatch.
+type InstancePlacesPatch struct {
+	AllowUserChoice *bool   `json:"allow_user_choice,omitempty"`
+	DefaultExecutor *string `json:"default_executor,omitempty"`
+	E2b             *struct {
+		// ApiKey Write-only; empty removes it
+		ApiKey            *string `json:"api_key,omitempty"`
+		ApiUrl            *string `json:"api_url,omitempty"`
+		DefaultCpus       *int64  `json:"default_cpus,omitempty"`
+		DefaultMemoryMb   *int64  `json:"default_memory_mb,omitempty"`
+		Domain            *string `json:"domain,omitempty"`
+		FallbackToLocal   *bool   `json:"fallback_to_local,omitempty"`
+		IdleMinutes       *int64  `json:"idle_minutes,omitempty"`
+		MaxSessionMinutes *int64  `json:"max_session_minutes,omitempty"`
+		SandboxUrl        *string `json:"sandbox_url,omitempty"`
+		Template          *string `json:"template,omitempty"`
+	} `json:"e2b,omitempty"`
+	MonthlyBudgetUsd *int64 `json:"monthly_budget_usd,omitempty"`
+	Pool             *struct {
+		Enabled *bool  `json:"enabled,omitempty"`
+		Max     *int64 `json:"max,omitempty"`
+		Min     *int64 `json:"min,omitempty"`
+	} `json:"pool,omitempty"`
 }
 
 // InstanceTeam defines model for InstanceTeam.
@@ -5701,10 +5729,10 @@ type InstanceTeam struct {
 	Name      string   `json:"name"`
 	Owners    []Person `json:"owners"`
 
-	// Sandboxes That have not ended; of a suspended team those still being saved
+	// Sandboxes Not ended yet; for a suspended team, those still being saved
 	Sandboxes int `json:"sandboxes"`
 
-	// SecondFactor Its members need one
+	// SecondFactor Its members need a second factor
 	SecondFactor bool   `json:"second_factor"`
 	Slug         string `json:"slug"`
 	SuspendedAt  *int64 `json:"suspended_at"`
@@ -5722,12 +5750,12 @@ type InstanceUser struct {
 	CreatedAt int64  `json:"created_at"`
 	Email     string `json:"email"`
 
-	// EmailVerified False: the user typed it at a link, and nobody has seen to it
+	// EmailVerified False: the user entered it through a link, and it has not been verified
 	EmailVerified bool   `json:"email_verified"`
 	HasPassword   bool   `json:"has_password"`
 	Id            string `json:"id"`
 
-	// LastSeenAt Newest use of a login session or API token that still counts
+	// LastSeenAt Most recent use of a login session or API token that is still valid
 	LastSeenAt *int64 `json:"last_seen_at"`
 	Name       string `json:"name"`
 	Operator   bool   `json:"operator"`
@@ -5751,7 +5779,7 @@ type InstanceUserList struct {
 
 // InstanceUserPatch defines model for InstanceUserPatch.
 type InstanceUserPatch struct {
-	// Email Also the one there is: whoever sends it vouches that it is the user's
+	// Email Sending the present address again confirms that it belongs to the user
 	Email    *string `json:"email,omitempty"`
 	Name     *string `json:"name,omitempty"`
 	Operator *bool   `json:"operator,omitempty"`
@@ -5759,7 +5787,7 @@ type InstanceUserPatch struct {
 
 // InterruptRequest defines model for InterruptRequest.
 type InterruptRequest struct {
-	// Force Also when the agent says that it is idle
+	// Force Also if the agent reports that it is idle
 	Force *bool `json:"force,omitempty"`
 }
 
@@ -5771,12 +5799,12 @@ type Interruption struct {
 	// Keys What was pressed
 	Keys string `json:"keys"`
 
-	// Outcome sent: the program does not tell whether it works
+	// Outcome sent: the program does not report whether it is working
 	Outcome InterruptionOutcome `json:"outcome"`
 	Session Session             `json:"session"`
 }
 
-// InterruptionOutcome sent: the program does not tell whether it works
+// InterruptionOutcome sent: the program does not report whether it is working
 type InterruptionOutcome string
 
 // Invite defines model for Invite.
@@ -5784,7 +5812,7 @@ type Invite struct {
 	CreatedAt int64  `json:"created_at"`
 	CreatedBy Person `json:"created_by"`
 
-	// Email Only a user with this address may accept; empty = whoever has the link
+	// Email Only a user with this address can accept; empty = anybody with the link
 	Email     string `json:"email"`
 	ExpiresAt int64  `json:"expires_at"`
 	Id        string `json:"id"`
@@ -5796,7 +5824,7 @@ type Invite struct {
 
 // InviteAccept defines model for InviteAccept.
 type InviteAccept struct {
-	// Email Of a new user, where the invite names no address
+	// Email For a new user, if the invite names no address
 	Email *string `json:"email,omitempty"`
 
 	// Name Of a new user
@@ -5815,11 +5843,11 @@ type InviteList struct {
 
 // InvitePreview defines model for InvitePreview.
 type InvitePreview struct {
-	// Email Only a user with this address may accept; empty = whoever has the link
+	// Email Only a user with this address can accept; empty = anybody with the link
 	Email     string `json:"email"`
 	ExpiresAt int64  `json:"expires_at"`
 
-	// Inviter Name of who invites
+	// Inviter Name of the inviter
 	Inviter string `json:"inviter"`
 	Role    Role   `json:"role"`
 	Team    struct {
@@ -5830,7 +5858,7 @@ type InvitePreview struct {
 
 // InviteToken defines model for InviteToken.
 type InviteToken struct {
-	// Token What stands behind the # of the link
+	// Token The part after the # of the link
 	Token string `json:"token"`
 }
 
@@ -5850,7 +5878,7 @@ type Invoice struct {
 	// TotalCents In the smallest unit of the currency
 	TotalCents int64 `json:"total_cents"`
 
-	// Url A page of the payment service; whoever has it can read and pay the invoice
+	// Url A page of the payment service; anybody with the address can read and pay the invoice
 	Url *string `json:"url"`
 }
 
@@ -5867,10 +5895,10 @@ type JournalEntry struct {
 	// Data size: cols, rows. seat: user_id, name, role, left. input: user_id, name, bytes, since (ms) and from (offset) of the first key. state: state, reason. prompt: text (its beginning), user_id. files: paths, more.
 	Data *json.RawMessage `json:"data,omitempty"`
 
-	// Kind time, size, seat, input, state, question, answer, prompt, interrupt, control or files; more may come
+	// Kind time, size, seat, input, state, question, answer, prompt, interrupt, control or files; more may be added
 	Kind string `json:"kind"`
 
-	// Offset End of the output then
+	// Offset End of the output at that time
 	Offset int64 `json:"offset"`
 
 	// Seq Number of the entry
@@ -5892,7 +5920,7 @@ type KeepRequest struct {
 
 // KeepTokens defines model for KeepTokens.
 type KeepTokens struct {
-	// KeepTokens API tokens stay; else they end
+	// KeepTokens Keep the API tokens; otherwise they end
 	KeepTokens *bool `json:"keep_tokens,omitempty"`
 }
 
@@ -5901,17 +5929,17 @@ type KillSwitchState struct {
 	// At When it was last set
 	At *int64 `json:"at"`
 
-	// On No paid sandbox begins
+	// On No paid sandbox starts
 	On     bool   `json:"on"`
 	Reason string `json:"reason"`
 
-	// Stop What runs is stopped, too
+	// Stop Running sandboxes are stopped too
 	Stop bool `json:"stop"`
 }
 
 // Limits defines model for Limits.
 type Limits struct {
-	// ExistingLogin Whether you may use the server user's own agent logins
+	// ExistingLogin Whether you may use the agent logins of the server's own user
 	ExistingLogin bool  `json:"existing_login"`
 	MaxFileBytes  int64 `json:"max_file_bytes"`
 	MaxInputBytes int   `json:"max_input_bytes"`
@@ -5934,7 +5962,7 @@ type LoginRequest struct {
 
 // LoginSession defines model for LoginSession.
 type LoginSession struct {
-	// Browser Browser and system in words
+	// Browser Browser and operating system
 	Browser   string `json:"browser"`
 	CreatedAt int64  `json:"created_at"`
 
@@ -5942,7 +5970,7 @@ type LoginSession struct {
 	Current   bool  `json:"current"`
 	ExpiresAt int64 `json:"expires_at"`
 
-	// Factors How you proved who you are: password, totp, recovery_code, passkey, sso, sso_mfa, link
+	// Factors How you proved your identity: password, totp, recovery_code, passkey, sso, sso_mfa or link
 	Factors   []string `json:"factors"`
 	Id        string   `json:"id"`
 	Ip        string   `json:"ip"`
@@ -5983,10 +6011,10 @@ type MailState struct {
 	GivenUp int    `json:"given_up"`
 	Host    string `json:"host"`
 
-	// LastError Of the newest mail that failed; empty = none did
+	// LastError Of the newest failed mail; empty = none failed
 	LastError string `json:"last_error"`
 
-	// Pending Mails that wait to be sent
+	// Pending Mails waiting to be sent
 	Pending int `json:"pending"`
 }
 
@@ -6008,11 +6036,11 @@ type Maker struct {
 
 // Me defines model for Me.
 type Me struct {
-	// ConfirmedAt When you last proved who you are; null with an API token
+	// ConfirmedAt When you last confirmed your identity; null with an API token
 	ConfirmedAt *int64 `json:"confirmed_at"`
 	Limits      Limits `json:"limits"`
 
-	// SecondFactor More than a password vouches for you here
+	// SecondFactor You signed in with more than a password
 	SecondFactor bool   `json:"second_factor"`
 	Teams        []Team `json:"teams"`
 	User         User   `json:"user"`
@@ -6038,10 +6066,10 @@ type MemberPatch struct {
 
 // MergeQueue defines model for MergeQueue.
 type MergeQueue struct {
-	// Ended The last ones, newest first
+	// Ended The most recent ones, newest first
 	Ended []QueueEntry `json:"ended"`
 
-	// Items In the order in which they are merged
+	// Items In merge order
 	Items []QueueEntry `json:"items"`
 }
 
@@ -6049,10 +6077,10 @@ type MergeQueue struct {
 type MergeRequest struct {
 	DryRun *bool `json:"dry_run,omitempty"`
 
-	// ExpectedBase The commit the base was at when you looked: 409 base_moved when it is not any more
+	// ExpectedBase The commit of the base when you looked; 409 base_moved if it has moved
 	ExpectedBase *string `json:"expected_base,omitempty"`
 
-	// ExpectedHead The commit the branch was at when you looked: 409 head_moved when it is not any more
+	// ExpectedHead The commit of the branch when you looked; 409 head_moved if it has moved
 	ExpectedHead *string              `json:"expected_head,omitempty"`
 	Message      *string              `json:"message,omitempty"`
 	Strategy     MergeRequestStrategy `json:"strategy"`
@@ -6068,10 +6096,10 @@ type MergeResult struct {
 	// BaseCommit The base before the merge
 	BaseCommit string `json:"base_commit"`
 
-	// Blocked In a dry run: why it must not be merged now; empty when it may
+	// Blocked For a dry run: why it must not be merged now; empty if it may
 	Blocked string `json:"blocked"`
 
-	// Commit The base after the merge; in a dry run what it would be, empty with conflicts
+	// Commit The base after the merge; for a dry run what it would be, empty with conflicts
 	Commit      string              `json:"commit"`
 	Commits     int                 `json:"commits"`
 	Conflicts   []Conflict          `json:"conflicts"`
@@ -6092,18 +6120,18 @@ type MergeResultStrategy string
 
 // MergeStatus defines model for MergeStatus.
 type MergeStatus struct {
-	// Ahead Commits of the branch that the base has not
+	// Ahead Commits of the branch that the base does not have
 	Ahead int    `json:"ahead"`
 	Base  string `json:"base"`
 
-	// BaseAhead Commits of the base here that the remote had not when it was last asked
+	// BaseAhead Commits of the base on this server that the remote did not have when it was last fetched
 	BaseAhead  int `json:"base_ahead"`
 	BaseBehind int `json:"base_behind"`
 
-	// BaseCommit Empty when the base is gone
+	// BaseCommit Empty if the base no longer exists
 	BaseCommit string `json:"base_commit"`
 
-	// Behind Commits of the base that the branch has not
+	// Behind Commits of the base that the branch does not have
 	Behind    int        `json:"behind"`
 	Conflicts []Conflict `json:"conflicts"`
 
@@ -6111,7 +6139,7 @@ type MergeStatus struct {
 	Dirty     int    `json:"dirty"`
 	FetchedAt *int64 `json:"fetched_at"`
 
-	// Head Empty when the branch is gone
+	// Head Empty if the branch no longer exists
 	Head   string `json:"head"`
 	Merged bool   `json:"merged"`
 	Pushed *struct {
@@ -6121,10 +6149,10 @@ type MergeStatus struct {
 		Commit string `json:"commit"`
 	} `json:"pushed"`
 
-	// Remote The project's remote, without credentials; empty when nothing can be pushed
+	// Remote The project's remote, without credentials; empty if nothing can be pushed
 	Remote string `json:"remote"`
 
-	// UnderWay merge, rebase, cherry-pick or revert that was begun in the worktree; empty when none is, or when this server cannot see
+	// UnderWay merge, rebase, cherry-pick or revert in progress in the worktree; empty if none is, or if this server cannot see it
 	UnderWay string   `json:"under_way"`
 	UpToDate bool     `json:"up_to_date"`
 	Warnings []string `json:"warnings"`
@@ -6132,7 +6160,7 @@ type MergeStatus struct {
 
 // Merging defines model for Merging.
 type Merging struct {
-	// Queue Everything goes through the merge queue
+	// Queue Every merge goes through the merge queue
 	Queue bool `json:"queue"`
 
 	// RequireApproval Somebody must have approved what is merged
@@ -6141,14 +6169,14 @@ type Merging struct {
 	// RequireChecks The required checks must have passed on what is merged
 	RequireChecks bool `json:"require_checks"`
 
-	// Strategy What is offered first
+	// Strategy The default strategy
 	Strategy MergingStrategy `json:"strategy"`
 }
 
-// MergingStrategy What is offered first
+// MergingStrategy The default strategy
 type MergingStrategy string
 
-// MergingPatch What is left out stays as it is
+// MergingPatch Fields left out stay unchanged
 type MergingPatch struct {
 	Queue           *bool                 `json:"queue,omitempty"`
 	RequireApproval *bool                 `json:"require_approval,omitempty"`
@@ -6167,33 +6195,33 @@ type MeterBill struct {
 	Ledger int64          `json:"ledger"`
 	Meter  MeterBillMeter `json:"meter"`
 
-	// Reported Of which the service has taken so many
+	// Reported Seconds that the payment service accepted
 	Reported int64 `json:"reported"`
 
-	// Theirs And counts so many; null = it was not asked yet
+	// Theirs Seconds that the payment service counts; null = not read yet
 	Theirs *int64 `json:"theirs"`
 
-	// Until Of which time this is
+	// Until When that was read
 	Until int64 `json:"until"`
 }
 
 // MeterBillMeter defines model for MeterBill.Meter.
 type MeterBillMeter string
 
-// MetricTarget What people may expect, and how it is. The value is that of the place that does worst.
+// MetricTarget Service targets and their present values. The value is that of the worst place.
 type MetricTarget struct {
 	// Description What is measured, and the target
 	Description string `json:"description"`
 	Met         *bool  `json:"met"`
 
-	// Name creation, success, command, sync; others may come
+	// Name creation, success, command, sync; more may be added
 	Name   string  `json:"name"`
 	Target float64 `json:"target"`
 
 	// Unit ms, percent
 	Unit string `json:"unit"`
 
-	// Value null = nothing was measured yet
+	// Value null = not measured yet
 	Value *float64 `json:"value"`
 }
 
@@ -6208,13 +6236,13 @@ type MissingFile struct {
 type ModelLimit struct {
 	Allowed bool `json:"allowed"`
 
-	// Model A name, the beginning of names followed by *, or * for all. The most exact one that fits says whether a model is allowed
+	// Model A name, a prefix followed by *, or * for all. The most specific match says whether a model is allowed
 	Model string `json:"model"`
 
 	// RequestsMinute null = no bound
 	RequestsMinute *int64 `json:"requests_minute"`
 
-	// TokensMinute What goes in and comes out; reads of a cache do not count. null = no bound
+	// TokensMinute Input and output tokens; cache reads do not count. null = unlimited
 	TokensMinute *int64 `json:"tokens_minute"`
 }
 
@@ -6225,7 +6253,7 @@ type ModelLimitList struct {
 	Items    []ModelLimit `json:"items"`
 }
 
-// ModelPrice Nano-USD for a million tokens. null = not told apart, like input.
+// ModelPrice Nano-USD per million tokens. null = not priced separately, same as input.
 type ModelPrice struct {
 	// BuiltIn It came with the program
 	BuiltIn       bool   `json:"built_in"`
@@ -6234,7 +6262,7 @@ type ModelPrice struct {
 	// CacheWriteHourNano Kept for an hour
 	CacheWriteHourNano *int64 `json:"cache_write_hour_nano"`
 
-	// CacheWriteNano Kept for five minutes
+	// CacheWriteNano Cached for five minutes
 	CacheWriteNano *int64 `json:"cache_write_nano"`
 	CreatedAt      int64  `json:"created_at"`
 
@@ -6243,11 +6271,11 @@ type ModelPrice struct {
 	EffectiveFrom int64  `json:"effective_from"`
 	Id            string `json:"id"`
 
-	// InForce It is what requests of this name are priced with now
+	// InForce It is the price of requests with this name now
 	InForce   bool  `json:"in_force"`
 	InputNano int64 `json:"input_nano"`
 
-	// Model A name, or the beginning of names followed by *; behind it @fast, @priority, @flex or @us for how it was served, and >272000 for prompts of more tokens than that
+	// Model A name, or a prefix followed by *; an optional suffix says how it was served (@fast, @priority, @flex or @us) and >272000 applies to prompts of more tokens
 	Model      string `json:"model"`
 	OutputNano int64  `json:"output_nano"`
 }
@@ -6257,7 +6285,7 @@ type ModelPriceList struct {
 	Items []ModelPrice `json:"items"`
 }
 
-// ModelRequest One question to a model. null = unknown.
+// ModelRequest One request to a model. null = unknown.
 type ModelRequest struct {
 	Agent string `json:"agent"`
 
@@ -6331,7 +6359,7 @@ type MoveItem struct {
 	Bytes  *int64 `json:"bytes"`
 	Detail string `json:"detail"`
 
-	// What A stable word: branch, files, refs, ignored, kept_ignored, kept_left, copied_files, scrollback, shells, conversations, agents, processes, ports, logins, temp, unseen
+	// What A stable identifier: branch, files, refs, ignored, kept_ignored, kept_left, copied_files, scrollback, shells, conversations, agents, processes, ports, logins, temp, unseen
 	What string `json:"what"`
 }
 
@@ -6342,7 +6370,7 @@ type MoveList struct {
 
 // MovePlace defines model for MovePlace.
 type MovePlace struct {
-	// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+	// Boundary How strongly a place isolates an agent, weakest first; empty = not known or not set
 	Boundary     Boundary `json:"boundary"`
 	BoundaryName string   `json:"boundary_name"`
 	Executor     string   `json:"executor"`
@@ -6354,19 +6382,19 @@ type MovePlace struct {
 type MovePlan struct {
 	Carried []MoveItem `json:"carried"`
 
-	// Changes What else is different there, a sentence each
+	// Changes Other differences, one sentence each
 	Changes []string `json:"changes"`
 
-	// Code The code of the error that moving would be; empty when it can be
+	// Code The error code that moving would return; empty if it is possible
 	Code     string     `json:"code"`
 	From     MovePlace  `json:"from"`
 	Lost     []MoveItem `json:"lost"`
 	Possible bool       `json:"possible"`
 
-	// PriceNano nano-USD an hour there while it runs; 0: free
+	// PriceNano Nano-USD per hour there while it runs; 0: free
 	PriceNano int64 `json:"price_nano"`
 
-	// Reason Why it cannot be, in words
+	// Reason Why it is not possible, as text
 	Reason   string         `json:"reason"`
 	Sessions []MovedSession `json:"sessions"`
 	To       MovePlace      `json:"to"`
@@ -6386,21 +6414,21 @@ type MovedSession struct {
 	Agent     string `json:"agent"`
 	AgentName string `json:"agent_name"`
 
-	// Busy It is at work: it is told to go on
+	// Busy It is working: it receives a prompt to continue
 	Busy bool `json:"busy"`
 
-	// How resumes: with its conversation; restarts: the agent begins anew; waits: the place lacks its program, and it is resumed by hand once that is there
+	// How resumes: continues its conversation; restarts: the agent starts over; waits: the place does not have its program, so a person resumes it once it does
 	How MovedSessionHow `json:"how"`
 	Id  string          `json:"id"`
 
-	// NextId The session it went on in
+	// NextId The session it continued in
 	NextId *string           `json:"next_id"`
 	Reason string            `json:"reason"`
 	State  MovedSessionState `json:"state"`
 	Title  string            `json:"title"`
 }
 
-// MovedSessionHow resumes: with its conversation; restarts: the agent begins anew; waits: the place lacks its program, and it is resumed by hand once that is there
+// MovedSessionHow resumes: continues its conversation; restarts: the agent starts over; waits: the place does not have its program, so a person resumes it once it does
 type MovedSessionHow string
 
 // MovedSessionState defines model for MovedSession.State.
@@ -6412,7 +6440,7 @@ type MyInvite struct {
 	ExpiresAt int64  `json:"expires_at"`
 	Id        string `json:"id"`
 
-	// Inviter Empty where nobody knows any more
+	// Inviter Empty if no longer known
 	Inviter string `json:"inviter"`
 	Role    Role   `json:"role"`
 	Team    struct {
@@ -6423,7 +6451,7 @@ type MyInvite struct {
 
 // MyInviteList defines model for MyInviteList.
 type MyInviteList struct {
-	// EmailVerified The server knows that the address is yours
+	// EmailVerified The user has proved that the address is theirs
 	EmailVerified bool       `json:"email_verified"`
 	Items         []MyInvite `json:"items"`
 	NextCursor    *string    `json:"next_cursor"`
@@ -6431,18 +6459,18 @@ type MyInviteList struct {
 
 // MyQuota defines model for MyQuota.
 type MyQuota struct {
-	// CountedPlaces Kinds of this server's places whose time counts in hours and in how many run at once, as several teams share it
+	// CountedPlaces Kinds of places on this server whose time counts towards hours and concurrency, because several teams share the server
 	CountedPlaces []string `json:"counted_places"`
 
-	// Effective What may be used of metered places; null is without bound
+	// Effective Quotas for metered places; null is unlimited
 	Effective   Quota  `json:"effective"`
 	ExhaustedAt *int64 `json:"exhausted_at"`
 
-	// Override What was said of one user. A name that is absent is the plan's; null is without bound
+	// Override The override for one user. An absent field has the plan's value; null is unlimited
 	Override QuotaOverride `json:"override"`
 	Percent  *int64        `json:"percent"`
 
-	// Plan What may be used of metered places; null is without bound
+	// Plan Quotas for metered places; null is unlimited
 	Plan     Quota  `json:"plan"`
 	PlanName string `json:"plan_name"`
 	ResetsAt int64  `json:"resets_at"`
@@ -6470,20 +6498,20 @@ type MySignIn struct {
 
 // Network defines model for Network.
 type Network struct {
-	// Enforced Whether the workspace's place keeps to it; null while it has none
+	// Enforced Whether the workspace's place enforces it; null if there is no place yet
 	Enforced *bool `json:"enforced"`
 
 	// MayAllow Whether you may allow hosts
 	MayAllow bool        `json:"may_allow"`
 	Mode     NetworkMode `json:"mode"`
 
-	// Names What may be reached when the mode is allow
+	// Names The hosts that are reachable in mode allow
 	Names []NetworkName `json:"names"`
 
 	// Refused The newest first
 	Refused []RefusedHost `json:"refused"`
 
-	// RefusedFull Older ones were forgotten to make room
+	// RefusedFull Older entries were dropped to make room
 	RefusedFull bool `json:"refused_full"`
 
 	// Source Who says the mode
@@ -6501,7 +6529,7 @@ type NetworkName struct {
 	From NetworkNameFrom `json:"from"`
 	Name string          `json:"name"`
 
-	// Preset Which list it is of: @agents, @registries, @git
+	// Preset The list it belongs to: @agents, @registries or @git
 	Preset *string `json:"preset,omitempty"`
 }
 
@@ -6515,32 +6543,32 @@ type NewAgentAccount struct {
 	// ApiKey Write-only
 	ApiKey *string `json:"api_key,omitempty"`
 
-	// BaseUrl Another address of the model's API
+	// BaseUrl Alternative address of the model's API
 	BaseUrl *string `json:"base_url,omitempty"`
 
-	// Consent existing_login: you agree that the login is copied, read only
+	// Consent existing_login: you consent that the login is copied, read-only
 	Consent *bool `json:"consent,omitempty"`
 
-	// Default The first account of an agent is the default in any case
+	// Default The first account of an agent is always the default
 	Default *bool            `json:"default,omitempty"`
 	Kind    AgentAccountKind `json:"kind"`
 
-	// Name Made up when it is empty
+	// Name Generated if empty
 	Name *string `json:"name,omitempty"`
 }
 
 // NewAttempt defines model for NewAttempt.
 type NewAttempt struct {
-	// AccountId The agent's account; without: your default, else the team's
+	// AccountId The agent's account; default is your default account, else the team's
 	AccountId *string `json:"account_id,omitempty"`
 	Agent     string  `json:"agent"`
 	Base      *string `json:"base,omitempty"`
 	Executor  *string `json:"executor,omitempty"`
 
-	// Name Of its workspace; default is made from the run's name and the agent
+	// Name Name of its workspace; default is made from the run's name and the agent
 	Name *string `json:"name,omitempty"`
 
-	// RunnerId With executor runner: which machine
+	// RunnerId With executor runner: the machine
 	RunnerId *string `json:"runner_id,omitempty"`
 }
 
@@ -6556,19 +6584,19 @@ type NewComment struct {
 	Path    *string `json:"path,omitempty"`
 	ReplyTo *string `json:"reply_to,omitempty"`
 
-	// Revision Of the side that was read: base, head, now, a snapshot's id or a commit. Its lines are quoted, whatever they are by now
+	// Revision What its side shows: base, head, now, a snapshot's id or a commit. Its lines are quoted, whatever they become later
 	Revision *string `json:"revision,omitempty"`
 
-	// Side new when it is left out
+	// Side Default is new
 	Side *NewCommentSide `json:"side,omitempty"`
 }
 
-// NewCommentSide new when it is left out
+// NewCommentSide Default is new
 type NewCommentSide string
 
 // NewImageBuild defines model for NewImageBuild.
 type NewImageBuild struct {
-	// Source Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen
+	// Source Path of a Dockerfile or devcontainer.json in the repository; default is the project's chosen one
 	Source *string `json:"source,omitempty"`
 }
 
@@ -6576,7 +6604,7 @@ type NewImageBuild struct {
 type NewInstanceTeam struct {
 	Name string `json:"name"`
 
-	// Owner E-mail address of the user who owns it; without one it is you
+	// Owner E-mail address of the user who owns it; default is you
 	Owner *string `json:"owner,omitempty"`
 	Slug  *string `json:"slug,omitempty"`
 }
@@ -6588,7 +6616,7 @@ type NewInstanceUser struct {
 	Operator *bool  `json:"operator,omitempty"`
 	Role     *Role  `json:"role,omitempty"`
 
-	// Team Slug of a team the user joins
+	// Team Slug of a team that the user joins
 	Team *string `json:"team,omitempty"`
 }
 
@@ -6615,7 +6643,7 @@ type NewModelPrice struct {
 	CacheWriteHourNano *int64 `json:"cache_write_hour_nano,omitempty"`
 	CacheWriteNano     *int64 `json:"cache_write_nano,omitempty"`
 
-	// EffectiveFrom ms UTC; without it now. A time in the past changes nothing that was answered already
+	// EffectiveFrom ms UTC; default is now. A time in the past does not change requests that were already answered
 	EffectiveFrom *int64 `json:"effective_from,omitempty"`
 	InputNano     int64  `json:"input_nano"`
 	Model         string `json:"model"`
@@ -6624,7 +6652,7 @@ type NewModelPrice struct {
 
 // NewPasskey defines model for NewPasskey.
 type NewPasskey struct {
-	// Credential The JSON form of what the browser made
+	// Credential The browser's new credential as JSON
 	Credential json.RawMessage `json:"credential"`
 	Name       string          `json:"name"`
 }
@@ -6653,7 +6681,7 @@ type NewPlan struct {
 
 // NewPrice defines model for NewPrice.
 type NewPrice struct {
-	// EffectiveFrom Now or later; leave it out for now
+	// EffectiveFrom Now or later; default is now
 	EffectiveFrom *int64 `json:"effective_from,omitempty"`
 
 	// Executor Kind of place, such as e2b, docker or runner; work on this server itself is free
@@ -6674,10 +6702,10 @@ type NewProject struct {
 
 // NewPrompt defines model for NewPrompt.
 type NewPrompt struct {
-	// Now Before the others of the queue
+	// Now Ahead of the others in the queue
 	Now *bool `json:"now,omitempty"`
 
-	// Resume A session that has ended is resumed first; the answer names the new one
+	// Resume Resume a session that has ended first; the answer names the new one
 	Resume *bool  `json:"resume,omitempty"`
 	Text   string `json:"text"`
 }
@@ -6687,7 +6715,7 @@ type NewPullRequest struct {
 	// Base Empty = the workspace's base
 	Base *string `json:"base,omitempty"`
 
-	// Body Markdown; empty = made from the workspace
+	// Body Markdown; empty = generated from the workspace
 	Body  *string `json:"body,omitempty"`
 	Draft *bool   `json:"draft,omitempty"`
 
@@ -6703,7 +6731,7 @@ type NewPushSubscription struct {
 	Auth     string `json:"auth"`
 	Endpoint string `json:"endpoint"`
 
-	// Label The browser in words
+	// Label The browser as text
 	Label  *string `json:"label,omitempty"`
 	P256dh string  `json:"p256dh"`
 }
@@ -6713,10 +6741,10 @@ type NewRun struct {
 	// AccountId With workspace_ids: the agent's account
 	AccountId *string `json:"account_id,omitempty"`
 
-	// Agent With workspace_ids: who gets the prompt in each
+	// Agent With workspace_ids: the agent that receives the prompt in each
 	Agent *string `json:"agent,omitempty"`
 
-	// Attempts A workspace is made for each
+	// Attempts A workspace is created for each
 	Attempts *[]NewAttempt `json:"attempts,omitempty"`
 
 	// Base For attempts that name none; default is the project's default branch
@@ -6730,10 +6758,10 @@ type NewRun struct {
 	ProjectId string  `json:"project_id"`
 	Prompt    string  `json:"prompt"`
 
-	// RunnerId With executor runner: which machine
+	// RunnerId With executor runner: the machine
 	RunnerId *string `json:"runner_id,omitempty"`
 
-	// WorkspaceIds Workspaces of the project that are there, instead of attempts
+	// WorkspaceIds Existing workspaces of the project, instead of attempts
 	WorkspaceIds *[]string `json:"workspace_ids,omitempty"`
 }
 
@@ -6742,26 +6770,26 @@ type NewRunner struct {
 	// Dangerous Must be true for mode direct: agents then run without isolation, as the machine's user
 	Dangerous *bool `json:"dangerous,omitempty"`
 
-	// Image Mode docker: what containers are made from
+	// Image Mode docker: the image for containers
 	Image *string `json:"image,omitempty"`
 
-	// Mode Without one the machine takes containers where there is an engine, else bubblewrap
+	// Mode Default is containers if the machine has an engine, else bubblewrap
 	Mode *NewRunnerMode `json:"mode,omitempty"`
 
-	// Name What the machine is to be called; without one, its host name
+	// Name Name of the machine; default is its host name
 	Name *string `json:"name,omitempty"`
 
-	// Network What agents reach from there; the file on the machine can narrow it to a list
+	// Network What agents can reach from there; the file on the machine can narrow it to a list
 	Network *NewRunnerNetwork `json:"network,omitempty"`
 
-	// Reusable Enrols many machines, until it is revoked
+	// Reusable Enrols any number of machines until it is revoked
 	Reusable *bool `json:"reusable,omitempty"`
 }
 
-// NewRunnerMode Without one the machine takes containers where there is an engine, else bubblewrap
+// NewRunnerMode Default is containers if the machine has an engine, else bubblewrap
 type NewRunnerMode string
 
-// NewRunnerNetwork What agents reach from there; the file on the machine can narrow it to a list
+// NewRunnerNetwork What agents can reach from there; the file on the machine can narrow it to a list
 type NewRunnerNetwork string
 
 // NewSecret defines model for NewSecret.
@@ -6771,7 +6799,7 @@ type NewSecret struct {
 	Kind      NewSecretKind `json:"kind"`
 	Name      string        `json:"name"`
 
-	// ProjectId Of the team's secrets: only for this project
+	// ProjectId For the team's secrets: only for this project
 	ProjectId *string `json:"project_id,omitempty"`
 	Target    *string `json:"target,omitempty"`
 	Username  *string `json:"username,omitempty"`
@@ -6785,33 +6813,33 @@ type NewSecretKind string
 
 // NewSession defines model for NewSession.
 type NewSession struct {
-	// AccountId The agent's account; without: your default, else the team's
+	// AccountId The agent's account; default is your default account, else the team's
 	AccountId *string `json:"account_id,omitempty"`
 
 	// Agent claude-code, codex, opencode, shell, command, or a name from config.json
 	Agent string `json:"agent"`
 
-	// Argv command: what to run; others: further arguments
+	// Argv command: what to run; others: additional arguments
 	Argv *[]string `json:"argv,omitempty"`
 	Cols *int      `json:"cols,omitempty"`
 
-	// ConfirmNoBoundary With permissions all in a place that is no boundary: you know that nothing keeps the agent in
+	// ConfirmNoBoundary With permissions all in a place that does not isolate: you confirm that nothing confines the agent
 	ConfirmNoBoundary *bool              `json:"confirm_no_boundary,omitempty"`
 	Env               *map[string]string `json:"env,omitempty"`
 
-	// FromSession Another session of the workspace: without a prompt, the new one is told what that one was told
+	// FromSession Another session of the workspace: without a prompt, the new session receives the prompt of that one
 	FromSession *string `json:"from_session,omitempty"`
 
-	// Permissions ask: the agent asks for what it is not allowed to do. all: it asks for nothing, the place keeps it in. Without: as config.json says, else ask
+	// Permissions ask: the agent asks before it does what it is not allowed to do. all: it asks for nothing, and the place isolates it. Default is the setting in config.json, else ask
 	Permissions *NewSessionPermissions `json:"permissions,omitempty"`
 	Prompt      *string                `json:"prompt,omitempty"`
 	Rows        *int                   `json:"rows,omitempty"`
 
-	// StopFromSession Stop that session first; the new one gets its queue
+	// StopFromSession Stop that session first; the new one takes over its queue
 	StopFromSession *bool `json:"stop_from_session,omitempty"`
 }
 
-// NewSessionPermissions ask: the agent asks for what it is not allowed to do. all: it asks for nothing, the place keeps it in. Without: as config.json says, else ask
+// NewSessionPermissions ask: the agent asks before it does what it is not allowed to do. all: it asks for nothing, and the place isolates it. Default is the setting in config.json, else ask
 type NewSessionPermissions string
 
 // NewSnapshot defines model for NewSnapshot.
@@ -6830,19 +6858,19 @@ type NewToken struct {
 	ExpiresAt *int64 `json:"expires_at,omitempty"`
 	Name      string `json:"name"`
 
-	// Scopes None or null: all that you may do
+	// Scopes None or null: everything you may do
 	Scopes *[]Scope `json:"scopes,omitempty"`
 
-	// Team Short name of the only team it may act in
+	// Team Slug of the only team it may work in
 	Team *string `json:"team,omitempty"`
 }
 
 // NewWatchLink defines model for NewWatchLink.
 type NewWatchLink struct {
-	// Minutes How long it lasts: 5 to 10080, 60 when left out
+	// Minutes Lifetime in minutes: 5 to 10080, default 60
 	Minutes *int `json:"minutes,omitempty"`
 
-	// Name For whom it is; shown to the team
+	// Name Who it is for; visible to the team
 	Name *string `json:"name,omitempty"`
 }
 
@@ -6862,31 +6890,31 @@ type NewWorkspace struct {
 	// Base Default is the project's default branch
 	Base *string `json:"base,omitempty"`
 
-	// Branch Default is prefix + slug of the name; a given one that exists is refused
+	// Branch Default is prefix + slug of the name; an explicit name that exists is refused
 	Branch *string `json:"branch,omitempty"`
 
 	// Executor Default is the configured place
 	Executor *string `json:"executor,omitempty"`
 
-	// FallbackOk It may start on this server when its place cannot serve, where the operator allows that: other costs, another boundary, the code stays here
+	// FallbackOk It may start on this server if its place cannot serve and the operator allows that: costs and isolation differ, and the code stays here
 	FallbackOk *bool  `json:"fallback_ok,omitempty"`
 	Name       string `json:"name"`
 
-	// Private Only who makes it sees it, and everything in it
+	// Private Only its creator sees it and everything in it
 	Private   *bool  `json:"private,omitempty"`
 	ProjectId string `json:"project_id"`
 
-	// Resources Limits of its own; in a place with sizes, the size
+	// Resources Its own limits; in a place with sizes, the size
 	Resources *ResourceLimits `json:"resources,omitempty"`
 
-	// RunnerFolder On a machine: the folder there whose repository it borrows; default is the project's own, where that is on the machine
+	// RunnerFolder On a machine: the folder whose repository it shares; default is the project's own folder, if that is on the machine
 	RunnerFolder *string `json:"runner_folder,omitempty"`
 
-	// RunnerId With executor runner: which machine
+	// RunnerId With executor runner: the machine
 	RunnerId *string `json:"runner_id,omitempty"`
 }
 
-// NotSynced A file whose newest version is in the sandbox alone
+// NotSynced A file whose newest version exists only in the sandbox
 type NotSynced struct {
 	Path string `json:"path"`
 
@@ -6899,24 +6927,24 @@ type NotSynced struct {
 // NotSyncedState defines model for NotSynced.State.
 type NotSyncedState string
 
-// NotificationRules A kind that is left out stays as it is
+// NotificationRules Kinds left out stay unchanged
 type NotificationRules struct {
-	// Budget About whose work; mine is what you started
+	// Budget Whose work; mine is what you started
 	Budget *NotifyScope `json:"budget,omitempty"`
 
-	// Failed About whose work; mine is what you started
+	// Failed Whose work; mine is what you started
 	Failed *NotifyScope `json:"failed,omitempty"`
 
-	// Finished About whose work; mine is what you started
+	// Finished Whose work; mine is what you started
 	Finished *NotifyScope `json:"finished,omitempty"`
 
-	// Question About whose work; mine is what you started
+	// Question Whose work; mine is what you started
 	Question *NotifyScope `json:"question,omitempty"`
 
-	// Review An agent has worked on a review of yours; all is the same as mine
+	// Review An agent has worked on a review of yours; all means the same as mine
 	Review *NotifyScope `json:"review,omitempty"`
 
-	// Stuck About whose work; mine is what you started
+	// Stuck Whose work; mine is what you started
 	Stuck *NotifyScope `json:"stuck,omitempty"`
 }
 
@@ -6927,14 +6955,14 @@ type NotificationSettings struct {
 	// PushKey The key browsers subscribe with (applicationServerKey)
 	PushKey string `json:"push_key"`
 
-	// Rules A kind that is left out stays as it is
+	// Rules Kinds left out stay unchanged
 	Rules NotificationRules `json:"rules"`
 }
 
 // NotifyKind defines model for NotifyKind.
 type NotifyKind string
 
-// NotifyScope About whose work; mine is what you started
+// NotifyScope Whose work; mine is what you started
 type NotifyScope string
 
 // NotifyWays defines model for NotifyWays.
@@ -6947,58 +6975,64 @@ type NotifyWays struct {
 	Webhooks bool `json:"webhooks"`
 }
 
+// NumberSetting defines model for NumberSetting.
+type NumberSetting struct {
+	Locked bool  `json:"locked"`
+	Value  int64 `json:"value"`
+}
+
 // OpenConflict defines model for OpenConflict.
 type OpenConflict struct {
-	// Base Null where this side has no file
+	// Base Null if this side has no file
 	Base *ConflictSide `json:"base"`
 
-	// Branch Null where this side has no file
+	// Branch Null if this side has no file
 	Branch  *ConflictSide    `json:"branch"`
 	Choices []ConflictChoice `json:"choices"`
 	Decided bool             `json:"decided"`
 
-	// Kind content has its sides between marks in the file; the others have to be decided
+	// Kind content has both sides between conflict markers in the file; the others have to be decided
 	Kind OpenConflictKind `json:"kind"`
 
-	// Marks Lines with marks of a conflict that are left in it
+	// Marks Lines with remaining conflict markers
 	Marks []int `json:"marks"`
 
-	// Other The name of what is kept beside, or in the place of a name that is taken; empty when none has to be made up
+	// Other The name for what is kept as a second file, or instead of a name that is taken; empty if none is needed
 	Other string `json:"other"`
 
-	// Path What it is named by
+	// Path Its identifier
 	Path string `json:"path"`
 
-	// Taken What was taken of one that is decided; other when it was resolved in some other way
+	// Taken Which side a decided conflict took; other if it was resolved in another way
 	Taken   OpenConflictTaken `json:"taken"`
 	Version string            `json:"version"`
 
-	// Was Null where this side has no file
+	// Was Null if this side has no file
 	Was *ConflictSide `json:"was"`
 }
 
-// OpenConflictKind content has its sides between marks in the file; the others have to be decided
+// OpenConflictKind content has both sides between conflict markers in the file; the others have to be decided
 type OpenConflictKind string
 
-// OpenConflictTaken What was taken of one that is decided; other when it was resolved in some other way
+// OpenConflictTaken Which side a decided conflict took; other if it was resolved in another way
 type OpenConflictTaken string
 
 // OpenConflicts defines model for OpenConflicts.
 type OpenConflicts struct {
-	// Asleep No sandbox runs, and only there it is known
+	// Asleep No sandbox runs, so the conflicts are unknown
 	Asleep bool           `json:"asleep"`
 	Base   string         `json:"base"`
 	Branch string         `json:"branch"`
 	Items  []OpenConflict `json:"items"`
 
-	// More Conflicts that are not listed
+	// More Number of conflicts that are not listed
 	More int `json:"more"`
 
-	// Operation Empty when none is under way
+	// Operation Empty if none is in progress
 	Operation OpenConflictsOperation `json:"operation"`
 }
 
-// OpenConflictsOperation Empty when none is under way
+// OpenConflictsOperation Empty if none is in progress
 type OpenConflictsOperation string
 
 // OpenWatch defines model for OpenWatch.
@@ -7016,7 +7050,7 @@ type Overlap struct {
 
 // OverlapFile defines model for OverlapFile.
 type OverlapFile struct {
-	// Kind content, add/add, modify/delete, and what else git calls it
+	// Kind content, add/add, modify/delete, or another term of git
 	Kind string `json:"kind"`
 	Path string `json:"path"`
 }
@@ -7027,7 +7061,7 @@ type OverlapOrder struct {
 	Key  string `json:"key"`
 	Name string `json:"name"`
 
-	// Overlaps With how many of those before it; 0 = it can be merged as it is
+	// Overlaps How many of those before it it conflicts with; 0 = it merges as it is
 	Overlaps int `json:"overlaps"`
 }
 
@@ -7048,16 +7082,16 @@ type Overlaps struct {
 
 // OwnSecrets defines model for OwnSecrets.
 type OwnSecrets struct {
-	// Agreed whether the caller has agreed that others who work there could read them
+	// Agreed Whether you agreed that others who work there could read them
 	Agreed bool `json:"agreed"`
 
-	// Count variables and files of the caller's own
+	// Count Your own variables and files
 	Count int64 `json:"count"`
 
-	// Given whether what the caller starts there now is given them
+	// Given Whether what you start there now receives them
 	Given bool `json:"given"`
 
-	// Others whether somebody else may work in the workspace
+	// Others Whether somebody else may work in the workspace
 	Others bool `json:"others"`
 }
 
@@ -7066,25 +7100,25 @@ type OwnSecretsConsent struct {
 	Agreed bool `json:"agreed"`
 }
 
-// Part A file; with hunks or lines, some of it
+// Part A file; with hunks or lines, part of it
 type Part struct {
 	Hunks *[]Hunk `json:"hunks,omitempty"`
 
-	// NewLines And these of the newer state that came
+	// NewLines And these added lines of the newer state
 	NewLines *[]int `json:"new_lines,omitempty"`
 
-	// OldLines Of the hunks, or of the file, these lines of the older state that went
+	// OldLines Of the hunks, or of the file, these removed lines of the older state
 	OldLines *[]int `json:"old_lines,omitempty"`
 	Path     string `json:"path"`
 }
 
 // PartsRequest defines model for PartsRequest.
 type PartsRequest struct {
-	// From What the parts were shown against: a revision or index; head by default, of staging index
+	// From The older state that the parts were shown against: a revision or index; default is head, for staging index
 	From  *string `json:"from,omitempty"`
 	Parts []Part  `json:"parts"`
 
-	// To What was shown: a revision, such as the commit of a comparison. Absent takes files as they are
+	// To The newer state that was shown: a revision, such as the commit of a comparison. Default is the present files
 	To *string `json:"to,omitempty"`
 }
 
@@ -7098,7 +7132,7 @@ type Passkey struct {
 
 // PasskeyAnswer defines model for PasskeyAnswer.
 type PasskeyAnswer struct {
-	// Credential The JSON form of what the browser answers
+	// Credential The browser's response as JSON
 	Credential json.RawMessage `json:"credential"`
 }
 
@@ -7109,16 +7143,16 @@ type PasskeyName struct {
 
 // PasskeyOptions defines model for PasskeyOptions.
 type PasskeyOptions struct {
-	// Options The JSON form of WebAuthn's options
+	// Options WebAuthn options as JSON
 	Options json.RawMessage `json:"options"`
 }
 
 // PasswordChange defines model for PasswordChange.
 type PasswordChange struct {
-	// CurrentPassword Left out by who has no password yet
+	// CurrentPassword Omitted by a user who has no password yet
 	CurrentPassword *string `json:"current_password,omitempty"`
 
-	// KeepTokens API tokens stay; else they end with the old password
+	// KeepTokens Keep the API tokens; otherwise they end with the old password
 	KeepTokens  *bool  `json:"keep_tokens,omitempty"`
 	NewPassword string `json:"new_password"`
 }
@@ -7134,13 +7168,13 @@ type PaymentWay struct {
 type Person struct {
 	Id string `json:"id"`
 
-	// Name Empty where nobody knows any more
+	// Name Empty if no longer known
 	Name string `json:"name"`
 }
 
 // PlaceChange defines model for PlaceChange.
 type PlaceChange struct {
-	// Changes What moving there changes, a sentence each; empty where it lives
+	// Changes What moving there changes, one sentence each; empty for the present place
 	Changes  []string `json:"changes"`
 	Executor Executor `json:"executor"`
 }
@@ -7150,66 +7184,41 @@ type PlaceMetrics struct {
 	// Active Sandboxes that run now
 	Active int64 `json:"active"`
 
-	// Cleaned Sandboxes that were removed: unknown ones, and idle ones
+	// Cleaned Removed sandboxes: unknown ones, and idle ones
 	Cleaned int64 `json:"cleaned"`
 
-	// CostNanoMonth Nano-USD, sandboxes of nobody yet included
+	// CostNanoMonth Nano-USD, including pooled sandboxes that are not assigned yet
 	CostNanoMonth int64  `json:"cost_nano_month"`
 	CreateP50Ms   *int64 `json:"create_p50_ms"`
 	CreateP95Ms   *int64 `json:"create_p95_ms"`
 	Created       int64  `json:"created"`
 	Executor      string `json:"executor"`
 
-	// Failed Sandboxes that could not be made
+	// Failed Sandboxes that could not be created
 	Failed int64 `json:"failed"`
 
 	// Fallbacks Workspaces that started elsewhere because it could not serve
 	Fallbacks      int64 `json:"fallbacks"`
 	HealthFailures int64 `json:"health_failures"`
 
-	// IdleShare Of the time sandboxes ran: without anything to do, 0 to 1
+	// IdleShare Idle share of the time sandboxes ran, 0 to 1
 	IdleShare *float64 `json:"idle_share"`
 	Name      string   `json:"name"`
 
-	// Reused Times the live sandbox was used instead of a new one
+	// Reused How often the live sandbox was used instead of a new one
 	Reused int64 `json:"reused"`
 
-	// Share Of all workspaces, 0 to 1
+	// Share Share of all workspaces, 0 to 1
 	Share float64 `json:"share"`
 
-	// Success Of all makings, 0 to 1
+	// Success Share of all creations, 0 to 1
 	Success *float64 `json:"success"`
 
-	// SyncLagP95Ms From the change of a file to its being on this server
+	// SyncLagP95Ms From the change of a file until it is on this server
 	SyncLagP95Ms *int64 `json:"sync_lag_p95_ms"`
 
-	// Workspaces Workspaces that live there
+	// Workspaces Workspaces that run there
 	Workspaces int64 `json:"workspaces"`
-}
-
-// PlaceSettings defines model for PlaceSettings.
-type PlaceSettings struct {
-	// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
-	Boundary Boundary `json:"boundary"`
-
-	// Docs Its page, such as docs/e2b.md
-	Docs string `json:"docs"`
-
-	// Family It is many places, such as the members' own machines
-	Family bool `json:"family"`
-
-	// Free Nothing is ever charged for it
-	Free  bool   `json:"free"`
-	Kind  string `json:"kind"`
-	Label string `json:"label"`
-
-	// Rank Its place in lists
-	Rank     int        `json:"rank"`
-	Settings []Setting  `json:"settings"`
-	Test     *PlaceTest `json:"test,omitempty"`
-
-	// Testable Its settings can be tried
-	Testable bool `json:"testable"`
 }
 
 // PlaceSize defines model for PlaceSize.
@@ -7217,20 +7226,20 @@ type PlaceSize struct {
 	Available bool `json:"available"`
 	Cpus      int  `json:"cpus"`
 
-	// Default What a workspace gets that asks for none
+	// Default Used by a workspace that asks for none
 	Default bool `json:"default"`
 
 	// Hint What to do about it
 	Hint     string `json:"hint"`
 	MemoryMb int64  `json:"memory_mb"`
 
-	// PriceNanoPerHour Nano-USD while it runs
+	// PriceNanoPerHour Nano-USD per hour while it runs
 	PriceNanoPerHour int64 `json:"price_nano_per_hour"`
 
-	// Reason Why it cannot be had, in words
+	// Reason Why it cannot be chosen, as text
 	Reason string `json:"reason"`
 
-	// Refused Why who asks may not have the size
+	// Refused Why you may not have the size
 	Refused *SizeRefusal `json:"refused,omitempty"`
 }
 
@@ -7238,11 +7247,11 @@ type PlaceSize struct {
 type PlaceTest struct {
 	// Account Whose key it is, or what it may do, in words
 	Account *string `json:"account,omitempty"`
-	Hint    *string `json:"hint,omitempty"`
+	Hint    string  `json:"hint"`
 	Ok      bool    `json:"ok"`
 
 	// Reason In words, when not ok
-	Reason *string `json:"reason,omitempty"`
+	Reason string `json:"reason"`
 }
 
 // Plan defines model for Plan.
@@ -7256,7 +7265,7 @@ type Plan struct {
 	Id             string `json:"id"`
 	MemoryMb       *int64 `json:"memory_mb"`
 
-	// MeteredUsage Usage is billed on top
+	// MeteredUsage Usage is billed in addition
 	MeteredUsage bool   `json:"metered_usage"`
 	Name         string `json:"name"`
 
@@ -7266,7 +7275,7 @@ type Plan struct {
 	// Position Among the plans
 	Position int64 `json:"position"`
 
-	// SeatMonthNano Price of a seat a month, whole cents
+	// SeatMonthNano Price per seat and month, whole cents
 	SeatMonthNano  int64  `json:"seat_month_nano"`
 	Seats          *int64 `json:"seats"`
 	SessionMinutes *int64 `json:"session_minutes"`
@@ -7275,18 +7284,18 @@ type Plan struct {
 
 // PlanList defines model for PlanList.
 type PlanList struct {
-	// DefaultChosen Somebody chose it, or it bounds people; else nobody did, and no plan bounds anybody
+	// DefaultChosen Somebody chose it, or it limits people; otherwise nobody did, and no plan limits anybody
 	DefaultChosen bool `json:"default_chosen"`
 
-	// DefaultLocked config.json says it
+	// DefaultLocked config.json sets it
 	DefaultLocked bool `json:"default_locked"`
 
-	// DefaultPlan What teams have that nobody gave one
+	// DefaultPlan The plan of teams without an assigned one
 	DefaultPlan string `json:"default_plan"`
 	Items       []Plan `json:"items"`
 }
 
-// PlanPatch What is left out stays; of a new plan it is without bound, 0 or false
+// PlanPatch Fields left out stay unchanged; for a new plan they are unlimited, 0 or false
 type PlanPatch struct {
 	Concurrent     Maybe   `json:"concurrent,omitempty"`
 	ConcurrentTeam Maybe   `json:"concurrent_team,omitempty"`
@@ -7311,18 +7320,18 @@ type PlanRef struct {
 	Name string `json:"name"`
 }
 
-// PoolMetrics Sandboxes made ahead of time
+// PoolMetrics Pooled sandboxes, created ahead of time
 type PoolMetrics struct {
 	CostNanoMonth int64 `json:"cost_nano_month"`
 	Enabled       bool  `json:"enabled"`
 
-	// Hits Times one was taken
+	// Hits How often one was taken
 	Hits   int64 `json:"hits"`
 	Making int   `json:"making"`
 	Max    int   `json:"max"`
 	Min    int   `json:"min"`
 
-	// Misses Times none was ready
+	// Misses How often none was ready
 	Misses int64 `json:"misses"`
 	Ready  int   `json:"ready"`
 
@@ -7334,7 +7343,7 @@ type PoolMetrics struct {
 type Port struct {
 	Port int `json:"port"`
 
-	// Url Where it is seen by who was let in; empty while previews are off
+	// Url Its address for invited users; empty while previews are off
 	Url string `json:"url"`
 }
 
@@ -7363,17 +7372,17 @@ type Price struct {
 	// Executor Kind of place
 	Executor string `json:"executor"`
 
-	// GibSecondNano Nano-USD a GiB of memory and second
+	// GibSecondNano Nano-USD per GiB of memory and second
 	GibSecondNano int64 `json:"gib_second_nano"`
 
-	// Holds It is what holds now
+	// Holds It applies now
 	Holds bool   `json:"holds"`
 	Id    string `json:"id"`
 
-	// Metered Its time counts in people's hours and in how many sandboxes run at once
+	// Metered Its time counts towards users' hours and concurrent sandboxes
 	Metered bool `json:"metered"`
 
-	// VcpuSecondNano Nano-USD a vCPU and second
+	// VcpuSecondNano Nano-USD per vCPU and second
 	VcpuSecondNano int64 `json:"vcpu_second_nano"`
 }
 
@@ -7393,16 +7402,16 @@ type Problem struct {
 
 // Project defines model for Project.
 type Project struct {
-	// Caches Its workspaces share the team's caches where they live in a place that isolates
+	// Caches Its workspaces share the team's caches if they run in a place that isolates
 	Caches *bool `json:"caches,omitempty"`
 
-	// Checks Commands that say whether work is good
+	// Checks Commands that check the work
 	Checks        []ProjectCheck `json:"checks"`
 	CopyIgnored   []string       `json:"copy_ignored"`
 	CreatedAt     int64          `json:"created_at"`
 	DefaultBranch string         `json:"default_branch"`
 
-	// Executor Where its workspaces live that name no place; empty = the team's
+	// Executor Where its workspaces run that name no place; empty = the team's default
 	Executor  *string `json:"executor,omitempty"`
 	FetchedAt *int64  `json:"fetched_at"`
 	Id        string  `json:"id"`
@@ -7422,7 +7431,7 @@ type Project struct {
 	Source      ProjectSource `json:"source"`
 	State       ProjectState  `json:"state"`
 
-	// StateReason Git's own words when it failed
+	// StateReason Git's error message if it failed
 	StateReason string `json:"state_reason"`
 
 	// Workspaces How many are active
@@ -7432,9 +7441,9 @@ type Project struct {
 // ProjectState defines model for Project.State.
 type ProjectState string
 
-// ProjectCheck A command that says whether work is good; it is when it ends with 0
+// ProjectCheck A command that checks the work; it passes if it exits with 0
 type ProjectCheck struct {
-	// AfterTurn It runs by itself when an agent's turn ended
+	// AfterTurn It runs automatically when an agent's turn has ended
 	AfterTurn bool `json:"after_turn"`
 
 	// Command Lines for /bin/sh
@@ -7442,7 +7451,7 @@ type ProjectCheck struct {
 	Id      string `json:"id"`
 	Name    string `json:"name"`
 
-	// Required Nothing that it fails on is merged by the queue; nor by hand where the project asks for checks
+	// Required The merge queue merges nothing that fails it; nor can people, if the project requires checks
 	Required       bool  `json:"required"`
 	TimeoutSeconds int64 `json:"timeout_seconds"`
 }
@@ -7452,12 +7461,12 @@ type ProjectCheckInput struct {
 	AfterTurn *bool  `json:"after_turn,omitempty"`
 	Command   string `json:"command"`
 
-	// Id Of one that is there; left out for a new one
+	// Id Of an existing check; absent for a new one
 	Id       *string `json:"id,omitempty"`
 	Name     string  `json:"name"`
 	Required *bool   `json:"required,omitempty"`
 
-	// TimeoutSeconds 600 when it is left out or 0
+	// TimeoutSeconds 600 if absent or 0
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 }
 
@@ -7465,7 +7474,7 @@ type ProjectCheckInput struct {
 type ProjectForge struct {
 	ApiUrl string `json:"api_url"`
 
-	// HasCredential Whether there is one for who asks
+	// HasCredential Whether you have one
 	HasCredential bool             `json:"has_credential"`
 	Host          string           `json:"host"`
 	Kind          ProjectForgeKind `json:"kind"`
@@ -7473,14 +7482,14 @@ type ProjectForge struct {
 	// Name GitHub
 	Name string `json:"name"`
 
-	// Reason Why no pull request can be opened; empty when one can
+	// Reason Why no pull request can be opened; empty if one can
 	Reason     string `json:"reason"`
 	Repository string `json:"repository"`
 
-	// Settings What a project says of its forge where its remote's address does not say it; what is empty is as the address says
+	// Settings Forge settings of the project where its remote's address does not determine them; empty fields follow the address
 	Settings ForgeSettings `json:"settings"`
 
-	// TokenHost The host a git credential must be for to be used here
+	// TokenHost The host a git credential must be for
 	TokenHost string `json:"token_host"`
 }
 
@@ -7493,13 +7502,13 @@ type ProjectImage struct {
 	Builds     []ImageBuild     `json:"builds"`
 	Candidates []ImageCandidate `json:"candidates"`
 
-	// Current Name of the image new containers are made from; null while it is not built
+	// Current Name of the image for new containers; null until it is built
 	Current *string `json:"current"`
 
-	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
+	// Image The image for the project's containers: an image by name, or one built from a file of the repository. Neither: the server's own image. Existing sandboxes keep theirs.
 	Image ImageChoice `json:"image"`
 
-	// Problem Why the repository could not be looked at, empty when it could
+	// Problem Why the repository could not be read; empty if it could
 	Problem string `json:"problem"`
 
 	// Source Where the image comes from
@@ -7517,23 +7526,23 @@ type ProjectList struct {
 
 // ProjectNetwork defines model for ProjectNetwork.
 type ProjectNetwork struct {
-	// AgentHosts Whether a list has the hosts the agents themselves need
+	// AgentHosts Whether the hosts that the agents themselves need are included
 	AgentHosts bool `json:"agent_hosts"`
 
 	// Allow example.com, *.example.com, example.com:8443, or the lists @registries and @git
 	Allow []string `json:"allow"`
 
-	// DefaultMode The instance's own
+	// DefaultMode The instance's setting
 	DefaultMode ProjectNetworkDefaultMode `json:"default_mode"`
 
-	// Mode open (all public addresses), allow (the hosts of a list), none, or empty for the instance's own
+	// Mode open (all public addresses), allow (the listed hosts), none, or empty for the instance's setting
 	Mode string `json:"mode"`
 }
 
-// ProjectNetworkDefaultMode The instance's own
+// ProjectNetworkDefaultMode The instance's setting
 type ProjectNetworkDefaultMode string
 
-// ProjectNetworkPatch What is left out stays as it is
+// ProjectNetworkPatch Fields left out stay unchanged
 type ProjectNetworkPatch struct {
 	AgentHosts *bool     `json:"agent_hosts,omitempty"`
 	Allow      *[]string `json:"allow,omitempty"`
@@ -7544,49 +7553,49 @@ type ProjectNetworkPatch struct {
 type ProjectPatch struct {
 	Caches *bool `json:"caches,omitempty"`
 
-	// Checks All of them; one that is left out is removed
+	// Checks The complete list; a check that is left out is removed
 	Checks        *[]ProjectCheckInput `json:"checks,omitempty"`
 	CopyIgnored   *[]string            `json:"copy_ignored,omitempty"`
 	DefaultBranch *string              `json:"default_branch,omitempty"`
 
-	// Executor Where new workspaces live that name no place; empty = the team's
+	// Executor Where new workspaces run that name no place; empty = the team's default
 	Executor *string `json:"executor,omitempty"`
 
-	// Forge What a project says of its forge where its remote's address does not say it; what is empty is as the address says
+	// Forge Forge settings of the project where its remote's address does not determine them; empty fields follow the address
 	Forge *ForgeSettings `json:"forge,omitempty"`
 
-	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
+	// Image The image for the project's containers: an image by name, or one built from a file of the repository. Neither: the server's own image. Existing sandboxes keep theirs.
 	Image *ImageChoice `json:"image,omitempty"`
 
 	// KeepIgnored Patterns of ignored files that snapshots of kinds kept and manual hold beside their files
 	KeepIgnored *[]string `json:"keep_ignored,omitempty"`
 
-	// Limits For each of its workspaces that says nothing else
+	// Limits Applies to each of its workspaces that sets nothing else
 	Limits *ResourceLimits `json:"limits,omitempty"`
 
-	// Merging What is left out stays as it is
+	// Merging Fields left out stay unchanged
 	Merging *MergingPatch `json:"merging,omitempty"`
 	Name    *string       `json:"name,omitempty"`
 
-	// Network What is left out stays as it is
+	// Network Fields left out stay unchanged
 	Network     *ProjectNetworkPatch `json:"network,omitempty"`
 	SetupScript *string              `json:"setup_script,omitempty"`
 }
 
 // ProjectSource defines model for ProjectSource.
 type ProjectSource struct {
-	// Kind runner = a folder of a member's own machine
+	// Kind runner = a folder on a member's own machine
 	Kind ProjectSourceKind `json:"kind"`
 
-	// Path Of kind path: a folder of the server's, told to operators and to those who may add projects. Of kind runner: one its machine's owner allows
+	// Path Kind path: a folder on the server, visible to operators and to users who may add projects. Kind runner: a folder the machine's owner allows
 	Path *string `json:"path,omitempty"`
 
-	// RunnerId Of kind runner: the machine, one you may use
+	// RunnerId Kind runner: the machine, one you may use
 	RunnerId *string `json:"runner_id,omitempty"`
 	Url      *string `json:"url,omitempty"`
 }
 
-// ProjectSourceKind runner = a folder of a member's own machine
+// ProjectSourceKind runner = a folder on a member's own machine
 type ProjectSourceKind string
 
 // Prompt defines model for Prompt.
@@ -7595,7 +7604,7 @@ type Prompt struct {
 	CreatedBy     string `json:"created_by"`
 	CreatedByName string `json:"created_by_name"`
 
-	// Held Waits until a person lets the queue go on
+	// Held Waits until a person releases the queue
 	Held bool   `json:"held"`
 	Id   string `json:"id"`
 
@@ -7603,25 +7612,25 @@ type Prompt struct {
 	Reason string `json:"reason"`
 	SentAt *int64 `json:"sent_at"`
 
-	// SessionId A resumed session takes over what waits
+	// SessionId A resumed session takes over pending prompts
 	SessionId string      `json:"session_id"`
 	State     PromptState `json:"state"`
 	Text      string      `json:"text"`
 	Urgent    bool        `json:"urgent"`
 
-	// Waits Why the first of the queue is not sent now
+	// Waits Why the first prompt of the queue is not sent now
 	Waits string `json:"waits"`
 }
 
 // PromptEdit defines model for PromptEdit.
 type PromptEdit struct {
-	// Now Before the others, as soon as the agent is idle; a failed one is sent again
+	// Now Ahead of the others, as soon as the agent is idle; a failed one is sent again
 	Now *bool `json:"now,omitempty"`
 
-	// Position Place in the queue; 0 is next
+	// Position Position in the queue; 0 is next
 	Position *int `json:"position,omitempty"`
 
-	// Release Let a held queue go on
+	// Release Release a held queue
 	Release *bool   `json:"release,omitempty"`
 	Text    *string `json:"text,omitempty"`
 }
@@ -7637,7 +7646,7 @@ type PromptState string
 
 // ProviderWay defines model for ProviderWay.
 type ProviderWay struct {
-	// Url Lead the browser here
+	// Url Send the browser here
 	Url string `json:"url"`
 }
 
@@ -7645,26 +7654,26 @@ type ProviderWay struct {
 type PullRequest struct {
 	Base string `json:"base"`
 
-	// Blocked Why it cannot be merged, in words
+	// Blocked Why it cannot be merged, as text
 	Blocked string             `json:"blocked"`
 	Checks  []PullRequestCheck `json:"checks"`
 
-	// ChecksState Empty = there are none
+	// ChecksState Empty = no checks
 	ChecksState PullRequestChecksState `json:"checks_state"`
 
-	// Error Why the last look failed, or what the forge did not tell
+	// Error Why the last refresh failed, or what the forge did not report
 	Error string           `json:"error"`
 	Forge PullRequestForge `json:"forge"`
 
 	// Head The branch there
 	Head string `json:"head"`
 
-	// HeadCommit Where it is there; empty until the forge was asked
+	// HeadCommit Its address; empty until the forge was asked
 	HeadCommit string `json:"head_commit"`
 	Host       string `json:"host"`
 	Id         string `json:"id"`
 
-	// LocalCommit Where the workspace's branch is here; another one than head_commit = not all of it is pushed, or others pushed there
+	// LocalCommit Where the workspace's branch is on this server. If it differs from head_commit, not all of it is pushed, or others pushed there
 	LocalCommit string `json:"local_commit"`
 
 	// Mergeable Empty = the forge does not know yet
@@ -7682,7 +7691,7 @@ type PullRequest struct {
 	Url          string               `json:"url"`
 }
 
-// PullRequestChecksState Empty = there are none
+// PullRequestChecksState Empty = no checks
 type PullRequestChecksState string
 
 // PullRequestForge defines model for PullRequest.Forge.
@@ -7707,7 +7716,7 @@ type PullRequestCheckState string
 
 // PullRequestMerge defines model for PullRequestMerge.
 type PullRequestMerge struct {
-	// ExpectedHead `head_commit` as it was seen
+	// ExpectedHead `head_commit` as you saw it
 	ExpectedHead string                   `json:"expected_head"`
 	Strategy     PullRequestMergeStrategy `json:"strategy"`
 }
@@ -7721,7 +7730,7 @@ type PullRequestProposal struct {
 	Body   string `json:"body"`
 	Branch string `json:"branch"`
 
-	// Commits That the base has not; at most 50 are counted
+	// Commits Commits that the base does not have; at most 50 are counted
 	Commits int    `json:"commits"`
 	Title   string `json:"title"`
 }
@@ -7757,15 +7766,15 @@ type PullRequestSummaryState string
 
 // PushRequest defines model for PushRequest.
 type PushRequest struct {
-	// Branch Its name there, as here when left out
+	// Branch Its name on the remote; default is the same name
 	Branch *string `json:"branch,omitempty"`
 	Force  *bool   `json:"force,omitempty"`
 
-	// What branch when left out
+	// What Default is branch
 	What *PushRequestWhat `json:"what,omitempty"`
 }
 
-// PushRequestWhat branch when left out
+// PushRequestWhat Default is branch
 type PushRequestWhat string
 
 // PushResult defines model for PushResult.
@@ -7775,18 +7784,18 @@ type PushResult struct {
 	Created bool   `json:"created"`
 	Forced  bool   `json:"forced"`
 
-	// Message What the remote said
+	// Message Message from the remote
 	Message string `json:"message"`
 
-	// Notes Reports that went along, as notes on commits the remote has now
+	// Notes Reports pushed along, as notes on commits the remote has now
 	Notes int `json:"notes"`
 
-	// NotesProblem Why reports did not go along; empty when they did. The branch is there nevertheless
+	// NotesProblem Why reports were not pushed; empty if they were. The branch is pushed in any case
 	NotesProblem string `json:"notes_problem"`
 	Remote       string `json:"remote"`
 	UpToDate     bool   `json:"up_to_date"`
 
-	// Url A page on its host that the remote named, such as one to open a pull request; empty when none
+	// Url A page the remote named, such as one to open a pull request; empty if none
 	Url string `json:"url"`
 }
 
@@ -7800,19 +7809,19 @@ type PushSubscription struct {
 
 // Question defines model for Question.
 type Question struct {
-	// Answer The answer in words
+	// Answer The answer as text
 	Answer     string `json:"answer"`
 	AnsweredAt *int64 `json:"answered_at"`
 
-	// AnsweredBy The user, empty when open, withdrawn or answered in the terminal by whoever sat there
+	// AnsweredBy The user; empty if open, withdrawn or answered by somebody in the terminal
 	AnsweredBy     string `json:"answered_by"`
 	AnsweredByName string `json:"answered_by_name"`
 	AskedAt        int64  `json:"asked_at"`
 
-	// Detail What it is about: the command, the change or more words; plain text of several lines
+	// Detail What it is about: the command, the change or more text; plain text of several lines
 	Detail string `json:"detail"`
 
-	// FreeText A text may be given; beside a Deny it is the reason
+	// FreeText A text may be sent; with a Deny option it is the reason
 	FreeText bool         `json:"free_text"`
 	Id       string       `json:"id"`
 	Kind     QuestionKind `json:"kind"`
@@ -7822,11 +7831,11 @@ type Question struct {
 	Options   []QuestionOption `json:"options"`
 	SessionId string           `json:"session_id"`
 
-	// Source How it became known
+	// Source How the server learned of it
 	Source QuestionSource `json:"source"`
 	State  QuestionState  `json:"state"`
 
-	// Title The question in a line
+	// Title The question in one line
 	Title string `json:"title"`
 
 	// Via Where it was answered: api, inbox, workspace, phone, notification or terminal; empty while it is open
@@ -7837,7 +7846,7 @@ type Question struct {
 // QuestionKind defines model for Question.Kind.
 type QuestionKind string
 
-// QuestionSource How it became known
+// QuestionSource How the server learned of it
 type QuestionSource string
 
 // QuestionState defines model for Question.State.
@@ -7875,11 +7884,11 @@ type QueueEntry struct {
 	Id        string `json:"id"`
 	Message   string `json:"message"`
 
-	// Position 1 = the next; 0 = it has ended
+	// Position 1 = next; 0 = it has ended
 	Position  int    `json:"position"`
 	ProjectId string `json:"project_id"`
 
-	// Reason What it does, or why it failed, in words
+	// Reason What it is doing, or why it failed, as text
 	Reason string `json:"reason"`
 
 	// Runs Checks on the merged result
@@ -7903,18 +7912,18 @@ type Queued struct {
 	Entry *QueueEntry `json:"entry"`
 }
 
-// Quota What may be used of metered places; null is without bound
+// Quota Quotas for metered places; null is unlimited
 type Quota struct {
-	// Concurrent Sandboxes at once, of a user
+	// Concurrent Concurrent sandboxes of a user
 	Concurrent *int64 `json:"concurrent"`
 
-	// ConcurrentTeam Sandboxes at once, of the team
+	// ConcurrentTeam Concurrent sandboxes of the team
 	ConcurrentTeam *int64 `json:"concurrent_team"`
 
 	// Cpus Largest size
 	Cpus *int64 `json:"cpus"`
 
-	// CreationsHour Sandboxes made in an hour, of a user; of a team five times as many
+	// CreationsHour Sandboxes a user may create in an hour; a team may create five times as many
 	CreationsHour *int64 `json:"creations_hour"`
 
 	// HoursMonth Hours a month
@@ -7936,7 +7945,7 @@ type QuotaChange struct {
 	Cpus       Maybe `json:"cpus,omitempty"`
 	HoursMonth Maybe `json:"hours_month,omitempty"`
 
-	// Inherit Names of those that are the plan's again
+	// Inherit Fields that return to the plan's value
 	Inherit        *[]string `json:"inherit,omitempty"`
 	MemoryMb       Maybe     `json:"memory_mb,omitempty"`
 	SessionMinutes Maybe     `json:"session_minutes,omitempty"`
@@ -7948,18 +7957,18 @@ type QuotaChanges struct {
 	Items []QuotaChange `json:"items"`
 }
 
-// QuotaOverride What was said of one user. A name that is absent is the plan's; null is without bound
+// QuotaOverride The override for one user. An absent field has the plan's value; null is unlimited
 type QuotaOverride map[string]*int64
 
 // QuotaUsed defines model for QuotaUsed.
 type QuotaUsed struct {
-	// HoursMs How long sandboxes of metered places ran this month
+	// HoursMs How long sandboxes in metered places ran this month
 	HoursMs int64 `json:"hours_ms"`
 
-	// ReservedMs Held back for sandboxes that start or have just started, and for questions to models that are under way
+	// ReservedMs Reserved for sandboxes that are starting or have just started, and for requests to models in progress
 	ReservedMs int64 `json:"reserved_ms"`
 
-	// Running Sandboxes of metered places now, starts among them
+	// Running Sandboxes in metered places now, including those starting
 	Running int64 `json:"running"`
 }
 
@@ -8010,14 +8019,14 @@ type Report struct {
 		OutputTokens int64 `json:"output_tokens"`
 		RunMs        int64 `json:"run_ms"`
 
-		// Shown False for who may not see costs: the figures beside run_ms are 0 then
+		// Shown False for users who may not see costs: the other numbers are 0 then
 		Shown          bool  `json:"shown"`
 		TokensCostNano int64 `json:"tokens_cost_nano"`
 		TokensUnknown  int64 `json:"tokens_unknown"`
 	} `json:"costs"`
 	Files []ReportFile `json:"files"`
 
-	// HostsKnown False where connections do not go through the gate: no host in the lists does not mean that none was reached
+	// HostsKnown False if connections do not go through the egress proxy: an empty host list does not mean that none was reached
 	HostsKnown bool            `json:"hosts_known"`
 	Key        string          `json:"key"`
 	Name       string          `json:"name"`
@@ -8043,7 +8052,7 @@ type Report struct {
 		Refused int `json:"refused"`
 	} `json:"totals"`
 
-	// Unknown What cannot be told
+	// Unknown What could not be determined
 	Unknown     []string `json:"unknown"`
 	WorkspaceId string   `json:"workspace_id"`
 }
@@ -8102,7 +8111,7 @@ type ReportSession struct {
 	// Permissions ask, all, or empty: not known
 	Permissions string `json:"permissions"`
 
-	// Recorded Its agent keeps a record of what it runs
+	// Recorded Its agent records what it runs
 	Recorded  bool   `json:"recorded"`
 	StartedAt int64  `json:"started_at"`
 	StartedBy string `json:"started_by"`
@@ -8113,7 +8122,7 @@ type ReportSession struct {
 type ReportTest struct {
 	At int64 `json:"at"`
 
-	// Check One of the project's checks; else a command of an agent's that looks like a test
+	// Check One of the project's checks; otherwise an agent's command that looks like a test
 	Check   bool   `json:"check"`
 	Command string `json:"command"`
 	Commit  string `json:"commit"`
@@ -8134,13 +8143,13 @@ type ResetLink struct {
 	ExpiresAt int64 `json:"expires_at"`
 	Mailed    bool  `json:"mailed"`
 
-	// Url The link; shown this one time
+	// Url The link; shown only once
 	Url string `json:"url"`
 }
 
 // ResetPassword defines model for ResetPassword.
 type ResetPassword struct {
-	// KeepTokens API tokens stay; else they end with the old password
+	// KeepTokens Keep the API tokens; otherwise they end with the old password
 	KeepTokens *bool  `json:"keep_tokens,omitempty"`
 	Password   string `json:"password"`
 	Token      string `json:"token"`
@@ -8151,14 +8160,14 @@ type ResolveRequest struct {
 	How       ResolveRequestHow `json:"how"`
 	SessionId *string           `json:"session_id,omitempty"`
 
-	// Strategy merge when left out
+	// Strategy Default is merge
 	Strategy *ResolveRequestStrategy `json:"strategy,omitempty"`
 }
 
 // ResolveRequestHow defines model for ResolveRequest.How.
 type ResolveRequestHow string
 
-// ResolveRequestStrategy merge when left out
+// ResolveRequestStrategy Default is merge
 type ResolveRequestStrategy string
 
 // ResolveResult defines model for ResolveResult.
@@ -8169,7 +8178,7 @@ type ResolveResult struct {
 	Prompt     string   `json:"prompt"`
 	PromptId   *string  `json:"prompt_id"`
 
-	// SessionId The agent the prompt was queued for
+	// SessionId The session the prompt was queued for
 	SessionId  *string `json:"session_id"`
 	SnapshotId string  `json:"snapshot_id"`
 	Strategy   string  `json:"strategy"`
@@ -8180,7 +8189,7 @@ type ResourceLimits struct {
 	// Cpus Cores
 	Cpus *float64 `json:"cpus,omitempty"`
 
-	// DiskMb MiB of all it may write
+	// DiskMb MiB of everything it may write
 	DiskMb *int64 `json:"disk_mb,omitempty"`
 
 	// MemoryMb MiB
@@ -8199,25 +8208,25 @@ type Review struct {
 	AuthorName string `json:"author_name"`
 	Body       string `json:"body"`
 
-	// ChangedSince Files that changed since the newest verdict; null of other reviews, or when nobody can say
+	// ChangedSince Files that changed since the newest verdict; null for other reviews, or if unknown
 	ChangedSince *int      `json:"changed_since"`
 	Comments     []Comment `json:"comments"`
 	CreatedAt    int64     `json:"created_at"`
 
-	// From The commit that was compared with
+	// From The commit it was compared with
 	From string `json:"from"`
 
-	// Id Empty for a draft without anything in it
+	// Id Empty for a draft without any content
 	Id   string `json:"id"`
 	Mine bool   `json:"mine"`
 
-	// PromptId What it is in the agent's queue
+	// PromptId Its prompt in the agent's queue
 	PromptId *string `json:"prompt_id"`
 
 	// Reason Why it failed
 	Reason string `json:"reason"`
 
-	// Revision What was read: a snapshot's id or a commit
+	// Revision What was reviewed: a snapshot's id or a commit
 	Revision string `json:"revision"`
 	SentAt   *int64 `json:"sent_at"`
 
@@ -8225,14 +8234,14 @@ type Review struct {
 	SessionId *string     `json:"session_id"`
 	State     ReviewState `json:"state"`
 
-	// Tree Git's name of the files that were read; a verdict is for these
+	// Tree Git's tree id of the reviewed files; a verdict applies to these
 	Tree      string `json:"tree"`
 	UpdatedAt int64  `json:"updated_at"`
 
 	// Verdict Empty while a draft has none
 	Verdict ReviewVerdict `json:"verdict"`
 
-	// Waits Why the agent does not have it yet
+	// Waits Why the agent has not received it yet
 	Waits       string `json:"waits"`
 	WorkspaceId string `json:"workspace_id"`
 }
@@ -8245,14 +8254,14 @@ type ReviewList struct {
 	Items      []Review `json:"items"`
 	NextCursor *string  `json:"next_cursor"`
 
-	// Summary What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
+	// Summary A one-line summary of a workspace's reviews. The last verdict counts: approved = exactly these files; stale = approved, but files changed since; changes = somebody requests changes
 	Summary ReviewSummary `json:"summary"`
 }
 
 // ReviewState defines model for ReviewState.
 type ReviewState string
 
-// ReviewSummary What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
+// ReviewSummary A one-line summary of a workspace's reviews. The last verdict counts: approved = exactly these files; stale = approved, but files changed since; changes = somebody requests changes
 type ReviewSummary struct {
 	Approved   bool    `json:"approved"`
 	ApprovedBy *string `json:"approved_by"`
@@ -8280,7 +8289,7 @@ type Revision struct {
 	Commit string `json:"commit"`
 	Label  string `json:"label"`
 
-	// Rev As it was asked for
+	// Rev As requested
 	Rev        string  `json:"rev"`
 	SnapshotId *string `json:"snapshot_id"`
 	Tree       string  `json:"tree"`
@@ -8296,7 +8305,7 @@ type Run struct {
 	CreatedBy string    `json:"created_by"`
 	Id        string    `json:"id"`
 
-	// Kept Id of the attempt somebody decided for
+	// Kept Id of the selected attempt
 	Kept        *string `json:"kept"`
 	Name        string  `json:"name"`
 	ProjectId   string  `json:"project_id"`
@@ -8316,7 +8325,7 @@ type RunList struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-// Runner A member's own machine. What it says of itself is what its owner set there; nothing here can widen it.
+// Runner A member's own machine. Its settings are those its owner chose on it; the server cannot widen them.
 type Runner struct {
 	Access RunnerAccess `json:"access"`
 
@@ -8324,7 +8333,7 @@ type Runner struct {
 	Allow []string `json:"allow"`
 	Arch  string   `json:"arch"`
 
-	// Available Work can be started there now
+	// Available Work can start there now
 	Available bool `json:"available"`
 
 	// Boundary none, process, container, kernel or machine
@@ -8336,7 +8345,7 @@ type Runner struct {
 	// Dangerous Agents run there without isolation, as the machine's user
 	Dangerous bool `json:"dangerous"`
 
-	// Folders Told only to who may use it
+	// Folders Visible only to users who may use it
 	Folders  []RunnerFolder `json:"folders"`
 	Hint     string         `json:"hint"`
 	Hostname string         `json:"hostname"`
@@ -8349,14 +8358,14 @@ type Runner struct {
 	// Latest It is the version this server offers
 	Latest bool `json:"latest"`
 
-	// Leaving It is bringing its work home and will go
+	// Leaving It is syncing its work to the server and will then leave
 	Leaving bool `json:"leaving"`
 
-	// Limits The owner's; 0 = none
+	// Limits Set by the owner; 0 = none
 	Limits RunnerLimits `json:"limits"`
 	Load   RunnerLoad   `json:"load"`
 
-	// MayManage Rename or revoke it. A new key is given by its owner alone
+	// MayManage You can rename or revoke it. Only its owner can issue a new key
 	MayManage bool          `json:"may_manage"`
 	MayUse    bool          `json:"may_use"`
 	MemoryMb  int64         `json:"memory_mb"`
@@ -8371,7 +8380,7 @@ type Runner struct {
 	Os            string           `json:"os"`
 	Questions     []RunnerQuestion `json:"questions"`
 
-	// QuietHours In words; empty: none
+	// QuietHours As text; empty: none
 	QuietHours string `json:"quiet_hours"`
 
 	// Reason Why not
@@ -8385,7 +8394,7 @@ type Runner struct {
 	// Share Who may choose it
 	Share RunnerShare `json:"share"`
 
-	// SharedHome Agents use the home of the machine's user; nothing of it is copied
+	// SharedHome Agents use the home directory of the machine's user; none of it is copied
 	SharedHome bool        `json:"shared_home"`
 	State      RunnerState `json:"state"`
 
@@ -8425,13 +8434,13 @@ type RunnerChange struct {
 
 // RunnerConnection defines model for RunnerConnection.
 type RunnerConnection struct {
-	// Address Where it called from
+	// Address The address it connected from
 	Address string `json:"address"`
 	BeganAt int64  `json:"began_at"`
 	EndedAt *int64 `json:"ended_at"`
 	Id      string `json:"id"`
 
-	// Reason Why it ended, in words
+	// Reason Why it ended, as text
 	Reason  string `json:"reason"`
 	Version string `json:"version"`
 }
@@ -8441,16 +8450,16 @@ type RunnerDownload struct {
 	Arch      RunnerDownloadArch `json:"arch"`
 	Available bool               `json:"available"`
 
-	// File Below /runner/downloads
+	// File Path below /runner/downloads
 	File string `json:"file"`
 
-	// Install The line that downloads it as ./parawork, checks it and makes it runnable
+	// Install The command that downloads it as ./parawork, verifies it and makes it executable
 	Install string `json:"install"`
 
-	// Line With a token: that, and then the whole command, as one line to copy
+	// Line With a token: the same, followed by the complete command, as one line to copy
 	Line string `json:"line"`
 
-	// Name In words, such as Linux on x86-64
+	// Name Readable platform, such as Linux on x86-64
 	Name string           `json:"name"`
 	Os   RunnerDownloadOs `json:"os"`
 
@@ -8475,7 +8484,7 @@ type RunnerDownloadList struct {
 
 // RunnerEnrol defines model for RunnerEnrol.
 type RunnerEnrol struct {
-	// Hello What the machine says of itself, as in docs/runner.md
+	// Hello The machine's description of itself, as in docs/runner.md
 	Hello map[string]interface{} `json:"hello"`
 	Name  *string                `json:"name,omitempty"`
 
@@ -8489,21 +8498,21 @@ type RunnerEnrolled struct {
 	Name     string `json:"name"`
 	RunnerId string `json:"runner_id"`
 
-	// ServerKey Ed25519, 32 bytes, base64: what commands are signed with
+	// ServerKey Ed25519, 32 bytes, base64: verifies the server's commands
 	ServerKey []byte `json:"server_key"`
 	Team      string `json:"team"`
 }
 
 // RunnerEnrolment defines model for RunnerEnrolment.
 type RunnerEnrolment struct {
-	// Command The whole line to run on the machine, where the program is on its PATH
+	// Command The complete command to run on the machine if the program is on its PATH
 	Command   string           `json:"command"`
 	Downloads []RunnerDownload `json:"downloads"`
 
-	// ExpiresAt null: when it is revoked
+	// ExpiresAt null: valid until it is revoked
 	ExpiresAt *int64 `json:"expires_at"`
 
-	// Id The token's, to revoke it
+	// Id Id of the token, to revoke it
 	Id       string `json:"id"`
 	Name     string `json:"name"`
 	Reusable bool   `json:"reusable"`
@@ -8511,13 +8520,13 @@ type RunnerEnrolment struct {
 	// RunnerId The machine whose key it replaces
 	RunnerId *string `json:"runner_id"`
 
-	// Server The address the machine is told to call
+	// Server The address the machine connects to
 	Server string `json:"server"`
 
 	// Token Shown this once
 	Token string `json:"token"`
 
-	// Warning What to know of that address; empty: nothing
+	// Warning A warning about that address; empty: none
 	Warning string `json:"warning"`
 }
 
@@ -8526,7 +8535,7 @@ type RunnerFolder struct {
 	Access RunnerFolderAccess `json:"access"`
 	Branch string             `json:"branch"`
 
-	// Git A repository's worktree
+	// Git A worktree of a repository
 	Git  bool   `json:"git"`
 	Name string `json:"name"`
 	Path string `json:"path"`
@@ -8546,7 +8555,7 @@ type RunnerHistory struct {
 	NextCursor *string            `json:"next_cursor"`
 }
 
-// RunnerLimits The owner's; 0 = none
+// RunnerLimits Set by the owner; 0 = none
 type RunnerLimits struct {
 	// Cpus Of each
 	Cpus      float32 `json:"cpus"`
@@ -8578,7 +8587,7 @@ type RunnerLoad struct {
 	WaitingAnswer int `json:"waiting_answer"`
 }
 
-// RunnerQuestion What the machine's owner is asked there. It can be answered on the machine only.
+// RunnerQuestion A question to the machine's owner on the machine. It can be answered only there.
 type RunnerQuestion struct {
 	AskedAt     int64  `json:"asked_at"`
 	Id          string `json:"id"`
@@ -8619,19 +8628,19 @@ type RunnerWorkspace struct {
 
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
-	// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+	// Boundary How strongly a place isolates an agent, weakest first; empty = not known or not set
 	Boundary     *Boundary `json:"boundary,omitempty"`
 	BoundaryName *string   `json:"boundary_name,omitempty"`
 	Executor     string    `json:"executor"`
 	ExpiresAt    *int64    `json:"expires_at"`
 	Id           string    `json:"id"`
 
-	// IdleAt When it is paused or ended if nothing happens
+	// IdleAt When it is suspended or ended if nothing happens
 	IdleAt       *int64 `json:"idle_at"`
 	Isolation    string `json:"isolation"`
 	LastHealthAt *int64 `json:"last_health_at"`
 
-	// LeaseUntil When its place pauses it unless this server extends it, which it does while the sandbox is in use
+	// LeaseUntil When its place suspends it unless this server extends it, which it does while the sandbox is in use
 	LeaseUntil *int64 `json:"lease_until"`
 
 	// Limits What it has now
@@ -8643,24 +8652,24 @@ type Sandbox struct {
 	// OwnDisk It is on another machine and has a copy of the worktree
 	OwnDisk bool `json:"own_disk"`
 
-	// PausedAt Since when it stands still
+	// PausedAt Since when it is suspended
 	PausedAt *int64 `json:"paused_at"`
 
-	// PausedFor Why it stands still. For person and limit somebody has to wake it; for the others it wakes by itself when it is needed
+	// PausedFor Why it is suspended. After person and limit a person has to wake it; otherwise it wakes automatically when needed
 	PausedFor SandboxPausedFor `json:"paused_for"`
 
-	// Pooled It was made ahead of time
+	// Pooled It was created ahead of time
 	Pooled bool  `json:"pooled"`
 	Ports  []int `json:"ports"`
 
-	// PriceNanoPerHour Nano-USD while it runs
+	// PriceNanoPerHour Nano-USD per hour while it runs
 	PriceNanoPerHour int64 `json:"price_nano_per_hour"`
 
 	// Purpose The strongest use so far: agent, app or execution; empty = none yet
 	Purpose   string                 `json:"purpose"`
 	Resources map[string]interface{} `json:"resources"`
 
-	// RunEndsAt When its run ends: it is saved, paused and woken before that
+	// RunEndsAt When its run ends: before that it is saved, suspended and resumed
 	RunEndsAt *int64 `json:"run_ends_at"`
 
 	// RunnerId The member's machine it is on
@@ -8670,37 +8679,37 @@ type Sandbox struct {
 	State       SandboxState `json:"state"`
 	StateReason string       `json:"state_reason"`
 
-	// Steps How it was, or is being, made
+	// Steps How it was, or is being, created
 	Steps []SandboxStep `json:"steps"`
 
-	// Sync How far the files have come to the server
+	// Sync How far the files have been synced to the server
 	Sync *SyncSummary `json:"sync,omitempty"`
 
-	// Usage As the host counts it where the place allows that, else as the sandbox tells
+	// Usage As counted by the host if the place allows that, otherwise as reported by the sandbox
 	Usage Usage `json:"usage"`
 
-	// UserId Who asked for it; empty = the server
+	// UserId Who requested it; empty = the server
 	UserId string `json:"user_id"`
 
 	// Warning The same as the workspace's place_warning
 	Warning *string `json:"warning,omitempty"`
 }
 
-// SandboxPausedFor Why it stands still. For person and limit somebody has to wake it; for the others it wakes by itself when it is needed
+// SandboxPausedFor Why it is suspended. After person and limit a person has to wake it; otherwise it wakes automatically when needed
 type SandboxPausedFor string
 
 // SandboxMachine The member's machine a sandbox is on
 type SandboxMachine struct {
 	Arch string `json:"arch"`
 
-	// Dangerous It isolates nothing
+	// Dangerous It does not isolate
 	Dangerous *bool `json:"dangerous,omitempty"`
 
 	// Mode docker, bubblewrap or direct
 	Mode string `json:"mode"`
 	Name string `json:"name"`
 
-	// OfflineSince What runs there goes on, and is caught up with when it is back
+	// OfflineSince What runs there continues, and the server catches up when it reconnects
 	OfflineSince *int64 `json:"offline_since"`
 	Online       bool   `json:"online"`
 	Os           string `json:"os"`
@@ -8727,14 +8736,14 @@ type SandboxStep struct {
 	// All Bytes; 0 = not known
 	All int64 `json:"all"`
 
-	// Detail In words: how far it is, or why it failed
+	// Detail Progress, or why it failed, as text
 	Detail string `json:"detail"`
 
 	// Done Bytes
 	Done    int64  `json:"done"`
 	EndedAt *int64 `json:"ended_at"`
 
-	// Name image, tools, create, guest, send, checkout, setup; others may come
+	// Name image, tools, create, guest, send, checkout, setup; more may be added
 	Name      string           `json:"name"`
 	StartedAt *int64           `json:"started_at"`
 	State     SandboxStepState `json:"state"`
@@ -8766,14 +8775,14 @@ type Screen struct {
 	Lines []string `json:"lines"`
 	Rows  int      `json:"rows"`
 
-	// Tail The last lines of text, oldest first, with lines that were wrapped at the edge of the screen made one again and blanks dropped; only when asked for
+	// Tail The last lines of text, oldest first, with wrapped lines joined and trailing blanks removed; only if requested
 	Tail  *[]string `json:"tail,omitempty"`
 	Title string    `json:"title"`
 }
 
 // Scrollback defines model for Scrollback.
 type Scrollback struct {
-	// Items Oldest first, wrapped lines made whole. With style sgr colours stand in them as SGR sequences, each line beginning and ending without any
+	// Items Oldest first, wrapped lines joined. With style sgr they contain colours as SGR sequences; each line starts and ends with the default colours
 	Items      []string `json:"items"`
 	NextCursor *string  `json:"next_cursor"`
 }
@@ -8795,13 +8804,13 @@ type SearchHit struct {
 	Repeats   int    `json:"repeats"`
 	SessionId string `json:"session_id"`
 
-	// Start Where in the line the match begins, in characters
+	// Start Where in the line the match starts, in characters
 	Start int `json:"start"`
 }
 
 // SearchResult defines model for SearchResult.
 type SearchResult struct {
-	// Bytes Of output that was searched
+	// Bytes Bytes of output searched
 	Bytes      int64       `json:"bytes"`
 	Items      []SearchHit `json:"items"`
 	Late       bool        `json:"late"`
@@ -8813,7 +8822,7 @@ type SearchResult struct {
 
 // Secret defines model for Secret.
 type Secret struct {
-	// Agents Which agents get it, and `commands`; empty = every session and command
+	// Agents Which agents receive it, and `commands`; empty = every session and command
 	Agents    []string `json:"agents"`
 	CreatedAt int64    `json:"created_at"`
 
@@ -8821,37 +8830,37 @@ type Secret struct {
 	CreatedBy string `json:"created_by"`
 	Id        string `json:"id"`
 
-	// InSandbox git: sandboxes of the project get it too. Other kinds always do
+	// InSandbox git: the project's sandboxes receive it too. Other kinds always go to sandboxes
 	InSandbox bool       `json:"in_sandbox"`
 	Kind      SecretKind `json:"kind"`
 
-	// LastFour How the value ends; empty where it is short
+	// LastFour Last characters of the value; empty if it is short
 	LastFour string `json:"last_four"`
 
-	// LastUsedAt When a session, a command or the server was last given it, to the minute
+	// LastUsedAt When a session, a command or the server last received it, to the minute
 	LastUsedAt *int64 `json:"last_used_at"`
 
-	// Name Of the variable; of a file or credential: for people
+	// Name Name of the variable; for a file or credential, a label
 	Name string `json:"name"`
 
 	// Outdated Running sessions that still have an earlier value
 	Outdated []SecretSession `json:"outdated"`
 
-	// ProjectId Of a project's secret
+	// ProjectId For a project's secret
 	ProjectId *string `json:"project_id,omitempty"`
 
 	// RotatedAt When the value was last replaced
 	RotatedAt *int64      `json:"rotated_at"`
 	Scope     SecretScope `json:"scope"`
 
-	// Sessions How many running sessions were given it
+	// Sessions How many running sessions received it
 	Sessions int `json:"sessions"`
 
-	// Target file: where it lies, below the worktree or (~/) the home; git: the host it is for
+	// Target file: its path below the worktree or (~/) the home directory; git: the host
 	Target    string `json:"target"`
 	UpdatedAt int64  `json:"updated_at"`
 
-	// Username git: sent with the token
+	// Username git: the user name sent with the token
 	Username string `json:"username"`
 }
 
@@ -8861,7 +8870,7 @@ type SecretKind string
 // SecretScope defines model for Secret.Scope.
 type SecretScope string
 
-// SecretChange What is left out stays as it is
+// SecretChange Fields left out stay unchanged
 type SecretChange struct {
 	Agents    *[]string `json:"agents,omitempty"`
 	InSandbox *bool     `json:"in_sandbox,omitempty"`
@@ -8890,32 +8899,32 @@ type SecretSession struct {
 
 // SendReview defines model for SendReview.
 type SendReview struct {
-	// Body The draft's when it is left out
+	// Body Default is the draft's
 	Body *string `json:"body,omitempty"`
 
-	// From What you compared with; base when it is left out
+	// From What you compared with; default is base
 	From *string `json:"from,omitempty"`
 
-	// Revision What you read; an approval is for exactly this; now when it is left out
+	// Revision What you reviewed; an approval applies to exactly this; default is now
 	Revision *string `json:"revision,omitempty"`
 
-	// SessionId The agent's; null: for people alone
+	// SessionId The agent's session; null: only for people
 	SessionId *string `json:"session_id,omitempty"`
 	Verdict   Verdict `json:"verdict"`
 }
 
 // Session defines model for Session.
 type Session struct {
-	// AccountId The agent's account it was started with, "" = none
+	// AccountId The agent's account it was started with; "" = none
 	AccountId string   `json:"account_id"`
 	Agent     string   `json:"agent"`
 	AgentName string   `json:"agent_name"`
 	Argv      []string `json:"argv"`
 
-	// Attention Why a person should look, null when nobody needs to
+	// Attention Why a person should look; null if nobody needs to
 	Attention *Attention `json:"attention"`
 
-	// Boundary How strongly the place it runs in keeps it in; empty once it has ended
+	// Boundary How strongly its place isolates it; empty once it has ended
 	Boundary   *Boundary  `json:"boundary,omitempty"`
 	Bytes      int64      `json:"bytes"`
 	CanResume  bool       `json:"can_resume"`
@@ -8927,11 +8936,11 @@ type Session struct {
 	ExitSignal string     `json:"exit_signal"`
 	Id         string     `json:"id"`
 
-	// Permissions Whether the agent asks for what it is not allowed to do
+	// Permissions Whether the agent asks before it does what it is not allowed to do
 	Permissions SessionPermissions `json:"permissions"`
 	Prompt      string             `json:"prompt"`
 
-	// Question What it asks now, the oldest of several; null when it asks nothing
+	// Question What it asks now, the oldest of several; null if it asks nothing
 	Question    *Question    `json:"question"`
 	Rows        int          `json:"rows"`
 	StartedAt   int64        `json:"started_at"`
@@ -8939,29 +8948,29 @@ type Session struct {
 	StateAt     int64        `json:"state_at"`
 	StateReason string       `json:"state_reason"`
 
-	// StateSource Whose word decided the state; empty when nobody said anything
+	// StateSource The source that decided the state; empty if no source reported anything
 	StateSource SessionStateSource `json:"state_source"`
 	Title       string             `json:"title"`
 
-	// Tokens What it asked of models so far; null while it asked nothing, and for who sees no costs
+	// Tokens Its requests to models so far; null if there are none, and for users who may not see costs
 	Tokens *SessionTokens `json:"tokens,omitempty"`
 
-	// Watchers Who is at its terminal now
+	// Watchers Users at its terminal now
 	Watchers    []Watcher `json:"watchers"`
 	WorkspaceId string    `json:"workspace_id"`
 }
 
-// SessionPermissions Whether the agent asks for what it is not allowed to do
+// SessionPermissions Whether the agent asks before it does what it is not allowed to do
 type SessionPermissions string
 
-// SessionStateSource Whose word decided the state; empty when nobody said anything
+// SessionStateSource The source that decided the state; empty if no source reported anything
 type SessionStateSource string
 
 // SessionCosts defines model for SessionCosts.
 type SessionCosts struct {
 	Agent string `json:"agent"`
 
-	// CostNano Its share: sessions that run at once have the same
+	// CostNano Its share: sessions that run at the same time share equally
 	CostNano     int64 `json:"cost_nano"`
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
@@ -8999,10 +9008,10 @@ type SessionTokens struct {
 	CacheRead  int64 `json:"cache_read"`
 	CacheWrite int64 `json:"cache_write"`
 
-	// CostNano Nano-USD, of the requests whose cost is known; null when that is none
+	// CostNano Nano-USD, of the requests with known cost; null if there are none
 	CostNano *int64 `json:"cost_nano"`
 
-	// IncludedRequests Requests by somebody's own login, which pays by itself
+	// IncludedRequests Requests with a user's own login, which has its own billing
 	IncludedRequests int64 `json:"included_requests"`
 
 	// Input Neither read from a cache nor written to one
@@ -9010,59 +9019,15 @@ type SessionTokens struct {
 	Output   int64 `json:"output"`
 	Requests int64 `json:"requests"`
 
-	// Source Where the newest is known from
+	// Source Source of the newest value
 	Source SessionTokensSource `json:"source"`
 
-	// UnknownRequests Requests whose cost nobody knows
+	// UnknownRequests Requests with unknown cost
 	UnknownRequests int64 `json:"unknown_requests"`
 }
 
-// SessionTokensSource Where the newest is known from
+// SessionTokensSource Source of the newest value
 type SessionTokensSource string
-
-// Setting defines model for Setting.
-type Setting struct {
-	// Group advanced: rarely needed
-	Group *string `json:"group,omitempty"`
-	Hint  *string `json:"hint,omitempty"`
-	Label string  `json:"label"`
-
-	// LastFour Of a secret: how it ends, where it is long enough not to be given away by it
-	LastFour *string `json:"last_four,omitempty"`
-
-	// Locked config.json or the environment says it
-	Locked  bool   `json:"locked"`
-	Max     *int64 `json:"max,omitempty"`
-	Min     *int64 `json:"min,omitempty"`
-	Name    string `json:"name"`
-	Options *[]struct {
-		Label string `json:"label"`
-		Value string `json:"value"`
-	} `json:"options,omitempty"`
-	Placeholder *string `json:"placeholder,omitempty"`
-
-	// Set Of a secret: there is one
-	Set  *bool       `json:"set,omitempty"`
-	Type SettingType `json:"type"`
-
-	// Unit Of a number, such as minutes
-	Unit *string `json:"unit,omitempty"`
-
-	// Value Absent for secrets
-	Value SettingValue `json:"value,omitempty"`
-}
-
-// SettingType defines model for Setting.Type.
-type SettingType string
-
-// SettingValue Absent for secrets
-type SettingValue = any
-
-// SettingValues defines model for SettingValues.
-type SettingValues struct {
-	// Values By the settings' names
-	Values map[string]SettingValue `json:"values"`
-}
 
 // SetupRequest defines model for SetupRequest.
 type SetupRequest struct {
@@ -9095,13 +9060,13 @@ type SignInProviderKind string
 
 // SignInWays defines model for SignInWays.
 type SignInWays struct {
-	// Insecure This page came over plain http from another machine
+	// Insecure This page was loaded over plain http from another machine
 	Insecure bool `json:"insecure"`
 
-	// Mail A link to choose a new password can be mailed
+	// Mail The server can mail a link to choose a new password
 	Mail bool `json:"mail"`
 
-	// Passkeys False also where this address can have none: they need https, or this machine by name
+	// Passkeys Also false if this address cannot have passkeys: they require https, or localhost
 	Passkeys  bool             `json:"passkeys"`
 	Password  bool             `json:"password"`
 	Providers []SignInProvider `json:"providers"`
@@ -9115,9 +9080,9 @@ type SizeMark struct {
 	Rows   int   `json:"rows"`
 }
 
-// SizeRefusal Why who asks may not have the size
+// SizeRefusal Why you may not have the size
 type SizeRefusal struct {
-	// Code As of the error that a start would get
+	// Code The error code that a start would return
 	Code   string `json:"code"`
 	Hint   string `json:"hint"`
 	Reason string `json:"reason"`
@@ -9150,14 +9115,14 @@ type SnapshotRestore struct {
 	DryRun           *bool `json:"dry_run,omitempty"`
 	EvenWhileWorking *bool `json:"even_while_working,omitempty"`
 
-	// Ignored Also the ignored files the snapshot holds, all of them. None that is there is written over
+	// Ignored Also restore all ignored files of the snapshot. Existing ones are not overwritten
 	Ignored *bool               `json:"ignored,omitempty"`
 	Into    SnapshotRestoreInto `json:"into"`
 
 	// Name Of the new workspace
 	Name *string `json:"name,omitempty"`
 
-	// Paths Only these files and folders; into the same workspace only
+	// Paths Only these files and folders; only into the same workspace
 	Paths *[]string `json:"paths,omitempty"`
 }
 
@@ -9168,13 +9133,13 @@ type SnapshotRestoreInto string
 type SnapshotRestored struct {
 	Changed []string `json:"changed"`
 
-	// Conflicts Files somebody changed at that moment; they were left alone
+	// Conflicts Files somebody was changing at that moment; they were left alone
 	Conflicts []string `json:"conflicts"`
 
-	// Ignored Ignored files that were brought back
+	// Ignored Ignored files that were restored
 	Ignored []string `json:"ignored"`
 
-	// IgnoredLeft Ignored files that are not as in the snapshot; they were left alone
+	// IgnoredLeft Ignored files that differ from the snapshot; they were left alone
 	IgnoredLeft []string           `json:"ignored_left"`
 	Snapshot    *WorkspaceSnapshot `json:"snapshot,omitempty"`
 	Workspace   Workspace          `json:"workspace"`
@@ -9188,14 +9153,14 @@ type SnoozeRequest struct {
 
 // StageRequest defines model for StageRequest.
 type StageRequest struct {
-	// From What the parts were shown against: a revision or index; head by default, of staging index
+	// From The older state that the parts were shown against: a revision or index; default is head, for staging index
 	From  *string `json:"from,omitempty"`
 	Parts []Part  `json:"parts"`
 
-	// To What was shown: a revision, such as the commit of a comparison. Absent takes files as they are
+	// To The newer state that was shown: a revision, such as the commit of a comparison. Default is the present files
 	To *string `json:"to,omitempty"`
 
-	// Unstage Take them out of the index; hunks are those of getParts from head to index
+	// Unstage Unstage them; the hunks are those of getParts from head to index
 	Unstage *bool `json:"unstage,omitempty"`
 }
 
@@ -9226,27 +9191,27 @@ type StopRequest struct {
 	GraceMs *int64 `json:"grace_ms,omitempty"`
 }
 
-// StorageCaps Caps from config.json; 0 = none
+// StorageCaps Limits from config.json; 0 = none
 type StorageCaps struct {
 	KeepDays        int   `json:"keep_days"`
 	MaxSessionBytes int64 `json:"max_session_bytes"`
 	MaxTeamBytes    int64 `json:"max_team_bytes"`
 }
 
-// SuggestedPlace Where a new workspace is best made: the team's place while none of one's machines is connected, else the one that is, else the one that was chosen last in the project
+// SuggestedPlace The suggested place of a new workspace: the team's place if none of your machines is connected, the connected machine if there is one, otherwise the machine that was chosen last in the project
 type SuggestedPlace struct {
-	// Ask Several machines are connected: people are to be asked
+	// Ask Several machines are connected: ask the user
 	Ask bool `json:"ask"`
 
-	// Executor Empty when somebody has to say
+	// Executor Empty if a person has to choose
 	Executor string `json:"executor"`
 
-	// Reason Why it is asked, or why it is not the place of last time, in words
+	// Reason Why the user is asked, or why it is not the last used place, as text
 	Reason   *string `json:"reason,omitempty"`
 	RunnerId string  `json:"runner_id"`
 }
 
-// SyncConflict A file that had changed both in the sandbox and on the server
+// SyncConflict A file that changed both in the sandbox and on the server
 type SyncConflict struct {
 	FoundAt int64  `json:"found_at"`
 	Id      string `json:"id"`
@@ -9269,29 +9234,29 @@ type SyncState string
 
 // SyncStatus defines model for SyncStatus.
 type SyncStatus struct {
-	// Conflicts Those nobody has settled, the first 500
+	// Conflicts Unsettled ones, the first 500
 	Conflicts []SyncConflict `json:"conflicts"`
 
 	// NotSynced The first 500
 	NotSynced []NotSynced `json:"not_synced"`
 
-	// Pending Files on their way
+	// Pending Files being synced
 	Pending int64 `json:"pending"`
 
-	// Reason In words: why files do not come; with behind
+	// Reason With behind: why files are not synced, as text
 	Reason string    `json:"reason"`
 	State  SyncState `json:"state"`
 
-	// SyncedAt When everything was here last
+	// SyncedAt When everything was last synced
 	SyncedAt *int64 `json:"synced_at"`
 }
 
-// SyncSummary How far the files have come to the server
+// SyncSummary How far the files have been synced to the server
 type SyncSummary struct {
-	// Conflicts Conflicts nobody has settled
+	// Conflicts Unsettled conflicts
 	Conflicts int `json:"conflicts"`
 
-	// NotSynced Files whose newest version is in the sandbox alone
+	// NotSynced Files whose newest version exists only in the sandbox
 	NotSynced int       `json:"not_synced"`
 	Pending   int64     `json:"pending"`
 	Reason    string    `json:"reason"`
@@ -9315,17 +9280,17 @@ type TakeRequestOnConflict string
 
 // Taken defines model for Taken.
 type Taken struct {
-	// Commit The state of the other workspace the files are of
+	// Commit The state of the other workspace that the files are from
 	Commit string      `json:"commit"`
 	Items  []TakenFile `json:"items"`
 
-	// SnapshotId All files as they were before; empty of a dry run
+	// SnapshotId Snapshot of all files before; empty for a dry run
 	SnapshotId string `json:"snapshot_id"`
 }
 
 // TakenFile defines model for TakenFile.
 type TakenFile struct {
-	// KeptAs Of a conflict where both are kept: the name the other workspace's file has here
+	// KeptAs For a conflict where both are kept: the name of the other workspace's file here
 	KeptAs string         `json:"kept_as"`
 	Path   string         `json:"path"`
 	Size   int64          `json:"size"`
@@ -9344,11 +9309,11 @@ type Team struct {
 	Name      string   `json:"name"`
 	Role      Role     `json:"role"`
 
-	// SecondFactor Its members need one
+	// SecondFactor Its members need a second factor
 	SecondFactor bool   `json:"second_factor"`
 	Slug         string `json:"slug"`
 
-	// Suspended Operators let nobody work in it
+	// Suspended An operator suspended it
 	Suspended bool `json:"suspended"`
 }
 
@@ -9356,7 +9321,7 @@ type Team struct {
 type TeamBill struct {
 	CustomerId string `json:"customer_id"`
 
-	// Meters Usage of the billing period; empty where it is not billed
+	// Meters Usage of the billing period; empty if it is not billed
 	Meters       []MeterBill `json:"meters"`
 	PastDueSince *int64      `json:"past_due_since"`
 	PeriodEnd    *int64      `json:"period_end"`
@@ -9408,7 +9373,7 @@ type TeamCost struct {
 	// Team Its slug
 	Team string `json:"team"`
 
-	// TeamId Empty = the instance itself, as of sandboxes made ahead of time
+	// TeamId Empty = the instance itself, as for pooled sandboxes
 	TeamId string `json:"team_id"`
 }
 
@@ -9428,26 +9393,26 @@ type TeamPatch struct {
 
 // TeamPlaces defines model for TeamPlaces.
 type TeamPlaces struct {
-	// AllowUserChoice The team lets its members choose; else its place is everybody's
+	// AllowUserChoice The team lets its members choose; otherwise everybody uses the team's place
 	AllowUserChoice bool `json:"allow_user_choice"`
 
-	// Below Workspaces whose place is weaker than that
+	// Below Workspaces whose place does not meet the minimum
 	Below []WeakWorkspace `json:"below"`
 
-	// DefaultExecutor The place of workspaces that name none: a kind, auto, or empty for the instance's
+	// DefaultExecutor The place of workspaces that name none: a kind, auto, or empty for the instance's default
 	DefaultExecutor string `json:"default_executor"`
 
 	// EffectiveBoundary The stronger of both
 	EffectiveBoundary Boundary   `json:"effective_boundary"`
 	Executors         []Executor `json:"executors"`
 
-	// InstanceWeakestBoundary What the instance asks for
+	// InstanceWeakestBoundary Minimum set by the instance
 	InstanceWeakestBoundary Boundary `json:"instance_weakest_boundary"`
 
-	// MayChoose Places may be chosen: by members for their workspaces, by admins for projects and the team
+	// MayChoose Members may choose places for their workspaces, admins for projects and the team
 	MayChoose bool `json:"may_choose"`
 
-	// WeakestBoundary What the team asks for at least; empty = what the instance asks for
+	// WeakestBoundary Minimum set by the team; empty = the instance's minimum
 	WeakestBoundary Boundary `json:"weakest_boundary"`
 }
 
@@ -9456,7 +9421,7 @@ type TeamPlacesPatch struct {
 	AllowUserChoice *bool   `json:"allow_user_choice,omitempty"`
 	DefaultExecutor *string `json:"default_executor,omitempty"`
 
-	// WeakestBoundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+	// WeakestBoundary How strongly a place isolates an agent, weakest first; empty = not known or not set
 	WeakestBoundary *Boundary `json:"weakest_boundary,omitempty"`
 }
 
@@ -9481,7 +9446,7 @@ type TeamStorage struct {
 	// Bytes On disk
 	Bytes int64 `json:"bytes"`
 
-	// Caps Caps from config.json; 0 = none
+	// Caps Limits from config.json; 0 = none
 	Caps StorageCaps `json:"caps"`
 
 	// Printed Bytes the sessions printed
@@ -9506,24 +9471,31 @@ type TeamStorageWorkspace struct {
 
 // TeamUser defines model for TeamUser.
 type TeamUser struct {
-	// Email For owners and admins of the team, and of oneself
+	// Email Visible to owners and admins of the team, and to the user
 	Email *string `json:"email,omitempty"`
 	Id    string  `json:"id"`
 	Name  string  `json:"name"`
+}
+
+// TextSetting defines model for TextSetting.
+type TextSetting struct {
+	// Locked config.json says it
+	Locked bool   `json:"locked"`
+	Value  string `json:"value"`
 }
 
 // Timeline defines model for Timeline.
 type Timeline struct {
 	Items []TimelineItem `json:"items"`
 
-	// KeepDays Days the other snapshots are kept; 0: as long as the workspace
+	// KeepDays Retention of the other snapshots in days; 0: as long as the workspace
 	KeepDays   int     `json:"keep_days"`
 	NextCursor *string `json:"next_cursor"`
 
-	// PollDays Days a snapshot of changed files is kept; 0: as long as the workspace
+	// PollDays Retention of snapshots of changed files in days; 0: as long as the workspace
 	PollDays int `json:"poll_days"`
 
-	// StoredBytes What only this workspace's snapshots hold on the server's disk; null: not counted yet
+	// StoredBytes Disk space on the server used by this workspace's snapshots alone; null: not counted yet
 	StoredBytes *int64 `json:"stored_bytes"`
 }
 
@@ -9540,17 +9512,17 @@ type TimelineItemType string
 
 // Timing defines model for Timing.
 type Timing struct {
-	// At Times (ms): the first as it is, each other as what it adds to the one before
+	// At Times (ms): the first is absolute, each other one is the difference to the one before
 	At  []int64 `json:"at"`
 	End int64   `json:"end"`
 
 	// Exact No marks were left out
 	Exact bool `json:"exact"`
 
-	// First Offset of the first byte that is kept
+	// First Offset of the first byte that is still stored
 	First int64 `json:"first"`
 
-	// Offset How far output had come at that time; likewise
+	// Offset The output offset at that time, encoded the same way
 	Offset []int64    `json:"offset"`
 	Sizes  []SizeMark `json:"sizes"`
 }
@@ -9564,13 +9536,13 @@ type Token struct {
 	LastUsedIp *string `json:"last_used_ip"`
 	Name       string  `json:"name"`
 
-	// Parent What made it; null = the server's command line, or an earlier version
+	// Parent What created it; null = the server's command line, or an earlier version
 	Parent *TokenParent `json:"parent"`
 
-	// Scopes null = all that you may do
+	// Scopes null = everything you may do
 	Scopes *[]Scope `json:"scopes"`
 
-	// Team Short name of the only team it acts in, null = all yours
+	// Team Slug of the only team it works in; null = all your teams
 	Team *string `json:"team"`
 }
 
@@ -9584,17 +9556,17 @@ type TokenList struct {
 type TokenParent struct {
 	Id string `json:"id"`
 
-	// Kind token: it ends with that one; session: it ends when that login session is ended by hand
+	// Kind token: it ends with that token; session: it ends when that login session is ended by hand
 	Kind TokenParentKind `json:"kind"`
 
-	// Name Of the token; the session's browser
+	// Name Name of the token; browser of the session
 	Name string `json:"name"`
 }
 
-// TokenParentKind token: it ends with that one; session: it ends when that login session is ended by hand
+// TokenParentKind token: it ends with that token; session: it ends when that login session is ended by hand
 type TokenParentKind string
 
-// TokenUsage `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning`
+// TokenUsage `input` excludes tokens read from the cache or written to it; `output` includes `reasoning`
 type TokenUsage struct {
 	CacheRead  int64  `json:"cache_read"`
 	CacheWrite int64  `json:"cache_write"`
@@ -9612,7 +9584,7 @@ type Tool struct {
 	// Description For agents
 	Description string `json:"description"`
 
-	// Group Tools of a group are switched on and off together
+	// Group Tools of a group are enabled and disabled together
 	Group string    `json:"group"`
 	Name  string    `json:"name"`
 	Needs ToolNeeds `json:"needs"`
@@ -9620,7 +9592,7 @@ type Tool struct {
 	// Permission Whether an agent may call it without asking, unless somebody decides otherwise
 	Permission ToolPermission `json:"permission"`
 
-	// Result JSON Schema of structured in the answer; null: there is none
+	// Result JSON Schema of structured in the answer; null: none
 	Result json.RawMessage `json:"result"`
 
 	// TimeoutMs The longest a call may take
@@ -9635,7 +9607,7 @@ type ToolPermission string
 
 // ToolCall defines model for ToolCall.
 type ToolCall struct {
-	// Arguments As the tool's schema says, at most 1 MiB; none is an empty object
+	// Arguments According to the tool's schema, at most 1 MiB; none is an empty object
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
@@ -9675,10 +9647,10 @@ type ToolNeeds struct {
 type ToolResult struct {
 	Content []ToolContent `json:"content"`
 
-	// IsError The work was done and failed
+	// IsError The tool ran and failed
 	IsError bool `json:"is_error"`
 
-	// Structured Fits the tool's result schema; null where it has none
+	// Structured Matches the tool's result schema; null if it has none
 	Structured json.RawMessage `json:"structured"`
 
 	// Truncated Something was left out to keep the answer small
@@ -9695,7 +9667,7 @@ type TotpSecret struct {
 	// Secret To type into the app
 	Secret string `json:"secret"`
 
-	// Uri To show as a QR code
+	// Uri For the QR code
 	Uri string `json:"uri"`
 }
 
@@ -9708,11 +9680,11 @@ type TotpState struct {
 
 // Trash defines model for Trash.
 type Trash struct {
-	// Bytes Of the items whose size is known; null where none is
+	// Bytes Of the items with known size; null if there are none
 	Bytes *int64      `json:"bytes"`
 	Items []TrashItem `json:"items"`
 
-	// KeepDays After how many days it is removed for good; 0: never
+	// KeepDays Days until items are deleted permanently; 0: never
 	KeepDays int `json:"keep_days"`
 }
 
@@ -9722,7 +9694,7 @@ type TrashItem struct {
 	Bytes     *int64 `json:"bytes"`
 	DeletedAt int64  `json:"deleted_at"`
 
-	// DeletedBy The name of who did it
+	// DeletedBy Name of the user who deleted it
 	DeletedBy string `json:"deleted_by"`
 	Id        string `json:"id"`
 
@@ -9752,17 +9724,17 @@ type UpdateResult struct {
 	Base       string `json:"base"`
 	BaseCommit string `json:"base_commit"`
 
-	// Carried Files whose uncommitted changes are kept on top
+	// Carried Files whose uncommitted changes are reapplied on top
 	Carried []string `json:"carried"`
 
-	// Commit The branch after; in a dry run what it would be, empty with conflicts
+	// Commit The branch after; for a dry run what it would be, empty with conflicts
 	Commit string `json:"commit"`
 
-	// Commits Of the base that the branch has not
+	// Commits Commits of the base that the branch did not have
 	Commits   int        `json:"commits"`
 	Conflicts []Conflict `json:"conflicts"`
 
-	// Dirty Files with uncommitted changes that stand in the way
+	// Dirty Files whose uncommitted changes block the update
 	Dirty       []string `json:"dirty"`
 	DryRun      bool     `json:"dry_run"`
 	FastForward bool     `json:"fast_forward"`
@@ -9775,11 +9747,11 @@ type UpdateResult struct {
 	Head      string `json:"head"`
 	MoreFiles int    `json:"more_files"`
 
-	// SnapshotId The workspace as it was before
+	// SnapshotId Snapshot of the workspace before
 	SnapshotId string               `json:"snapshot_id"`
 	Strategy   UpdateResultStrategy `json:"strategy"`
 
-	// UpToDate The branch has everything of the base
+	// UpToDate The branch already contains the base
 	UpToDate bool     `json:"up_to_date"`
 	Updated  bool     `json:"updated"`
 	Warnings []string `json:"warnings"`
@@ -9791,30 +9763,30 @@ type UpdateResultFilesStatus string
 // UpdateResultStrategy defines model for UpdateResult.Strategy.
 type UpdateResultStrategy string
 
-// Usage As the host counts it where the place allows that, else as the sandbox tells
+// Usage As counted by the host if the place allows that, otherwise as reported by the sandbox
 type Usage struct {
 	CpuMs int64 `json:"cpu_ms"`
 
-	// CpuPercent Of one core, over the last seconds
+	// CpuPercent Percent of one core over the last seconds
 	CpuPercent float64 `json:"cpu_percent"`
 
-	// DiskAtLeast There is more than could be looked at
+	// DiskAtLeast There is more than was scanned
 	DiskAtLeast bool `json:"disk_at_least"`
 
-	// DiskBytes null = not looked at yet
+	// DiskBytes null = not scanned yet
 	DiskBytes   *int64 `json:"disk_bytes"`
 	MemoryBytes int64  `json:"memory_bytes"`
 
 	// MemoryPeakBytes 0 = not known
 	MemoryPeakBytes int64 `json:"memory_peak_bytes"`
 
-	// OomKills Processes the kernel ended for want of memory
+	// OomKills Processes that the kernel killed for lack of memory
 	OomKills int64 `json:"oom_kills"`
 
-	// Processes And threads where the host counts
+	// Processes Includes threads if the host counts
 	Processes int `json:"processes"`
 
-	// ThrottledMs Time in which it was held back by its CPU limit
+	// ThrottledMs Time it was throttled by its CPU limit
 	ThrottledMs int64 `json:"throttled_ms"`
 }
 
@@ -9826,7 +9798,7 @@ type UsageAmounts struct {
 	// InputTokens As far as known
 	InputTokens int64 `json:"input_tokens"`
 
-	// MeteredMs Of that, in places whose time counts in people's hours
+	// MeteredMs The part of it in places whose time counts towards users' hours
 	MeteredMs int64 `json:"metered_ms"`
 
 	// MibMs Run time times MiB of memory
@@ -9841,7 +9813,7 @@ type UsageAmounts struct {
 	// TokensCostNano What models cost
 	TokensCostNano int64 `json:"tokens_cost_nano"`
 
-	// TokensUnknown Requests to models whose cost is unknown
+	// TokensUnknown Requests to models with unknown cost
 	TokensUnknown int64 `json:"tokens_unknown"`
 
 	// VcpuMs Run time times vCPUs
@@ -9850,13 +9822,13 @@ type UsageAmounts struct {
 
 // UsageForecast defines model for UsageForecast.
 type UsageForecast struct {
-	// Basis What the rest of the month is taken to be like: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
+	// Basis What the projection of the rest of the month uses: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
 	Basis UsageForecastBasis `json:"basis"`
 
-	// CostNano What the month will come to
+	// CostNano Projected total of the month
 	CostNano int64 `json:"cost_nano"`
 
-	// Days How many whole days that is
+	// Days Number of whole days used
 	Days   int   `json:"days"`
 	EndsAt int64 `json:"ends_at"`
 
@@ -9865,11 +9837,11 @@ type UsageForecast struct {
 	// Example: 2026-11
 	Period string `json:"period"`
 
-	// TokensCostNano Of the requests whose cost is known
+	// TokensCostNano Of the requests with known cost
 	TokensCostNano int64 `json:"tokens_cost_nano"`
 }
 
-// UsageForecastBasis What the rest of the month is taken to be like: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
+// UsageForecastBasis What the projection of the rest of the month uses: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
 type UsageForecastBasis string
 
 // UsageItem defines model for UsageItem.
@@ -9880,16 +9852,16 @@ type UsageItem struct {
 	// InputTokens As far as known
 	InputTokens int64 `json:"input_tokens"`
 
-	// Key Id, kind, or a time in ms; private = workspaces you may not see; empty = nobody's: the server's own, or time in which no session ran
+	// Key Id, kind, or a time in ms; private = workspaces you may not see; empty = no workspace: the server's own, or time in which no session ran
 	Key string `json:"key"`
 
-	// MeteredMs Of that, in places whose time counts in people's hours
+	// MeteredMs The part of it in places whose time counts towards users' hours
 	MeteredMs int64 `json:"metered_ms"`
 
 	// MibMs Run time times MiB of memory
 	MibMs int64 `json:"mib_ms"`
 
-	// Name Empty where it is gone
+	// Name Empty if it no longer exists
 	Name string `json:"name"`
 
 	// OutputTokens As far as known
@@ -9901,7 +9873,7 @@ type UsageItem struct {
 	// TokensCostNano What models cost
 	TokensCostNano int64 `json:"tokens_cost_nano"`
 
-	// TokensUnknown Requests to models whose cost is unknown
+	// TokensUnknown Requests to models with unknown cost
 	TokensUnknown int64 `json:"tokens_unknown"`
 
 	// VcpuMs Run time times vCPUs
@@ -9916,7 +9888,7 @@ type UsageReport struct {
 	From  int64  `json:"from"`
 	Group string `json:"group"`
 
-	// Items Times in order, each that is asked for; the others the dearest first
+	// Items Times in order, without gaps; everything else by cost, highest first
 	Items []UsageItem `json:"items"`
 
 	// To Not in it
@@ -9943,22 +9915,22 @@ type UserCost struct {
 
 // UserQuota defines model for UserQuota.
 type UserQuota struct {
-	// ByOperator Those by hand that an operator gave
+	// ByOperator The overrides set by an operator
 	ByOperator []string `json:"by_operator"`
 
-	// Effective What may be used of metered places; null is without bound
+	// Effective Quotas for metered places; null is unlimited
 	Effective Quota `json:"effective"`
 
-	// ExhaustedAt When the hours are used up if all goes on as now; null = not this month
+	// ExhaustedAt When the hours run out at the present rate; null = not this month
 	ExhaustedAt *int64 `json:"exhausted_at"`
 
-	// Override What was said of one user. A name that is absent is the plan's; null is without bound
+	// Override The override for one user. An absent field has the plan's value; null is unlimited
 	Override QuotaOverride `json:"override"`
 
-	// Percent Of the hours; null = without bound
+	// Percent Of the hours; null = unlimited
 	Percent *int64 `json:"percent"`
 
-	// Plan What may be used of metered places; null is without bound
+	// Plan Quotas for metered places; null is unlimited
 	Plan     Quota     `json:"plan"`
 	ResetsAt int64     `json:"resets_at"`
 	Used     QuotaUsed `json:"used"`
@@ -9970,7 +9942,7 @@ type Verdict string
 
 // ViewedEdit defines model for ViewedEdit.
 type ViewedEdit struct {
-	// Mark What the comparison says of the file; another one later means it is to be viewed again
+	// Mark The mark that the comparison gave; if it changes, the file is to be viewed again
 	Mark   *string `json:"mark,omitempty"`
 	Path   string  `json:"path"`
 	Viewed bool    `json:"viewed"`
@@ -10002,7 +9974,7 @@ type WatchLink struct {
 	// Uses How often it was opened
 	Uses int64 `json:"uses"`
 
-	// Watching How many watch through it now
+	// Watching How many people watch through it now
 	Watching    int    `json:"watching"`
 	WorkspaceId string `json:"workspace_id"`
 }
@@ -10041,17 +10013,17 @@ type WatchedWorkspace struct {
 
 // Watcher defines model for Watcher.
 type Watcher struct {
-	// Guest Watches by a link, without a login
+	// Guest Watches through a link, without a login
 	Guest bool `json:"guest"`
 
 	// Holds Holds the keyboard
 	Holds bool   `json:"holds"`
 	Name  string `json:"name"`
 
-	// Screens On how many screens they look
+	// Screens On how many screens they watch
 	Screens int `json:"screens"`
 
-	// UserId Of a guest: the id of the link
+	// UserId For a guest: the id of the link
 	UserId string `json:"user_id"`
 
 	// Writer May type
@@ -10065,7 +10037,7 @@ type WeakWorkspace struct {
 	Key      string `json:"key"`
 	Name     string `json:"name"`
 
-	// Running Its sandbox runs and goes on
+	// Running Its sandbox runs and continues
 	Running bool `json:"running"`
 }
 
@@ -10074,7 +10046,7 @@ type Webhook struct {
 	CreatedAt int64  `json:"created_at"`
 	CreatedBy string `json:"created_by"`
 
-	// DisabledReason Why it was switched off by itself
+	// DisabledReason Why the server disabled it
 	DisabledReason string        `json:"disabled_reason"`
 	Enabled        bool          `json:"enabled"`
 	FailingSince   *int64        `json:"failing_since"`
@@ -10083,10 +10055,10 @@ type Webhook struct {
 	Kinds          []NotifyKind  `json:"kinds"`
 	Name           string        `json:"name"`
 
-	// ShownUrl Where it leads; the address itself is not told
+	// ShownUrl A masked form of its address; the address itself is never returned
 	ShownUrl string `json:"shown_url"`
 
-	// SigningKey In the answer to a change of the address to another origin: the new key, shown this once. The one before signs nothing any more
+	// SigningKey Returned when the address changes to another origin: the new key, shown only once. The previous key is no longer used
 	SigningKey *string `json:"signing_key,omitempty"`
 }
 
@@ -10120,7 +10092,7 @@ type WebhookDelivery struct {
 	NextAt *int64               `json:"next_at"`
 	State  WebhookDeliveryState `json:"state"`
 
-	// Status HTTP status of the last answer
+	// Status HTTP status of the last response
 	Status *int `json:"status"`
 }
 
@@ -10145,57 +10117,57 @@ type Workspace struct {
 	Agents     AgentsSummary `json:"agents"`
 	ArchivedAt *int64        `json:"archived_at"`
 
-	// Attention Why a person should look, null when nobody needs to
+	// Attention Why a person should look; null if nobody needs to
 	Attention  *Attention `json:"attention"`
 	Base       string     `json:"base"`
 	BaseCommit string     `json:"base_commit"`
 
-	// Boundary How strongly its place keeps an agent in
+	// Boundary How strongly its place isolates an agent
 	Boundary     *Boundary        `json:"boundary,omitempty"`
 	BoundaryName *string          `json:"boundary_name,omitempty"`
 	Branch       string           `json:"branch"`
 	Changes      ChangesSummary   `json:"changes"`
 	Checks       *WorkspaceChecks `json:"checks,omitempty"`
 
-	// CostNano Null for who may not see costs
+	// CostNano Null for users who may not see costs
 	CostNano  *int64 `json:"cost_nano"`
 	CreatedAt int64  `json:"created_at"`
 	CreatedBy string `json:"created_by"`
 	DeletedAt *int64 `json:"deleted_at"`
 	Executor  string `json:"executor"`
 
-	// FallbackOk It may start on this server when its place cannot serve
+	// FallbackOk It may start on this server if its place cannot serve
 	FallbackOk *bool `json:"fallback_ok,omitempty"`
 
-	// Grace Its work reached a limit; null: it did not
+	// Grace The limit its work reached; null: none
 	Grace *Grace `json:"grace"`
 	Id    string `json:"id"`
 
-	// Key The human id such as PW-1
+	// Key The readable id, such as PW-1
 	Key          string `json:"key"`
 	MergedAt     *int64 `json:"merged_at"`
 	MergedCommit string `json:"merged_commit"`
 
-	// Move The move to another place that is under way
+	// Move The move to another place that is in progress
 	Move *Move  `json:"move,omitempty"`
 	Name string `json:"name"`
 
-	// Overlaps Workspaces whose work conflicts with this one's
+	// Overlaps Workspaces whose work conflicts with this one
 	Overlaps *[]WorkspaceOverlap `json:"overlaps,omitempty"`
 
-	// Owner Who made it
+	// Owner Who created it
 	Owner WorkspaceOwner `json:"owner"`
 
-	// Path Its folder on the server. Absent for who cannot use it: operators see it, and the workspace's owner where its agents see the server's folders under the same names
+	// Path Its folder on the server. Absent for users who cannot use it: operators see it, and so does the workspace's owner if its agents see the server's folders under the same names
 	Path *string `json:"path,omitempty"`
 
-	// PlaceBlocked Nothing new can start there: it is to be moved, or its place to be mended
+	// PlaceBlocked Nothing new can start there: move the workspace or repair its place
 	PlaceBlocked *bool `json:"place_blocked,omitempty"`
 
-	// PlaceChanges What a move has just changed, a sentence each
+	// PlaceChanges What the last move changed, one sentence each
 	PlaceChanges *[]string `json:"place_changes,omitempty"`
 
-	// PlaceWarning What people should know of its place, in words: that it is no boundary, weaker than the team allows by now, or not there any more; empty when all is well
+	// PlaceWarning What people should know about its place, as text: that it does not isolate, is weaker than the team allows, or no longer exists; empty if all is well
 	PlaceWarning *string `json:"place_warning,omitempty"`
 
 	// Private Only its owner sees it
@@ -10209,16 +10181,16 @@ type Workspace struct {
 	// Queue Its entry in the merge queue
 	Queue *WorkspaceQueue `json:"queue,omitempty"`
 
-	// Review What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
+	// Review A one-line summary of a workspace's reviews. The last verdict counts: approved = exactly these files; stale = approved, but files changed since; changes = somebody requests changes
 	Review *ReviewSummary `json:"review,omitempty"`
 
 	// RunId The run it is an attempt of
 	RunId *string `json:"run_id,omitempty"`
 
-	// RunnerFolder On a machine: the folder there whose repository it borrows; empty: it was sent a copy
+	// RunnerFolder On a machine: the folder whose repository it shares; empty: it has a copy
 	RunnerFolder *string `json:"runner_folder,omitempty"`
 
-	// RunnerId The member's machine it lives on
+	// RunnerId The member's machine it runs on
 	RunnerId    *string         `json:"runner_id,omitempty"`
 	RunnerName  *string         `json:"runner_name,omitempty"`
 	Sandbox     *SandboxSummary `json:"sandbox"`
@@ -10227,10 +10199,10 @@ type Workspace struct {
 	StateReason string          `json:"state_reason"`
 	Steps       []Step          `json:"steps"`
 
-	// TokensCostNano What models cost in it so far, nano-USD, of the requests whose cost is known; null when that is none, absent for who sees no costs
+	// TokensCostNano Cost of models in it so far, nano-USD, of the requests with known cost; null if there are none, absent for users who may not see costs
 	TokensCostNano *int64 `json:"tokens_cost_nano,omitempty"`
 
-	// TokensUnknown Requests to models whose cost nobody knows; absent for who sees no costs
+	// TokensUnknown Requests to models with unknown cost; absent for users who may not see costs
 	TokensUnknown *int64 `json:"tokens_unknown,omitempty"`
 	UpdatedAt     int64  `json:"updated_at"`
 }
@@ -10240,19 +10212,19 @@ type WorkspaceState string
 
 // WorkspaceCheck defines model for WorkspaceCheck.
 type WorkspaceCheck struct {
-	// Check A command that says whether work is good; it is when it ends with 0
+	// Check A command that checks the work; it passes if it exits with 0
 	Check ProjectCheck `json:"check"`
 
 	// Run Its newest run
 	Run *CheckRun `json:"run"`
 
-	// State stale: they ran, but on other files than those of now
+	// State stale: they ran, but on other files than the present ones
 	State ChecksState `json:"state"`
 }
 
 // WorkspaceChecks defines model for WorkspaceChecks.
 type WorkspaceChecks struct {
-	// State stale: they ran, but on other files than those of now
+	// State stale: they ran, but on other files than the present ones
 	State ChecksState `json:"state"`
 }
 
@@ -10260,7 +10232,7 @@ type WorkspaceChecks struct {
 type WorkspaceCost struct {
 	CostNano int64 `json:"cost_nano"`
 
-	// Key Empty = it is gone
+	// Key Empty = it no longer exists
 	Key  string `json:"key"`
 	Name string `json:"name"`
 
@@ -10274,20 +10246,20 @@ type WorkspaceCosts struct {
 	BySession []SessionCosts `json:"by_session"`
 	CostNano  int64          `json:"cost_nano"`
 
-	// ExhaustedAt When the budget or the hours are used up if it goes on like this; null = not before the month ends
+	// ExhaustedAt When the budget or the hours run out at the present rate; null = not this month
 	ExhaustedAt *int64 `json:"exhausted_at"`
 
-	// Grace Its work reached a limit; null: it did not
+	// Grace The limit its work reached; null: none
 	Grace *Grace `json:"grace"`
 
-	// IdleAt Since when its sandbox has nothing to do
+	// IdleAt Since when its sandbox is idle
 	IdleAt *int64 `json:"idle_at"`
 
-	// RateNanoPerHour What its sandbox costs now; 0 = nothing runs or it is free
+	// RateNanoPerHour What its sandbox costs now; 0 = none runs or it is free
 	RateNanoPerHour int64 `json:"rate_nano_per_hour"`
 	RunMs           int64 `json:"run_ms"`
 
-	// TokensCostNano Of the requests whose cost is known
+	// TokensCostNano Of the requests with known cost
 	TokensCostNano int64 `json:"tokens_cost_nano"`
 	TokensUnknown  int64 `json:"tokens_unknown"`
 }
@@ -10297,36 +10269,36 @@ type WorkspaceIndex struct {
 	Head  string      `json:"head"`
 	Items []IndexFile `json:"items"`
 
-	// Live A sandbox runs; without one it is not known
+	// Live A sandbox runs; without one, the state is unknown
 	Live bool `json:"live"`
 }
 
 // WorkspaceLimits defines model for WorkspaceLimits.
 type WorkspaceLimits struct {
-	// Applied Since when they hold
+	// Applied Since when they apply
 	Applied WorkspaceLimitsApplied `json:"applied"`
 
-	// Effective What comes of it: the workspace's, else the project's, else the instance's, within the maximum
+	// Effective The result: the workspace's, else the project's, else the instance's, within the maximum
 	Effective ResourceLimits  `json:"effective"`
 	Enforced  []EnforcedLimit `json:"enforced"`
 
 	// Instance Limits of a sandbox; 0 or absent = none of its own
 	Instance ResourceLimits `json:"instance"`
 
-	// Limits What the workspace says itself
+	// Limits The workspace's own settings
 	Limits ResourceLimits `json:"limits"`
 
 	// Maximum Limits of a sandbox; 0 or absent = none of its own
 	Maximum ResourceLimits `json:"maximum"`
 
-	// Note In words: why they do not hold yet
+	// Note Why they do not apply yet, as text
 	Note string `json:"note"`
 
 	// Project Limits of a sandbox; 0 or absent = none of its own
 	Project ResourceLimits `json:"project"`
 }
 
-// WorkspaceLimitsApplied Since when they hold
+// WorkspaceLimitsApplied Since when they apply
 type WorkspaceLimitsApplied string
 
 // WorkspaceList defines model for WorkspaceList.
@@ -10343,7 +10315,7 @@ type WorkspaceOverlap struct {
 	Name  string `json:"name"`
 }
 
-// WorkspaceOwner Who made it
+// WorkspaceOwner Who created it
 type WorkspaceOwner struct {
 	Id   string `json:"id"`
 	Name string `json:"name"`
@@ -10351,18 +10323,18 @@ type WorkspaceOwner struct {
 
 // WorkspacePatch defines model for WorkspacePatch.
 type WorkspacePatch struct {
-	// Executor Moves it to another place, once its sessions have ended: the answer's place_changes say what that changed
+	// Executor Moves it to another place once its sessions have ended; the answer's place_changes lists what changed
 	Executor   *string `json:"executor,omitempty"`
 	FallbackOk *bool   `json:"fallback_ok,omitempty"`
 	Name       *string `json:"name,omitempty"`
 
-	// Private Only its owner sees it and everything in it. Only the owner makes it private; who is in it then is put out at once. One whose owner has left the team is seen by owners and admins
+	// Private Only its owner sees it and everything in it. Only the owner can make it private; other users in it are then disconnected. If its owner has left the team, owners and admins see it
 	Private *bool `json:"private,omitempty"`
 
-	// RunnerFolder With executor, on a machine: the folder there whose repository it borrows
+	// RunnerFolder With executor, on a machine: the folder whose repository it shares
 	RunnerFolder *string `json:"runner_folder,omitempty"`
 
-	// RunnerId With executor runner: which machine
+	// RunnerId With executor runner: the machine
 	RunnerId *string `json:"runner_id,omitempty"`
 }
 
@@ -10372,10 +10344,10 @@ type WorkspacePlaces struct {
 	Items    []PlaceChange `json:"items"`
 	Movable  bool          `json:"movable"`
 
-	// Reason Why it cannot be moved now, in words
+	// Reason Why it cannot move now, as text
 	Reason string `json:"reason"`
 
-	// RunnerId Of executor runner: the machine it lives on
+	// RunnerId With executor runner: the machine it runs on
 	RunnerId *string `json:"runner_id,omitempty"`
 }
 
@@ -10397,19 +10369,19 @@ type WorkspaceSnapshot struct {
 	Commit     string         `json:"commit"`
 	Deletions  int            `json:"deletions"`
 
-	// ExpiresAt Null: kept with the workspace
+	// ExpiresAt Null: lives as long as the workspace
 	ExpiresAt *int64 `json:"expires_at"`
 
-	// Files That differ from the snapshot before
+	// Files Files that differ from the previous snapshot
 	Files int    `json:"files"`
 	Head  string `json:"head"`
 	Id    string `json:"id"`
 
-	// IgnoredFiles How many ignored files it holds beside its files: those the project's `keep_ignored` wants
+	// IgnoredFiles How many ignored files it includes: those that match the project's `keep_ignored`
 	IgnoredFiles int                   `json:"ignored_files"`
 	Kind         WorkspaceSnapshotKind `json:"kind"`
 
-	// Missing Files that were there and could not be kept
+	// Missing Files that could not be saved
 	Missing   []MissingFile `json:"missing"`
 	Pinned    bool          `json:"pinned"`
 	Reason    string        `json:"reason"`
@@ -10424,10 +10396,16 @@ type WorkspaceSnapshotKind string
 type WorkspaceStorage struct {
 	Bytes int64 `json:"bytes"`
 
-	// Caps Caps from config.json; 0 = none
+	// Caps Limits from config.json; 0 = none
 	Caps     StorageCaps      `json:"caps"`
 	Printed  int64            `json:"printed"`
 	Sessions []SessionStorage `json:"sessions"`
+}
+
+// YesSetting defines model for YesSetting.
+type YesSetting struct {
+	Locked bool `json:"locked"`
+	Value  bool `json:"value"`
 }
 
 // AgentName defines model for AgentName.
@@ -10472,9 +10450,6 @@ type IgnoreSpace = bool
 // Limit defines model for Limit.
 type Limit = int
 
-// PlaceKind defines model for PlaceKind.
-type PlaceKind = string
-
 // RevFrom defines model for RevFrom.
 type RevFrom = string
 
@@ -10500,7 +10475,7 @@ type RemoveAgentAccountParams struct {
 
 // ListInstanceAuditParams defines parameters for ListInstanceAudit.
 type ListInstanceAuditParams struct {
-	// From Not before this time, ms UTC
+	// From At or after this time, ms UTC
 	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
 
 	// To Before this time, ms UTC
@@ -10509,10 +10484,10 @@ type ListInstanceAuditParams struct {
 	// Actor Who did it: an id, or part of a name or e-mail address
 	Actor *AuditActor `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action What was done: member.update, or member for all that was done with members
+	// Action The action: member.update, or member for every action on members
 	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target What it was about: an id, a kind such as workspace, or part of a name
+	// Target The object: an id, a kind such as workspace, or part of a name
 	Target *AuditTarget                   `form:"target,omitempty" json:"target,omitempty"`
 	Result *ListInstanceAuditParamsResult `form:"result,omitempty" json:"result,omitempty"`
 	Limit  *Limit                         `form:"limit,omitempty" json:"limit,omitempty"`
@@ -10526,7 +10501,7 @@ type ListInstanceAuditParamsResult string
 type ExportInstanceAuditParams struct {
 	Format *ExportInstanceAuditParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// From Not before this time, ms UTC
+	// From At or after this time, ms UTC
 	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
 
 	// To Before this time, ms UTC
@@ -10535,10 +10510,10 @@ type ExportInstanceAuditParams struct {
 	// Actor Who did it: an id, or part of a name or e-mail address
 	Actor *AuditActor `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action What was done: member.update, or member for all that was done with members
+	// Action The action: member.update, or member for every action on members
 	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target What it was about: an id, a kind such as workspace, or part of a name
+	// Target The object: an id, a kind such as workspace, or part of a name
 	Target *AuditTarget                     `form:"target,omitempty" json:"target,omitempty"`
 	Result *ExportInstanceAuditParamsResult `form:"result,omitempty" json:"result,omitempty"`
 }
@@ -10553,10 +10528,10 @@ type ExportInstanceAuditParamsResult string
 type SetKillSwitchJSONBody struct {
 	On bool `json:"on"`
 
-	// Reason Told to who is refused
+	// Reason Shown to users who are refused
 	Reason *string `json:"reason,omitempty"`
 
-	// Stop What runs is stopped
+	// Stop Also stop running sandboxes
 	Stop *bool `json:"stop,omitempty"`
 }
 
@@ -10586,10 +10561,10 @@ type SetInstanceTeamPlanJSONBody struct {
 
 // GetInstanceUsageParams defines parameters for GetInstanceUsage.
 type GetInstanceUsageParams struct {
-	// From From this time on, ms UTC, widened to a whole hour; without it the month of to
+	// From From this time, ms UTC, widened to a whole hour; without it, the month of `to`
 	From *UsageFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Before this time, ms UTC, widened to a whole hour; without both the present month
+	// To Before this time, ms UTC, widened to a whole hour; without both, the present month
 	To     *UsageTo                      `form:"to,omitempty" json:"to,omitempty"`
 	Group  *GetInstanceUsageParamsGroup  `form:"group,omitempty" json:"group,omitempty"`
 	Format *GetInstanceUsageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
@@ -10611,7 +10586,7 @@ type ListUsersParams struct {
 
 // BeginProviderLoginParams defines parameters for BeginProviderLogin.
 type BeginProviderLoginParams struct {
-	// Next The page to come back to
+	// Next The page to return to
 	Next *string `form:"next,omitempty" json:"next,omitempty"`
 }
 
@@ -10625,13 +10600,13 @@ type FinishProviderLoginParams struct {
 
 // LinkIdentityParams defines parameters for LinkIdentity.
 type LinkIdentityParams struct {
-	// Next The page to come back to
+	// Next The page to return to
 	Next *string `form:"next,omitempty" json:"next,omitempty"`
 }
 
 // EndLoginSessionParams defines parameters for EndLoginSession.
 type EndLoginSessionParams struct {
-	// KeepTokens Keep the API tokens that were made in it
+	// KeepTokens Keep the API tokens that were created in it
 	KeepTokens *bool `form:"keep_tokens,omitempty" json:"keep_tokens,omitempty"`
 }
 
@@ -10674,10 +10649,10 @@ type GetConversationParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	Since  *int64  `form:"since,omitempty" json:"since,omitempty"`
 
-	// Q Words an item must hold, as they are, in either case
+	// Q Literal text an item must contain, ignoring case
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 
-	// Kinds Kinds with commas between them; without it all
+	// Kinds Kinds separated by commas; without it, all
 	Kinds *string `form:"kinds,omitempty" json:"kinds,omitempty"`
 }
 
@@ -10701,7 +10676,7 @@ type GetJournalParams struct {
 	From  *int64 `form:"from,omitempty" json:"from,omitempty"`
 	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Kinds Kinds with commas between them; without it all but `time`
+	// Kinds Kinds separated by commas; without it, all but `time`
 	Kinds *string `form:"kinds,omitempty" json:"kinds,omitempty"`
 }
 
@@ -10740,13 +10715,13 @@ type ResumeSessionParams struct {
 
 // GetScreenParams defines parameters for GetScreen.
 type GetScreenParams struct {
-	// Tail Also the last so many lines of text as `tail`
+	// Tail Also return this many last lines of text as `tail`
 	Tail *int `form:"tail,omitempty" json:"tail,omitempty"`
 }
 
 // GetScrollbackParams defines parameters for GetScrollback.
 type GetScrollbackParams struct {
-	// Before next_cursor of the page that follows; without it the newest lines
+	// Before next_cursor of the previous page; without it, the newest lines
 	Before *string                   `form:"before,omitempty" json:"before,omitempty"`
 	Limit  *int                      `form:"limit,omitempty" json:"limit,omitempty"`
 	Style  *GetScrollbackParamsStyle `form:"style,omitempty" json:"style,omitempty"`
@@ -10757,13 +10732,13 @@ type GetScrollbackParamsStyle string
 
 // GetTimingParams defines parameters for GetTiming.
 type GetTimingParams struct {
-	// From Only what came at or after this time
+	// From Only output at or after this time
 	From *int64 `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only what came until then; 0 = no bound
+	// To Only output until this time; 0 = no bound
 	To *int64 `form:"to,omitempty" json:"to,omitempty"`
 
-	// Limit Marks wanted; of more, some are left out evenly
+	// Limit How many marks to return; if there are more, they are thinned evenly
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
@@ -10780,7 +10755,7 @@ type ListAgentsParams struct {
 
 // ListTeamAuditParams defines parameters for ListTeamAudit.
 type ListTeamAuditParams struct {
-	// From Not before this time, ms UTC
+	// From At or after this time, ms UTC
 	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
 
 	// To Before this time, ms UTC
@@ -10789,10 +10764,10 @@ type ListTeamAuditParams struct {
 	// Actor Who did it: an id, or part of a name or e-mail address
 	Actor *AuditActor `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action What was done: member.update, or member for all that was done with members
+	// Action The action: member.update, or member for every action on members
 	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target What it was about: an id, a kind such as workspace, or part of a name
+	// Target The object: an id, a kind such as workspace, or part of a name
 	Target *AuditTarget               `form:"target,omitempty" json:"target,omitempty"`
 	Result *ListTeamAuditParamsResult `form:"result,omitempty" json:"result,omitempty"`
 	Limit  *Limit                     `form:"limit,omitempty" json:"limit,omitempty"`
@@ -10806,7 +10781,7 @@ type ListTeamAuditParamsResult string
 type ExportTeamAuditParams struct {
 	Format *ExportTeamAuditParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 
-	// From Not before this time, ms UTC
+	// From At or after this time, ms UTC
 	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
 
 	// To Before this time, ms UTC
@@ -10815,10 +10790,10 @@ type ExportTeamAuditParams struct {
 	// Actor Who did it: an id, or part of a name or e-mail address
 	Actor *AuditActor `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action What was done: member.update, or member for all that was done with members
+	// Action The action: member.update, or member for every action on members
 	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// Target What it was about: an id, a kind such as workspace, or part of a name
+	// Target The object: an id, a kind such as workspace, or part of a name
 	Target *AuditTarget                 `form:"target,omitempty" json:"target,omitempty"`
 	Result *ExportTeamAuditParamsResult `form:"result,omitempty" json:"result,omitempty"`
 }
@@ -10831,13 +10806,13 @@ type ExportTeamAuditParamsResult string
 
 // ListExecutorsParams defines parameters for ListExecutors.
 type ListExecutorsParams struct {
-	// ProjectId Suggests a place for a new workspace of this project
+	// ProjectId Suggests where to run a new workspace of this project
 	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
 // BrowseFoldersParams defines parameters for BrowseFolders.
 type BrowseFoldersParams struct {
-	// Path Absent gives the allowed roots
+	// Path Without it, the allowed roots
 	Path *string `form:"path,omitempty" json:"path,omitempty"`
 }
 
@@ -10848,14 +10823,14 @@ type SearchFoldersParams struct {
 
 // ListTeamModelRequestsParams defines parameters for ListTeamModelRequests.
 type ListTeamModelRequestsParams struct {
-	// From Begun at this time or later
+	// From Started at this time or later
 	From *int64 `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Begun before this time
+	// To Started before this time
 	To    *int64  `form:"to,omitempty" json:"to,omitempty"`
 	Model *string `form:"model,omitempty" json:"model,omitempty"`
 
-	// Error Only those with this error; any = with one
+	// Error Only requests with this error; any = every request with an error
 	Error  *string `form:"error,omitempty" json:"error,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
@@ -10885,16 +10860,16 @@ type CreateRunParams struct {
 
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
-	// ProjectId Those of this project alone; absent: those of the whole team
+	// ProjectId Only those of this project; without it, those of the whole team
 	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
 // GetTeamUsageParams defines parameters for GetTeamUsage.
 type GetTeamUsageParams struct {
-	// From From this time on, ms UTC, widened to a whole hour; without it the month of to
+	// From From this time, ms UTC, widened to a whole hour; without it, the month of `to`
 	From *UsageFrom `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Before this time, ms UTC, widened to a whole hour; without both the present month
+	// To Before this time, ms UTC, widened to a whole hour; without both, the present month
 	To     *UsageTo                  `form:"to,omitempty" json:"to,omitempty"`
 	Group  *GetTeamUsageParamsGroup  `form:"group,omitempty" json:"group,omitempty"`
 	Format *GetTeamUsageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
@@ -10949,7 +10924,7 @@ type CompareWorkspaceParams struct {
 	From *RevFrom `form:"from,omitempty" json:"from,omitempty"`
 	To   *RevTo   `form:"to,omitempty" json:"to,omitempty"`
 
-	// IgnoreSpace Lines that differ only in white space count as the same
+	// IgnoreSpace Ignore lines that differ only in white space
 	IgnoreSpace *IgnoreSpace `form:"ignore_space,omitempty" json:"ignore_space,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -10968,11 +10943,11 @@ type ComparePatchParams struct {
 	From *RevFrom `form:"from,omitempty" json:"from,omitempty"`
 	To   *RevTo   `form:"to,omitempty" json:"to,omitempty"`
 
-	// IgnoreSpace Lines that differ only in white space count as the same
+	// IgnoreSpace Ignore lines that differ only in white space
 	IgnoreSpace *IgnoreSpace `form:"ignore_space,omitempty" json:"ignore_space,omitempty"`
 	Path        *[]string    `form:"path,omitempty" json:"path,omitempty"`
 
-	// Context Lines around a hunk
+	// Context Lines of context around a hunk
 	Context     *int         `form:"context,omitempty" json:"context,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -10982,7 +10957,7 @@ type SearchCompareParams struct {
 	From *RevFrom `form:"from,omitempty" json:"from,omitempty"`
 	To   *RevTo   `form:"to,omitempty" json:"to,omitempty"`
 
-	// IgnoreSpace Lines that differ only in white space count as the same
+	// IgnoreSpace Ignore lines that differ only in white space
 	IgnoreSpace *IgnoreSpace `form:"ignore_space,omitempty" json:"ignore_space,omitempty"`
 	Q           string       `form:"q" json:"q"`
 }
@@ -10992,7 +10967,7 @@ type ListConversationsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Q Words to look for, as they are, in either case
+	// Q Literal text to search for, ignoring case
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 }
 
@@ -11003,7 +10978,7 @@ type DeliverWorkspaceParams struct {
 
 // DestroySandboxParams defines parameters for DestroySandbox.
 type DestroySandboxParams struct {
-	// Discard Give up what is in the sandbox alone
+	// Discard Discard what exists only in the sandbox
 	Discard *bool `form:"discard,omitempty" json:"discard,omitempty"`
 }
 
@@ -11024,7 +10999,7 @@ type DeleteFileParams struct {
 	// Path Relative to the worktree's root
 	Path FilePath `form:"path" json:"path"`
 
-	// IfMatch "<sha256>" of what is removed; 412 file_changed when the file moved on
+	// IfMatch "<sha256>" of the removed file; 412 file_changed if the file has changed
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
@@ -11039,10 +11014,10 @@ type WriteFileParams struct {
 	// Path Relative to the worktree's root
 	Path FilePath `form:"path" json:"path"`
 
-	// IfMatch "<sha256>" of what it replaces; 412 file_changed with the present hash when the file moved on
+	// IfMatch "<sha256>" of the file it replaces; 412 file_changed with the present hash if the file has changed
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IfNoneMatch There must be no such file yet; 409 file_exists
+	// IfNoneMatch The file must not exist yet; 409 file_exists
 	IfNoneMatch *WriteFileParamsIfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -11061,19 +11036,19 @@ type EnqueueMergeParams struct {
 
 // GetMergeStatusParams defines parameters for GetMergeStatus.
 type GetMergeStatusParams struct {
-	// Fetch Ask the project's remote first; what keeps it from answering is in warnings
+	// Fetch Fetch from the project's remote first; if that fails, `warnings` says why
 	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
 }
 
 // PlanMoveParams defines parameters for PlanMove.
 type PlanMoveParams struct {
-	// To The place, as in executor of a new workspace
+	// To The target, as in `executor` of a new workspace
 	To string `form:"to" json:"to"`
 
-	// RunnerId Which machine, with to=runner
+	// RunnerId With to=runner: the machine
 	RunnerId *string `form:"runner_id,omitempty" json:"runner_id,omitempty"`
 
-	// Folder On a machine: the folder there whose repository it borrows
+	// Folder On a machine: the folder whose repository the workspace shares
 	Folder *string `form:"folder,omitempty" json:"folder,omitempty"`
 }
 
@@ -11139,7 +11114,7 @@ type SearchHistoryParams struct {
 	// Regex q is a regular expression (RE2)
 	Regex *bool `form:"regex,omitempty" json:"regex,omitempty"`
 
-	// Case Capital letters count
+	// Case Match case
 	Case *bool `form:"case,omitempty" json:"case,omitempty"`
 
 	// Agent Only sessions of this agent
@@ -11163,7 +11138,7 @@ type ListTimelineParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Kind Only these, with commas: poll, turn, commit, kept, manual, activity
+	// Kind Only these, separated by commas: poll, turn, commit, kept, manual, activity
 	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
@@ -11174,7 +11149,7 @@ type CallToolParams struct {
 
 // ListTreeParams defines parameters for ListTree.
 type ListTreeParams struct {
-	// Path Absent is the root
+	// Path Without it, the root
 	Path *string `form:"path,omitempty" json:"path,omitempty"`
 }
 
@@ -11230,13 +11205,10 @@ type SetInstanceModelLimitsJSONRequestBody = NewModelLimits
 type AddModelPriceJSONRequestBody = NewModelPrice
 
 // SetInstancePlacesJSONRequestBody defines body for SetInstancePlaces for application/json ContentType.
-type SetInstancePlacesJSONRequestBody = SettingValues
+type SetInstancePlacesJSONRequestBody = InstancePlacesPatch
 
-// SetPlaceSettingsJSONRequestBody defines body for SetPlaceSettings for application/json ContentType.
-type SetPlaceSettingsJSONRequestBody = SettingValues
-
-// TestPlaceJSONRequestBody defines body for TestPlace for application/json ContentType.
-type TestPlaceJSONRequestBody = SettingValues
+// TestE2BJSONRequestBody defines body for TestE2B for application/json ContentType.
+type TestE2BJSONRequestBody = E2BTrial
 
 // CreatePlanJSONRequestBody defines body for CreatePlan for application/json ContentType.
 type CreatePlanJSONRequestBody = NewPlan
@@ -11540,268 +11512,262 @@ type ServerInterface interface {
 	// UpdateAgentAccount Rename an agent's account, replace its key or address, make it the default
 	// (PATCH /agent-accounts/{id})
 	UpdateAgentAccount(ctx echo.Context, id Id) error
-	// TestAgentAccount Try an agent's account without spending
+	// TestAgentAccount Test an agent's account without spending
 	// (POST /agent-accounts/{id}/test)
 	TestAgentAccount(ctx echo.Context, id Id) error
-	// CancelCheckRun End a run of a check; one that ended stays as it ended
+	// CancelCheckRun Cancel a check run; has no effect on one that has ended
 	// (POST /check-runs/{id}/cancel)
 	CancelCheckRun(ctx echo.Context, id Id) error
-	// GetCheckOutput What a run of a check printed, so far or in all
+	// GetCheckOutput Get the output of a check run, so far or complete
 	// (GET /check-runs/{id}/output)
 	GetCheckOutput(ctx echo.Context, id Id) error
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx echo.Context, id Id) error
-	// GetCommand A command and its output so far
+	// GetCommand Get a command and its output so far
 	// (GET /commands/{id})
 	GetCommand(ctx echo.Context, id Id) error
-	// GetHealth Is the server up
+	// GetHealth Report whether the server is up
 	// (GET /health)
 	GetHealth(ctx echo.Context) error
-	// CancelImageBuild Cancel a build; one that has ended stays as it is
+	// CancelImageBuild Cancel a build; has no effect on a build that has ended
 	// (DELETE /image-builds/{id})
 	CancelImageBuild(ctx echo.Context, id Id) error
-	// GetImageBuild A build and how far it is
+	// GetImageBuild Get a build and its progress
 	// (GET /image-builds/{id})
 	GetImageBuild(ctx echo.Context, id Id) error
-	// GetImageBuildLog What a build prints, as it is printed
+	// GetImageBuildLog Stream the output of a build
 	// (GET /image-builds/{id}/log)
 	GetImageBuildLog(ctx echo.Context, id Id) error
-	// ReopenInboxItem Bring back an item you called done or snoozed
+	// ReopenInboxItem Bring back an item that was done or snoozed
 	// (DELETE /inbox/{id}/done)
 	ReopenInboxItem(ctx echo.Context, id Id) error
-	// FinishInboxItem Take an item out of your inbox
+	// FinishInboxItem Mark an item of your inbox as done
 	// (POST /inbox/{id}/done)
 	FinishInboxItem(ctx echo.Context, id Id) error
-	// SnoozeInboxItem Hide an item from your inbox until a time
+	// SnoozeInboxItem Snooze an item of your inbox
 	// (POST /inbox/{id}/snooze)
 	SnoozeInboxItem(ctx echo.Context, id Id) error
-	// ListInstanceAudit Who did what that concerns no one team, newest first
+	// ListInstanceAudit List the instance's audit log (entries of no single team), newest first
 	// (GET /instance/audit)
 	ListInstanceAudit(ctx echo.Context, params ListInstanceAuditParams) error
-	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
+	// ExportInstanceAudit Export the instance's audit log (entries of no single team), oldest first
 	// (GET /instance/audit/export)
 	ExportInstanceAudit(ctx echo.Context, params ExportInstanceAuditParams) error
-	// GetInstanceBilling How payment goes: what the payment service told and was told, usage as the ledger has it beside what the service counts; operators
+	// GetInstanceBilling Get the state of payments: events, reports, and the ledger compared with the payment service; operators
 	// (GET /instance/billing)
 	GetInstanceBilling(ctx echo.Context) error
-	// AcceptDiscrepancy Leave an hour as it is of which the payment service counts something else; operators
+	// AcceptDiscrepancy Accept an hour for which the payment service counts a different usage; operators
 	// (POST /instance/billing/discrepancies/accept)
 	AcceptDiscrepancy(ctx echo.Context) error
-	// RetryBillingEvent Act again on something the payment service told that was given up; operators
+	// RetryBillingEvent Retry an event of the payment service that the server gave up on; operators
 	// (POST /instance/billing/events/{id}/retry)
 	RetryBillingEvent(ctx echo.Context, id Id) error
-	// RetryOutgoing Tell the payment service again what was given up; operators
+	// RetryOutgoing Retry a message to the payment service that the server gave up on; operators
 	// (POST /instance/billing/outbox/{id}/retry)
 	RetryOutgoing(ctx echo.Context, id Id) error
-	// ReconcileBilling Compare the usage that was reported with what the payment service counts, now; operators
+	// ReconcileBilling Compare reported usage with the payment service now; operators
 	// (POST /instance/billing/reconcile)
 	ReconcileBilling(ctx echo.Context) error
-	// RetryReport Send a report of usage again that failed, was lost, or of which nobody knows what became; operators
+	// RetryReport Resend a usage report that failed, was lost or has an unknown outcome; operators
 	// (POST /instance/billing/reports/{identifier}/retry)
 	RetryReport(ctx echo.Context, identifier string) error
-	// LiftSuspension Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators
+	// LiftSuspension Lift the block on a team's paid sandboxes after a dispute or fraud warning; operators
 	// (DELETE /instance/billing/teams/{id}/suspension)
 	LiftSuspension(ctx echo.Context, id Id) error
-	// SyncTeamBilling Ask the payment service how a team stands; operators
+	// SyncTeamBilling Refresh a team's status from the payment service; operators
 	// (POST /instance/billing/teams/{id}/sync)
 	SyncTeamBilling(ctx echo.Context, id Id) error
-	// GetGateway How the model gateway does; operators
+	// GetGateway Get the state of the model gateway; operators
 	// (GET /instance/gateway)
 	GetGateway(ctx echo.Context) error
-	// GetKillSwitch Whether paid sandboxes may begin at all; operators
+	// GetKillSwitch Get whether paid sandboxes may start; operators
 	// (GET /instance/kill-switch)
 	GetKillSwitch(ctx echo.Context) error
-	// SetKillSwitch Keep paid sandboxes of everybody from beginning, or let them begin again; operators
+	// SetKillSwitch Block all paid sandboxes from starting, or allow them again; operators
 	// (PUT /instance/kill-switch)
 	SetKillSwitch(ctx echo.Context) error
-	// GetMail Whether this server sends mail, and how that goes; operators
+	// GetMail Get the state of outgoing mail; operators
 	// (GET /instance/mail)
 	GetMail(ctx echo.Context) error
-	// TestMail Send a mail to try it; operators
+	// TestMail Send a test mail; operators
 	// (POST /instance/mail/test)
 	TestMail(ctx echo.Context) error
-	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
+	// GetInstanceMetrics Get metrics and this month's costs of this server's places; operators
 	// (GET /instance/metrics)
 	GetInstanceMetrics(ctx echo.Context) error
-	// GetInstanceModelLimits Which models every team may ask and how much; operators
+	// GetInstanceModelLimits Get the instance-wide model rules and limits; operators
 	// (GET /instance/model-limits)
 	GetInstanceModelLimits(ctx echo.Context) error
-	// SetInstanceModelLimits Replace which models every team may ask and how much; operators
+	// SetInstanceModelLimits Replace the instance-wide model rules and limits; operators
 	// (PUT /instance/model-limits)
 	SetInstanceModelLimits(ctx echo.Context) error
-	// ListModelPrices What models cost from when on, every row there is; operators
+	// ListModelPrices List all model prices, with the time each takes effect; operators
 	// (GET /instance/model-prices)
 	ListModelPrices(ctx echo.Context) error
-	// AddModelPrice Add what a model costs from a time on; operators
+	// AddModelPrice Add a model price that takes effect at a given time; operators
 	// (POST /instance/model-prices)
 	AddModelPrice(ctx echo.Context) error
-	// GetInstancePlaces The settings of where work runs, and of each kind of place; operators
+	// GetInstancePlaces What operators say about this server's places; operators
 	// (GET /instance/places)
 	GetInstancePlaces(ctx echo.Context) error
-	// SetInstancePlaces Change settings that are of no single kind of place; operators
+	// SetInstancePlaces Change them; what is left out stays; operators
 	// (PUT /instance/places)
 	SetInstancePlaces(ctx echo.Context) error
-	// GetPlaceSettings The settings of one kind of place; operators
-	// (GET /instance/places/{kind})
-	GetPlaceSettings(ctx echo.Context, kind PlaceKind) error
-	// SetPlaceSettings Change settings of one kind of place; operators
-	// (PUT /instance/places/{kind})
-	SetPlaceSettings(ctx echo.Context, kind PlaceKind) error
-	// TestPlace Try a kind of place with its settings, or with others, without spending; operators
-	// (POST /instance/places/{kind}/test)
-	TestPlace(ctx echo.Context, kind PlaceKind) error
-	// ListPlans All plans, and the one teams have that nobody gave one; operators
+	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
+	// (POST /instance/places/e2b/test)
+	TestE2B(ctx echo.Context) error
+	// ListPlans List all plans and the default plan; operators
 	// (GET /instance/plans)
 	ListPlans(ctx echo.Context) error
-	// CreatePlan Make a plan; operators
+	// CreatePlan Create a plan; operators
 	// (POST /instance/plans)
 	CreatePlan(ctx echo.Context) error
-	// SetDefaultPlan Choose the plan of teams that nobody gave one; operators
+	// SetDefaultPlan Set the default plan; operators
 	// (PUT /instance/plans)
 	SetDefaultPlan(ctx echo.Context) error
-	// DeletePlan Delete a plan nobody has; operators
+	// DeletePlan Delete a plan that no team has; operators
 	// (DELETE /instance/plans/{id})
 	DeletePlan(ctx echo.Context, id Id) error
-	// UpdatePlan Change a plan, at once for all teams that have it; operators
+	// UpdatePlan Change a plan for all teams that have it, immediately; operators
 	// (PATCH /instance/plans/{id})
 	UpdatePlan(ctx echo.Context, id Id) error
-	// ListPrices The price book, what holds and what held; operators
+	// ListPrices List present and past prices; operators
 	// (GET /instance/prices)
 	ListPrices(ctx echo.Context) error
-	// AddPrice What a place costs from now or a later time on; operators
+	// AddPrice Set the price of a place from now or a later time; operators
 	// (POST /instance/prices)
 	AddPrice(ctx echo.Context) error
-	// ListInstanceRunners Every team's machines
+	// ListInstanceRunners List the machines of all teams
 	// (GET /instance/runners)
 	ListInstanceRunners(ctx echo.Context, params ListInstanceRunnersParams) error
 	// RevokeInstanceRunner Revoke a machine of any team
 	// (DELETE /instance/runners/{id})
 	RevokeInstanceRunner(ctx echo.Context, id Id) error
-	// ListInstanceTeams The teams of this instance, newest first; operators
+	// ListInstanceTeams List the teams of this instance, newest first; operators
 	// (GET /instance/teams)
 	ListInstanceTeams(ctx echo.Context, params ListInstanceTeamsParams) error
-	// CreateInstanceTeam Make a team for a user, who owns it; operators
+	// CreateInstanceTeam Create a team for a user, who becomes its owner; operators
 	// (POST /instance/teams)
 	CreateInstanceTeam(ctx echo.Context) error
-	// GetInstanceTeamPlan Which plan a team has, and who gave it; operators
+	// GetInstanceTeamPlan Get a team's plan and who assigned it; operators
 	// (GET /instance/teams/{id}/plan)
 	GetInstanceTeamPlan(ctx echo.Context, id Id) error
-	// SetInstanceTeamPlan Give a team a plan, or take it back; operators
+	// SetInstanceTeamPlan Assign a plan to a team, or remove the assignment; operators
 	// (PUT /instance/teams/{id}/plan)
 	SetInstanceTeamPlan(ctx echo.Context, id Id) error
-	// GetInstanceTeamQuotas What each member of a team may use, and what they have used this month; operators
+	// GetInstanceTeamQuotas Get the quotas and this month's usage of each member of a team; operators
 	// (GET /instance/teams/{id}/quotas)
 	GetInstanceTeamQuotas(ctx echo.Context, id Id) error
-	// SetInstanceTeamQuotas Say by hand what members may use, also beyond the plan; operators
+	// SetInstanceTeamQuotas Override members' quotas, also beyond the plan; operators
 	// (PUT /instance/teams/{id}/quotas)
 	SetInstanceTeamQuotas(ctx echo.Context, id Id) error
-	// RestoreTeam Let a suspended team work again; operators
+	// RestoreTeam Restore a suspended team; operators
 	// (POST /instance/teams/{id}/restore)
 	RestoreTeam(ctx echo.Context, id Id) error
-	// SuspendTeam Let nobody work in a team; operators
+	// SuspendTeam Suspend a team; operators
 	// (POST /instance/teams/{id}/suspend)
 	SuspendTeam(ctx echo.Context, id Id) error
-	// GetInstanceUsage The same of all teams, and of the server's own sandboxes; operators
+	// GetInstanceUsage Get the usage of all teams and of the server's own sandboxes; operators
 	// (GET /instance/usage)
 	GetInstanceUsage(ctx echo.Context, params GetInstanceUsageParams) error
-	// ListUsers The users of this instance, newest first; operators
+	// ListUsers List the users of this instance, newest first; operators
 	// (GET /instance/users)
 	ListUsers(ctx echo.Context, params ListUsersParams) error
-	// CreateUser Make a user; operators
+	// CreateUser Create a user; operators
 	// (POST /instance/users)
 	CreateUser(ctx echo.Context) error
-	// GetUser A user; operators
+	// GetUser Get a user; operators
 	// (GET /instance/users/{id})
 	GetUser(ctx echo.Context, id Id) error
 	// UpdateUser Change a user's name or address, or make them an operator; operators
 	// (PATCH /instance/users/{id})
 	UpdateUser(ctx echo.Context, id Id) error
-	// ResetFactors Forget a user's authenticator app, recovery codes and passkeys; operators
+	// ResetFactors Remove a user's authenticator app, recovery codes and passkeys; operators
 	// (POST /instance/users/{id}/reset-factors)
 	ResetFactors(ctx echo.Context, id Id) error
-	// CreateResetLink Make a link by which a user chooses a new password; operators
+	// CreateResetLink Create a password reset link for a user; operators
 	// (POST /instance/users/{id}/reset-link)
 	CreateResetLink(ctx echo.Context, id Id) error
-	// RestoreUser Let a suspended user in again; operators
+	// RestoreUser Restore a suspended user; operators
 	// (POST /instance/users/{id}/restore)
 	RestoreUser(ctx echo.Context, id Id) error
-	// SuspendUser Keep a user out; operators
+	// SuspendUser Suspend a user; operators
 	// (POST /instance/users/{id}/suspend)
 	SuspendUser(ctx echo.Context, id Id) error
-	// AcceptInvite Join a team by an invite
+	// AcceptInvite Accept an invite by its token
 	// (POST /invites/accept)
 	AcceptInvite(ctx echo.Context) error
-	// PreviewInvite What an invite is for
+	// PreviewInvite Preview an invite
 	// (POST /invites/preview)
 	PreviewInvite(ctx echo.Context) error
-	// RevokeInvite Take an invite back; owners and admins
+	// RevokeInvite Revoke an invite; owners and admins
 	// (DELETE /invites/{id})
 	RevokeInvite(ctx echo.Context, id Id) error
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx echo.Context) error
-	// GetLoginWaiting What a sign-in under way waits for
+	// GetLoginWaiting Get what a pending sign-in still requires
 	// (GET /login/factor)
 	GetLoginWaiting(ctx echo.Context) error
-	// LoginFactor Go on with a sign-in by a code
+	// LoginFactor Continue a sign-in with a code
 	// (POST /login/factor)
 	LoginFactor(ctx echo.Context) error
 	// LoginPasskey Sign in with a passkey
 	// (POST /login/passkey)
 	LoginPasskey(ctx echo.Context) error
-	// LoginPasskeyOptions Ask for a passkey to sign in
+	// LoginPasskeyOptions Get passkey options for signing in
 	// (POST /login/passkey/options)
 	LoginPasskeyOptions(ctx echo.Context) error
-	// BeginProviderLogin Go to a provider to sign in
+	// BeginProviderLogin Redirect to a sign-in provider
 	// (GET /login/providers/{provider})
 	BeginProviderLogin(ctx echo.Context, provider string, params BeginProviderLoginParams) error
-	// FinishProviderLogin Where a provider leads the browser back to
+	// FinishProviderLogin Callback of a sign-in provider
 	// (GET /login/providers/{provider}/callback)
 	FinishProviderLogin(ctx echo.Context, provider string, params FinishProviderLoginParams) error
 	// Logout Sign out
 	// (POST /logout)
 	Logout(ctx echo.Context) error
-	// GetMe The signed-in user, teams and roles
+	// GetMe Get the signed-in user with their teams and roles
 	// (GET /me)
 	GetMe(ctx echo.Context) error
-	// ListAgentAccounts Your agents' accounts
+	// ListAgentAccounts List your agent accounts
 	// (GET /me/agent-accounts)
 	ListAgentAccounts(ctx echo.Context) error
-	// AddAgentAccount Add an account of yours for an agent
+	// AddAgentAccount Add an agent account of yours
 	// (POST /me/agent-accounts)
 	AddAgentAccount(ctx echo.Context) error
-	// DeleteAgentAccount Forget the account of an agent
+	// DeleteAgentAccount Delete your default account of an agent
 	// (DELETE /me/agent-accounts/{agent})
 	DeleteAgentAccount(ctx echo.Context, agent AgentName) error
-	// SetAgentAccount Choose the account an agent uses for you
+	// SetAgentAccount Set the account an agent uses for you
 	// (PUT /me/agent-accounts/{agent})
 	SetAgentAccount(ctx echo.Context, agent AgentName) error
-	// Confirm Confirm that it is you
+	// Confirm Confirm your identity
 	// (POST /me/confirm)
 	Confirm(ctx echo.Context) error
-	// ConfirmPasskey Confirm that it is you with a passkey
+	// ConfirmPasskey Confirm your identity with a passkey
 	// (POST /me/confirm/passkey)
 	ConfirmPasskey(ctx echo.Context) error
-	// ConfirmPasskeyOptions Ask for a passkey to confirm that it is you
+	// ConfirmPasskeyOptions Get passkey options to confirm your identity
 	// (POST /me/confirm/passkey/options)
 	ConfirmPasskeyOptions(ctx echo.Context) error
-	// UnlinkIdentity End the link to an account elsewhere, and your other login sessions that it began
+	// UnlinkIdentity Unlink a provider's account and end your other login sessions that used it
 	// (DELETE /me/identities/{provider})
 	UnlinkIdentity(ctx echo.Context, provider string) error
-	// LinkIdentity Begin to link an account elsewhere to your user
+	// LinkIdentity Start linking an account at a provider to your user
 	// (POST /me/identities/{provider})
 	LinkIdentity(ctx echo.Context, provider string, params LinkIdentityParams) error
-	// ListMyInvites Teams that invite you
+	// ListMyInvites List the invites addressed to you
 	// (GET /me/invites)
 	ListMyInvites(ctx echo.Context) error
-	// AcceptMyInvite Join a team that invites you; not with an API token
+	// AcceptMyInvite Accept an invite and join the team; not with an API token
 	// (POST /me/invites/{id}/accept)
 	AcceptMyInvite(ctx echo.Context, id Id) error
 	// DeclineMyInvite Decline an invite to you; not with an API token
 	// (POST /me/invites/{id}/decline)
 	DeclineMyInvite(ctx echo.Context, id Id) error
-	// ListLoginSessions Where you are signed in, the latest used first
+	// ListLoginSessions List your login sessions, most recently used first
 	// (GET /me/login-sessions)
 	ListLoginSessions(ctx echo.Context) error
 	// EndOtherLoginSessions End all your login sessions but this one, and your API tokens unless keep_tokens is set
@@ -11810,16 +11776,16 @@ type ServerInterface interface {
 	// EndLoginSession End one of your login sessions; its sockets close at once
 	// (DELETE /me/login-sessions/{id})
 	EndLoginSession(ctx echo.Context, id Id, params EndLoginSessionParams) error
-	// GetNotifications About what your browsers are told through their push service
+	// GetNotifications Get your notification rules and subscribed browsers
 	// (GET /me/notifications)
 	GetNotifications(ctx echo.Context) error
-	// SetNotifications Change your rules
+	// SetNotifications Change your notification rules
 	// (PUT /me/notifications)
 	SetNotifications(ctx echo.Context) error
-	// AddPasskey Keep a new passkey
+	// AddPasskey Add a new passkey
 	// (POST /me/passkeys)
 	AddPasskey(ctx echo.Context) error
-	// PasskeyOptions Begin to make a passkey
+	// PasskeyOptions Get options to create a passkey
 	// (POST /me/passkeys/options)
 	PasskeyOptions(ctx echo.Context) error
 	// RemovePasskey Remove a passkey
@@ -11831,34 +11797,34 @@ type ServerInterface interface {
 	// ChangePassword Change your password; ends your other login sessions, and your API tokens unless keep_tokens is set
 	// (PUT /me/password)
 	ChangePassword(ctx echo.Context) error
-	// AddPushSubscription Let a browser be told through its push service
+	// AddPushSubscription Subscribe a browser to push messages
 	// (POST /me/push-subscriptions)
 	AddPushSubscription(ctx echo.Context) error
-	// DeletePushSubscription Forget a browser
+	// DeletePushSubscription Unsubscribe a browser
 	// (DELETE /me/push-subscriptions/{id})
 	DeletePushSubscription(ctx echo.Context, id Id) error
-	// TestPushSubscription Send a message to one of your browsers now
+	// TestPushSubscription Send a test message to one of your browsers
 	// (POST /me/push-subscriptions/{id}/test)
 	TestPushSubscription(ctx echo.Context, id Id) error
-	// GetMyQuotas What you may use in each of your teams, and what you have used this month
+	// GetMyQuotas Get your quotas and this month's usage in each of your teams
 	// (GET /me/quotas)
 	GetMyQuotas(ctx echo.Context) error
-	// RenewRecoveryCodes Make new recovery codes; those before stop working
+	// RenewRecoveryCodes Create new recovery codes; the previous ones stop working
 	// (POST /me/recovery-codes)
 	RenewRecoveryCodes(ctx echo.Context) error
-	// ListMySecrets Your own secrets, without their values
+	// ListMySecrets List your own secrets, without their values
 	// (GET /me/secrets)
 	ListMySecrets(ctx echo.Context) error
-	// CreateMySecret Add a secret of yours
+	// CreateMySecret Add a secret of your own
 	// (POST /me/secrets)
 	CreateMySecret(ctx echo.Context) error
-	// GetMySignIn How you can sign in
+	// GetMySignIn List how you can sign in
 	// (GET /me/sign-in)
 	GetMySignIn(ctx echo.Context) error
-	// ListTokens Your API tokens
+	// ListTokens List your API tokens
 	// (GET /me/tokens)
 	ListTokens(ctx echo.Context) error
-	// CreateToken Make an API token; its value is shown once
+	// CreateToken Create an API token; its value is shown only once
 	// (POST /me/tokens)
 	CreateToken(ctx echo.Context) error
 	// DeleteToken End an API token
@@ -11870,76 +11836,76 @@ type ServerInterface interface {
 	// BeginTotp Set up an authenticator app
 	// (POST /me/totp)
 	BeginTotp(ctx echo.Context) error
-	// ConfirmTotp Show the first code of an authenticator app
+	// ConfirmTotp Confirm an authenticator app with its first code
 	// (POST /me/totp/confirm)
 	ConfirmTotp(ctx echo.Context) error
-	// GetMetrics The counters of this server's places, for Prometheus; operators
+	// GetMetrics Get the metrics in Prometheus format; operators
 	// (GET /metrics)
 	GetMetrics(ctx echo.Context) error
-	// ForgotPassword Ask for a mail with a link to choose a new password
+	// ForgotPassword Send an e-mail with a link to choose a new password
 	// (POST /password/forgot)
 	ForgotPassword(ctx echo.Context) error
 	// ResetPassword Choose a new password with a link
 	// (POST /password/reset)
 	ResetPassword(ctx echo.Context) error
-	// DeleteProject Remove a project without workspaces; cancels a clone under way
+	// DeleteProject Remove a project without workspaces; cancels a running clone
 	// (DELETE /projects/{id})
 	DeleteProject(ctx echo.Context, id Id) error
-	// GetProject A project
+	// GetProject Get a project
 	// (GET /projects/{id})
 	GetProject(ctx echo.Context, id Id) error
 	// UpdateProject Change a project's settings
 	// (PATCH /projects/{id})
 	UpdateProject(ctx echo.Context, id Id) error
-	// SuggestBranch A free branch name for a workspace name
+	// SuggestBranch Suggest a free branch name for a workspace name
 	// (GET /projects/{id}/branch-name)
 	SuggestBranch(ctx echo.Context, id Id, params SuggestBranchParams) error
-	// ListBranches Branches with age and how far behind
+	// ListBranches List branches with their age and how far they are behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx echo.Context, id Id, params ListBranchesParams) error
-	// GetProjectForge Where the project's pull requests are, and whether who asks could open one
+	// GetProjectForge Get the project's forge and whether you could open a pull request
 	// (GET /projects/{id}/forge)
 	GetProjectForge(ctx echo.Context, id Id) error
-	// ListGitWork Long work of git that is under way in the project's repository, or waits for its turn there
+	// ListGitWork List long-running git operations of the project's repository, running or waiting
 	// (GET /projects/{id}/git-work)
 	ListGitWork(ctx echo.Context, id Id) error
-	// CancelGitWork End a long work of git
+	// CancelGitWork Cancel a long-running git operation
 	// (POST /projects/{id}/git-work/cancel)
 	CancelGitWork(ctx echo.Context, id Id) error
-	// GetProjectImage What containers of the project are made from, the files an image can be built from, and the builds
+	// GetProjectImage Get the project's container image, the files it can be built from, and its builds
 	// (GET /projects/{id}/image)
 	GetProjectImage(ctx echo.Context, id Id) error
-	// ListImageBuilds Builds of the project's image, newest first
+	// ListImageBuilds List builds of the project's image, newest first
 	// (GET /projects/{id}/image-builds)
 	ListImageBuilds(ctx echo.Context, id Id, params ListImageBuildsParams) error
 	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
 	// (POST /projects/{id}/image-builds)
 	BuildImage(ctx echo.Context, id Id, params BuildImageParams) error
-	// ListMergeQueue What waits to be merged, in order, and what came of the last ones
+	// ListMergeQueue List the merge queue in order, and the most recent results
 	// (GET /projects/{id}/merge-queue)
 	ListMergeQueue(ctx echo.Context, id Id) error
-	// ListOverlaps Workspaces that change the same places, and an order of merging in which the fewest of them meet a conflict
+	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx echo.Context, id Id) error
-	// DeletePrompt Cancel a prompt that was not sent
+	// DeletePrompt Cancel a prompt that has not been sent
 	// (DELETE /prompts/{id})
 	DeletePrompt(ctx echo.Context, id Id) error
-	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
+	// UpdatePrompt Change a queued prompt or its position, send it now, or resend a failed one
 	// (PATCH /prompts/{id})
 	UpdatePrompt(ctx echo.Context, id Id) error
-	// DeleteComment Take a comment out of your draft
+	// DeleteComment Remove a comment from your draft
 	// (DELETE /review-comments/{id})
 	DeleteComment(ctx echo.Context, id Id) error
-	// UpdateComment Change a comment of your draft, or resolve or open again one that was sent
+	// UpdateComment Edit a comment of your draft, or resolve or reopen a sent one
 	// (PATCH /review-comments/{id})
 	UpdateComment(ctx echo.Context, id Id) error
-	// CancelReview Make a review the agent does not have your draft again
+	// CancelReview Turn a review that the agent has not received back into your draft
 	// (POST /reviews/{id}/cancel)
 	CancelReview(ctx echo.Context, id Id) error
-	// RevokeRunnerToken Revoke a token; machines it enrolled stay
+	// RevokeRunnerToken Revoke an enrolment token; machines it enrolled remain
 	// (DELETE /runner-tokens/{id})
 	RevokeRunnerToken(ctx echo.Context, id Id) error
-	// ListRunnerDownloads The programs for members' machines that this server offers
+	// ListRunnerDownloads List the runner programs that this server offers
 	// (GET /runner/downloads)
 	ListRunnerDownloads(ctx echo.Context) error
 	// EnrolRunner Register a machine's key with an enrolment token
@@ -11948,25 +11914,25 @@ type ServerInterface interface {
 	// RevokeRunner Revoke a machine
 	// (DELETE /runners/{id})
 	RevokeRunner(ctx echo.Context, id Id) error
-	// GetRunner One machine
+	// GetRunner Get a machine
 	// (GET /runners/{id})
 	GetRunner(ctx echo.Context, id Id) error
 	// UpdateRunner Rename a machine
 	// (PATCH /runners/{id})
 	UpdateRunner(ctx echo.Context, id Id) error
-	// ListRunnerFolders The folders its owner allows
+	// ListRunnerFolders List the folders the machine's owner allows
 	// (GET /runners/{id}/folders)
 	ListRunnerFolders(ctx echo.Context, id Id) error
-	// ListRunnerHistory When it was connected and why each connection ended, newest first
+	// ListRunnerHistory List the machine's connections and why each ended, newest first
 	// (GET /runners/{id}/history)
 	ListRunnerHistory(ctx echo.Context, id Id, params ListRunnerHistoryParams) error
-	// RegenerateRunner Give a machine a new key
+	// RegenerateRunner Issue a new key for a machine
 	// (POST /runners/{id}/regenerate)
 	RegenerateRunner(ctx echo.Context, id Id) error
-	// GetRun A run and how far each attempt is
+	// GetRun Get a run with the state of each attempt
 	// (GET /runs/{id})
 	GetRun(ctx echo.Context, id Id) error
-	// KeepRun Decide for one attempt; the workspaces made for the others are archived and can be restored
+	// KeepRun Select one attempt; the workspaces created for the others are archived and can be restored
 	// (POST /runs/{id}/keep)
 	KeepRun(ctx echo.Context, id Id) error
 	// DeleteSecret Delete a secret and its value
@@ -11975,259 +11941,259 @@ type ServerInterface interface {
 	// UpdateSecret Change a secret, or replace its value
 	// (PATCH /secrets/{id})
 	UpdateSecret(ctx echo.Context, id Id) error
-	// GetSession A session
+	// GetSession Get a session
 	// (GET /sessions/{id})
 	GetSession(ctx echo.Context, id Id) error
-	// AnswerQuestion Answer what the agent asks, exactly once
+	// AnswerQuestion Answer the agent's question, exactly once
 	// (POST /sessions/{id}/answer)
 	AnswerQuestion(ctx echo.Context, id Id) error
-	// GetConversation What the agent did, from its own record
+	// GetConversation Get what the agent did, from its own record
 	// (GET /sessions/{id}/conversation)
 	GetConversation(ctx echo.Context, id Id, params GetConversationParams) error
-	// ExportSession Everything the session printed, as a file
+	// ExportSession Export everything the session printed as a file
 	// (GET /sessions/{id}/export)
 	ExportSession(ctx echo.Context, id Id, params ExportSessionParams) error
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx echo.Context, id Id, params SendInputParams) error
-	// InterruptSession End what the agent is doing, with its own key; the session goes on and its queue waits
+	// InterruptSession Interrupt the agent with its own key; the session continues and its queue is held
 	// (POST /sessions/{id}/interrupt)
 	InterruptSession(ctx echo.Context, id Id) error
-	// GetJournal What happened beside the output, oldest first
+	// GetJournal List the journal of the session (events other than output), oldest first
 	// (GET /sessions/{id}/journal)
 	GetJournal(ctx echo.Context, id Id, params GetJournalParams) error
-	// ListWatchLinks The links with which this session is watched
+	// ListWatchLinks List the links for watching this session
 	// (GET /sessions/{id}/links)
 	ListWatchLinks(ctx echo.Context, id Id) error
-	// CreateWatchLink Make a link with which somebody without a login watches this session
+	// CreateWatchLink Create a link that lets somebody without a login watch this session
 	// (POST /sessions/{id}/links)
 	CreateWatchLink(ctx echo.Context, id Id) error
-	// ListModelRequests What the session's agent asked of models, newest first
+	// ListModelRequests List the session's requests to models, newest first
 	// (GET /sessions/{id}/model-requests)
 	ListModelRequests(ctx echo.Context, id Id, params ListModelRequestsParams) error
-	// GetMoment The screen as it was at an offset of the output
+	// GetMoment Get the screen at an offset of the output
 	// (GET /sessions/{id}/moment)
 	GetMoment(ctx echo.Context, id Id, params GetMomentParams) error
-	// GetOutput Raw output bytes from an absolute offset
+	// GetOutput Get raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx echo.Context, id Id, params GetOutputParams) error
-	// ListPrompts Prompts that wait for the agent, in order, after the newest that were sent or cancelled
+	// ListPrompts List the prompts waiting for the agent, in order, after the most recently sent or cancelled ones
 	// (GET /sessions/{id}/prompts)
 	ListPrompts(ctx echo.Context, id Id) error
 	// CreatePrompt Queue a prompt; it is sent when the agent is idle
 	// (POST /sessions/{id}/prompts)
 	CreatePrompt(ctx echo.Context, id Id, params CreatePromptParams) error
-	// ListQuestions What the agent asked, newest first
+	// ListQuestions List the agent's questions, newest first
 	// (GET /sessions/{id}/questions)
 	ListQuestions(ctx echo.Context, id Id, params ListQuestionsParams) error
-	// ResumeSession Go on with an ended session's conversation in a new session
+	// ResumeSession Continue an ended session's conversation in a new session
 	// (POST /sessions/{id}/resume)
 	ResumeSession(ctx echo.Context, id Id, params ResumeSessionParams) error
-	// GetScreen The screen as text
+	// GetScreen Get the screen as text
 	// (GET /sessions/{id}/screen)
 	GetScreen(ctx echo.Context, id Id, params GetScreenParams) error
-	// GetScrollback What scrolled off the screen, newest first page by page
+	// GetScrollback Get the scrollback page by page, newest first
 	// (GET /sessions/{id}/scrollback)
 	GetScrollback(ctx echo.Context, id Id, params GetScrollbackParams) error
-	// CorrectState Correct a running session's state by hand
+	// CorrectState Correct the state of a running session
 	// (POST /sessions/{id}/state)
 	CorrectState(ctx echo.Context, id Id) error
-	// StopSession Stop a session: TERM to every descendant, grace, KILL
+	// StopSession Stop a session: TERM to every descendant, grace period, KILL
 	// (POST /sessions/{id}/stop)
 	StopSession(ctx echo.Context, id Id) error
-	// GetTiming When output came, for a replay
+	// GetTiming Get the timing of the output, for a replay
 	// (GET /sessions/{id}/timing)
 	GetTiming(ctx echo.Context, id Id, params GetTimingParams) error
-	// GetSetup Whether the first user must still be made
+	// GetSetup Report whether the first user must still be created
 	// (GET /setup)
 	GetSetup(ctx echo.Context) error
-	// Setup Make the first user and team
+	// Setup Create the first user and team
 	// (POST /setup)
 	Setup(ctx echo.Context) error
-	// GetSignIn The ways to sign in here
+	// GetSignIn List the ways to sign in to this server
 	// (GET /sign-in)
 	GetSignIn(ctx echo.Context) error
-	// DeleteSnapshot Take a snapshot out of the timeline
+	// DeleteSnapshot Delete a snapshot from the timeline
 	// (DELETE /snapshots/{id})
 	DeleteSnapshot(ctx echo.Context, id Id) error
-	// GetSnapshot A snapshot
+	// GetSnapshot Get a snapshot
 	// (GET /snapshots/{id})
 	GetSnapshot(ctx echo.Context, id Id) error
-	// UpdateSnapshot Name a snapshot, or keep it until somebody lets go of it
+	// UpdateSnapshot Rename a snapshot, or pin or unpin it
 	// (PATCH /snapshots/{id})
 	UpdateSnapshot(ctx echo.Context, id Id) error
-	// RestoreSnapshot Make files what they were in a snapshot
+	// RestoreSnapshot Restore files from a snapshot
 	// (POST /snapshots/{id}/restore)
 	RestoreSnapshot(ctx echo.Context, id Id, params RestoreSnapshotParams) error
-	// SettleSyncConflict Say that a conflict is dealt with; both files stay
+	// SettleSyncConflict Mark a sync conflict as settled; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx echo.Context, id Id) error
-	// ListTeams Your teams
+	// ListTeams List your teams
 	// (GET /teams)
 	ListTeams(ctx echo.Context) error
-	// CreateTeam Make a team; you become its owner. For operators
+	// CreateTeam Create a team that you own; operators
 	// (POST /teams)
 	CreateTeam(ctx echo.Context) error
-	// GetTeam A team
+	// GetTeam Get a team
 	// (GET /teams/{team})
 	GetTeam(ctx echo.Context, team TeamSlug) error
 	// UpdateTeam Rename a team
 	// (PATCH /teams/{team})
 	UpdateTeam(ctx echo.Context, team TeamSlug) error
-	// ListTeamAgentAccounts The agents' accounts the team shares
+	// ListTeamAgentAccounts List the agent accounts the team shares
 	// (GET /teams/{team}/agent-accounts)
 	ListTeamAgentAccounts(ctx echo.Context, team TeamSlug) error
-	// AddTeamAgentAccount Add an account for the team's members
+	// AddTeamAgentAccount Add a shared agent account for the team
 	// (POST /teams/{team}/agent-accounts)
 	AddTeamAgentAccount(ctx echo.Context, team TeamSlug) error
-	// ListAgents Which agents can be started: installed, version, account
+	// ListAgents List the agents that can be started, with version and account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx echo.Context, team TeamSlug, params ListAgentsParams) error
-	// ListTeamAudit Who did what in the team, newest first
+	// ListTeamAudit List the team's audit log, newest first
 	// (GET /teams/{team}/audit)
 	ListTeamAudit(ctx echo.Context, team TeamSlug, params ListTeamAuditParams) error
-	// ExportTeamAudit Who did what in the team, as a file, oldest first
+	// ExportTeamAudit Export the team's audit log, oldest first
 	// (GET /teams/{team}/audit/export)
 	ExportTeamAudit(ctx echo.Context, team TeamSlug, params ExportTeamAuditParams) error
-	// GetBilling The team's plan, and how it is paid
+	// GetBilling Get the team's plan and payment status
 	// (GET /teams/{team}/billing)
 	GetBilling(ctx echo.Context, team TeamSlug) error
-	// BeginCheckout Begin to pay for a plan; owners and admins
+	// BeginCheckout Start a checkout for a plan; owners and admins
 	// (POST /teams/{team}/billing/checkout)
 	BeginCheckout(ctx echo.Context, team TeamSlug) error
-	// ListInvoices The team's newest invoices; owners and admins
+	// ListInvoices List the team's newest invoices; owners and admins
 	// (GET /teams/{team}/billing/invoices)
 	ListInvoices(ctx echo.Context, team TeamSlug) error
-	// OpenPortal Open the page where the team changes how it pays; owners and admins
+	// OpenPortal Open the customer portal; owners and admins
 	// (POST /teams/{team}/billing/portal)
 	OpenPortal(ctx echo.Context, team TeamSlug) error
-	// SyncBilling Read from the payment service now how the team stands; owners and admins
+	// SyncBilling Refresh the team's status from the payment service; owners and admins
 	// (POST /teams/{team}/billing/sync)
 	SyncBilling(ctx echo.Context, team TeamSlug) error
-	// GetTeamBudget What the team may spend in a month, and how that stands
+	// GetTeamBudget Get the team's monthly budget and its status
 	// (GET /teams/{team}/budget)
 	GetTeamBudget(ctx echo.Context, team TeamSlug) error
-	// SetTeamBudget Change it; what is left out stays; owners and admins
+	// SetTeamBudget Change the budget; fields left out stay unchanged; owners and admins
 	// (PUT /teams/{team}/budget)
 	SetTeamBudget(ctx echo.Context, team TeamSlug) error
 	// EmptyTeamCaches Empty the team's caches; owners and admins
 	// (DELETE /teams/{team}/caches)
 	EmptyTeamCaches(ctx echo.Context, team TeamSlug) error
-	// GetTeamCaches What the team's workspaces share of downloads and builds, and how much it takes
+	// GetTeamCaches List the download and build caches the team's workspaces share, with their sizes
 	// (GET /teams/{team}/caches)
 	GetTeamCaches(ctx echo.Context, team TeamSlug) error
-	// GetDisk What the team's work takes on the server's disk, and what could be made free
+	// GetDisk Get the team's disk usage on the server, and how much could be freed
 	// (GET /teams/{team}/disk)
 	GetDisk(ctx echo.Context, team TeamSlug) error
-	// FreeDisk Make room by what nothing needs any more; owners and admins
+	// FreeDisk Free disk space; owners and admins
 	// (POST /teams/{team}/disk/free)
 	FreeDisk(ctx echo.Context, team TeamSlug) error
-	// ListExecutors Where a workspace can live now
+	// ListExecutors List where a workspace can run now
 	// (GET /teams/{team}/executors)
 	ListExecutors(ctx echo.Context, team TeamSlug, params ListExecutorsParams) error
-	// BrowseFolders Folders on the server below the allowed roots
+	// BrowseFolders List folders on the server below the allowed roots
 	// (GET /teams/{team}/folders)
 	BrowseFolders(ctx echo.Context, team TeamSlug, params BrowseFoldersParams) error
-	// SearchFolders Git repositories below the allowed roots by name
+	// SearchFolders Search for git repositories below the allowed roots by name
 	// (GET /teams/{team}/folders/search)
 	SearchFolders(ctx echo.Context, team TeamSlug, params SearchFoldersParams) error
-	// GetInbox What waits for a person
+	// GetInbox List what needs a person
 	// (GET /teams/{team}/inbox)
 	GetInbox(ctx echo.Context, team TeamSlug) error
-	// ListInvites Invites that wait to be accepted, newest first; owners and admins
+	// ListInvites List pending invites, newest first; owners and admins
 	// (GET /teams/{team}/invites)
 	ListInvites(ctx echo.Context, team TeamSlug) error
 	// CreateInvite Invite somebody to the team; owners and admins
 	// (POST /teams/{team}/invites)
 	CreateInvite(ctx echo.Context, team TeamSlug) error
-	// ListMembers Who belongs to the team
+	// ListMembers List the members of the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx echo.Context, team TeamSlug) error
 	// AddMember Invite somebody to the team by e-mail; owners and admins
 	// (POST /teams/{team}/members)
 	AddMember(ctx echo.Context, team TeamSlug) error
-	// RemoveMember Remove a member; the last owner stays
+	// RemoveMember Remove a member; the last owner cannot be removed
 	// (DELETE /teams/{team}/members/{id})
 	RemoveMember(ctx echo.Context, team TeamSlug, id Id) error
 	// UpdateMember Change a member's role
 	// (PATCH /teams/{team}/members/{id})
 	UpdateMember(ctx echo.Context, team TeamSlug, id Id) error
-	// GetModelLimits Which models the team may ask and how much
+	// GetModelLimits Get the team's model rules and limits
 	// (GET /teams/{team}/model-limits)
 	GetModelLimits(ctx echo.Context, team TeamSlug) error
-	// SetModelLimits Replace which models the team may ask and how much
+	// SetModelLimits Replace the team's model rules and limits
 	// (PUT /teams/{team}/model-limits)
 	SetModelLimits(ctx echo.Context, team TeamSlug) error
-	// ListTeamModelRequests What the team's agents asked of models, newest first
+	// ListTeamModelRequests List the team's requests to models, newest first
 	// (GET /teams/{team}/model-requests)
 	ListTeamModelRequests(ctx echo.Context, team TeamSlug, params ListTeamModelRequestsParams) error
-	// GetTeamPlaces What the team says about its places
+	// GetTeamPlaces Get the team's rules for where workspaces run
 	// (GET /teams/{team}/places)
 	GetTeamPlaces(ctx echo.Context, team TeamSlug) error
-	// SetTeamPlaces Say how strong a place must be, and which one workspaces get; owners and admins
+	// SetTeamPlaces Set the minimum isolation and the default place of the team's workspaces; owners and admins
 	// (PUT /teams/{team}/places)
 	SetTeamPlaces(ctx echo.Context, team TeamSlug) error
-	// ListProjects Projects of the team
+	// ListProjects List the projects of the team
 	// (GET /teams/{team}/projects)
 	ListProjects(ctx echo.Context, team TeamSlug, params ListProjectsParams) error
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx echo.Context, team TeamSlug, params CreateProjectParams) error
-	// GetTeamQuotas What each member may use, by plan or by hand, and what they have used this month
+	// GetTeamQuotas Get each member's quotas (by plan or override) and usage this month
 	// (GET /teams/{team}/quotas)
 	GetTeamQuotas(ctx echo.Context, team TeamSlug) error
-	// SetTeamQuotas Say by hand what members may use, all or nothing; owners and admins
+	// SetTeamQuotas Override members' quotas, all or nothing; owners and admins
 	// (PUT /teams/{team}/quotas)
 	SetTeamQuotas(ctx echo.Context, team TeamSlug) error
-	// ListRunnerTokens Tokens that can enrol a machine now
+	// ListRunnerTokens List the tokens that can enrol a machine now
 	// (GET /teams/{team}/runner-tokens)
 	ListRunnerTokens(ctx echo.Context, team TeamSlug) error
-	// ListRunners Members' machines that are connected as places to work
+	// ListRunners List the members' machines that are connected as runners
 	// (GET /teams/{team}/runners)
 	ListRunners(ctx echo.Context, team TeamSlug) error
-	// CreateRunner Make a token that enrols a machine, and the line to run there
+	// CreateRunner Create an enrolment token and the command to run on the machine
 	// (POST /teams/{team}/runners)
 	CreateRunner(ctx echo.Context, team TeamSlug) error
-	// ListRuns Prompts that were given to several agents at once, newest first
+	// ListRuns List runs (one prompt for several agents), newest first
 	// (GET /teams/{team}/runs)
 	ListRuns(ctx echo.Context, team TeamSlug, params ListRunsParams) error
-	// CreateRun Give one prompt to several agents, each in a workspace of its own
+	// CreateRun Give one prompt to several agents, each in its own workspace
 	// (POST /teams/{team}/runs)
 	CreateRun(ctx echo.Context, team TeamSlug, params CreateRunParams) error
-	// ListSecrets Secrets of the team, or of one of its projects, without their values
+	// ListSecrets List the secrets of the team or of one of its projects, without their values
 	// (GET /teams/{team}/secrets)
 	ListSecrets(ctx echo.Context, team TeamSlug, params ListSecretsParams) error
 	// CreateSecret Add a secret to the team, or to one of its projects
 	// (POST /teams/{team}/secrets)
 	CreateSecret(ctx echo.Context, team TeamSlug) error
-	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
+	// GetTeamStorage Get the disk usage of the team's session history by workspace, and its limits
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx echo.Context, team TeamSlug) error
-	// ListTools What agents may call
+	// ListTools List the tools that agents can call
 	// (GET /teams/{team}/tools)
 	ListTools(ctx echo.Context, team TeamSlug) error
-	// GetTrash What was deleted and can be restored, and what it takes on disk
+	// GetTrash List deleted items that can be restored, with their disk usage
 	// (GET /teams/{team}/trash)
 	GetTrash(ctx echo.Context, team TeamSlug) error
-	// PurgeTrashed Remove a deleted project or workspace for good; owners and admins
+	// PurgeTrashed Delete a project or workspace in the trash permanently; owners and admins
 	// (POST /teams/{team}/trash/{id}/purge)
 	PurgeTrashed(ctx echo.Context, team TeamSlug, id Id) error
-	// RestoreTrashed Bring a deleted project or workspace back; a workspace brings its project along
+	// RestoreTrashed Restore a deleted project or workspace; restoring a workspace also restores its project
 	// (POST /teams/{team}/trash/{id}/restore)
 	RestoreTrashed(ctx echo.Context, team TeamSlug, id Id) error
-	// GetTeamUsage How long the team's sandboxes ran, what they cost and what models cost
+	// GetTeamUsage Get the team's sandbox hours, sandbox costs and model costs
 	// (GET /teams/{team}/usage)
 	GetTeamUsage(ctx echo.Context, team TeamSlug, params GetTeamUsageParams) error
-	// ListTeamWatchLinks The team's links to sessions
+	// ListTeamWatchLinks List the team's links for watching sessions
 	// (GET /teams/{team}/watch-links)
 	ListTeamWatchLinks(ctx echo.Context, team TeamSlug) error
-	// ListWebhooks The team's webhooks
+	// ListWebhooks List the team's webhooks
 	// (GET /teams/{team}/webhooks)
 	ListWebhooks(ctx echo.Context, team TeamSlug) error
 	// CreateWebhook Add a webhook
 	// (POST /teams/{team}/webhooks)
 	CreateWebhook(ctx echo.Context, team TeamSlug) error
-	// ListWorkspaces Workspaces of the team
+	// ListWorkspaces List the workspaces of the team
 	// (GET /teams/{team}/workspaces)
 	ListWorkspaces(ctx echo.Context, team TeamSlug, params ListWorkspacesParams) error
 	// CreateWorkspace Create a workspace
@@ -12236,286 +12202,286 @@ type ServerInterface interface {
 	// OpenWatch Open a link to watch a session
 	// (POST /watch)
 	OpenWatch(ctx echo.Context) error
-	// RevokeWatchLink End a link at once
+	// RevokeWatchLink Revoke a link
 	// (DELETE /watch-links/{id})
 	RevokeWatchLink(ctx echo.Context, id Id) error
-	// DeleteWebhook Delete a webhook and what waits to be sent to it
+	// DeleteWebhook Delete a webhook and its pending deliveries
 	// (DELETE /webhooks/{id})
 	DeleteWebhook(ctx echo.Context, id Id) error
-	// UpdateWebhook Change a webhook, or switch it on and off
+	// UpdateWebhook Change, enable or disable a webhook
 	// (PATCH /webhooks/{id})
 	UpdateWebhook(ctx echo.Context, id Id) error
-	// ListDeliveries What was sent to it, newest first
+	// ListDeliveries List its deliveries, newest first
 	// (GET /webhooks/{id}/deliveries)
 	ListDeliveries(ctx echo.Context, id Id, params ListDeliveriesParams) error
-	// Redeliver Send one delivery again
+	// Redeliver Resend a delivery
 	// (POST /webhooks/{id}/redeliver)
 	Redeliver(ctx echo.Context, id Id) error
-	// TestWebhook Send a message to it now and see how that went
+	// TestWebhook Send a test message to the webhook and report the outcome
 	// (POST /webhooks/{id}/test)
 	TestWebhook(ctx echo.Context, id Id) error
-	// DeleteWorkspace Delete a workspace; its work is kept in the trash
+	// DeleteWorkspace Delete a workspace; its work stays in the trash
 	// (DELETE /workspaces/{id})
 	DeleteWorkspace(ctx echo.Context, id Id) error
-	// GetWorkspace A workspace
+	// GetWorkspace Get a workspace
 	// (GET /workspaces/{id})
 	GetWorkspace(ctx echo.Context, id Id) error
 	// UpdateWorkspace Rename a workspace
 	// (PATCH /workspaces/{id})
 	UpdateWorkspace(ctx echo.Context, id Id) error
-	// ListActivity What happened, newest first
+	// ListActivity List the workspace's activity, newest first
 	// (GET /workspaces/{id}/activity)
 	ListActivity(ctx echo.Context, id Id, params ListActivityParams) error
-	// ArchiveWorkspace Put a workspace away; everything is kept
+	// ArchiveWorkspace Archive a workspace; everything is saved
 	// (POST /workspaces/{id}/archive)
 	ArchiveWorkspace(ctx echo.Context, id Id) error
-	// CancelWorkspace Cancel a creation under way
+	// CancelWorkspace Cancel the creation of a workspace
 	// (POST /workspaces/{id}/cancel)
 	CancelWorkspace(ctx echo.Context, id Id) error
-	// GetChanges Files that differ from the base
+	// GetChanges List the files that differ from the base
 	// (GET /workspaces/{id}/changes)
 	GetChanges(ctx echo.Context, id Id) error
-	// GetChecks The project's checks and how they stand for the workspace's files as they are now
+	// GetChecks Get the project's checks and their results for the workspace's present files
 	// (GET /workspaces/{id}/checks)
 	GetChecks(ctx echo.Context, id Id) error
 	// RunChecks Run the project's checks in the workspace's sandbox
 	// (POST /workspaces/{id}/checks/run)
 	RunChecks(ctx echo.Context, id Id, params RunChecksParams) error
-	// CommitWorkspace Commit all changed files, or the named ones
+	// CommitWorkspace Commit all changed files, or only the given ones
 	// (POST /workspaces/{id}/commit)
 	CommitWorkspace(ctx echo.Context, id Id, params CommitWorkspaceParams) error
-	// ListCommits Commits of the branch that are not in its base
+	// ListCommits List the branch's commits that are not in its base
 	// (GET /workspaces/{id}/commits)
 	ListCommits(ctx echo.Context, id Id) error
-	// CompareWorkspace The files in which two states of a workspace differ
+	// CompareWorkspace List the files that differ between two states of a workspace
 	// (GET /workspaces/{id}/compare)
 	CompareWorkspace(ctx echo.Context, id Id, params CompareWorkspaceParams) error
-	// CompareFile A file as it was in a state of a workspace
+	// CompareFile Get a file in a given state of a workspace
 	// (GET /workspaces/{id}/compare/file)
 	CompareFile(ctx echo.Context, id Id, params CompareFileParams) error
-	// ComparePatch Unified diff of two states of a workspace
+	// ComparePatch Get a unified diff of two states of a workspace
 	// (GET /workspaces/{id}/compare/patch)
 	ComparePatch(ctx echo.Context, id Id, params ComparePatchParams) error
-	// SearchCompare Lines of a comparison that hold a text; capitals count as small letters
+	// SearchCompare Search the lines of a comparison, ignoring case
 	// (GET /workspaces/{id}/compare/search)
 	SearchCompare(ctx echo.Context, id Id, params SearchCompareParams) error
-	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
+	// ListConversations List the conversations of a workspace's sessions, newest first; with q, those that contain the text
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error
-	// GetWorkspaceCosts What a workspace has cost so far, session by session, and what it costs now
+	// GetWorkspaceCosts Get a workspace's costs so far, by session, and its present rate
 	// (GET /workspaces/{id}/costs)
 	GetWorkspaceCosts(ctx echo.Context, id Id) error
-	// DeliverWorkspace Put the branch into the repository of the machine's folder the workspace borrows from
+	// DeliverWorkspace Put the branch into the repository of the machine's folder that the workspace shares objects with
 	// (POST /workspaces/{id}/deliver)
 	DeliverWorkspace(ctx echo.Context, id Id, params DeliverWorkspaceParams) error
-	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
+	// DestroySandbox Destroy the sandbox and everything running in it; the worktree stays. Cancels a sandbox that is being created
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx echo.Context, id Id, params DestroySandboxParams) error
-	// GetDiff Unified diff of one file against the base
+	// GetDiff Get a unified diff of one file against the base
 	// (GET /workspaces/{id}/diff)
 	GetDiff(ctx echo.Context, id Id, params GetDiffParams) error
-	// DiscardParts Discard files, hunks or lines; all files are kept in a snapshot first
+	// DiscardParts Discard files, hunks or lines; a snapshot of all files is taken first
 	// (POST /workspaces/{id}/discard)
 	DiscardParts(ctx echo.Context, id Id) error
 	// ExecCommand Run a command
 	// (POST /workspaces/{id}/exec)
 	ExecCommand(ctx echo.Context, id Id, params ExecCommandParams) error
-	// FallBack Let the workspace work on this server, in the strongest place allowed here, because its own cannot serve
+	// FallBack Run the workspace on this server, in the strongest place allowed here, because its own place cannot serve
 	// (POST /workspaces/{id}/fallback)
 	FallBack(ctx echo.Context, id Id) error
 	// DeleteFile Remove a file or an empty folder
 	// (DELETE /workspaces/{id}/files)
 	DeleteFile(ctx echo.Context, id Id, params DeleteFileParams) error
-	// ReadFile A file's bytes
+	// ReadFile Get the bytes of a file
 	// (GET /workspaces/{id}/files)
 	ReadFile(ctx echo.Context, id Id, params ReadFileParams) error
-	// WriteFile Write a file; makes parent folders
+	// WriteFile Write a file; creates parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx echo.Context, id Id, params WriteFileParams) error
-	// GetIndex What is staged, and what is not
+	// GetIndex Get which files are staged and which are not
 	// (GET /workspaces/{id}/index)
 	GetIndex(ctx echo.Context, id Id) error
-	// GetLimits The limits of the workspace's sandbox, where they come from and what keeps them
+	// GetLimits Get the limits of the workspace's sandbox, their sources and what enforces them
 	// (GET /workspaces/{id}/limits)
 	GetLimits(ctx echo.Context, id Id) error
-	// SetLimits Change what the workspace says of its limits; they hold at once where the place can change them
+	// SetLimits Change the workspace's own limits; they apply immediately if the place can change them
 	// (PUT /workspaces/{id}/limits)
 	SetLimits(ctx echo.Context, id Id) error
-	// GetLoss What deleting or archiving would take away
+	// GetLoss List what deleting or archiving would remove
 	// (GET /workspaces/{id}/loss)
 	GetLoss(ctx echo.Context, id Id) error
-	// MergeWorkspace Merge the branch into its base, or see what would happen
+	// MergeWorkspace Merge the branch into its base, or preview the merge
 	// (POST /workspaces/{id}/merge)
 	MergeWorkspace(ctx echo.Context, id Id, params MergeWorkspaceParams) error
-	// DequeueMerge Take the workspace out of the merge queue
+	// DequeueMerge Remove the workspace from the merge queue
 	// (DELETE /workspaces/{id}/merge-queue)
 	DequeueMerge(ctx echo.Context, id Id) error
-	// GetQueued The workspace's newest entry in the merge queue
+	// GetQueued Get the workspace's newest entry in the merge queue
 	// (GET /workspaces/{id}/merge-queue)
 	GetQueued(ctx echo.Context, id Id) error
-	// EnqueueMerge Have the branch merged when its turn comes and the checks pass on the merged result
+	// EnqueueMerge Add the branch to the merge queue, which merges it once the checks pass on the merged result
 	// (POST /workspaces/{id}/merge-queue)
 	EnqueueMerge(ctx echo.Context, id Id, params EnqueueMergeParams) error
-	// GetMergeStatus How the workspace's branch and its base stand to each other
+	// GetMergeStatus Compare the workspace's branch with its base
 	// (GET /workspaces/{id}/merge-status)
 	GetMergeStatus(ctx echo.Context, id Id, params GetMergeStatusParams) error
-	// PlanMove What moving the workspace to another place would carry and lose; nothing is changed
+	// PlanMove Preview what moving the workspace would transfer and lose; changes nothing
 	// (GET /workspaces/{id}/move)
 	PlanMove(ctx echo.Context, id Id, params PlanMoveParams) error
-	// MoveWorkspace Move the workspace to another place; its agents are stopped, and go on there with their conversations
+	// MoveWorkspace Move the workspace to another place; its agents stop and resume there with their conversations
 	// (POST /workspaces/{id}/move)
 	MoveWorkspace(ctx echo.Context, id Id) error
-	// CancelMove Go back to where the workspace was; one that has left its old place goes on
+	// CancelMove Cancel a move and return to the previous place; has no effect after the workspace has left it
 	// (POST /workspaces/{id}/move/cancel)
 	CancelMove(ctx echo.Context, id Id) error
-	// ListMoves The newest moves of the workspace, newest first
+	// ListMoves List the newest moves of the workspace, newest first
 	// (GET /workspaces/{id}/moves)
 	ListMoves(ctx echo.Context, id Id) error
-	// GetNetwork What of the network the workspace's agents reach, and what was refused
+	// GetNetwork Get which hosts the workspace's agents can reach, and which were refused
 	// (GET /workspaces/{id}/network)
 	GetNetwork(ctx echo.Context, id Id) error
-	// DisallowHost Take that back; connections to the host are ended
+	// DisallowHost Remove an allowed host; connections to it are closed
 	// (DELETE /workspaces/{id}/network/allow)
 	DisallowHost(ctx echo.Context, id Id, params DisallowHostParams) error
-	// AllowHost Let this workspace alone reach a host; owners and admins
+	// AllowHost Allow a host for this workspace only; owners and admins
 	// (POST /workspaces/{id}/network/allow)
 	AllowHost(ctx echo.Context, id Id) error
-	// GetOwnSecrets Whether the caller's own secrets are given to what they start in this workspace
+	// GetOwnSecrets Get whether what you start in this workspace receives your own secrets
 	// (GET /workspaces/{id}/own-secrets)
 	GetOwnSecrets(ctx echo.Context, id Id) error
-	// SetOwnSecrets Agree that others who work in this workspace could read the caller's own secrets there, or take that back
+	// SetOwnSecrets Agree that others who work in this workspace could read your own secrets there, or withdraw that
 	// (PUT /workspaces/{id}/own-secrets)
 	SetOwnSecrets(ctx echo.Context, id Id) error
-	// GetParts How a file differs between two states, hunk by hunk
+	// GetParts Get how a file differs between two states, hunk by hunk
 	// (GET /workspaces/{id}/parts)
 	GetParts(ctx echo.Context, id Id, params GetPartsParams) error
-	// PauseSandbox Pause the sandbox where the place can
+	// PauseSandbox Pause the sandbox, if its place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx echo.Context, id Id) error
-	// ListWorkspacePlaces Where the workspace lives, where it could be moved, and what that would change
+	// ListWorkspacePlaces List where the workspace runs and could move, and what each move would change
 	// (GET /workspaces/{id}/places)
 	ListWorkspacePlaces(ctx echo.Context, id Id) error
-	// ListPorts Ports that programs in the sandbox listen on, and where they can be seen
+	// ListPorts List the ports that programs in the sandbox listen on, and their addresses
 	// (GET /workspaces/{id}/ports)
 	ListPorts(ctx echo.Context, id Id) error
-	// OpenPort An address that shows a port of the sandbox to the caller's browser
+	// OpenPort Get an address that shows a port of the sandbox in your browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx echo.Context, id Id, port int) error
-	// GetPullRequest The workspace's pull request as its forge said last
+	// GetPullRequest Get the workspace's pull request as last reported by its forge
 	// (GET /workspaces/{id}/pull-request)
 	GetPullRequest(ctx echo.Context, id Id) error
 	// OpenPullRequest Open a pull request for the workspace's branch
 	// (POST /workspaces/{id}/pull-request)
 	OpenPullRequest(ctx echo.Context, id Id, params OpenPullRequestParams) error
-	// ClosePullRequest Close it without merging; the branch stays
+	// ClosePullRequest Close the pull request without merging; the branch stays
 	// (POST /workspaces/{id}/pull-request/close)
 	ClosePullRequest(ctx echo.Context, id Id) error
-	// MergePullRequest Have the forge merge it, and bring the result home
+	// MergePullRequest Have the forge merge the pull request, then fetch the result
 	// (POST /workspaces/{id}/pull-request/merge)
 	MergePullRequest(ctx echo.Context, id Id, params MergePullRequestParams) error
-	// ProposePullRequest What a pull request would be opened with when nothing else is said
+	// ProposePullRequest Get the title and description a pull request would have by default
 	// (GET /workspaces/{id}/pull-request/proposal)
 	ProposePullRequest(ctx echo.Context, id Id) error
-	// ReadyPullRequest Make a draft one that may be merged
+	// ReadyPullRequest Mark a draft pull request as ready
 	// (POST /workspaces/{id}/pull-request/ready)
 	ReadyPullRequest(ctx echo.Context, id Id) error
-	// RefreshPullRequest Ask the forge now
+	// RefreshPullRequest Refresh the pull request from the forge
 	// (POST /workspaces/{id}/pull-request/refresh)
 	RefreshPullRequest(ctx echo.Context, id Id) error
-	// PushWorkspace Send the branch, or the base as it is here, to the project's remote
+	// PushWorkspace Push the branch, or the server's base branch, to the project's remote
 	// (POST /workspaces/{id}/push)
 	PushWorkspace(ctx echo.Context, id Id, params PushWorkspaceParams) error
-	// RenameFile Give a file another name
+	// RenameFile Rename a file
 	// (POST /workspaces/{id}/rename)
 	RenameFile(ctx echo.Context, id Id) error
-	// GetReport What was done in a workspace, to attach to its merge
+	// GetReport Get a report of the work in a workspace, to attach to its merge
 	// (GET /workspaces/{id}/report)
 	GetReport(ctx echo.Context, id Id, params GetReportParams) error
-	// AttachReport Attach the report to the commit the workspace was merged as, as a git note
+	// AttachReport Attach the report to the workspace's merge commit, as a git note
 	// (POST /workspaces/{id}/report)
 	AttachReport(ctx echo.Context, id Id, params AttachReportParams) error
-	// RestoreWorkspace Bring an archived or deleted workspace back as it was
+	// RestoreWorkspace Restore an archived or deleted workspace
 	// (POST /workspaces/{id}/restore)
 	RestoreWorkspace(ctx echo.Context, id Id) error
-	// RetryWorkspace Try a failed creation again
+	// RetryWorkspace Retry a failed creation
 	// (POST /workspaces/{id}/retry)
 	RetryWorkspace(ctx echo.Context, id Id) error
-	// DeleteDraft Throw your draft away; POST /reviews/{id}/cancel brings it back
+	// DeleteDraft Discard your draft; POST /reviews/{id}/cancel restores it
 	// (DELETE /workspaces/{id}/review)
 	DeleteDraft(ctx echo.Context, id Id) error
-	// GetDraft Your draft, an empty one without an id when you have none
+	// GetDraft Get your draft; without one, an empty draft without an id
 	// (GET /workspaces/{id}/review)
 	GetDraft(ctx echo.Context, id Id) error
-	// WriteDraft Keep what you have written for the whole review so far
+	// WriteDraft Save your draft
 	// (PUT /workspaces/{id}/review)
 	WriteDraft(ctx echo.Context, id Id) error
-	// CreateComment Put a comment into your draft
+	// CreateComment Add a comment to your draft
 	// (POST /workspaces/{id}/review/comments)
 	CreateComment(ctx echo.Context, id Id, params CreateCommentParams) error
-	// SendReview Send your draft as one review, to people and, where one is named, to an agent
+	// SendReview Send your draft as a review to people and, optionally, to an agent
 	// (POST /workspaces/{id}/review/send)
 	SendReview(ctx echo.Context, id Id, params SendReviewParams) error
-	// ListReviews What people said of the workspace's changes, oldest first, comments and all
+	// ListReviews List the reviews of the workspace with their comments, oldest first
 	// (GET /workspaces/{id}/reviews)
 	ListReviews(ctx echo.Context, id Id) error
-	// GetSandbox The live place of the workspace
+	// GetSandbox Get the live sandbox of the workspace
 	// (GET /workspaces/{id}/sandbox)
 	GetSandbox(ctx echo.Context, id Id) error
-	// SearchHistory Lines in everything the sessions of a workspace have printed, newest first
+	// SearchHistory Search the output of all sessions of a workspace, newest first
 	// (GET /workspaces/{id}/search)
 	SearchHistory(ctx echo.Context, id Id, params SearchHistoryParams) error
-	// ListSessions Sessions of a workspace, newest first
+	// ListSessions List the sessions of a workspace, newest first
 	// (GET /workspaces/{id}/sessions)
 	ListSessions(ctx echo.Context, id Id) error
 	// CreateSession Start an agent or a shell
 	// (POST /workspaces/{id}/sessions)
 	CreateSession(ctx echo.Context, id Id, params CreateSessionParams) error
-	// CreateSnapshot Keep all files of a workspace as they are now
+	// CreateSnapshot Take a snapshot of all files of a workspace
 	// (POST /workspaces/{id}/snapshots)
 	CreateSnapshot(ctx echo.Context, id Id, params CreateSnapshotParams) error
-	// StageParts Stage files, hunks or lines, or take them out of the index
+	// StageParts Stage or unstage files, hunks or lines
 	// (POST /workspaces/{id}/stage)
 	StageParts(ctx echo.Context, id Id) error
-	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
+	// GetWorkspaceStorage Get the disk usage of the workspace's session history by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx echo.Context, id Id) error
-	// GetSync How far the files of the workspace's sandbox have come to the server
+	// GetSync Get how far the sandbox's files have been synced to the server
 	// (GET /workspaces/{id}/sync)
 	GetSync(ctx echo.Context, id Id) error
-	// SyncWorkspace Look for changes now
+	// SyncWorkspace Sync changes now
 	// (POST /workspaces/{id}/sync)
 	SyncWorkspace(ctx echo.Context, id Id) error
-	// TakeFiles Take files of another workspace, as they are there now or were in a snapshot
+	// TakeFiles Copy files from another workspace, in their present state or from a snapshot
 	// (POST /workspaces/{id}/take)
 	TakeFiles(ctx echo.Context, id Id) error
-	// ListTimeline Snapshots of a workspace's files and what happened in it, newest first
+	// ListTimeline List the workspace's snapshots and activity, newest first
 	// (GET /workspaces/{id}/timeline)
 	ListTimeline(ctx echo.Context, id Id, params ListTimelineParams) error
 	// CallTool Call a tool in a workspace
 	// (POST /workspaces/{id}/tools/{name})
 	CallTool(ctx echo.Context, id Id, name string, params CallToolParams) error
-	// ListTree Entries of a folder
+	// ListTree List the entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx echo.Context, id Id, params ListTreeParams) error
-	// UpdateFromBase Bring the base into the branch, or see what that would do
+	// UpdateFromBase Merge or rebase the base into the branch, or preview that
 	// (POST /workspaces/{id}/update)
 	UpdateFromBase(ctx echo.Context, id Id, params UpdateFromBaseParams) error
-	// GetConflicts What is in conflict in a merge or rebase that is under way in the worktree, and what of it was decided
+	// GetConflicts List the conflicts of the merge or rebase in progress in the worktree, and the decisions so far
 	// (GET /workspaces/{id}/update/conflicts)
 	GetConflicts(ctx echo.Context, id Id, params GetConflictsParams) error
-	// DecideConflicts Take sides in conflicts, or take back what was decided
+	// DecideConflicts Decide conflicts, or undo decisions
 	// (POST /workspaces/{id}/update/conflicts)
 	DecideConflicts(ctx echo.Context, id Id, params DecideConflictsParams) error
-	// GetConflictFile A file in conflict as one side has it
+	// GetConflictFile Get one side of a file in conflict
 	// (GET /workspaces/{id}/update/conflicts/file)
 	GetConflictFile(ctx echo.Context, id Id, params GetConflictFileParams) error
-	// ResolveUpdate Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
+	// ResolveUpdate Start the update in the worktree so that an agent or a person can resolve its conflicts, finish it, or abort it
 	// (POST /workspaces/{id}/update/resolve)
 	ResolveUpdate(ctx echo.Context, id Id, params ResolveUpdateParams) error
-	// ListViewed The files you have marked as viewed, as they were then
+	// ListViewed List the files you marked as viewed, and in which version
 	// (GET /workspaces/{id}/viewed)
 	ListViewed(ctx echo.Context, id Id) error
-	// SetViewed Mark a file as viewed as it is, or take the mark off
+	// SetViewed Mark a file as viewed in its present version, or remove the mark
 	// (PUT /workspaces/{id}/viewed)
 	SetViewed(ctx echo.Context, id Id) error
 	// WakeSandbox Start or resume the sandbox
@@ -13096,51 +13062,12 @@ func (w *ServerInterfaceWrapper) SetInstancePlaces(ctx echo.Context) error {
 	return err
 }
 
-// GetPlaceSettings converts echo context to params.
-func (w *ServerInterfaceWrapper) GetPlaceSettings(ctx echo.Context) error {
+// TestE2B converts echo context to params.
+func (w *ServerInterfaceWrapper) TestE2B(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "kind" -------------
-	var kind PlaceKind
-
-	err = runtime.BindStyledParameterWithOptions("simple", "kind", ctx.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
-	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetPlaceSettings(ctx, kind)
-	return err
-}
-
-// SetPlaceSettings converts echo context to params.
-func (w *ServerInterfaceWrapper) SetPlaceSettings(ctx echo.Context) error {
-	var err error
-	// ------------- Path parameter "kind" -------------
-	var kind PlaceKind
-
-	err = runtime.BindStyledParameterWithOptions("simple", "kind", ctx.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
-	}
-
-	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.SetPlaceSettings(ctx, kind)
-	return err
-}
-
-// TestPlace converts echo context to params.
-func (w *ServerInterfaceWrapper) TestPlace(ctx echo.Context) error {
-	var err error
-	// ------------- Path parameter "kind" -------------
-	var kind PlaceKind
-
-	err = runtime.BindStyledParameterWithOptions("simple", "kind", ctx.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
-	}
-
-	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.TestPlace(ctx, kind)
+	err = w.Handler.TestE2B(ctx)
 	return err
 }
 
@@ -19285,9 +19212,6 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
 	router.GET(options.BaseURL+"/instance/places", wrapper.GetInstancePlaces, options.OperationMiddlewares["getInstancePlaces"]...)
 	router.PUT(options.BaseURL+"/instance/places", wrapper.SetInstancePlaces, options.OperationMiddlewares["setInstancePlaces"]...)
-	router.GET(options.BaseURL+"/instance/places/:kind", wrapper.GetPlaceSettings, options.OperationMiddlewares["getPlaceSettings"]...)
-	router.PUT(options.BaseURL+"/instance/places/:kind", wrapper.SetPlaceSettings, options.OperationMiddlewares["setPlaceSettings"]...)
-	router.POST(options.BaseURL+"/instance/places/:kind/test", wrapper.TestPlace, options.OperationMiddlewares["testPlace"]...)
 	router.GET(options.BaseURL+"/instance/gateway", wrapper.GetGateway, options.OperationMiddlewares["getGateway"]...)
 	router.GET(options.BaseURL+"/instance/model-prices", wrapper.ListModelPrices, options.OperationMiddlewares["listModelPrices"]...)
 	router.POST(options.BaseURL+"/instance/model-prices", wrapper.AddModelPrice, options.OperationMiddlewares["addModelPrice"]...)
@@ -19299,6 +19223,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/model-requests", wrapper.ListModelRequests, options.OperationMiddlewares["listModelRequests"]...)
 	router.GET(options.BaseURL+"/instance/metrics", wrapper.GetInstanceMetrics, options.OperationMiddlewares["getInstanceMetrics"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)
+	router.POST(options.BaseURL+"/instance/places/e2b/test", wrapper.TestE2B, options.OperationMiddlewares["testE2B"]...)
 	router.GET(options.BaseURL+"/teams/:team/usage", wrapper.GetTeamUsage, options.OperationMiddlewares["getTeamUsage"]...)
 	router.GET(options.BaseURL+"/instance/usage", wrapper.GetInstanceUsage, options.OperationMiddlewares["getInstanceUsage"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/costs", wrapper.GetWorkspaceCosts, options.OperationMiddlewares["getWorkspaceCosts"]...)
@@ -20887,17 +20812,17 @@ func (response SetInstancePlacesdefaultApplicationProblemPlusJSONResponse) Visit
 	return err
 }
 
-type GetPlaceSettingsRequestObject struct {
-	Kind PlaceKind `json:"kind"`
+type TestE2BRequestObject struct {
+	Body *TestE2BJSONRequestBody
 }
 
-type GetPlaceSettingsResponseObject interface {
-	VisitGetPlaceSettingsResponse(w http.ResponseWriter) error
+type TestE2BResponseObject interface {
+	VisitTestE2BResponse(w http.ResponseWriter) error
 }
 
-type GetPlaceSettings200JSONResponse PlaceSettings
+type TestE2B200JSONResponse PlaceTest
 
-func (response GetPlaceSettings200JSONResponse) VisitGetPlaceSettingsResponse(w http.ResponseWriter) error {
+func (response TestE2B200JSONResponse) VisitTestE2BResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -20909,92 +20834,12 @@ func (response GetPlaceSettings200JSONResponse) VisitGetPlaceSettingsResponse(w 
 	return err
 }
 
-type GetPlaceSettingsdefaultApplicationProblemPlusJSONResponse struct {
+type TestE2BdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	StatusCode int
 }
 
-func (response GetPlaceSettingsdefaultApplicationProblemPlusJSONResponse) VisitGetPlaceSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SetPlaceSettingsRequestObject struct {
-	Kind PlaceKind `json:"kind"`
-	Body *SetPlaceSettingsJSONRequestBody
-}
-
-type SetPlaceSettingsResponseObject interface {
-	VisitSetPlaceSettingsResponse(w http.ResponseWriter) error
-}
-
-type SetPlaceSettings200JSONResponse PlaceSettings
-
-func (response SetPlaceSettings200JSONResponse) VisitSetPlaceSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type SetPlaceSettingsdefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response SetPlaceSettingsdefaultApplicationProblemPlusJSONResponse) VisitSetPlaceSettingsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestPlaceRequestObject struct {
-	Kind PlaceKind `json:"kind"`
-	Body *TestPlaceJSONRequestBody
-}
-
-type TestPlaceResponseObject interface {
-	VisitTestPlaceResponse(w http.ResponseWriter) error
-}
-
-type TestPlace200JSONResponse PlaceTest
-
-func (response TestPlace200JSONResponse) VisitTestPlaceResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type TestPlacedefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response TestPlacedefaultApplicationProblemPlusJSONResponse) VisitTestPlaceResponse(w http.ResponseWriter) error {
+func (response TestE2BdefaultApplicationProblemPlusJSONResponse) VisitTestE2BResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -32522,268 +32367,262 @@ type StrictServerInterface interface {
 	// UpdateAgentAccount Rename an agent's account, replace its key or address, make it the default
 	// (PATCH /agent-accounts/{id})
 	UpdateAgentAccount(ctx context.Context, request UpdateAgentAccountRequestObject) (UpdateAgentAccountResponseObject, error)
-	// TestAgentAccount Try an agent's account without spending
+	// TestAgentAccount Test an agent's account without spending
 	// (POST /agent-accounts/{id}/test)
 	TestAgentAccount(ctx context.Context, request TestAgentAccountRequestObject) (TestAgentAccountResponseObject, error)
-	// CancelCheckRun End a run of a check; one that ended stays as it ended
+	// CancelCheckRun Cancel a check run; has no effect on one that has ended
 	// (POST /check-runs/{id}/cancel)
 	CancelCheckRun(ctx context.Context, request CancelCheckRunRequestObject) (CancelCheckRunResponseObject, error)
-	// GetCheckOutput What a run of a check printed, so far or in all
+	// GetCheckOutput Get the output of a check run, so far or complete
 	// (GET /check-runs/{id}/output)
 	GetCheckOutput(ctx context.Context, request GetCheckOutputRequestObject) (GetCheckOutputResponseObject, error)
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx context.Context, request CancelCommandRequestObject) (CancelCommandResponseObject, error)
-	// GetCommand A command and its output so far
+	// GetCommand Get a command and its output so far
 	// (GET /commands/{id})
 	GetCommand(ctx context.Context, request GetCommandRequestObject) (GetCommandResponseObject, error)
-	// GetHealth Is the server up
+	// GetHealth Report whether the server is up
 	// (GET /health)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
-	// CancelImageBuild Cancel a build; one that has ended stays as it is
+	// CancelImageBuild Cancel a build; has no effect on a build that has ended
 	// (DELETE /image-builds/{id})
 	CancelImageBuild(ctx context.Context, request CancelImageBuildRequestObject) (CancelImageBuildResponseObject, error)
-	// GetImageBuild A build and how far it is
+	// GetImageBuild Get a build and its progress
 	// (GET /image-builds/{id})
 	GetImageBuild(ctx context.Context, request GetImageBuildRequestObject) (GetImageBuildResponseObject, error)
-	// GetImageBuildLog What a build prints, as it is printed
+	// GetImageBuildLog Stream the output of a build
 	// (GET /image-builds/{id}/log)
 	GetImageBuildLog(ctx context.Context, request GetImageBuildLogRequestObject) (GetImageBuildLogResponseObject, error)
-	// ReopenInboxItem Bring back an item you called done or snoozed
+	// ReopenInboxItem Bring back an item that was done or snoozed
 	// (DELETE /inbox/{id}/done)
 	ReopenInboxItem(ctx context.Context, request ReopenInboxItemRequestObject) (ReopenInboxItemResponseObject, error)
-	// FinishInboxItem Take an item out of your inbox
+	// FinishInboxItem Mark an item of your inbox as done
 	// (POST /inbox/{id}/done)
 	FinishInboxItem(ctx context.Context, request FinishInboxItemRequestObject) (FinishInboxItemResponseObject, error)
-	// SnoozeInboxItem Hide an item from your inbox until a time
+	// SnoozeInboxItem Snooze an item of your inbox
 	// (POST /inbox/{id}/snooze)
 	SnoozeInboxItem(ctx context.Context, request SnoozeInboxItemRequestObject) (SnoozeInboxItemResponseObject, error)
-	// ListInstanceAudit Who did what that concerns no one team, newest first
+	// ListInstanceAudit List the instance's audit log (entries of no single team), newest first
 	// (GET /instance/audit)
 	ListInstanceAudit(ctx context.Context, request ListInstanceAuditRequestObject) (ListInstanceAuditResponseObject, error)
-	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
+	// ExportInstanceAudit Export the instance's audit log (entries of no single team), oldest first
 	// (GET /instance/audit/export)
 	ExportInstanceAudit(ctx context.Context, request ExportInstanceAuditRequestObject) (ExportInstanceAuditResponseObject, error)
-	// GetInstanceBilling How payment goes: what the payment service told and was told, usage as the ledger has it beside what the service counts; operators
+	// GetInstanceBilling Get the state of payments: events, reports, and the ledger compared with the payment service; operators
 	// (GET /instance/billing)
 	GetInstanceBilling(ctx context.Context, request GetInstanceBillingRequestObject) (GetInstanceBillingResponseObject, error)
-	// AcceptDiscrepancy Leave an hour as it is of which the payment service counts something else; operators
+	// AcceptDiscrepancy Accept an hour for which the payment service counts a different usage; operators
 	// (POST /instance/billing/discrepancies/accept)
 	AcceptDiscrepancy(ctx context.Context, request AcceptDiscrepancyRequestObject) (AcceptDiscrepancyResponseObject, error)
-	// RetryBillingEvent Act again on something the payment service told that was given up; operators
+	// RetryBillingEvent Retry an event of the payment service that the server gave up on; operators
 	// (POST /instance/billing/events/{id}/retry)
 	RetryBillingEvent(ctx context.Context, request RetryBillingEventRequestObject) (RetryBillingEventResponseObject, error)
-	// RetryOutgoing Tell the payment service again what was given up; operators
+	// RetryOutgoing Retry a message to the payment service that the server gave up on; operators
 	// (POST /instance/billing/outbox/{id}/retry)
 	RetryOutgoing(ctx context.Context, request RetryOutgoingRequestObject) (RetryOutgoingResponseObject, error)
-	// ReconcileBilling Compare the usage that was reported with what the payment service counts, now; operators
+	// ReconcileBilling Compare reported usage with the payment service now; operators
 	// (POST /instance/billing/reconcile)
 	ReconcileBilling(ctx context.Context, request ReconcileBillingRequestObject) (ReconcileBillingResponseObject, error)
-	// RetryReport Send a report of usage again that failed, was lost, or of which nobody knows what became; operators
+	// RetryReport Resend a usage report that failed, was lost or has an unknown outcome; operators
 	// (POST /instance/billing/reports/{identifier}/retry)
 	RetryReport(ctx context.Context, request RetryReportRequestObject) (RetryReportResponseObject, error)
-	// LiftSuspension Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators
+	// LiftSuspension Lift the block on a team's paid sandboxes after a dispute or fraud warning; operators
 	// (DELETE /instance/billing/teams/{id}/suspension)
 	LiftSuspension(ctx context.Context, request LiftSuspensionRequestObject) (LiftSuspensionResponseObject, error)
-	// SyncTeamBilling Ask the payment service how a team stands; operators
+	// SyncTeamBilling Refresh a team's status from the payment service; operators
 	// (POST /instance/billing/teams/{id}/sync)
 	SyncTeamBilling(ctx context.Context, request SyncTeamBillingRequestObject) (SyncTeamBillingResponseObject, error)
-	// GetGateway How the model gateway does; operators
+	// GetGateway Get the state of the model gateway; operators
 	// (GET /instance/gateway)
 	GetGateway(ctx context.Context, request GetGatewayRequestObject) (GetGatewayResponseObject, error)
-	// GetKillSwitch Whether paid sandboxes may begin at all; operators
+	// GetKillSwitch Get whether paid sandboxes may start; operators
 	// (GET /instance/kill-switch)
 	GetKillSwitch(ctx context.Context, request GetKillSwitchRequestObject) (GetKillSwitchResponseObject, error)
-	// SetKillSwitch Keep paid sandboxes of everybody from beginning, or let them begin again; operators
+	// SetKillSwitch Block all paid sandboxes from starting, or allow them again; operators
 	// (PUT /instance/kill-switch)
 	SetKillSwitch(ctx context.Context, request SetKillSwitchRequestObject) (SetKillSwitchResponseObject, error)
-	// GetMail Whether this server sends mail, and how that goes; operators
+	// GetMail Get the state of outgoing mail; operators
 	// (GET /instance/mail)
 	GetMail(ctx context.Context, request GetMailRequestObject) (GetMailResponseObject, error)
-	// TestMail Send a mail to try it; operators
+	// TestMail Send a test mail; operators
 	// (POST /instance/mail/test)
 	TestMail(ctx context.Context, request TestMailRequestObject) (TestMailResponseObject, error)
-	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
+	// GetInstanceMetrics Get metrics and this month's costs of this server's places; operators
 	// (GET /instance/metrics)
 	GetInstanceMetrics(ctx context.Context, request GetInstanceMetricsRequestObject) (GetInstanceMetricsResponseObject, error)
-	// GetInstanceModelLimits Which models every team may ask and how much; operators
+	// GetInstanceModelLimits Get the instance-wide model rules and limits; operators
 	// (GET /instance/model-limits)
 	GetInstanceModelLimits(ctx context.Context, request GetInstanceModelLimitsRequestObject) (GetInstanceModelLimitsResponseObject, error)
-	// SetInstanceModelLimits Replace which models every team may ask and how much; operators
+	// SetInstanceModelLimits Replace the instance-wide model rules and limits; operators
 	// (PUT /instance/model-limits)
 	SetInstanceModelLimits(ctx context.Context, request SetInstanceModelLimitsRequestObject) (SetInstanceModelLimitsResponseObject, error)
-	// ListModelPrices What models cost from when on, every row there is; operators
+	// ListModelPrices List all model prices, with the time each takes effect; operators
 	// (GET /instance/model-prices)
 	ListModelPrices(ctx context.Context, request ListModelPricesRequestObject) (ListModelPricesResponseObject, error)
-	// AddModelPrice Add what a model costs from a time on; operators
+	// AddModelPrice Add a model price that takes effect at a given time; operators
 	// (POST /instance/model-prices)
 	AddModelPrice(ctx context.Context, request AddModelPriceRequestObject) (AddModelPriceResponseObject, error)
-	// GetInstancePlaces The settings of where work runs, and of each kind of place; operators
+	// GetInstancePlaces What operators say about this server's places; operators
 	// (GET /instance/places)
 	GetInstancePlaces(ctx context.Context, request GetInstancePlacesRequestObject) (GetInstancePlacesResponseObject, error)
-	// SetInstancePlaces Change settings that are of no single kind of place; operators
+	// SetInstancePlaces Change them; what is left out stays; operators
 	// (PUT /instance/places)
 	SetInstancePlaces(ctx context.Context, request SetInstancePlacesRequestObject) (SetInstancePlacesResponseObject, error)
-	// GetPlaceSettings The settings of one kind of place; operators
-	// (GET /instance/places/{kind})
-	GetPlaceSettings(ctx context.Context, request GetPlaceSettingsRequestObject) (GetPlaceSettingsResponseObject, error)
-	// SetPlaceSettings Change settings of one kind of place; operators
-	// (PUT /instance/places/{kind})
-	SetPlaceSettings(ctx context.Context, request SetPlaceSettingsRequestObject) (SetPlaceSettingsResponseObject, error)
-	// TestPlace Try a kind of place with its settings, or with others, without spending; operators
-	// (POST /instance/places/{kind}/test)
-	TestPlace(ctx context.Context, request TestPlaceRequestObject) (TestPlaceResponseObject, error)
-	// ListPlans All plans, and the one teams have that nobody gave one; operators
+	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
+	// (POST /instance/places/e2b/test)
+	TestE2B(ctx context.Context, request TestE2BRequestObject) (TestE2BResponseObject, error)
+	// ListPlans List all plans and the default plan; operators
 	// (GET /instance/plans)
 	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
-	// CreatePlan Make a plan; operators
+	// CreatePlan Create a plan; operators
 	// (POST /instance/plans)
 	CreatePlan(ctx context.Context, request CreatePlanRequestObject) (CreatePlanResponseObject, error)
-	// SetDefaultPlan Choose the plan of teams that nobody gave one; operators
+	// SetDefaultPlan Set the default plan; operators
 	// (PUT /instance/plans)
 	SetDefaultPlan(ctx context.Context, request SetDefaultPlanRequestObject) (SetDefaultPlanResponseObject, error)
-	// DeletePlan Delete a plan nobody has; operators
+	// DeletePlan Delete a plan that no team has; operators
 	// (DELETE /instance/plans/{id})
 	DeletePlan(ctx context.Context, request DeletePlanRequestObject) (DeletePlanResponseObject, error)
-	// UpdatePlan Change a plan, at once for all teams that have it; operators
+	// UpdatePlan Change a plan for all teams that have it, immediately; operators
 	// (PATCH /instance/plans/{id})
 	UpdatePlan(ctx context.Context, request UpdatePlanRequestObject) (UpdatePlanResponseObject, error)
-	// ListPrices The price book, what holds and what held; operators
+	// ListPrices List present and past prices; operators
 	// (GET /instance/prices)
 	ListPrices(ctx context.Context, request ListPricesRequestObject) (ListPricesResponseObject, error)
-	// AddPrice What a place costs from now or a later time on; operators
+	// AddPrice Set the price of a place from now or a later time; operators
 	// (POST /instance/prices)
 	AddPrice(ctx context.Context, request AddPriceRequestObject) (AddPriceResponseObject, error)
-	// ListInstanceRunners Every team's machines
+	// ListInstanceRunners List the machines of all teams
 	// (GET /instance/runners)
 	ListInstanceRunners(ctx context.Context, request ListInstanceRunnersRequestObject) (ListInstanceRunnersResponseObject, error)
 	// RevokeInstanceRunner Revoke a machine of any team
 	// (DELETE /instance/runners/{id})
 	RevokeInstanceRunner(ctx context.Context, request RevokeInstanceRunnerRequestObject) (RevokeInstanceRunnerResponseObject, error)
-	// ListInstanceTeams The teams of this instance, newest first; operators
+	// ListInstanceTeams List the teams of this instance, newest first; operators
 	// (GET /instance/teams)
 	ListInstanceTeams(ctx context.Context, request ListInstanceTeamsRequestObject) (ListInstanceTeamsResponseObject, error)
-	// CreateInstanceTeam Make a team for a user, who owns it; operators
+	// CreateInstanceTeam Create a team for a user, who becomes its owner; operators
 	// (POST /instance/teams)
 	CreateInstanceTeam(ctx context.Context, request CreateInstanceTeamRequestObject) (CreateInstanceTeamResponseObject, error)
-	// GetInstanceTeamPlan Which plan a team has, and who gave it; operators
+	// GetInstanceTeamPlan Get a team's plan and who assigned it; operators
 	// (GET /instance/teams/{id}/plan)
 	GetInstanceTeamPlan(ctx context.Context, request GetInstanceTeamPlanRequestObject) (GetInstanceTeamPlanResponseObject, error)
-	// SetInstanceTeamPlan Give a team a plan, or take it back; operators
+	// SetInstanceTeamPlan Assign a plan to a team, or remove the assignment; operators
 	// (PUT /instance/teams/{id}/plan)
 	SetInstanceTeamPlan(ctx context.Context, request SetInstanceTeamPlanRequestObject) (SetInstanceTeamPlanResponseObject, error)
-	// GetInstanceTeamQuotas What each member of a team may use, and what they have used this month; operators
+	// GetInstanceTeamQuotas Get the quotas and this month's usage of each member of a team; operators
 	// (GET /instance/teams/{id}/quotas)
 	GetInstanceTeamQuotas(ctx context.Context, request GetInstanceTeamQuotasRequestObject) (GetInstanceTeamQuotasResponseObject, error)
-	// SetInstanceTeamQuotas Say by hand what members may use, also beyond the plan; operators
+	// SetInstanceTeamQuotas Override members' quotas, also beyond the plan; operators
 	// (PUT /instance/teams/{id}/quotas)
 	SetInstanceTeamQuotas(ctx context.Context, request SetInstanceTeamQuotasRequestObject) (SetInstanceTeamQuotasResponseObject, error)
-	// RestoreTeam Let a suspended team work again; operators
+	// RestoreTeam Restore a suspended team; operators
 	// (POST /instance/teams/{id}/restore)
 	RestoreTeam(ctx context.Context, request RestoreTeamRequestObject) (RestoreTeamResponseObject, error)
-	// SuspendTeam Let nobody work in a team; operators
+	// SuspendTeam Suspend a team; operators
 	// (POST /instance/teams/{id}/suspend)
 	SuspendTeam(ctx context.Context, request SuspendTeamRequestObject) (SuspendTeamResponseObject, error)
-	// GetInstanceUsage The same of all teams, and of the server's own sandboxes; operators
+	// GetInstanceUsage Get the usage of all teams and of the server's own sandboxes; operators
 	// (GET /instance/usage)
 	GetInstanceUsage(ctx context.Context, request GetInstanceUsageRequestObject) (GetInstanceUsageResponseObject, error)
-	// ListUsers The users of this instance, newest first; operators
+	// ListUsers List the users of this instance, newest first; operators
 	// (GET /instance/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
-	// CreateUser Make a user; operators
+	// CreateUser Create a user; operators
 	// (POST /instance/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
-	// GetUser A user; operators
+	// GetUser Get a user; operators
 	// (GET /instance/users/{id})
 	GetUser(ctx context.Context, request GetUserRequestObject) (GetUserResponseObject, error)
 	// UpdateUser Change a user's name or address, or make them an operator; operators
 	// (PATCH /instance/users/{id})
 	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
-	// ResetFactors Forget a user's authenticator app, recovery codes and passkeys; operators
+	// ResetFactors Remove a user's authenticator app, recovery codes and passkeys; operators
 	// (POST /instance/users/{id}/reset-factors)
 	ResetFactors(ctx context.Context, request ResetFactorsRequestObject) (ResetFactorsResponseObject, error)
-	// CreateResetLink Make a link by which a user chooses a new password; operators
+	// CreateResetLink Create a password reset link for a user; operators
 	// (POST /instance/users/{id}/reset-link)
 	CreateResetLink(ctx context.Context, request CreateResetLinkRequestObject) (CreateResetLinkResponseObject, error)
-	// RestoreUser Let a suspended user in again; operators
+	// RestoreUser Restore a suspended user; operators
 	// (POST /instance/users/{id}/restore)
 	RestoreUser(ctx context.Context, request RestoreUserRequestObject) (RestoreUserResponseObject, error)
-	// SuspendUser Keep a user out; operators
+	// SuspendUser Suspend a user; operators
 	// (POST /instance/users/{id}/suspend)
 	SuspendUser(ctx context.Context, request SuspendUserRequestObject) (SuspendUserResponseObject, error)
-	// AcceptInvite Join a team by an invite
+	// AcceptInvite Accept an invite by its token
 	// (POST /invites/accept)
 	AcceptInvite(ctx context.Context, request AcceptInviteRequestObject) (AcceptInviteResponseObject, error)
-	// PreviewInvite What an invite is for
+	// PreviewInvite Preview an invite
 	// (POST /invites/preview)
 	PreviewInvite(ctx context.Context, request PreviewInviteRequestObject) (PreviewInviteResponseObject, error)
-	// RevokeInvite Take an invite back; owners and admins
+	// RevokeInvite Revoke an invite; owners and admins
 	// (DELETE /invites/{id})
 	RevokeInvite(ctx context.Context, request RevokeInviteRequestObject) (RevokeInviteResponseObject, error)
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
-	// GetLoginWaiting What a sign-in under way waits for
+	// GetLoginWaiting Get what a pending sign-in still requires
 	// (GET /login/factor)
 	GetLoginWaiting(ctx context.Context, request GetLoginWaitingRequestObject) (GetLoginWaitingResponseObject, error)
-	// LoginFactor Go on with a sign-in by a code
+	// LoginFactor Continue a sign-in with a code
 	// (POST /login/factor)
 	LoginFactor(ctx context.Context, request LoginFactorRequestObject) (LoginFactorResponseObject, error)
 	// LoginPasskey Sign in with a passkey
 	// (POST /login/passkey)
 	LoginPasskey(ctx context.Context, request LoginPasskeyRequestObject) (LoginPasskeyResponseObject, error)
-	// LoginPasskeyOptions Ask for a passkey to sign in
+	// LoginPasskeyOptions Get passkey options for signing in
 	// (POST /login/passkey/options)
 	LoginPasskeyOptions(ctx context.Context, request LoginPasskeyOptionsRequestObject) (LoginPasskeyOptionsResponseObject, error)
-	// BeginProviderLogin Go to a provider to sign in
+	// BeginProviderLogin Redirect to a sign-in provider
 	// (GET /login/providers/{provider})
 	BeginProviderLogin(ctx context.Context, request BeginProviderLoginRequestObject) (BeginProviderLoginResponseObject, error)
-	// FinishProviderLogin Where a provider leads the browser back to
+	// FinishProviderLogin Callback of a sign-in provider
 	// (GET /login/providers/{provider}/callback)
 	FinishProviderLogin(ctx context.Context, request FinishProviderLoginRequestObject) (FinishProviderLoginResponseObject, error)
 	// Logout Sign out
 	// (POST /logout)
 	Logout(ctx context.Context, request LogoutRequestObject) (LogoutResponseObject, error)
-	// GetMe The signed-in user, teams and roles
+	// GetMe Get the signed-in user with their teams and roles
 	// (GET /me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
-	// ListAgentAccounts Your agents' accounts
+	// ListAgentAccounts List your agent accounts
 	// (GET /me/agent-accounts)
 	ListAgentAccounts(ctx context.Context, request ListAgentAccountsRequestObject) (ListAgentAccountsResponseObject, error)
-	// AddAgentAccount Add an account of yours for an agent
+	// AddAgentAccount Add an agent account of yours
 	// (POST /me/agent-accounts)
 	AddAgentAccount(ctx context.Context, request AddAgentAccountRequestObject) (AddAgentAccountResponseObject, error)
-	// DeleteAgentAccount Forget the account of an agent
+	// DeleteAgentAccount Delete your default account of an agent
 	// (DELETE /me/agent-accounts/{agent})
 	DeleteAgentAccount(ctx context.Context, request DeleteAgentAccountRequestObject) (DeleteAgentAccountResponseObject, error)
-	// SetAgentAccount Choose the account an agent uses for you
+	// SetAgentAccount Set the account an agent uses for you
 	// (PUT /me/agent-accounts/{agent})
 	SetAgentAccount(ctx context.Context, request SetAgentAccountRequestObject) (SetAgentAccountResponseObject, error)
-	// Confirm Confirm that it is you
+	// Confirm Confirm your identity
 	// (POST /me/confirm)
 	Confirm(ctx context.Context, request ConfirmRequestObject) (ConfirmResponseObject, error)
-	// ConfirmPasskey Confirm that it is you with a passkey
+	// ConfirmPasskey Confirm your identity with a passkey
 	// (POST /me/confirm/passkey)
 	ConfirmPasskey(ctx context.Context, request ConfirmPasskeyRequestObject) (ConfirmPasskeyResponseObject, error)
-	// ConfirmPasskeyOptions Ask for a passkey to confirm that it is you
+	// ConfirmPasskeyOptions Get passkey options to confirm your identity
 	// (POST /me/confirm/passkey/options)
 	ConfirmPasskeyOptions(ctx context.Context, request ConfirmPasskeyOptionsRequestObject) (ConfirmPasskeyOptionsResponseObject, error)
-	// UnlinkIdentity End the link to an account elsewhere, and your other login sessions that it began
+	// UnlinkIdentity Unlink a provider's account and end your other login sessions that used it
 	// (DELETE /me/identities/{provider})
 	UnlinkIdentity(ctx context.Context, request UnlinkIdentityRequestObject) (UnlinkIdentityResponseObject, error)
-	// LinkIdentity Begin to link an account elsewhere to your user
+	// LinkIdentity Start linking an account at a provider to your user
 	// (POST /me/identities/{provider})
 	LinkIdentity(ctx context.Context, request LinkIdentityRequestObject) (LinkIdentityResponseObject, error)
-	// ListMyInvites Teams that invite you
+	// ListMyInvites List the invites addressed to you
 	// (GET /me/invites)
 	ListMyInvites(ctx context.Context, request ListMyInvitesRequestObject) (ListMyInvitesResponseObject, error)
-	// AcceptMyInvite Join a team that invites you; not with an API token
+	// AcceptMyInvite Accept an invite and join the team; not with an API token
 	// (POST /me/invites/{id}/accept)
 	AcceptMyInvite(ctx context.Context, request AcceptMyInviteRequestObject) (AcceptMyInviteResponseObject, error)
 	// DeclineMyInvite Decline an invite to you; not with an API token
 	// (POST /me/invites/{id}/decline)
 	DeclineMyInvite(ctx context.Context, request DeclineMyInviteRequestObject) (DeclineMyInviteResponseObject, error)
-	// ListLoginSessions Where you are signed in, the latest used first
+	// ListLoginSessions List your login sessions, most recently used first
 	// (GET /me/login-sessions)
 	ListLoginSessions(ctx context.Context, request ListLoginSessionsRequestObject) (ListLoginSessionsResponseObject, error)
 	// EndOtherLoginSessions End all your login sessions but this one, and your API tokens unless keep_tokens is set
@@ -32792,16 +32631,16 @@ type StrictServerInterface interface {
 	// EndLoginSession End one of your login sessions; its sockets close at once
 	// (DELETE /me/login-sessions/{id})
 	EndLoginSession(ctx context.Context, request EndLoginSessionRequestObject) (EndLoginSessionResponseObject, error)
-	// GetNotifications About what your browsers are told through their push service
+	// GetNotifications Get your notification rules and subscribed browsers
 	// (GET /me/notifications)
 	GetNotifications(ctx context.Context, request GetNotificationsRequestObject) (GetNotificationsResponseObject, error)
-	// SetNotifications Change your rules
+	// SetNotifications Change your notification rules
 	// (PUT /me/notifications)
 	SetNotifications(ctx context.Context, request SetNotificationsRequestObject) (SetNotificationsResponseObject, error)
-	// AddPasskey Keep a new passkey
+	// AddPasskey Add a new passkey
 	// (POST /me/passkeys)
 	AddPasskey(ctx context.Context, request AddPasskeyRequestObject) (AddPasskeyResponseObject, error)
-	// PasskeyOptions Begin to make a passkey
+	// PasskeyOptions Get options to create a passkey
 	// (POST /me/passkeys/options)
 	PasskeyOptions(ctx context.Context, request PasskeyOptionsRequestObject) (PasskeyOptionsResponseObject, error)
 	// RemovePasskey Remove a passkey
@@ -32813,34 +32652,34 @@ type StrictServerInterface interface {
 	// ChangePassword Change your password; ends your other login sessions, and your API tokens unless keep_tokens is set
 	// (PUT /me/password)
 	ChangePassword(ctx context.Context, request ChangePasswordRequestObject) (ChangePasswordResponseObject, error)
-	// AddPushSubscription Let a browser be told through its push service
+	// AddPushSubscription Subscribe a browser to push messages
 	// (POST /me/push-subscriptions)
 	AddPushSubscription(ctx context.Context, request AddPushSubscriptionRequestObject) (AddPushSubscriptionResponseObject, error)
-	// DeletePushSubscription Forget a browser
+	// DeletePushSubscription Unsubscribe a browser
 	// (DELETE /me/push-subscriptions/{id})
 	DeletePushSubscription(ctx context.Context, request DeletePushSubscriptionRequestObject) (DeletePushSubscriptionResponseObject, error)
-	// TestPushSubscription Send a message to one of your browsers now
+	// TestPushSubscription Send a test message to one of your browsers
 	// (POST /me/push-subscriptions/{id}/test)
 	TestPushSubscription(ctx context.Context, request TestPushSubscriptionRequestObject) (TestPushSubscriptionResponseObject, error)
-	// GetMyQuotas What you may use in each of your teams, and what you have used this month
+	// GetMyQuotas Get your quotas and this month's usage in each of your teams
 	// (GET /me/quotas)
 	GetMyQuotas(ctx context.Context, request GetMyQuotasRequestObject) (GetMyQuotasResponseObject, error)
-	// RenewRecoveryCodes Make new recovery codes; those before stop working
+	// RenewRecoveryCodes Create new recovery codes; the previous ones stop working
 	// (POST /me/recovery-codes)
 	RenewRecoveryCodes(ctx context.Context, request RenewRecoveryCodesRequestObject) (RenewRecoveryCodesResponseObject, error)
-	// ListMySecrets Your own secrets, without their values
+	// ListMySecrets List your own secrets, without their values
 	// (GET /me/secrets)
 	ListMySecrets(ctx context.Context, request ListMySecretsRequestObject) (ListMySecretsResponseObject, error)
-	// CreateMySecret Add a secret of yours
+	// CreateMySecret Add a secret of your own
 	// (POST /me/secrets)
 	CreateMySecret(ctx context.Context, request CreateMySecretRequestObject) (CreateMySecretResponseObject, error)
-	// GetMySignIn How you can sign in
+	// GetMySignIn List how you can sign in
 	// (GET /me/sign-in)
 	GetMySignIn(ctx context.Context, request GetMySignInRequestObject) (GetMySignInResponseObject, error)
-	// ListTokens Your API tokens
+	// ListTokens List your API tokens
 	// (GET /me/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
-	// CreateToken Make an API token; its value is shown once
+	// CreateToken Create an API token; its value is shown only once
 	// (POST /me/tokens)
 	CreateToken(ctx context.Context, request CreateTokenRequestObject) (CreateTokenResponseObject, error)
 	// DeleteToken End an API token
@@ -32852,76 +32691,76 @@ type StrictServerInterface interface {
 	// BeginTotp Set up an authenticator app
 	// (POST /me/totp)
 	BeginTotp(ctx context.Context, request BeginTotpRequestObject) (BeginTotpResponseObject, error)
-	// ConfirmTotp Show the first code of an authenticator app
+	// ConfirmTotp Confirm an authenticator app with its first code
 	// (POST /me/totp/confirm)
 	ConfirmTotp(ctx context.Context, request ConfirmTotpRequestObject) (ConfirmTotpResponseObject, error)
-	// GetMetrics The counters of this server's places, for Prometheus; operators
+	// GetMetrics Get the metrics in Prometheus format; operators
 	// (GET /metrics)
 	GetMetrics(ctx context.Context, request GetMetricsRequestObject) (GetMetricsResponseObject, error)
-	// ForgotPassword Ask for a mail with a link to choose a new password
+	// ForgotPassword Send an e-mail with a link to choose a new password
 	// (POST /password/forgot)
 	ForgotPassword(ctx context.Context, request ForgotPasswordRequestObject) (ForgotPasswordResponseObject, error)
 	// ResetPassword Choose a new password with a link
 	// (POST /password/reset)
 	ResetPassword(ctx context.Context, request ResetPasswordRequestObject) (ResetPasswordResponseObject, error)
-	// DeleteProject Remove a project without workspaces; cancels a clone under way
+	// DeleteProject Remove a project without workspaces; cancels a running clone
 	// (DELETE /projects/{id})
 	DeleteProject(ctx context.Context, request DeleteProjectRequestObject) (DeleteProjectResponseObject, error)
-	// GetProject A project
+	// GetProject Get a project
 	// (GET /projects/{id})
 	GetProject(ctx context.Context, request GetProjectRequestObject) (GetProjectResponseObject, error)
 	// UpdateProject Change a project's settings
 	// (PATCH /projects/{id})
 	UpdateProject(ctx context.Context, request UpdateProjectRequestObject) (UpdateProjectResponseObject, error)
-	// SuggestBranch A free branch name for a workspace name
+	// SuggestBranch Suggest a free branch name for a workspace name
 	// (GET /projects/{id}/branch-name)
 	SuggestBranch(ctx context.Context, request SuggestBranchRequestObject) (SuggestBranchResponseObject, error)
-	// ListBranches Branches with age and how far behind
+	// ListBranches List branches with their age and how far they are behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx context.Context, request ListBranchesRequestObject) (ListBranchesResponseObject, error)
-	// GetProjectForge Where the project's pull requests are, and whether who asks could open one
+	// GetProjectForge Get the project's forge and whether you could open a pull request
 	// (GET /projects/{id}/forge)
 	GetProjectForge(ctx context.Context, request GetProjectForgeRequestObject) (GetProjectForgeResponseObject, error)
-	// ListGitWork Long work of git that is under way in the project's repository, or waits for its turn there
+	// ListGitWork List long-running git operations of the project's repository, running or waiting
 	// (GET /projects/{id}/git-work)
 	ListGitWork(ctx context.Context, request ListGitWorkRequestObject) (ListGitWorkResponseObject, error)
-	// CancelGitWork End a long work of git
+	// CancelGitWork Cancel a long-running git operation
 	// (POST /projects/{id}/git-work/cancel)
 	CancelGitWork(ctx context.Context, request CancelGitWorkRequestObject) (CancelGitWorkResponseObject, error)
-	// GetProjectImage What containers of the project are made from, the files an image can be built from, and the builds
+	// GetProjectImage Get the project's container image, the files it can be built from, and its builds
 	// (GET /projects/{id}/image)
 	GetProjectImage(ctx context.Context, request GetProjectImageRequestObject) (GetProjectImageResponseObject, error)
-	// ListImageBuilds Builds of the project's image, newest first
+	// ListImageBuilds List builds of the project's image, newest first
 	// (GET /projects/{id}/image-builds)
 	ListImageBuilds(ctx context.Context, request ListImageBuildsRequestObject) (ListImageBuildsResponseObject, error)
 	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
 	// (POST /projects/{id}/image-builds)
 	BuildImage(ctx context.Context, request BuildImageRequestObject) (BuildImageResponseObject, error)
-	// ListMergeQueue What waits to be merged, in order, and what came of the last ones
+	// ListMergeQueue List the merge queue in order, and the most recent results
 	// (GET /projects/{id}/merge-queue)
 	ListMergeQueue(ctx context.Context, request ListMergeQueueRequestObject) (ListMergeQueueResponseObject, error)
-	// ListOverlaps Workspaces that change the same places, and an order of merging in which the fewest of them meet a conflict
+	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx context.Context, request ListOverlapsRequestObject) (ListOverlapsResponseObject, error)
-	// DeletePrompt Cancel a prompt that was not sent
+	// DeletePrompt Cancel a prompt that has not been sent
 	// (DELETE /prompts/{id})
 	DeletePrompt(ctx context.Context, request DeletePromptRequestObject) (DeletePromptResponseObject, error)
-	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
+	// UpdatePrompt Change a queued prompt or its position, send it now, or resend a failed one
 	// (PATCH /prompts/{id})
 	UpdatePrompt(ctx context.Context, request UpdatePromptRequestObject) (UpdatePromptResponseObject, error)
-	// DeleteComment Take a comment out of your draft
+	// DeleteComment Remove a comment from your draft
 	// (DELETE /review-comments/{id})
 	DeleteComment(ctx context.Context, request DeleteCommentRequestObject) (DeleteCommentResponseObject, error)
-	// UpdateComment Change a comment of your draft, or resolve or open again one that was sent
+	// UpdateComment Edit a comment of your draft, or resolve or reopen a sent one
 	// (PATCH /review-comments/{id})
 	UpdateComment(ctx context.Context, request UpdateCommentRequestObject) (UpdateCommentResponseObject, error)
-	// CancelReview Make a review the agent does not have your draft again
+	// CancelReview Turn a review that the agent has not received back into your draft
 	// (POST /reviews/{id}/cancel)
 	CancelReview(ctx context.Context, request CancelReviewRequestObject) (CancelReviewResponseObject, error)
-	// RevokeRunnerToken Revoke a token; machines it enrolled stay
+	// RevokeRunnerToken Revoke an enrolment token; machines it enrolled remain
 	// (DELETE /runner-tokens/{id})
 	RevokeRunnerToken(ctx context.Context, request RevokeRunnerTokenRequestObject) (RevokeRunnerTokenResponseObject, error)
-	// ListRunnerDownloads The programs for members' machines that this server offers
+	// ListRunnerDownloads List the runner programs that this server offers
 	// (GET /runner/downloads)
 	ListRunnerDownloads(ctx context.Context, request ListRunnerDownloadsRequestObject) (ListRunnerDownloadsResponseObject, error)
 	// EnrolRunner Register a machine's key with an enrolment token
@@ -32930,25 +32769,25 @@ type StrictServerInterface interface {
 	// RevokeRunner Revoke a machine
 	// (DELETE /runners/{id})
 	RevokeRunner(ctx context.Context, request RevokeRunnerRequestObject) (RevokeRunnerResponseObject, error)
-	// GetRunner One machine
+	// GetRunner Get a machine
 	// (GET /runners/{id})
 	GetRunner(ctx context.Context, request GetRunnerRequestObject) (GetRunnerResponseObject, error)
 	// UpdateRunner Rename a machine
 	// (PATCH /runners/{id})
 	UpdateRunner(ctx context.Context, request UpdateRunnerRequestObject) (UpdateRunnerResponseObject, error)
-	// ListRunnerFolders The folders its owner allows
+	// ListRunnerFolders List the folders the machine's owner allows
 	// (GET /runners/{id}/folders)
 	ListRunnerFolders(ctx context.Context, request ListRunnerFoldersRequestObject) (ListRunnerFoldersResponseObject, error)
-	// ListRunnerHistory When it was connected and why each connection ended, newest first
+	// ListRunnerHistory List the machine's connections and why each ended, newest first
 	// (GET /runners/{id}/history)
 	ListRunnerHistory(ctx context.Context, request ListRunnerHistoryRequestObject) (ListRunnerHistoryResponseObject, error)
-	// RegenerateRunner Give a machine a new key
+	// RegenerateRunner Issue a new key for a machine
 	// (POST /runners/{id}/regenerate)
 	RegenerateRunner(ctx context.Context, request RegenerateRunnerRequestObject) (RegenerateRunnerResponseObject, error)
-	// GetRun A run and how far each attempt is
+	// GetRun Get a run with the state of each attempt
 	// (GET /runs/{id})
 	GetRun(ctx context.Context, request GetRunRequestObject) (GetRunResponseObject, error)
-	// KeepRun Decide for one attempt; the workspaces made for the others are archived and can be restored
+	// KeepRun Select one attempt; the workspaces created for the others are archived and can be restored
 	// (POST /runs/{id}/keep)
 	KeepRun(ctx context.Context, request KeepRunRequestObject) (KeepRunResponseObject, error)
 	// DeleteSecret Delete a secret and its value
@@ -32957,259 +32796,259 @@ type StrictServerInterface interface {
 	// UpdateSecret Change a secret, or replace its value
 	// (PATCH /secrets/{id})
 	UpdateSecret(ctx context.Context, request UpdateSecretRequestObject) (UpdateSecretResponseObject, error)
-	// GetSession A session
+	// GetSession Get a session
 	// (GET /sessions/{id})
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
-	// AnswerQuestion Answer what the agent asks, exactly once
+	// AnswerQuestion Answer the agent's question, exactly once
 	// (POST /sessions/{id}/answer)
 	AnswerQuestion(ctx context.Context, request AnswerQuestionRequestObject) (AnswerQuestionResponseObject, error)
-	// GetConversation What the agent did, from its own record
+	// GetConversation Get what the agent did, from its own record
 	// (GET /sessions/{id}/conversation)
 	GetConversation(ctx context.Context, request GetConversationRequestObject) (GetConversationResponseObject, error)
-	// ExportSession Everything the session printed, as a file
+	// ExportSession Export everything the session printed as a file
 	// (GET /sessions/{id}/export)
 	ExportSession(ctx context.Context, request ExportSessionRequestObject) (ExportSessionResponseObject, error)
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx context.Context, request SendInputRequestObject) (SendInputResponseObject, error)
-	// InterruptSession End what the agent is doing, with its own key; the session goes on and its queue waits
+	// InterruptSession Interrupt the agent with its own key; the session continues and its queue is held
 	// (POST /sessions/{id}/interrupt)
 	InterruptSession(ctx context.Context, request InterruptSessionRequestObject) (InterruptSessionResponseObject, error)
-	// GetJournal What happened beside the output, oldest first
+	// GetJournal List the journal of the session (events other than output), oldest first
 	// (GET /sessions/{id}/journal)
 	GetJournal(ctx context.Context, request GetJournalRequestObject) (GetJournalResponseObject, error)
-	// ListWatchLinks The links with which this session is watched
+	// ListWatchLinks List the links for watching this session
 	// (GET /sessions/{id}/links)
 	ListWatchLinks(ctx context.Context, request ListWatchLinksRequestObject) (ListWatchLinksResponseObject, error)
-	// CreateWatchLink Make a link with which somebody without a login watches this session
+	// CreateWatchLink Create a link that lets somebody without a login watch this session
 	// (POST /sessions/{id}/links)
 	CreateWatchLink(ctx context.Context, request CreateWatchLinkRequestObject) (CreateWatchLinkResponseObject, error)
-	// ListModelRequests What the session's agent asked of models, newest first
+	// ListModelRequests List the session's requests to models, newest first
 	// (GET /sessions/{id}/model-requests)
 	ListModelRequests(ctx context.Context, request ListModelRequestsRequestObject) (ListModelRequestsResponseObject, error)
-	// GetMoment The screen as it was at an offset of the output
+	// GetMoment Get the screen at an offset of the output
 	// (GET /sessions/{id}/moment)
 	GetMoment(ctx context.Context, request GetMomentRequestObject) (GetMomentResponseObject, error)
-	// GetOutput Raw output bytes from an absolute offset
+	// GetOutput Get raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx context.Context, request GetOutputRequestObject) (GetOutputResponseObject, error)
-	// ListPrompts Prompts that wait for the agent, in order, after the newest that were sent or cancelled
+	// ListPrompts List the prompts waiting for the agent, in order, after the most recently sent or cancelled ones
 	// (GET /sessions/{id}/prompts)
 	ListPrompts(ctx context.Context, request ListPromptsRequestObject) (ListPromptsResponseObject, error)
 	// CreatePrompt Queue a prompt; it is sent when the agent is idle
 	// (POST /sessions/{id}/prompts)
 	CreatePrompt(ctx context.Context, request CreatePromptRequestObject) (CreatePromptResponseObject, error)
-	// ListQuestions What the agent asked, newest first
+	// ListQuestions List the agent's questions, newest first
 	// (GET /sessions/{id}/questions)
 	ListQuestions(ctx context.Context, request ListQuestionsRequestObject) (ListQuestionsResponseObject, error)
-	// ResumeSession Go on with an ended session's conversation in a new session
+	// ResumeSession Continue an ended session's conversation in a new session
 	// (POST /sessions/{id}/resume)
 	ResumeSession(ctx context.Context, request ResumeSessionRequestObject) (ResumeSessionResponseObject, error)
-	// GetScreen The screen as text
+	// GetScreen Get the screen as text
 	// (GET /sessions/{id}/screen)
 	GetScreen(ctx context.Context, request GetScreenRequestObject) (GetScreenResponseObject, error)
-	// GetScrollback What scrolled off the screen, newest first page by page
+	// GetScrollback Get the scrollback page by page, newest first
 	// (GET /sessions/{id}/scrollback)
 	GetScrollback(ctx context.Context, request GetScrollbackRequestObject) (GetScrollbackResponseObject, error)
-	// CorrectState Correct a running session's state by hand
+	// CorrectState Correct the state of a running session
 	// (POST /sessions/{id}/state)
 	CorrectState(ctx context.Context, request CorrectStateRequestObject) (CorrectStateResponseObject, error)
-	// StopSession Stop a session: TERM to every descendant, grace, KILL
+	// StopSession Stop a session: TERM to every descendant, grace period, KILL
 	// (POST /sessions/{id}/stop)
 	StopSession(ctx context.Context, request StopSessionRequestObject) (StopSessionResponseObject, error)
-	// GetTiming When output came, for a replay
+	// GetTiming Get the timing of the output, for a replay
 	// (GET /sessions/{id}/timing)
 	GetTiming(ctx context.Context, request GetTimingRequestObject) (GetTimingResponseObject, error)
-	// GetSetup Whether the first user must still be made
+	// GetSetup Report whether the first user must still be created
 	// (GET /setup)
 	GetSetup(ctx context.Context, request GetSetupRequestObject) (GetSetupResponseObject, error)
-	// Setup Make the first user and team
+	// Setup Create the first user and team
 	// (POST /setup)
 	Setup(ctx context.Context, request SetupRequestObject) (SetupResponseObject, error)
-	// GetSignIn The ways to sign in here
+	// GetSignIn List the ways to sign in to this server
 	// (GET /sign-in)
 	GetSignIn(ctx context.Context, request GetSignInRequestObject) (GetSignInResponseObject, error)
-	// DeleteSnapshot Take a snapshot out of the timeline
+	// DeleteSnapshot Delete a snapshot from the timeline
 	// (DELETE /snapshots/{id})
 	DeleteSnapshot(ctx context.Context, request DeleteSnapshotRequestObject) (DeleteSnapshotResponseObject, error)
-	// GetSnapshot A snapshot
+	// GetSnapshot Get a snapshot
 	// (GET /snapshots/{id})
 	GetSnapshot(ctx context.Context, request GetSnapshotRequestObject) (GetSnapshotResponseObject, error)
-	// UpdateSnapshot Name a snapshot, or keep it until somebody lets go of it
+	// UpdateSnapshot Rename a snapshot, or pin or unpin it
 	// (PATCH /snapshots/{id})
 	UpdateSnapshot(ctx context.Context, request UpdateSnapshotRequestObject) (UpdateSnapshotResponseObject, error)
-	// RestoreSnapshot Make files what they were in a snapshot
+	// RestoreSnapshot Restore files from a snapshot
 	// (POST /snapshots/{id}/restore)
 	RestoreSnapshot(ctx context.Context, request RestoreSnapshotRequestObject) (RestoreSnapshotResponseObject, error)
-	// SettleSyncConflict Say that a conflict is dealt with; both files stay
+	// SettleSyncConflict Mark a sync conflict as settled; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx context.Context, request SettleSyncConflictRequestObject) (SettleSyncConflictResponseObject, error)
-	// ListTeams Your teams
+	// ListTeams List your teams
 	// (GET /teams)
 	ListTeams(ctx context.Context, request ListTeamsRequestObject) (ListTeamsResponseObject, error)
-	// CreateTeam Make a team; you become its owner. For operators
+	// CreateTeam Create a team that you own; operators
 	// (POST /teams)
 	CreateTeam(ctx context.Context, request CreateTeamRequestObject) (CreateTeamResponseObject, error)
-	// GetTeam A team
+	// GetTeam Get a team
 	// (GET /teams/{team})
 	GetTeam(ctx context.Context, request GetTeamRequestObject) (GetTeamResponseObject, error)
 	// UpdateTeam Rename a team
 	// (PATCH /teams/{team})
 	UpdateTeam(ctx context.Context, request UpdateTeamRequestObject) (UpdateTeamResponseObject, error)
-	// ListTeamAgentAccounts The agents' accounts the team shares
+	// ListTeamAgentAccounts List the agent accounts the team shares
 	// (GET /teams/{team}/agent-accounts)
 	ListTeamAgentAccounts(ctx context.Context, request ListTeamAgentAccountsRequestObject) (ListTeamAgentAccountsResponseObject, error)
-	// AddTeamAgentAccount Add an account for the team's members
+	// AddTeamAgentAccount Add a shared agent account for the team
 	// (POST /teams/{team}/agent-accounts)
 	AddTeamAgentAccount(ctx context.Context, request AddTeamAgentAccountRequestObject) (AddTeamAgentAccountResponseObject, error)
-	// ListAgents Which agents can be started: installed, version, account
+	// ListAgents List the agents that can be started, with version and account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx context.Context, request ListAgentsRequestObject) (ListAgentsResponseObject, error)
-	// ListTeamAudit Who did what in the team, newest first
+	// ListTeamAudit List the team's audit log, newest first
 	// (GET /teams/{team}/audit)
 	ListTeamAudit(ctx context.Context, request ListTeamAuditRequestObject) (ListTeamAuditResponseObject, error)
-	// ExportTeamAudit Who did what in the team, as a file, oldest first
+	// ExportTeamAudit Export the team's audit log, oldest first
 	// (GET /teams/{team}/audit/export)
 	ExportTeamAudit(ctx context.Context, request ExportTeamAuditRequestObject) (ExportTeamAuditResponseObject, error)
-	// GetBilling The team's plan, and how it is paid
+	// GetBilling Get the team's plan and payment status
 	// (GET /teams/{team}/billing)
 	GetBilling(ctx context.Context, request GetBillingRequestObject) (GetBillingResponseObject, error)
-	// BeginCheckout Begin to pay for a plan; owners and admins
+	// BeginCheckout Start a checkout for a plan; owners and admins
 	// (POST /teams/{team}/billing/checkout)
 	BeginCheckout(ctx context.Context, request BeginCheckoutRequestObject) (BeginCheckoutResponseObject, error)
-	// ListInvoices The team's newest invoices; owners and admins
+	// ListInvoices List the team's newest invoices; owners and admins
 	// (GET /teams/{team}/billing/invoices)
 	ListInvoices(ctx context.Context, request ListInvoicesRequestObject) (ListInvoicesResponseObject, error)
-	// OpenPortal Open the page where the team changes how it pays; owners and admins
+	// OpenPortal Open the customer portal; owners and admins
 	// (POST /teams/{team}/billing/portal)
 	OpenPortal(ctx context.Context, request OpenPortalRequestObject) (OpenPortalResponseObject, error)
-	// SyncBilling Read from the payment service now how the team stands; owners and admins
+	// SyncBilling Refresh the team's status from the payment service; owners and admins
 	// (POST /teams/{team}/billing/sync)
 	SyncBilling(ctx context.Context, request SyncBillingRequestObject) (SyncBillingResponseObject, error)
-	// GetTeamBudget What the team may spend in a month, and how that stands
+	// GetTeamBudget Get the team's monthly budget and its status
 	// (GET /teams/{team}/budget)
 	GetTeamBudget(ctx context.Context, request GetTeamBudgetRequestObject) (GetTeamBudgetResponseObject, error)
-	// SetTeamBudget Change it; what is left out stays; owners and admins
+	// SetTeamBudget Change the budget; fields left out stay unchanged; owners and admins
 	// (PUT /teams/{team}/budget)
 	SetTeamBudget(ctx context.Context, request SetTeamBudgetRequestObject) (SetTeamBudgetResponseObject, error)
 	// EmptyTeamCaches Empty the team's caches; owners and admins
 	// (DELETE /teams/{team}/caches)
 	EmptyTeamCaches(ctx context.Context, request EmptyTeamCachesRequestObject) (EmptyTeamCachesResponseObject, error)
-	// GetTeamCaches What the team's workspaces share of downloads and builds, and how much it takes
+	// GetTeamCaches List the download and build caches the team's workspaces share, with their sizes
 	// (GET /teams/{team}/caches)
 	GetTeamCaches(ctx context.Context, request GetTeamCachesRequestObject) (GetTeamCachesResponseObject, error)
-	// GetDisk What the team's work takes on the server's disk, and what could be made free
+	// GetDisk Get the team's disk usage on the server, and how much could be freed
 	// (GET /teams/{team}/disk)
 	GetDisk(ctx context.Context, request GetDiskRequestObject) (GetDiskResponseObject, error)
-	// FreeDisk Make room by what nothing needs any more; owners and admins
+	// FreeDisk Free disk space; owners and admins
 	// (POST /teams/{team}/disk/free)
 	FreeDisk(ctx context.Context, request FreeDiskRequestObject) (FreeDiskResponseObject, error)
-	// ListExecutors Where a workspace can live now
+	// ListExecutors List where a workspace can run now
 	// (GET /teams/{team}/executors)
 	ListExecutors(ctx context.Context, request ListExecutorsRequestObject) (ListExecutorsResponseObject, error)
-	// BrowseFolders Folders on the server below the allowed roots
+	// BrowseFolders List folders on the server below the allowed roots
 	// (GET /teams/{team}/folders)
 	BrowseFolders(ctx context.Context, request BrowseFoldersRequestObject) (BrowseFoldersResponseObject, error)
-	// SearchFolders Git repositories below the allowed roots by name
+	// SearchFolders Search for git repositories below the allowed roots by name
 	// (GET /teams/{team}/folders/search)
 	SearchFolders(ctx context.Context, request SearchFoldersRequestObject) (SearchFoldersResponseObject, error)
-	// GetInbox What waits for a person
+	// GetInbox List what needs a person
 	// (GET /teams/{team}/inbox)
 	GetInbox(ctx context.Context, request GetInboxRequestObject) (GetInboxResponseObject, error)
-	// ListInvites Invites that wait to be accepted, newest first; owners and admins
+	// ListInvites List pending invites, newest first; owners and admins
 	// (GET /teams/{team}/invites)
 	ListInvites(ctx context.Context, request ListInvitesRequestObject) (ListInvitesResponseObject, error)
 	// CreateInvite Invite somebody to the team; owners and admins
 	// (POST /teams/{team}/invites)
 	CreateInvite(ctx context.Context, request CreateInviteRequestObject) (CreateInviteResponseObject, error)
-	// ListMembers Who belongs to the team
+	// ListMembers List the members of the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
 	// AddMember Invite somebody to the team by e-mail; owners and admins
 	// (POST /teams/{team}/members)
 	AddMember(ctx context.Context, request AddMemberRequestObject) (AddMemberResponseObject, error)
-	// RemoveMember Remove a member; the last owner stays
+	// RemoveMember Remove a member; the last owner cannot be removed
 	// (DELETE /teams/{team}/members/{id})
 	RemoveMember(ctx context.Context, request RemoveMemberRequestObject) (RemoveMemberResponseObject, error)
 	// UpdateMember Change a member's role
 	// (PATCH /teams/{team}/members/{id})
 	UpdateMember(ctx context.Context, request UpdateMemberRequestObject) (UpdateMemberResponseObject, error)
-	// GetModelLimits Which models the team may ask and how much
+	// GetModelLimits Get the team's model rules and limits
 	// (GET /teams/{team}/model-limits)
 	GetModelLimits(ctx context.Context, request GetModelLimitsRequestObject) (GetModelLimitsResponseObject, error)
-	// SetModelLimits Replace which models the team may ask and how much
+	// SetModelLimits Replace the team's model rules and limits
 	// (PUT /teams/{team}/model-limits)
 	SetModelLimits(ctx context.Context, request SetModelLimitsRequestObject) (SetModelLimitsResponseObject, error)
-	// ListTeamModelRequests What the team's agents asked of models, newest first
+	// ListTeamModelRequests List the team's requests to models, newest first
 	// (GET /teams/{team}/model-requests)
 	ListTeamModelRequests(ctx context.Context, request ListTeamModelRequestsRequestObject) (ListTeamModelRequestsResponseObject, error)
-	// GetTeamPlaces What the team says about its places
+	// GetTeamPlaces Get the team's rules for where workspaces run
 	// (GET /teams/{team}/places)
 	GetTeamPlaces(ctx context.Context, request GetTeamPlacesRequestObject) (GetTeamPlacesResponseObject, error)
-	// SetTeamPlaces Say how strong a place must be, and which one workspaces get; owners and admins
+	// SetTeamPlaces Set the minimum isolation and the default place of the team's workspaces; owners and admins
 	// (PUT /teams/{team}/places)
 	SetTeamPlaces(ctx context.Context, request SetTeamPlacesRequestObject) (SetTeamPlacesResponseObject, error)
-	// ListProjects Projects of the team
+	// ListProjects List the projects of the team
 	// (GET /teams/{team}/projects)
 	ListProjects(ctx context.Context, request ListProjectsRequestObject) (ListProjectsResponseObject, error)
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx context.Context, request CreateProjectRequestObject) (CreateProjectResponseObject, error)
-	// GetTeamQuotas What each member may use, by plan or by hand, and what they have used this month
+	// GetTeamQuotas Get each member's quotas (by plan or override) and usage this month
 	// (GET /teams/{team}/quotas)
 	GetTeamQuotas(ctx context.Context, request GetTeamQuotasRequestObject) (GetTeamQuotasResponseObject, error)
-	// SetTeamQuotas Say by hand what members may use, all or nothing; owners and admins
+	// SetTeamQuotas Override members' quotas, all or nothing; owners and admins
 	// (PUT /teams/{team}/quotas)
 	SetTeamQuotas(ctx context.Context, request SetTeamQuotasRequestObject) (SetTeamQuotasResponseObject, error)
-	// ListRunnerTokens Tokens that can enrol a machine now
+	// ListRunnerTokens List the tokens that can enrol a machine now
 	// (GET /teams/{team}/runner-tokens)
 	ListRunnerTokens(ctx context.Context, request ListRunnerTokensRequestObject) (ListRunnerTokensResponseObject, error)
-	// ListRunners Members' machines that are connected as places to work
+	// ListRunners List the members' machines that are connected as runners
 	// (GET /teams/{team}/runners)
 	ListRunners(ctx context.Context, request ListRunnersRequestObject) (ListRunnersResponseObject, error)
-	// CreateRunner Make a token that enrols a machine, and the line to run there
+	// CreateRunner Create an enrolment token and the command to run on the machine
 	// (POST /teams/{team}/runners)
 	CreateRunner(ctx context.Context, request CreateRunnerRequestObject) (CreateRunnerResponseObject, error)
-	// ListRuns Prompts that were given to several agents at once, newest first
+	// ListRuns List runs (one prompt for several agents), newest first
 	// (GET /teams/{team}/runs)
 	ListRuns(ctx context.Context, request ListRunsRequestObject) (ListRunsResponseObject, error)
-	// CreateRun Give one prompt to several agents, each in a workspace of its own
+	// CreateRun Give one prompt to several agents, each in its own workspace
 	// (POST /teams/{team}/runs)
 	CreateRun(ctx context.Context, request CreateRunRequestObject) (CreateRunResponseObject, error)
-	// ListSecrets Secrets of the team, or of one of its projects, without their values
+	// ListSecrets List the secrets of the team or of one of its projects, without their values
 	// (GET /teams/{team}/secrets)
 	ListSecrets(ctx context.Context, request ListSecretsRequestObject) (ListSecretsResponseObject, error)
 	// CreateSecret Add a secret to the team, or to one of its projects
 	// (POST /teams/{team}/secrets)
 	CreateSecret(ctx context.Context, request CreateSecretRequestObject) (CreateSecretResponseObject, error)
-	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
+	// GetTeamStorage Get the disk usage of the team's session history by workspace, and its limits
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
-	// ListTools What agents may call
+	// ListTools List the tools that agents can call
 	// (GET /teams/{team}/tools)
 	ListTools(ctx context.Context, request ListToolsRequestObject) (ListToolsResponseObject, error)
-	// GetTrash What was deleted and can be restored, and what it takes on disk
+	// GetTrash List deleted items that can be restored, with their disk usage
 	// (GET /teams/{team}/trash)
 	GetTrash(ctx context.Context, request GetTrashRequestObject) (GetTrashResponseObject, error)
-	// PurgeTrashed Remove a deleted project or workspace for good; owners and admins
+	// PurgeTrashed Delete a project or workspace in the trash permanently; owners and admins
 	// (POST /teams/{team}/trash/{id}/purge)
 	PurgeTrashed(ctx context.Context, request PurgeTrashedRequestObject) (PurgeTrashedResponseObject, error)
-	// RestoreTrashed Bring a deleted project or workspace back; a workspace brings its project along
+	// RestoreTrashed Restore a deleted project or workspace; restoring a workspace also restores its project
 	// (POST /teams/{team}/trash/{id}/restore)
 	RestoreTrashed(ctx context.Context, request RestoreTrashedRequestObject) (RestoreTrashedResponseObject, error)
-	// GetTeamUsage How long the team's sandboxes ran, what they cost and what models cost
+	// GetTeamUsage Get the team's sandbox hours, sandbox costs and model costs
 	// (GET /teams/{team}/usage)
 	GetTeamUsage(ctx context.Context, request GetTeamUsageRequestObject) (GetTeamUsageResponseObject, error)
-	// ListTeamWatchLinks The team's links to sessions
+	// ListTeamWatchLinks List the team's links for watching sessions
 	// (GET /teams/{team}/watch-links)
 	ListTeamWatchLinks(ctx context.Context, request ListTeamWatchLinksRequestObject) (ListTeamWatchLinksResponseObject, error)
-	// ListWebhooks The team's webhooks
+	// ListWebhooks List the team's webhooks
 	// (GET /teams/{team}/webhooks)
 	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
 	// CreateWebhook Add a webhook
 	// (POST /teams/{team}/webhooks)
 	CreateWebhook(ctx context.Context, request CreateWebhookRequestObject) (CreateWebhookResponseObject, error)
-	// ListWorkspaces Workspaces of the team
+	// ListWorkspaces List the workspaces of the team
 	// (GET /teams/{team}/workspaces)
 	ListWorkspaces(ctx context.Context, request ListWorkspacesRequestObject) (ListWorkspacesResponseObject, error)
 	// CreateWorkspace Create a workspace
@@ -33218,286 +33057,286 @@ type StrictServerInterface interface {
 	// OpenWatch Open a link to watch a session
 	// (POST /watch)
 	OpenWatch(ctx context.Context, request OpenWatchRequestObject) (OpenWatchResponseObject, error)
-	// RevokeWatchLink End a link at once
+	// RevokeWatchLink Revoke a link
 	// (DELETE /watch-links/{id})
 	RevokeWatchLink(ctx context.Context, request RevokeWatchLinkRequestObject) (RevokeWatchLinkResponseObject, error)
-	// DeleteWebhook Delete a webhook and what waits to be sent to it
+	// DeleteWebhook Delete a webhook and its pending deliveries
 	// (DELETE /webhooks/{id})
 	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
-	// UpdateWebhook Change a webhook, or switch it on and off
+	// UpdateWebhook Change, enable or disable a webhook
 	// (PATCH /webhooks/{id})
 	UpdateWebhook(ctx context.Context, request UpdateWebhookRequestObject) (UpdateWebhookResponseObject, error)
-	// ListDeliveries What was sent to it, newest first
+	// ListDeliveries List its deliveries, newest first
 	// (GET /webhooks/{id}/deliveries)
 	ListDeliveries(ctx context.Context, request ListDeliveriesRequestObject) (ListDeliveriesResponseObject, error)
-	// Redeliver Send one delivery again
+	// Redeliver Resend a delivery
 	// (POST /webhooks/{id}/redeliver)
 	Redeliver(ctx context.Context, request RedeliverRequestObject) (RedeliverResponseObject, error)
-	// TestWebhook Send a message to it now and see how that went
+	// TestWebhook Send a test message to the webhook and report the outcome
 	// (POST /webhooks/{id}/test)
 	TestWebhook(ctx context.Context, request TestWebhookRequestObject) (TestWebhookResponseObject, error)
-	// DeleteWorkspace Delete a workspace; its work is kept in the trash
+	// DeleteWorkspace Delete a workspace; its work stays in the trash
 	// (DELETE /workspaces/{id})
 	DeleteWorkspace(ctx context.Context, request DeleteWorkspaceRequestObject) (DeleteWorkspaceResponseObject, error)
-	// GetWorkspace A workspace
+	// GetWorkspace Get a workspace
 	// (GET /workspaces/{id})
 	GetWorkspace(ctx context.Context, request GetWorkspaceRequestObject) (GetWorkspaceResponseObject, error)
 	// UpdateWorkspace Rename a workspace
 	// (PATCH /workspaces/{id})
 	UpdateWorkspace(ctx context.Context, request UpdateWorkspaceRequestObject) (UpdateWorkspaceResponseObject, error)
-	// ListActivity What happened, newest first
+	// ListActivity List the workspace's activity, newest first
 	// (GET /workspaces/{id}/activity)
 	ListActivity(ctx context.Context, request ListActivityRequestObject) (ListActivityResponseObject, error)
-	// ArchiveWorkspace Put a workspace away; everything is kept
+	// ArchiveWorkspace Archive a workspace; everything is saved
 	// (POST /workspaces/{id}/archive)
 	ArchiveWorkspace(ctx context.Context, request ArchiveWorkspaceRequestObject) (ArchiveWorkspaceResponseObject, error)
-	// CancelWorkspace Cancel a creation under way
+	// CancelWorkspace Cancel the creation of a workspace
 	// (POST /workspaces/{id}/cancel)
 	CancelWorkspace(ctx context.Context, request CancelWorkspaceRequestObject) (CancelWorkspaceResponseObject, error)
-	// GetChanges Files that differ from the base
+	// GetChanges List the files that differ from the base
 	// (GET /workspaces/{id}/changes)
 	GetChanges(ctx context.Context, request GetChangesRequestObject) (GetChangesResponseObject, error)
-	// GetChecks The project's checks and how they stand for the workspace's files as they are now
+	// GetChecks Get the project's checks and their results for the workspace's present files
 	// (GET /workspaces/{id}/checks)
 	GetChecks(ctx context.Context, request GetChecksRequestObject) (GetChecksResponseObject, error)
 	// RunChecks Run the project's checks in the workspace's sandbox
 	// (POST /workspaces/{id}/checks/run)
 	RunChecks(ctx context.Context, request RunChecksRequestObject) (RunChecksResponseObject, error)
-	// CommitWorkspace Commit all changed files, or the named ones
+	// CommitWorkspace Commit all changed files, or only the given ones
 	// (POST /workspaces/{id}/commit)
 	CommitWorkspace(ctx context.Context, request CommitWorkspaceRequestObject) (CommitWorkspaceResponseObject, error)
-	// ListCommits Commits of the branch that are not in its base
+	// ListCommits List the branch's commits that are not in its base
 	// (GET /workspaces/{id}/commits)
 	ListCommits(ctx context.Context, request ListCommitsRequestObject) (ListCommitsResponseObject, error)
-	// CompareWorkspace The files in which two states of a workspace differ
+	// CompareWorkspace List the files that differ between two states of a workspace
 	// (GET /workspaces/{id}/compare)
 	CompareWorkspace(ctx context.Context, request CompareWorkspaceRequestObject) (CompareWorkspaceResponseObject, error)
-	// CompareFile A file as it was in a state of a workspace
+	// CompareFile Get a file in a given state of a workspace
 	// (GET /workspaces/{id}/compare/file)
 	CompareFile(ctx context.Context, request CompareFileRequestObject) (CompareFileResponseObject, error)
-	// ComparePatch Unified diff of two states of a workspace
+	// ComparePatch Get a unified diff of two states of a workspace
 	// (GET /workspaces/{id}/compare/patch)
 	ComparePatch(ctx context.Context, request ComparePatchRequestObject) (ComparePatchResponseObject, error)
-	// SearchCompare Lines of a comparison that hold a text; capitals count as small letters
+	// SearchCompare Search the lines of a comparison, ignoring case
 	// (GET /workspaces/{id}/compare/search)
 	SearchCompare(ctx context.Context, request SearchCompareRequestObject) (SearchCompareResponseObject, error)
-	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
+	// ListConversations List the conversations of a workspace's sessions, newest first; with q, those that contain the text
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx context.Context, request ListConversationsRequestObject) (ListConversationsResponseObject, error)
-	// GetWorkspaceCosts What a workspace has cost so far, session by session, and what it costs now
+	// GetWorkspaceCosts Get a workspace's costs so far, by session, and its present rate
 	// (GET /workspaces/{id}/costs)
 	GetWorkspaceCosts(ctx context.Context, request GetWorkspaceCostsRequestObject) (GetWorkspaceCostsResponseObject, error)
-	// DeliverWorkspace Put the branch into the repository of the machine's folder the workspace borrows from
+	// DeliverWorkspace Put the branch into the repository of the machine's folder that the workspace shares objects with
 	// (POST /workspaces/{id}/deliver)
 	DeliverWorkspace(ctx context.Context, request DeliverWorkspaceRequestObject) (DeliverWorkspaceResponseObject, error)
-	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
+	// DestroySandbox Destroy the sandbox and everything running in it; the worktree stays. Cancels a sandbox that is being created
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx context.Context, request DestroySandboxRequestObject) (DestroySandboxResponseObject, error)
-	// GetDiff Unified diff of one file against the base
+	// GetDiff Get a unified diff of one file against the base
 	// (GET /workspaces/{id}/diff)
 	GetDiff(ctx context.Context, request GetDiffRequestObject) (GetDiffResponseObject, error)
-	// DiscardParts Discard files, hunks or lines; all files are kept in a snapshot first
+	// DiscardParts Discard files, hunks or lines; a snapshot of all files is taken first
 	// (POST /workspaces/{id}/discard)
 	DiscardParts(ctx context.Context, request DiscardPartsRequestObject) (DiscardPartsResponseObject, error)
 	// ExecCommand Run a command
 	// (POST /workspaces/{id}/exec)
 	ExecCommand(ctx context.Context, request ExecCommandRequestObject) (ExecCommandResponseObject, error)
-	// FallBack Let the workspace work on this server, in the strongest place allowed here, because its own cannot serve
+	// FallBack Run the workspace on this server, in the strongest place allowed here, because its own place cannot serve
 	// (POST /workspaces/{id}/fallback)
 	FallBack(ctx context.Context, request FallBackRequestObject) (FallBackResponseObject, error)
 	// DeleteFile Remove a file or an empty folder
 	// (DELETE /workspaces/{id}/files)
 	DeleteFile(ctx context.Context, request DeleteFileRequestObject) (DeleteFileResponseObject, error)
-	// ReadFile A file's bytes
+	// ReadFile Get the bytes of a file
 	// (GET /workspaces/{id}/files)
 	ReadFile(ctx context.Context, request ReadFileRequestObject) (ReadFileResponseObject, error)
-	// WriteFile Write a file; makes parent folders
+	// WriteFile Write a file; creates parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx context.Context, request WriteFileRequestObject) (WriteFileResponseObject, error)
-	// GetIndex What is staged, and what is not
+	// GetIndex Get which files are staged and which are not
 	// (GET /workspaces/{id}/index)
 	GetIndex(ctx context.Context, request GetIndexRequestObject) (GetIndexResponseObject, error)
-	// GetLimits The limits of the workspace's sandbox, where they come from and what keeps them
+	// GetLimits Get the limits of the workspace's sandbox, their sources and what enforces them
 	// (GET /workspaces/{id}/limits)
 	GetLimits(ctx context.Context, request GetLimitsRequestObject) (GetLimitsResponseObject, error)
-	// SetLimits Change what the workspace says of its limits; they hold at once where the place can change them
+	// SetLimits Change the workspace's own limits; they apply immediately if the place can change them
 	// (PUT /workspaces/{id}/limits)
 	SetLimits(ctx context.Context, request SetLimitsRequestObject) (SetLimitsResponseObject, error)
-	// GetLoss What deleting or archiving would take away
+	// GetLoss List what deleting or archiving would remove
 	// (GET /workspaces/{id}/loss)
 	GetLoss(ctx context.Context, request GetLossRequestObject) (GetLossResponseObject, error)
-	// MergeWorkspace Merge the branch into its base, or see what would happen
+	// MergeWorkspace Merge the branch into its base, or preview the merge
 	// (POST /workspaces/{id}/merge)
 	MergeWorkspace(ctx context.Context, request MergeWorkspaceRequestObject) (MergeWorkspaceResponseObject, error)
-	// DequeueMerge Take the workspace out of the merge queue
+	// DequeueMerge Remove the workspace from the merge queue
 	// (DELETE /workspaces/{id}/merge-queue)
 	DequeueMerge(ctx context.Context, request DequeueMergeRequestObject) (DequeueMergeResponseObject, error)
-	// GetQueued The workspace's newest entry in the merge queue
+	// GetQueued Get the workspace's newest entry in the merge queue
 	// (GET /workspaces/{id}/merge-queue)
 	GetQueued(ctx context.Context, request GetQueuedRequestObject) (GetQueuedResponseObject, error)
-	// EnqueueMerge Have the branch merged when its turn comes and the checks pass on the merged result
+	// EnqueueMerge Add the branch to the merge queue, which merges it once the checks pass on the merged result
 	// (POST /workspaces/{id}/merge-queue)
 	EnqueueMerge(ctx context.Context, request EnqueueMergeRequestObject) (EnqueueMergeResponseObject, error)
-	// GetMergeStatus How the workspace's branch and its base stand to each other
+	// GetMergeStatus Compare the workspace's branch with its base
 	// (GET /workspaces/{id}/merge-status)
 	GetMergeStatus(ctx context.Context, request GetMergeStatusRequestObject) (GetMergeStatusResponseObject, error)
-	// PlanMove What moving the workspace to another place would carry and lose; nothing is changed
+	// PlanMove Preview what moving the workspace would transfer and lose; changes nothing
 	// (GET /workspaces/{id}/move)
 	PlanMove(ctx context.Context, request PlanMoveRequestObject) (PlanMoveResponseObject, error)
-	// MoveWorkspace Move the workspace to another place; its agents are stopped, and go on there with their conversations
+	// MoveWorkspace Move the workspace to another place; its agents stop and resume there with their conversations
 	// (POST /workspaces/{id}/move)
 	MoveWorkspace(ctx context.Context, request MoveWorkspaceRequestObject) (MoveWorkspaceResponseObject, error)
-	// CancelMove Go back to where the workspace was; one that has left its old place goes on
+	// CancelMove Cancel a move and return to the previous place; has no effect after the workspace has left it
 	// (POST /workspaces/{id}/move/cancel)
 	CancelMove(ctx context.Context, request CancelMoveRequestObject) (CancelMoveResponseObject, error)
-	// ListMoves The newest moves of the workspace, newest first
+	// ListMoves List the newest moves of the workspace, newest first
 	// (GET /workspaces/{id}/moves)
 	ListMoves(ctx context.Context, request ListMovesRequestObject) (ListMovesResponseObject, error)
-	// GetNetwork What of the network the workspace's agents reach, and what was refused
+	// GetNetwork Get which hosts the workspace's agents can reach, and which were refused
 	// (GET /workspaces/{id}/network)
 	GetNetwork(ctx context.Context, request GetNetworkRequestObject) (GetNetworkResponseObject, error)
-	// DisallowHost Take that back; connections to the host are ended
+	// DisallowHost Remove an allowed host; connections to it are closed
 	// (DELETE /workspaces/{id}/network/allow)
 	DisallowHost(ctx context.Context, request DisallowHostRequestObject) (DisallowHostResponseObject, error)
-	// AllowHost Let this workspace alone reach a host; owners and admins
+	// AllowHost Allow a host for this workspace only; owners and admins
 	// (POST /workspaces/{id}/network/allow)
 	AllowHost(ctx context.Context, request AllowHostRequestObject) (AllowHostResponseObject, error)
-	// GetOwnSecrets Whether the caller's own secrets are given to what they start in this workspace
+	// GetOwnSecrets Get whether what you start in this workspace receives your own secrets
 	// (GET /workspaces/{id}/own-secrets)
 	GetOwnSecrets(ctx context.Context, request GetOwnSecretsRequestObject) (GetOwnSecretsResponseObject, error)
-	// SetOwnSecrets Agree that others who work in this workspace could read the caller's own secrets there, or take that back
+	// SetOwnSecrets Agree that others who work in this workspace could read your own secrets there, or withdraw that
 	// (PUT /workspaces/{id}/own-secrets)
 	SetOwnSecrets(ctx context.Context, request SetOwnSecretsRequestObject) (SetOwnSecretsResponseObject, error)
-	// GetParts How a file differs between two states, hunk by hunk
+	// GetParts Get how a file differs between two states, hunk by hunk
 	// (GET /workspaces/{id}/parts)
 	GetParts(ctx context.Context, request GetPartsRequestObject) (GetPartsResponseObject, error)
-	// PauseSandbox Pause the sandbox where the place can
+	// PauseSandbox Pause the sandbox, if its place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx context.Context, request PauseSandboxRequestObject) (PauseSandboxResponseObject, error)
-	// ListWorkspacePlaces Where the workspace lives, where it could be moved, and what that would change
+	// ListWorkspacePlaces List where the workspace runs and could move, and what each move would change
 	// (GET /workspaces/{id}/places)
 	ListWorkspacePlaces(ctx context.Context, request ListWorkspacePlacesRequestObject) (ListWorkspacePlacesResponseObject, error)
-	// ListPorts Ports that programs in the sandbox listen on, and where they can be seen
+	// ListPorts List the ports that programs in the sandbox listen on, and their addresses
 	// (GET /workspaces/{id}/ports)
 	ListPorts(ctx context.Context, request ListPortsRequestObject) (ListPortsResponseObject, error)
-	// OpenPort An address that shows a port of the sandbox to the caller's browser
+	// OpenPort Get an address that shows a port of the sandbox in your browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx context.Context, request OpenPortRequestObject) (OpenPortResponseObject, error)
-	// GetPullRequest The workspace's pull request as its forge said last
+	// GetPullRequest Get the workspace's pull request as last reported by its forge
 	// (GET /workspaces/{id}/pull-request)
 	GetPullRequest(ctx context.Context, request GetPullRequestRequestObject) (GetPullRequestResponseObject, error)
 	// OpenPullRequest Open a pull request for the workspace's branch
 	// (POST /workspaces/{id}/pull-request)
 	OpenPullRequest(ctx context.Context, request OpenPullRequestRequestObject) (OpenPullRequestResponseObject, error)
-	// ClosePullRequest Close it without merging; the branch stays
+	// ClosePullRequest Close the pull request without merging; the branch stays
 	// (POST /workspaces/{id}/pull-request/close)
 	ClosePullRequest(ctx context.Context, request ClosePullRequestRequestObject) (ClosePullRequestResponseObject, error)
-	// MergePullRequest Have the forge merge it, and bring the result home
+	// MergePullRequest Have the forge merge the pull request, then fetch the result
 	// (POST /workspaces/{id}/pull-request/merge)
 	MergePullRequest(ctx context.Context, request MergePullRequestRequestObject) (MergePullRequestResponseObject, error)
-	// ProposePullRequest What a pull request would be opened with when nothing else is said
+	// ProposePullRequest Get the title and description a pull request would have by default
 	// (GET /workspaces/{id}/pull-request/proposal)
 	ProposePullRequest(ctx context.Context, request ProposePullRequestRequestObject) (ProposePullRequestResponseObject, error)
-	// ReadyPullRequest Make a draft one that may be merged
+	// ReadyPullRequest Mark a draft pull request as ready
 	// (POST /workspaces/{id}/pull-request/ready)
 	ReadyPullRequest(ctx context.Context, request ReadyPullRequestRequestObject) (ReadyPullRequestResponseObject, error)
-	// RefreshPullRequest Ask the forge now
+	// RefreshPullRequest Refresh the pull request from the forge
 	// (POST /workspaces/{id}/pull-request/refresh)
 	RefreshPullRequest(ctx context.Context, request RefreshPullRequestRequestObject) (RefreshPullRequestResponseObject, error)
-	// PushWorkspace Send the branch, or the base as it is here, to the project's remote
+	// PushWorkspace Push the branch, or the server's base branch, to the project's remote
 	// (POST /workspaces/{id}/push)
 	PushWorkspace(ctx context.Context, request PushWorkspaceRequestObject) (PushWorkspaceResponseObject, error)
-	// RenameFile Give a file another name
+	// RenameFile Rename a file
 	// (POST /workspaces/{id}/rename)
 	RenameFile(ctx context.Context, request RenameFileRequestObject) (RenameFileResponseObject, error)
-	// GetReport What was done in a workspace, to attach to its merge
+	// GetReport Get a report of the work in a workspace, to attach to its merge
 	// (GET /workspaces/{id}/report)
 	GetReport(ctx context.Context, request GetReportRequestObject) (GetReportResponseObject, error)
-	// AttachReport Attach the report to the commit the workspace was merged as, as a git note
+	// AttachReport Attach the report to the workspace's merge commit, as a git note
 	// (POST /workspaces/{id}/report)
 	AttachReport(ctx context.Context, request AttachReportRequestObject) (AttachReportResponseObject, error)
-	// RestoreWorkspace Bring an archived or deleted workspace back as it was
+	// RestoreWorkspace Restore an archived or deleted workspace
 	// (POST /workspaces/{id}/restore)
 	RestoreWorkspace(ctx context.Context, request RestoreWorkspaceRequestObject) (RestoreWorkspaceResponseObject, error)
-	// RetryWorkspace Try a failed creation again
+	// RetryWorkspace Retry a failed creation
 	// (POST /workspaces/{id}/retry)
 	RetryWorkspace(ctx context.Context, request RetryWorkspaceRequestObject) (RetryWorkspaceResponseObject, error)
-	// DeleteDraft Throw your draft away; POST /reviews/{id}/cancel brings it back
+	// DeleteDraft Discard your draft; POST /reviews/{id}/cancel restores it
 	// (DELETE /workspaces/{id}/review)
 	DeleteDraft(ctx context.Context, request DeleteDraftRequestObject) (DeleteDraftResponseObject, error)
-	// GetDraft Your draft, an empty one without an id when you have none
+	// GetDraft Get your draft; without one, an empty draft without an id
 	// (GET /workspaces/{id}/review)
 	GetDraft(ctx context.Context, request GetDraftRequestObject) (GetDraftResponseObject, error)
-	// WriteDraft Keep what you have written for the whole review so far
+	// WriteDraft Save your draft
 	// (PUT /workspaces/{id}/review)
 	WriteDraft(ctx context.Context, request WriteDraftRequestObject) (WriteDraftResponseObject, error)
-	// CreateComment Put a comment into your draft
+	// CreateComment Add a comment to your draft
 	// (POST /workspaces/{id}/review/comments)
 	CreateComment(ctx context.Context, request CreateCommentRequestObject) (CreateCommentResponseObject, error)
-	// SendReview Send your draft as one review, to people and, where one is named, to an agent
+	// SendReview Send your draft as a review to people and, optionally, to an agent
 	// (POST /workspaces/{id}/review/send)
 	SendReview(ctx context.Context, request SendReviewRequestObject) (SendReviewResponseObject, error)
-	// ListReviews What people said of the workspace's changes, oldest first, comments and all
+	// ListReviews List the reviews of the workspace with their comments, oldest first
 	// (GET /workspaces/{id}/reviews)
 	ListReviews(ctx context.Context, request ListReviewsRequestObject) (ListReviewsResponseObject, error)
-	// GetSandbox The live place of the workspace
+	// GetSandbox Get the live sandbox of the workspace
 	// (GET /workspaces/{id}/sandbox)
 	GetSandbox(ctx context.Context, request GetSandboxRequestObject) (GetSandboxResponseObject, error)
-	// SearchHistory Lines in everything the sessions of a workspace have printed, newest first
+	// SearchHistory Search the output of all sessions of a workspace, newest first
 	// (GET /workspaces/{id}/search)
 	SearchHistory(ctx context.Context, request SearchHistoryRequestObject) (SearchHistoryResponseObject, error)
-	// ListSessions Sessions of a workspace, newest first
+	// ListSessions List the sessions of a workspace, newest first
 	// (GET /workspaces/{id}/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
 	// CreateSession Start an agent or a shell
 	// (POST /workspaces/{id}/sessions)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
-	// CreateSnapshot Keep all files of a workspace as they are now
+	// CreateSnapshot Take a snapshot of all files of a workspace
 	// (POST /workspaces/{id}/snapshots)
 	CreateSnapshot(ctx context.Context, request CreateSnapshotRequestObject) (CreateSnapshotResponseObject, error)
-	// StageParts Stage files, hunks or lines, or take them out of the index
+	// StageParts Stage or unstage files, hunks or lines
 	// (POST /workspaces/{id}/stage)
 	StageParts(ctx context.Context, request StagePartsRequestObject) (StagePartsResponseObject, error)
-	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
+	// GetWorkspaceStorage Get the disk usage of the workspace's session history by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx context.Context, request GetWorkspaceStorageRequestObject) (GetWorkspaceStorageResponseObject, error)
-	// GetSync How far the files of the workspace's sandbox have come to the server
+	// GetSync Get how far the sandbox's files have been synced to the server
 	// (GET /workspaces/{id}/sync)
 	GetSync(ctx context.Context, request GetSyncRequestObject) (GetSyncResponseObject, error)
-	// SyncWorkspace Look for changes now
+	// SyncWorkspace Sync changes now
 	// (POST /workspaces/{id}/sync)
 	SyncWorkspace(ctx context.Context, request SyncWorkspaceRequestObject) (SyncWorkspaceResponseObject, error)
-	// TakeFiles Take files of another workspace, as they are there now or were in a snapshot
+	// TakeFiles Copy files from another workspace, in their present state or from a snapshot
 	// (POST /workspaces/{id}/take)
 	TakeFiles(ctx context.Context, request TakeFilesRequestObject) (TakeFilesResponseObject, error)
-	// ListTimeline Snapshots of a workspace's files and what happened in it, newest first
+	// ListTimeline List the workspace's snapshots and activity, newest first
 	// (GET /workspaces/{id}/timeline)
 	ListTimeline(ctx context.Context, request ListTimelineRequestObject) (ListTimelineResponseObject, error)
 	// CallTool Call a tool in a workspace
 	// (POST /workspaces/{id}/tools/{name})
 	CallTool(ctx context.Context, request CallToolRequestObject) (CallToolResponseObject, error)
-	// ListTree Entries of a folder
+	// ListTree List the entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx context.Context, request ListTreeRequestObject) (ListTreeResponseObject, error)
-	// UpdateFromBase Bring the base into the branch, or see what that would do
+	// UpdateFromBase Merge or rebase the base into the branch, or preview that
 	// (POST /workspaces/{id}/update)
 	UpdateFromBase(ctx context.Context, request UpdateFromBaseRequestObject) (UpdateFromBaseResponseObject, error)
-	// GetConflicts What is in conflict in a merge or rebase that is under way in the worktree, and what of it was decided
+	// GetConflicts List the conflicts of the merge or rebase in progress in the worktree, and the decisions so far
 	// (GET /workspaces/{id}/update/conflicts)
 	GetConflicts(ctx context.Context, request GetConflictsRequestObject) (GetConflictsResponseObject, error)
-	// DecideConflicts Take sides in conflicts, or take back what was decided
+	// DecideConflicts Decide conflicts, or undo decisions
 	// (POST /workspaces/{id}/update/conflicts)
 	DecideConflicts(ctx context.Context, request DecideConflictsRequestObject) (DecideConflictsResponseObject, error)
-	// GetConflictFile A file in conflict as one side has it
+	// GetConflictFile Get one side of a file in conflict
 	// (GET /workspaces/{id}/update/conflicts/file)
 	GetConflictFile(ctx context.Context, request GetConflictFileRequestObject) (GetConflictFileResponseObject, error)
-	// ResolveUpdate Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
+	// ResolveUpdate Start the update in the worktree so that an agent or a person can resolve its conflicts, finish it, or abort it
 	// (POST /workspaces/{id}/update/resolve)
 	ResolveUpdate(ctx context.Context, request ResolveUpdateRequestObject) (ResolveUpdateResponseObject, error)
-	// ListViewed The files you have marked as viewed, as they were then
+	// ListViewed List the files you marked as viewed, and in which version
 	// (GET /workspaces/{id}/viewed)
 	ListViewed(ctx context.Context, request ListViewedRequestObject) (ListViewedResponseObject, error)
-	// SetViewed Mark a file as viewed as it is, or take the mark off
+	// SetViewed Mark a file as viewed in its present version, or remove the mark
 	// (PUT /workspaces/{id}/viewed)
 	SetViewed(ctx context.Context, request SetViewedRequestObject) (SetViewedResponseObject, error)
 	// WakeSandbox Start or resume the sandbox
@@ -34570,38 +34409,11 @@ func (sh *strictHandler) SetInstancePlaces(ctx echo.Context) error {
 	return nil
 }
 
-// GetPlaceSettings operation middleware
-func (sh *strictHandler) GetPlaceSettings(ctx echo.Context, kind PlaceKind) error {
-	var request GetPlaceSettingsRequestObject
+// TestE2B operation middleware
+func (sh *strictHandler) TestE2B(ctx echo.Context) error {
+	var request TestE2BRequestObject
 
-	request.Kind = kind
-
-	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.GetPlaceSettings(ctx.Request().Context(), request.(GetPlaceSettingsRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "GetPlaceSettings")
-	}
-
-	response, err := handler(ctx, request)
-
-	if err != nil {
-		return err
-	} else if validResponse, ok := response.(GetPlaceSettingsResponseObject); ok {
-		return validResponse.VisitGetPlaceSettingsResponse(ctx.Response())
-	} else if response != nil {
-		return fmt.Errorf("unexpected response type: %T", response)
-	}
-	return nil
-}
-
-// SetPlaceSettings operation middleware
-func (sh *strictHandler) SetPlaceSettings(ctx echo.Context, kind PlaceKind) error {
-	var request SetPlaceSettingsRequestObject
-
-	request.Kind = kind
-
-	var body SetPlaceSettingsJSONRequestBody
+	var body TestE2BJSONRequestBody
 	var err error
 	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
 		// A request validator built on kin-openapi's openapi3filter with
@@ -34625,66 +34437,18 @@ func (sh *strictHandler) SetPlaceSettings(ctx echo.Context, kind PlaceKind) erro
 	request.Body = &body
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.SetPlaceSettings(ctx.Request().Context(), request.(SetPlaceSettingsRequestObject))
+		return sh.ssi.TestE2B(ctx.Request().Context(), request.(TestE2BRequestObject))
 	}
 	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "SetPlaceSettings")
+		handler = middleware(handler, "TestE2B")
 	}
 
 	response, err := handler(ctx, request)
 
 	if err != nil {
 		return err
-	} else if validResponse, ok := response.(SetPlaceSettingsResponseObject); ok {
-		return validResponse.VisitSetPlaceSettingsResponse(ctx.Response())
-	} else if response != nil {
-		return fmt.Errorf("unexpected response type: %T", response)
-	}
-	return nil
-}
-
-// TestPlace operation middleware
-func (sh *strictHandler) TestPlace(ctx echo.Context, kind PlaceKind) error {
-	var request TestPlaceRequestObject
-
-	request.Kind = kind
-
-	var body TestPlaceJSONRequestBody
-	var err error
-	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
-		// A request validator built on kin-openapi's openapi3filter with
-		// KeepValidatedValue leaves the value it validated on the body. Bind
-		// that value, matching member names exactly, so the handler receives
-		// what was validated instead of a second, case-insensitive decode.
-		// Otherwise bind only the request body, so that path and query
-		// parameters are not also bound into the body struct.
-		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
-			err = binder.BindBody(ctx, &body)
-		}
-	} else {
-		// A custom binder is installed on the Echo instance; defer to it
-		// entirely, since echo.Binder does not expose body-only binding and
-		// the binder may do more than decode (for example call ctx.Validate).
-		err = ctx.Bind(&body)
-	}
-	if err != nil {
-		return err
-	}
-	request.Body = &body
-
-	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.TestPlace(ctx.Request().Context(), request.(TestPlaceRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "TestPlace")
-	}
-
-	response, err := handler(ctx, request)
-
-	if err != nil {
-		return err
-	} else if validResponse, ok := response.(TestPlaceResponseObject); ok {
-		return validResponse.VisitTestPlaceResponse(ctx.Response())
+	} else if validResponse, ok := response.(TestE2BResponseObject); ok {
+		return validResponse.VisitTestE2BResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

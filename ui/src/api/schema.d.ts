@@ -18,14 +18,14 @@ export interface paths {
         post?: never;
         /**
          * Delete an agent's account with its key or login
-         * @description Refused with `account_in_use` while sessions run with it, unless `force` is set.
+         * @description Refused with `account_in_use` while sessions use it, unless `force` is set.
          */
         delete: operations["removeAgentAccount"];
         options?: never;
         head?: never;
         /**
          * Rename an agent's account, replace its key or address, make it the default
-         * @description Your own accounts, and as an admin those of your team. The key must be entered again when its address changes.
+         * @description Works on your own accounts and, as an admin, on those of your team. If you change the address you must enter the key again.
          */
         patch: operations["updateAgentAccount"];
         trace?: never;
@@ -42,8 +42,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Try an agent's account without spending
-         * @description A key by listing the models there are, a login by looking whether one is kept. The server asks no address of its own network unless an operator allowed it (`outgoing.allow`).
+         * Test an agent's account without spending
+         * @description Tests a key by listing the available models, and a login by checking whether one is stored. The server does not call addresses of its own network unless an operator allowed them (`outgoing.allow`).
          */
         post: operations["testAgentAccount"];
         delete?: never;
@@ -63,7 +63,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End a run of a check; one that ended stays as it ended */
+        /** Cancel a check run; has no effect on one that has ended */
         post: operations["cancelCheckRun"];
         delete?: never;
         options?: never;
@@ -81,8 +81,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What a run of a check printed, so far or in all
-         * @description The last 256 KiB, known secrets masked. `X-Truncated` says that there was more before.
+         * Get the output of a check run, so far or complete
+         * @description The last 256 KiB, with known secrets masked. `X-Truncated` says that earlier output was dropped.
          */
         get: operations["getCheckOutput"];
         put?: never;
@@ -102,7 +102,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A command and its output so far */
+        /** Get a command and its output so far */
         get: operations["getCommand"];
         put?: never;
         post?: never;
@@ -120,7 +120,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Is the server up */
+        /** Report whether the server is up */
         get: operations["getHealth"];
         put?: never;
         post?: never;
@@ -139,11 +139,11 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A build and how far it is */
+        /** Get a build and its progress */
         get: operations["getImageBuild"];
         put?: never;
         post?: never;
-        /** Cancel a build; one that has ended stays as it is */
+        /** Cancel a build; has no effect on a build that has ended */
         delete: operations["cancelImageBuild"];
         options?: never;
         head?: never;
@@ -160,8 +160,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What a build prints, as it is printed
-         * @description A stream of events: `data` holds one line each, from the first that is kept (the last 512 KiB). When the build has ended, an event `end` with the build follows, and the stream ends.
+         * Stream the output of a build
+         * @description A stream of events: each `data` holds one line, starting with the oldest line still stored (the last 512 KiB). When the build has ended, an event `end` with the build follows and the stream ends.
          */
         get: operations["getImageBuildLog"];
         put?: never;
@@ -183,9 +183,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take an item out of your inbox */
+        /** Mark an item of your inbox as done */
         post: operations["finishInboxItem"];
-        /** Bring back an item you called done or snoozed */
+        /** Bring back an item that was done or snoozed */
         delete: operations["reopenInboxItem"];
         options?: never;
         head?: never;
@@ -203,7 +203,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Hide an item from your inbox until a time */
+        /** Snooze an item of your inbox */
         post: operations["snoozeInboxItem"];
         delete?: never;
         options?: never;
@@ -218,7 +218,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who did what that concerns no one team, newest first */
+        /** List the instance's audit log (entries of no single team), newest first */
         get: operations["listInstanceAudit"];
         put?: never;
         post?: never;
@@ -236,8 +236,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who did what that concerns no one team, as a file, oldest first
-         * @description JSON holds the seals, so that `parawork doctor --audit-file` can check the file. In CSV, text that a spreadsheet would take for a formula begins with an apostrophe.
+         * Export the instance's audit log (entries of no single team), oldest first
+         * @description JSON includes the seals, so that `parawork doctor --audit-file` can verify the file. In CSV, text that a spreadsheet would read as a formula starts with an apostrophe.
          */
         get: operations["exportInstanceAudit"];
         put?: never;
@@ -255,7 +255,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How payment goes: what the payment service told and was told, usage as the ledger has it beside what the service counts; operators */
+        /** Get the state of payments: events, reports, and the ledger compared with the payment service; operators */
         get: operations["getInstanceBilling"];
         put?: never;
         post?: never;
@@ -274,7 +274,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Leave an hour as it is of which the payment service counts something else; operators */
+        /** Accept an hour for which the payment service counts a different usage; operators */
         post: operations["acceptDiscrepancy"];
         delete?: never;
         options?: never;
@@ -293,7 +293,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Act again on something the payment service told that was given up; operators */
+        /** Retry an event of the payment service that the server gave up on; operators */
         post: operations["retryBillingEvent"];
         delete?: never;
         options?: never;
@@ -312,7 +312,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Tell the payment service again what was given up; operators */
+        /** Retry a message to the payment service that the server gave up on; operators */
         post: operations["retryOutgoing"];
         delete?: never;
         options?: never;
@@ -330,8 +330,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Compare the usage that was reported with what the payment service counts, now; operators
-         * @description It is done by itself once a day, and when an invoice is drawn up or final. Usage that is missing there is sent again where it cannot be counted twice.
+         * Compare reported usage with the payment service now; operators
+         * @description The server does this once a day, and whenever an invoice is drafted or finalised. Missing usage is sent again if it cannot be counted twice.
          */
         post: operations["reconcileBilling"];
         delete?: never;
@@ -352,8 +352,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send a report of usage again that failed, was lost, or of which nobody knows what became; operators
-         * @description Where the payment service may have forgotten the report, a further revision is sent in its place, and only when the service surely does not count the first. 409 report_counted where that would count usage twice.
+         * Resend a usage report that failed, was lost or has an unknown outcome; operators
+         * @description If the payment service may have dropped the report, the server sends a further revision instead, and only when the service certainly does not count the first one. Answers 409 report_counted if usage could be counted twice.
          */
         post: operations["retryReport"];
         delete?: never;
@@ -374,7 +374,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators */
+        /** Lift the block on a team's paid sandboxes after a dispute or fraud warning; operators */
         delete: operations["liftSuspension"];
         options?: never;
         head?: never;
@@ -392,7 +392,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask the payment service how a team stands; operators */
+        /** Refresh a team's status from the payment service; operators */
         post: operations["syncTeamBilling"];
         delete?: never;
         options?: never;
@@ -407,7 +407,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How the model gateway does; operators */
+        /** Get the state of the model gateway; operators */
         get: operations["getGateway"];
         put?: never;
         post?: never;
@@ -424,11 +424,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether paid sandboxes may begin at all; operators */
+        /** Get whether paid sandboxes may start; operators */
         get: operations["getKillSwitch"];
         /**
-         * Keep paid sandboxes of everybody from beginning, or let them begin again; operators
-         * @description What runs goes on, unless `stop` is set. Then it is brought home and stands still after a grace, and goes on once the switch is off.
+         * Block all paid sandboxes from starting, or allow them again; operators
+         * @description Running sandboxes continue, unless `stop` is set. Then, after a grace period, the server syncs and suspends them, and resumes them when the block is lifted.
          */
         put: operations["setKillSwitch"];
         post?: never;
@@ -445,7 +445,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether this server sends mail, and how that goes; operators */
+        /** Get the state of outgoing mail; operators */
         get: operations["getMail"];
         put?: never;
         post?: never;
@@ -465,8 +465,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send a mail to try it; operators
-         * @description Waits until the mail server has taken it, or has refused. Without `to` it goes to your own address.
+         * Send a test mail; operators
+         * @description Waits until the mail server has accepted or refused the mail. Without `to`, it goes to your own address.
          */
         post: operations["testMail"];
         delete?: never;
@@ -483,8 +483,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How this server's places do, and what they cost this month; operators
-         * @description What is counted is counted since the server started; what is paid for is this month's (UTC), up to each sandbox's last heartbeat. Prometheus reads the counters at `GET /metrics`.
+         * Get metrics and this month's costs of this server's places; operators
+         * @description Counters start with the server process. Costs are those of the present month (UTC), up to each sandbox's last heartbeat. Prometheus can read the counters at `GET /metrics`.
          */
         get: operations["getInstanceMetrics"];
         put?: never;
@@ -502,9 +502,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Which models every team may ask and how much; operators */
+        /** Get the instance-wide model rules and limits; operators */
         get: operations["getInstanceModelLimits"];
-        /** Replace which models every team may ask and how much; operators */
+        /** Replace the instance-wide model rules and limits; operators */
         put: operations["setInstanceModelLimits"];
         post?: never;
         delete?: never;
@@ -521,12 +521,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What models cost from when on, every row there is; operators
-         * @description By name, the latest first. Rows never change; what was answered keeps what it cost.
+         * List all model prices, with the time each takes effect; operators
+         * @description Sorted by name, latest first. Prices never change: a request keeps the price it had when it was answered.
          */
         get: operations["listModelPrices"];
         put?: never;
-        /** Add what a model costs from a time on; operators */
+        /** Add a model price that takes effect at a given time; operators */
         post: operations["addModelPrice"];
         delete?: never;
         options?: never;
@@ -609,11 +609,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** All plans, and the one teams have that nobody gave one; operators */
+        /** List all plans and the default plan; operators */
         get: operations["listPlans"];
-        /** Choose the plan of teams that nobody gave one; operators */
+        /** Set the default plan; operators */
         put: operations["setDefaultPlan"];
-        /** Make a plan; operators */
+        /** Create a plan; operators */
         post: operations["createPlan"];
         delete?: never;
         options?: never;
@@ -633,11 +633,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Delete a plan nobody has; operators */
+        /** Delete a plan that no team has; operators */
         delete: operations["deletePlan"];
         options?: never;
         head?: never;
-        /** Change a plan, at once for all teams that have it; operators */
+        /** Change a plan for all teams that have it, immediately; operators */
         patch: operations["updatePlan"];
         trace?: never;
     };
@@ -648,12 +648,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The price book, what holds and what held; operators */
+        /** List present and past prices; operators */
         get: operations["listPrices"];
         put?: never;
         /**
-         * What a place costs from now or a later time on; operators
-         * @description What runs is charged by the new price from its time on. What was stays as it was.
+         * Set the price of a place from now or a later time; operators
+         * @description Usage is charged at the new price from that time. Earlier usage keeps its price.
          */
         post: operations["addPrice"];
         delete?: never;
@@ -672,7 +672,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every team's machines */
+        /** List the machines of all teams */
         get: operations["listInstanceRunners"];
         put?: never;
         post?: never;
@@ -708,10 +708,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The teams of this instance, newest first; operators */
+        /** List the teams of this instance, newest first; operators */
         get: operations["listInstanceTeams"];
         put?: never;
-        /** Make a team for a user, who owns it; operators */
+        /** Create a team for a user, who becomes its owner; operators */
         post: operations["createInstanceTeam"];
         delete?: never;
         options?: never;
@@ -728,11 +728,11 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Which plan a team has, and who gave it; operators */
+        /** Get a team's plan and who assigned it; operators */
         get: operations["getInstanceTeamPlan"];
         /**
-         * Give a team a plan, or take it back; operators
-         * @description What an operator gives goes before what the team pays for. With null the paid plan holds again, else the default one.
+         * Assign a plan to a team, or remove the assignment; operators
+         * @description A plan assigned by an operator takes precedence over the one the team pays for. With null the paid plan applies again, else the default plan.
          */
         put: operations["setInstanceTeamPlan"];
         post?: never;
@@ -751,9 +751,9 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What each member of a team may use, and what they have used this month; operators */
+        /** Get the quotas and this month's usage of each member of a team; operators */
         get: operations["getInstanceTeamQuotas"];
-        /** Say by hand what members may use, also beyond the plan; operators */
+        /** Override members' quotas, also beyond the plan; operators */
         put: operations["setInstanceTeamQuotas"];
         post?: never;
         delete?: never;
@@ -773,7 +773,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a suspended team work again; operators */
+        /** Restore a suspended team; operators */
         post: operations["restoreTeam"];
         delete?: never;
         options?: never;
@@ -793,8 +793,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let nobody work in a team; operators
-         * @description Its members' sockets close at once and their machines are cut off; its sandboxes end once what is in them has been saved. Nothing is deleted.
+         * Suspend a team; operators
+         * @description Its members' sockets close immediately and their machines are disconnected. Its sandboxes end once the server has saved their contents. Nothing is deleted.
          */
         post: operations["suspendTeam"];
         delete?: never;
@@ -810,7 +810,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The same of all teams, and of the server's own sandboxes; operators */
+        /** Get the usage of all teams and of the server's own sandboxes; operators */
         get: operations["getInstanceUsage"];
         put?: never;
         post?: never;
@@ -827,12 +827,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The users of this instance, newest first; operators */
+        /** List the users of this instance, newest first; operators */
         get: operations["listUsers"];
         put?: never;
         /**
-         * Make a user; operators
-         * @description The answer holds a link by which the user chooses a password. It is shown this one time, and mailed where the server sends mail.
+         * Create a user; operators
+         * @description The answer contains a link with which the user chooses a password. The link is shown only once, and mailed if the server sends mail.
          */
         post: operations["createUser"];
         delete?: never;
@@ -850,7 +850,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A user; operators */
+        /** Get a user; operators */
         get: operations["getUser"];
         put?: never;
         post?: never;
@@ -873,8 +873,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Forget a user's authenticator app, recovery codes and passkeys; operators
-         * @description For who lost them. The user's login sessions end, and their API tokens unless `keep_tokens` is set; the password stays.
+         * Remove a user's authenticator app, recovery codes and passkeys; operators
+         * @description For users who have lost them. Ends the user's login sessions, and their API tokens unless `keep_tokens` is set; the password stays.
          */
         post: operations["resetFactors"];
         delete?: never;
@@ -895,8 +895,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a link by which a user chooses a new password; operators
-         * @description An earlier link of the user stops working. The link is shown this one time, and mailed where the server sends mail.
+         * Create a password reset link for a user; operators
+         * @description Any earlier link of the user stops working. The link is shown only once, and mailed if the server sends mail.
          */
         post: operations["createResetLink"];
         delete?: never;
@@ -916,7 +916,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a suspended user in again; operators */
+        /** Restore a suspended user; operators */
         post: operations["restoreUser"];
         delete?: never;
         options?: never;
@@ -936,8 +936,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Keep a user out; operators
-         * @description Login sessions, API tokens and invites of the user end for good, and open sockets at once. Their agents are stopped and the sandboxes of their workspaces ended; the work is saved first. Nothing of it is deleted.
+         * Suspend a user; operators
+         * @description The user's login sessions, API tokens and invites end permanently, and open sockets close immediately. The server saves the work in their workspaces, then stops their agents and sandboxes. No work is deleted.
          */
         post: operations["suspendUser"];
         delete?: never;
@@ -958,7 +958,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take an invite back; owners and admins */
+        /** Revoke an invite; owners and admins */
         delete: operations["revokeInvite"];
         options?: never;
         head?: never;
@@ -975,8 +975,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Join a team by an invite
-         * @description Who is signed in joins as that user and sends the token alone. Anybody else becomes a user with `name`, `password` and, where the invite names none, `email`, and is signed in.
+         * Accept an invite by its token
+         * @description A signed-in user sends only the token. Anybody else becomes a user with `name`, `password` and, if the invite names no address, `email`, and is signed in.
          */
         post: operations["acceptInvite"];
         delete?: never;
@@ -995,8 +995,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * What an invite is for
-         * @description An invite that was used, taken back, or has ended answers 410 `invite_ended`, as one that never was.
+         * Preview an invite
+         * @description An invite that was used, was revoked, has expired or never existed answers 410 `invite_ended`.
          */
         post: operations["previewInvite"];
         delete?: never;
@@ -1016,7 +1016,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in with a password
-         * @description A user without a second factor is signed in and gets a cookie. Else the answer is 202: a cookie of ten minutes holds what was shown so far, and POST /login/factor or POST /login/passkey goes on.
+         * @description A user without a second factor is signed in and receives a cookie. Otherwise the answer is 202 with a cookie that is valid for ten minutes; continue with POST /login/factor or POST /login/passkey.
          */
         post: operations["login"];
         delete?: never;
@@ -1032,12 +1032,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a sign-in under way waits for */
+        /** Get what a pending sign-in still requires */
         get: operations["getLoginWaiting"];
         put?: never;
         /**
-         * Go on with a sign-in by a code
-         * @description A code of the authenticator app or a recovery code; each is taken once. Five wrong ones end the sign-in.
+         * Continue a sign-in with a code
+         * @description Takes a code from the authenticator app or a recovery code; each code works once. Five wrong codes end the sign-in.
          */
         post: operations["loginFactor"];
         delete?: never;
@@ -1073,8 +1073,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask for a passkey to sign in
-         * @description Where a sign-in waits for a second factor its user is asked for a passkey; else whoever has one may sign in with it alone.
+         * Get passkey options for signing in
+         * @description If a sign-in is waiting for a second factor, the options name that user's passkeys. Otherwise any user who has a passkey can sign in with it alone.
          */
         post: operations["loginPasskeyOptions"];
         delete?: never;
@@ -1093,8 +1093,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Go to a provider to sign in
-         * @description A page the browser is led to, not a call: it leads on to the provider, and back to the callback. Where that cannot be done it leads to /login?error=CODE&provider=ID instead.
+         * Redirect to a sign-in provider
+         * @description Meant for a browser, not for a client of the API: it redirects to the provider, which redirects back to the callback. On failure it redirects to /login?error=CODE&provider=ID instead.
          */
         get: operations["beginProviderLogin"];
         put?: never;
@@ -1115,8 +1115,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Where a provider leads the browser back to
-         * @description Signs in, or links the account to the user who asked for that, and leads to the page asked for; else to /login?error=CODE&provider=ID, or to that page with error=CODE where an account was to be linked. The codes are those of a problem.
+         * Callback of a sign-in provider
+         * @description Signs the user in, or links the account to the user who requested that, and redirects to the requested page. On failure it redirects to /login?error=CODE&provider=ID, or, when linking, to the requested page with error=CODE. The codes are those of a problem.
          */
         get: operations["finishProviderLogin"];
         put?: never;
@@ -1151,7 +1151,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The signed-in user, teams and roles */
+        /** Get the signed-in user with their teams and roles */
         get: operations["getMe"];
         put?: never;
         post?: never;
@@ -1169,12 +1169,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Your agents' accounts
-         * @description Several for one agent may lie side by side; one of each agent is the default.
+         * List your agent accounts
+         * @description You can have several accounts for an agent; one of them is the default.
          */
         get: operations["listAgentAccounts"];
         put?: never;
-        /** Add an account of yours for an agent */
+        /** Add an agent account of yours */
         post: operations["addAgentAccount"];
         delete?: never;
         options?: never;
@@ -1193,14 +1193,14 @@ export interface paths {
         };
         get?: never;
         /**
-         * Choose the account an agent uses for you
-         * @description Changes your default account of the agent, or makes it. `api_key` keeps a key, encrypted and write-only; `terminal` means you log in inside the terminal; `existing_login` copies the login of the server's own user, read only, with your consent, and is for operators.
+         * Set the account an agent uses for you
+         * @description Changes or creates your default account of the agent. `api_key` stores a key, encrypted and write-only. `terminal` means you log in inside the terminal. `existing_login` copies the login of the server's own user, read-only and with your consent; operators only.
          */
         put: operations["setAgentAccount"];
         post?: never;
         /**
-         * Forget the account of an agent
-         * @description Your default one, with its key or login. Another one of yours, if there is one, becomes the default.
+         * Delete your default account of an agent
+         * @description Deletes it with its key or login. If you have another account for the agent, that becomes the default.
          */
         delete: operations["deleteAgentAccount"];
         options?: never;
@@ -1218,8 +1218,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Confirm that it is you
-         * @description Changes to how you sign in, and new API tokens, need a proof of who you are that is less than 15 minutes old; without one they answer 403 `confirm_needed`. A code also counts as a second factor from now on.
+         * Confirm your identity
+         * @description Changing how you sign in and creating API tokens require that you confirmed your identity within the last 15 minutes; otherwise they answer 403 `confirm_needed`. A code also counts as a second factor from then on.
          */
         post: operations["confirm"];
         delete?: never;
@@ -1237,7 +1237,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Confirm that it is you with a passkey */
+        /** Confirm your identity with a passkey */
         post: operations["confirmPasskey"];
         delete?: never;
         options?: never;
@@ -1254,7 +1254,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask for a passkey to confirm that it is you */
+        /** Get passkey options to confirm your identity */
         post: operations["confirmPasskeyOptions"];
         delete?: never;
         options?: never;
@@ -1267,7 +1267,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description Of a provider to link; of a linked account to end */
+                /** @description To link: the provider. To unlink: the linked account */
                 provider: string;
             };
             cookie?: never;
@@ -1275,13 +1275,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin to link an account elsewhere to your user
-         * @description Answers the address to lead the browser to. Not with an API token, and only shortly after you confirmed who you are (confirm_needed).
+         * Start linking an account at a provider to your user
+         * @description Answers the address to send the browser to. Not allowed with an API token. Requires a recent confirmation of your identity (confirm_needed).
          */
         post: operations["linkIdentity"];
         /**
-         * End the link to an account elsewhere, and your other login sessions that it began
-         * @description The path holds the id of the linked account. The last way to sign in stays (last_sign_in).
+         * Unlink a provider's account and end your other login sessions that used it
+         * @description The path holds the id of the linked account. You cannot remove your last way to sign in (last_sign_in).
          */
         delete: operations["unlinkIdentity"];
         options?: never;
@@ -1297,8 +1297,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Teams that invite you
-         * @description Invites to your e-mail address that can be accepted. There are none while the server does not know the address to be yours (`email_verified`); the link of an invite works in any case.
+         * List the invites addressed to you
+         * @description Invites to your e-mail address that you can accept. The list is empty until your address is verified (`email_verified`); the link of an invite works regardless.
          */
         get: operations["listMyInvites"];
         put?: never;
@@ -1320,7 +1320,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Join a team that invites you; not with an API token */
+        /** Accept an invite and join the team; not with an API token */
         post: operations["acceptMyInvite"];
         delete?: never;
         options?: never;
@@ -1354,7 +1354,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Where you are signed in, the latest used first */
+        /** List your login sessions, most recently used first */
         get: operations["listLoginSessions"];
         put?: never;
         post?: never;
@@ -1378,7 +1378,7 @@ export interface paths {
         post?: never;
         /**
          * End one of your login sessions; its sockets close at once
-         * @description API tokens that were made in it end, too.
+         * @description API tokens created in that session end too.
          */
         delete: operations["endLoginSession"];
         options?: never;
@@ -1410,9 +1410,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** About what your browsers are told through their push service */
+        /** Get your notification rules and subscribed browsers */
         get: operations["getNotifications"];
-        /** Change your rules */
+        /** Change your notification rules */
         put: operations["setNotifications"];
         post?: never;
         delete?: never;
@@ -1430,7 +1430,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keep a new passkey */
+        /** Add a new passkey */
         post: operations["addPasskey"];
         delete?: never;
         options?: never;
@@ -1467,7 +1467,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Begin to make a passkey */
+        /** Get options to create a passkey */
         post: operations["passkeyOptions"];
         delete?: never;
         options?: never;
@@ -1501,7 +1501,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a browser be told through its push service */
+        /** Subscribe a browser to push messages */
         post: operations["addPushSubscription"];
         delete?: never;
         options?: never;
@@ -1521,7 +1521,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Forget a browser */
+        /** Unsubscribe a browser */
         delete: operations["deletePushSubscription"];
         options?: never;
         head?: never;
@@ -1539,7 +1539,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send a message to one of your browsers now */
+        /** Send a test message to one of your browsers */
         post: operations["testPushSubscription"];
         delete?: never;
         options?: never;
@@ -1554,7 +1554,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What you may use in each of your teams, and what you have used this month */
+        /** Get your quotas and this month's usage in each of your teams */
         get: operations["getMyQuotas"];
         put?: never;
         post?: never;
@@ -1573,7 +1573,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make new recovery codes; those before stop working */
+        /** Create new recovery codes; the previous ones stop working */
         post: operations["renewRecoveryCodes"];
         delete?: never;
         options?: never;
@@ -1589,12 +1589,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Your own secrets, without their values
-         * @description Sessions and commands that you start are given them, in every team.
+         * List your own secrets, without their values
+         * @description Sessions and commands that you start receive them, in every team.
          */
         get: operations["listMySecrets"];
         put?: never;
-        /** Add a secret of yours */
+        /** Add a secret of your own */
         post: operations["createMySecret"];
         delete?: never;
         options?: never;
@@ -1609,7 +1609,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How you can sign in */
+        /** List how you can sign in */
         get: operations["getMySignIn"];
         put?: never;
         post?: never;
@@ -1626,12 +1626,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Your API tokens */
+        /** List your API tokens */
         get: operations["listTokens"];
         put?: never;
         /**
-         * Make an API token; its value is shown once
-         * @description One that a token makes reaches no further than that token and ends with it. In a login session it asks for a proof of who you are (confirm_needed).
+         * Create an API token; its value is shown only once
+         * @description A token created with another token has at most the rights of that one and ends with it. In a login session, creating one requires a recent confirmation of your identity (confirm_needed).
          */
         post: operations["createToken"];
         delete?: never;
@@ -1670,7 +1670,7 @@ export interface paths {
         put?: never;
         /**
          * Set up an authenticator app
-         * @description It counts once POST /me/totp/confirm has seen a code of it.
+         * @description It takes effect once POST /me/totp/confirm has received a code from it.
          */
         post: operations["beginTotp"];
         /** Remove your authenticator app */
@@ -1689,7 +1689,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Show the first code of an authenticator app */
+        /** Confirm an authenticator app with its first code */
         post: operations["confirmTotp"];
         delete?: never;
         options?: never;
@@ -1705,8 +1705,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The counters of this server's places, for Prometheus; operators
-         * @description Also at `/metrics` without the base path. A program of the same machine that asks at a loopback address needs no token, unless a forwarding header is sent or `server.trustedProxies` is set.
+         * Get the metrics in Prometheus format; operators
+         * @description Also served at `/metrics` without the base path. A program on the same machine that uses a loopback address needs no token, unless the request has a forwarding header or `server.trustedProxies` is set.
          */
         get: operations["getMetrics"];
         put?: never;
@@ -1727,8 +1727,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask for a mail with a link to choose a new password
-         * @description Only where the server sends mail: see `mail` of GET /sign-in. The answer is the same for addresses nobody has.
+         * Send an e-mail with a link to choose a new password
+         * @description Works only if the server sends mail; see `mail` of GET /sign-in. The answer is the same for an address that has no user.
          */
         post: operations["forgotPassword"];
         delete?: never;
@@ -1748,7 +1748,7 @@ export interface paths {
         put?: never;
         /**
          * Choose a new password with a link
-         * @description The link works once. All login sessions of the user end, and their API tokens unless `keep_tokens` is set; a second factor is asked for at the next sign-in as before.
+         * @description The link works once. It ends all login sessions of the user, and their API tokens unless `keep_tokens` is set. The next sign-in still requires the second factor, if the user has one.
          */
         post: operations["resetPassword"];
         delete?: never;
@@ -1766,11 +1766,11 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A project */
+        /** Get a project */
         get: operations["getProject"];
         put?: never;
         post?: never;
-        /** Remove a project without workspaces; cancels a clone under way */
+        /** Remove a project without workspaces; cancels a running clone */
         delete: operations["deleteProject"];
         options?: never;
         head?: never;
@@ -1787,7 +1787,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A free branch name for a workspace name */
+        /** Suggest a free branch name for a workspace name */
         get: operations["suggestBranch"];
         put?: never;
         post?: never;
@@ -1806,7 +1806,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Branches with age and how far behind */
+        /** List branches with their age and how far they are behind */
         get: operations["listBranches"];
         put?: never;
         post?: never;
@@ -1825,7 +1825,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Where the project's pull requests are, and whether who asks could open one */
+        /** Get the project's forge and whether you could open a pull request */
         get: operations["getProjectForge"];
         put?: never;
         post?: never;
@@ -1844,7 +1844,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Long work of git that is under way in the project's repository, or waits for its turn there */
+        /** List long-running git operations of the project's repository, running or waiting */
         get: operations["listGitWork"];
         put?: never;
         post?: never;
@@ -1865,7 +1865,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End a long work of git */
+        /** Cancel a long-running git operation */
         post: operations["cancelGitWork"];
         delete?: never;
         options?: never;
@@ -1882,7 +1882,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What containers of the project are made from, the files an image can be built from, and the builds */
+        /** Get the project's container image, the files it can be built from, and its builds */
         get: operations["getProjectImage"];
         put?: never;
         post?: never;
@@ -1901,12 +1901,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Builds of the project's image, newest first */
+        /** List builds of the project's image, newest first */
         get: operations["listImageBuilds"];
         put?: never;
         /**
          * Build the project's image from its Dockerfile or devcontainer.json
-         * @description Reads the newest commit of the default branch. One build runs at a time for each project. Containers of new sandboxes are made from the image once it is built, when the project's image is set to this file.
+         * @description Reads the newest commit of the default branch. Each project runs one build at a time. If the project's image is set to this file, containers of new sandboxes use the image once it is built.
          */
         post: operations["buildImage"];
         delete?: never;
@@ -1924,7 +1924,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What waits to be merged, in order, and what came of the last ones */
+        /** List the merge queue in order, and the most recent results */
         get: operations["listMergeQueue"];
         put?: never;
         post?: never;
@@ -1943,7 +1943,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Workspaces that change the same places, and an order of merging in which the fewest of them meet a conflict */
+        /** List workspaces that change the same lines, and a merge order with the fewest conflicts */
         get: operations["listOverlaps"];
         put?: never;
         post?: never;
@@ -1965,11 +1965,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Cancel a prompt that was not sent */
+        /** Cancel a prompt that has not been sent */
         delete: operations["deletePrompt"];
         options?: never;
         head?: never;
-        /** Change a queued prompt, its place, or send it now; send a failed one again */
+        /** Change a queued prompt or its position, send it now, or resend a failed one */
         patch: operations["updatePrompt"];
         trace?: never;
     };
@@ -1985,11 +1985,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take a comment out of your draft */
+        /** Remove a comment from your draft */
         delete: operations["deleteComment"];
         options?: never;
         head?: never;
-        /** Change a comment of your draft, or resolve or open again one that was sent */
+        /** Edit a comment of your draft, or resolve or reopen a sent one */
         patch: operations["updateComment"];
         trace?: never;
     };
@@ -2005,8 +2005,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a review the agent does not have your draft again
-         * @description Also one that failed, that was cancelled, or that you threw away. Of a review that was sent it takes back the verdict alone.
+         * Turn a review that the agent has not received back into your draft
+         * @description Also works for one that failed, was cancelled or was discarded. For a review that was already sent it withdraws only the verdict.
          */
         post: operations["cancelReview"];
         delete?: never;
@@ -2027,7 +2027,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Revoke a token; machines it enrolled stay */
+        /** Revoke an enrolment token; machines it enrolled remain */
         delete: operations["revokeRunnerToken"];
         options?: never;
         head?: never;
@@ -2042,8 +2042,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A machine's connection (WebSocket)
-         * @description Called by the program on the machine, which names itself in `Authorization: Parawork-Runner <id>.<unix ms>.<signature>`. Inside it both ends prove their keys with TLS 1.3; docs/runner.md says how.
+         * Connect a machine (WebSocket)
+         * @description Called by the runner on the machine, which authenticates with `Authorization: Parawork-Runner <id>.<unix ms>.<signature>`. Both ends then prove their keys with TLS 1.3 inside the connection; see docs/runner.md.
          */
         get: operations["connectRunner"];
         put?: never;
@@ -2061,7 +2061,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The programs for members' machines that this server offers */
+        /** List the runner programs that this server offers */
         get: operations["listRunnerDownloads"];
         put?: never;
         post?: never;
@@ -2081,8 +2081,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of the programs
-         * @description Ranges are honoured. `X-Parawork-Sha256` is the SHA-256 of the whole, in hex.
+         * Download a runner program
+         * @description Supports range requests. `X-Parawork-Sha256` is the SHA-256 of the whole file, in hex.
          */
         get: operations["getRunnerDownload"];
         put?: never;
@@ -2104,7 +2104,7 @@ export interface paths {
         put?: never;
         /**
          * Register a machine's key with an enrolment token
-         * @description Called by the program on the machine. The same token with the same key again answers the same, so that a cut answer costs nothing.
+         * @description Called by the runner on the machine. Repeating the call with the same token and key returns the same answer, so a lost response does no harm.
          */
         post: operations["enrolRunner"];
         delete?: never;
@@ -2122,13 +2122,13 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** One machine */
+        /** Get a machine */
         get: operations["getRunner"];
         put?: never;
         post?: never;
         /**
          * Revoke a machine
-         * @description Its key counts no more and its connection ends at once. What runs on it goes on there until its owner stops it.
+         * @description Its key stops working and its connection ends immediately. What runs on it continues there until its owner stops it.
          */
         delete: operations["revokeRunner"];
         options?: never;
@@ -2147,8 +2147,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The folders its owner allows
-         * @description Only for who may use the machine. While it is offline they are as it said last.
+         * List the folders the machine's owner allows
+         * @description Only for users who may use the machine. While it is offline, the list is the one it last reported.
          */
         get: operations["listRunnerFolders"];
         put?: never;
@@ -2171,7 +2171,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** When it was connected and why each connection ended, newest first */
+        /** List the machine's connections and why each ended, newest first */
         get: operations["listRunnerHistory"];
         put?: never;
         post?: never;
@@ -2193,8 +2193,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give a machine a new key
-         * @description The old key counts no more and its connection ends at once. The machine is back, under its name and with its work, when the line in the answer was run on it.
+         * Issue a new key for a machine
+         * @description The old key stops working and the connection ends immediately. The machine reconnects under its name and with its work once you run the command in the answer on it.
          */
         post: operations["regenerateRunner"];
         delete?: never;
@@ -2212,7 +2212,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A run and how far each attempt is */
+        /** Get a run with the state of each attempt */
         get: operations["getRun"];
         put?: never;
         post?: never;
@@ -2233,7 +2233,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Decide for one attempt; the workspaces made for the others are archived and can be restored */
+        /** Select one attempt; the workspaces created for the others are archived and can be restored */
         post: operations["keepRun"];
         delete?: never;
         options?: never;
@@ -2259,7 +2259,7 @@ export interface paths {
         head?: never;
         /**
          * Change a secret, or replace its value
-         * @description Your own secrets, and as an admin those of your team. Sessions that run keep the value they were given: `outdated` names them. A git credential's token must be entered again when its host changes.
+         * @description Works on your own secrets and, as an admin, on those of your team. Running sessions keep the value they received: `outdated` lists them. If you change the host of a git credential you must enter its token again.
          */
         patch: operations["updateSecret"];
         trace?: never;
@@ -2273,7 +2273,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A session */
+        /** Get a session */
         get: operations["getSession"];
         put?: never;
         post?: never;
@@ -2295,8 +2295,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Answer what the agent asks, exactly once
-         * @description Name an option, several where the question takes several, or give a text. A text beside a Deny is the reason the agent is told. 409 `already_answered` names who was faster, 409 `question_gone` says that the agent waits for no answer any more; an answer that could not be handed to the agent is an error and leaves the question open.
+         * Answer the agent's question, exactly once
+         * @description Name an option, several if the question allows it, or send a text. A text with a Deny option is the reason that the agent receives. 409 `already_answered` names who was faster; 409 `question_gone` says that the agent no longer waits for an answer. If the answer cannot be delivered to the agent, the call fails and the question stays open.
          */
         post: operations["answerQuestion"];
         delete?: never;
@@ -2315,8 +2315,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the agent did, from its own record
-         * @description Prompts, answers, thinking, tool calls with their results, edits, questions, errors and tokens, oldest first. Without `cursor` and `since` the newest items; `cursor` leads to older ones. With `since`, the `version` of an earlier answer, what came or changed after it. The event `session.conversation` brings the version with which it grew.
+         * Get what the agent did, from its own record
+         * @description Prompts, answers, thinking, tool calls with their results, edits, questions, errors and tokens, oldest first. Without `cursor` and `since`, the newest items; `cursor` leads to older ones. With `since`, the `version` of an earlier answer, only items that were added or changed after it. The event `session.conversation` carries the new version.
          */
         get: operations["getConversation"];
         put?: never;
@@ -2336,7 +2336,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Everything the session printed, as a file */
+        /** Export everything the session printed as a file */
         get: operations["exportSession"];
         put?: never;
         post?: never;
@@ -2379,7 +2379,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End what the agent is doing, with its own key; the session goes on and its queue waits */
+        /** Interrupt the agent with its own key; the session continues and its queue is held */
         post: operations["interruptSession"];
         delete?: never;
         options?: never;
@@ -2397,8 +2397,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What happened beside the output, oldest first
-         * @description Sizes of the terminal, who came and left, who typed how much (never what), states, questions, answers, prompts, interrupts and who had control, each with the time and the offset the output had reached.
+         * List the journal of the session (events other than output), oldest first
+         * @description Terminal sizes, who joined and left, who typed how much (never what), states, questions, answers, prompts, interrupts and who had control, each with the time and the output offset at that time.
          */
         get: operations["getJournal"];
         put?: never;
@@ -2419,14 +2419,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The links with which this session is watched
-         * @description Those that have not ended, newest first.
+         * List the links for watching this session
+         * @description Links that have not ended, newest first.
          */
         get: operations["listWatchLinks"];
         put?: never;
         /**
-         * Make a link with which somebody without a login watches this session
-         * @description Whoever has the link sees the terminal, what has scrolled off it included, and types nothing. It ends when its time is over, when it is revoked, when the session is gone, when the workspace becomes private, and when its maker may not share the session any more. The answer holds the address once.
+         * Create a link that lets somebody without a login watch this session
+         * @description Anybody with the link sees the terminal, including its scrollback, but cannot type. The link ends when it expires, when it is revoked, when the session is gone, when the workspace becomes private, and when its creator may no longer share the session. Only this answer contains the address.
          */
         post: operations["createWatchLink"];
         delete?: never;
@@ -2444,7 +2444,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What the session's agent asked of models, newest first */
+        /** List the session's requests to models, newest first */
         get: operations["listModelRequests"];
         put?: never;
         post?: never;
@@ -2463,7 +2463,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The screen as it was at an offset of the output */
+        /** Get the screen at an offset of the output */
         get: operations["getMoment"];
         put?: never;
         post?: never;
@@ -2482,7 +2482,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Raw output bytes from an absolute offset */
+        /** Get raw output bytes from an absolute offset */
         get: operations["getOutput"];
         put?: never;
         post?: never;
@@ -2501,7 +2501,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Prompts that wait for the agent, in order, after the newest that were sent or cancelled */
+        /** List the prompts waiting for the agent, in order, after the most recently sent or cancelled ones */
         get: operations["listPrompts"];
         put?: never;
         /** Queue a prompt; it is sent when the agent is idle */
@@ -2521,7 +2521,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What the agent asked, newest first */
+        /** List the agent's questions, newest first */
         get: operations["listQuestions"];
         put?: never;
         post?: never;
@@ -2542,7 +2542,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Go on with an ended session's conversation in a new session */
+        /** Continue an ended session's conversation in a new session */
         post: operations["resumeSession"];
         delete?: never;
         options?: never;
@@ -2559,7 +2559,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The screen as text */
+        /** Get the screen as text */
         get: operations["getScreen"];
         put?: never;
         post?: never;
@@ -2578,7 +2578,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What scrolled off the screen, newest first page by page */
+        /** Get the scrollback page by page, newest first */
         get: operations["getScrollback"];
         put?: never;
         post?: never;
@@ -2600,8 +2600,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Correct a running session's state by hand
-         * @description It holds until any source says something new; `auto` takes it back.
+         * Correct the state of a running session
+         * @description It holds until any source reports something new; `auto` removes the correction.
          */
         post: operations["correctState"];
         delete?: never;
@@ -2621,7 +2621,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Stop a session: TERM to every descendant, grace, KILL */
+        /** Stop a session: TERM to every descendant, grace period, KILL */
         post: operations["stopSession"];
         delete?: never;
         options?: never;
@@ -2642,7 +2642,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The terminal (WebSocket)
+         * Attach to the terminal (WebSocket)
          * @description Binary frames, integers big-endian. Down: `0` + u64 offset + bytes = output; `1` + u64 offset + bytes = screen snapshot valid at that
          *     offset; `2` + u16 cols + u16 rows = size now; `3` + JSON = state (its `grace`, where the workspace reached a limit, has scope, state, reason, ends_at and left_ms); `4` + JSON = exit; `5` + JSON = error; `6` = answer to a ping.
          *     Up: `0` + bytes = input; `1` + u16 cols + u16 rows = size wish; `2` + u64 offset = acknowledged up to; `3` = ping; `4` = take the size;
@@ -2673,7 +2673,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** When output came, for a replay */
+        /** Get the timing of the output, for a replay */
         get: operations["getTiming"];
         put?: never;
         post?: never;
@@ -2690,12 +2690,12 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the first user must still be made */
+        /** Report whether the first user must still be created */
         get: operations["getSetup"];
         put?: never;
         /**
-         * Make the first user and team
-         * @description Only while no user exists, with the one-time token printed at first start. Signs the user in.
+         * Create the first user and team
+         * @description Works only while there are no users, with the one-time token that the server prints at its first start. Signs the user in.
          */
         post: operations["setup"];
         delete?: never;
@@ -2711,7 +2711,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The ways to sign in here */
+        /** List the ways to sign in to this server */
         get: operations["getSignIn"];
         put?: never;
         post?: never;
@@ -2730,15 +2730,15 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A snapshot */
+        /** Get a snapshot */
         get: operations["getSnapshot"];
         put?: never;
         post?: never;
-        /** Take a snapshot out of the timeline */
+        /** Delete a snapshot from the timeline */
         delete: operations["deleteSnapshot"];
         options?: never;
         head?: never;
-        /** Name a snapshot, or keep it until somebody lets go of it */
+        /** Rename a snapshot, or pin or unpin it */
         patch: operations["updateSnapshot"];
         trace?: never;
     };
@@ -2754,8 +2754,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make files what they were in a snapshot
-         * @description Into the same workspace, everything is kept first and the branch stays where it is: what differs shows as changes. Files that somebody changes at that moment are left alone and told. Into a new workspace, all files are brought back on a branch of its own. While an agent works it is refused (`agent_working`), unless `even_while_working`.
+         * Restore files from a snapshot
+         * @description Into the same workspace: the server takes a snapshot of everything first, and the branch does not move, so differences show as changes. Files that somebody is changing at that moment are left alone and listed. Into a new workspace: all files are restored on a branch of its own. While an agent works the server refuses (`agent_working`), unless `even_while_working` is set.
          */
         post: operations["restoreSnapshot"];
         delete?: never;
@@ -2776,7 +2776,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Say that a conflict is dealt with; both files stay */
+        /** Mark a sync conflict as settled; both files stay */
         delete: operations["settleSyncConflict"];
         options?: never;
         head?: never;
@@ -2790,10 +2790,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Your teams */
+        /** List your teams */
         get: operations["listTeams"];
         put?: never;
-        /** Make a team; you become its owner. For operators */
+        /** Create a team that you own; operators */
         post: operations["createTeam"];
         delete?: never;
         options?: never;
@@ -2811,7 +2811,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A team */
+        /** Get a team */
         get: operations["getTeam"];
         put?: never;
         post?: never;
@@ -2833,14 +2833,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The agents' accounts the team shares
-         * @description Members start sessions with them; nobody is shown their keys.
+         * List the agent accounts the team shares
+         * @description Members start sessions with them; nobody can see their keys.
          */
         get: operations["listTeamAgentAccounts"];
         put?: never;
         /**
-         * Add an account for the team's members
-         * @description An API key. Who has a default account of their own for the agent keeps using that one.
+         * Add a shared agent account for the team
+         * @description An API key. A member who has a default account of their own for the agent keeps using it.
          */
         post: operations["addTeamAgentAccount"];
         delete?: never;
@@ -2862,7 +2862,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Which agents can be started: installed, version, account */
+        /** List the agents that can be started, with version and account */
         get: operations["listAgents"];
         put?: never;
         post?: never;
@@ -2882,7 +2882,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Who did what in the team, newest first */
+        /** List the team's audit log, newest first */
         get: operations["listTeamAudit"];
         put?: never;
         post?: never;
@@ -2903,8 +2903,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who did what in the team, as a file, oldest first
-         * @description JSON holds the seals, so that `parawork doctor --audit-file` can check the file. In CSV, text that a spreadsheet would take for a formula begins with an apostrophe.
+         * Export the team's audit log, oldest first
+         * @description JSON includes the seals, so that `parawork doctor --audit-file` can verify the file. In CSV, text that a spreadsheet would read as a formula starts with an apostrophe.
          */
         get: operations["exportTeamAudit"];
         put?: never;
@@ -2926,8 +2926,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The team's plan, and how it is paid
-         * @description Without payments on this server it is the plan alone. Invoices are shown to owners and admins.
+         * Get the team's plan and payment status
+         * @description Without payments on this server, this is only the plan. Only owners and admins see invoices.
          */
         get: operations["getBilling"];
         put?: never;
@@ -2951,8 +2951,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin to pay for a plan; owners and admins
-         * @description The answer leads the browser to a page of the payment service. A team that has a subscription is led to the portal, where it is changed. What becomes of it is seen in getBilling; who comes back may ask for it at once with syncBilling.
+         * Start a checkout for a plan; owners and admins
+         * @description The answer contains the address of a page of the payment service. A team with a subscription is sent to the customer portal to change it. getBilling shows the result; syncBilling fetches it immediately, for example when the user returns.
          */
         post: operations["beginCheckout"];
         delete?: never;
@@ -2971,7 +2971,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The team's newest invoices; owners and admins */
+        /** List the team's newest invoices; owners and admins */
         get: operations["listInvoices"];
         put?: never;
         post?: never;
@@ -2993,7 +2993,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Open the page where the team changes how it pays; owners and admins */
+        /** Open the customer portal; owners and admins */
         post: operations["openPortal"];
         delete?: never;
         options?: never;
@@ -3013,7 +3013,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Read from the payment service now how the team stands; owners and admins */
+        /** Refresh the team's status from the payment service; owners and admins */
         post: operations["syncBilling"];
         delete?: never;
         options?: never;
@@ -3031,9 +3031,9 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What the team may spend in a month, and how that stands */
+        /** Get the team's monthly budget and its status */
         get: operations["getTeamBudget"];
-        /** Change it; what is left out stays; owners and admins */
+        /** Change the budget; fields left out stay unchanged; owners and admins */
         put: operations["setTeamBudget"];
         post?: never;
         delete?: never;
@@ -3052,7 +3052,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What the team's workspaces share of downloads and builds, and how much it takes */
+        /** List the download and build caches the team's workspaces share, with their sizes */
         get: operations["getTeamCaches"];
         put?: never;
         post?: never;
@@ -3074,8 +3074,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the team's work takes on the server's disk, and what could be made free
-         * @description Counting takes a while, so the answer is the last count; `counting` says that a newer one is on its way, and the event disk.updated that it is there.
+         * Get the team's disk usage on the server, and how much could be freed
+         * @description Counting takes a while, so the answer is the most recent count. `counting` says that a new count is running; the event disk.updated announces it.
          */
         get: operations["getDisk"];
         put?: never;
@@ -3099,8 +3099,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make room by what nothing needs any more; owners and admins
-         * @description trash is removed for good; leftovers of deletions that were cut; caches, which fill again; loose packs repositories and removes objects nothing names any more, sandboxes included.
+         * Free disk space; owners and admins
+         * @description trash deletes what is in the trash permanently; leftovers removes remains of interrupted deletions; caches empties caches, which fill again; loose repacks repositories and removes unreachable git objects, also in sandboxes.
          */
         post: operations["freeDisk"];
         delete?: never;
@@ -3122,8 +3122,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What changed in the team (WebSocket)
-         * @description Text frames `{"type","id","workspace_id","version","seq"}`. `?since=<seq>` resumes; an event `missed` says that some were lost: read again what you show.
+         * Follow changes in the team (WebSocket)
+         * @description Text frames `{"type","id","workspace_id","version","seq"}`. `?since=<seq>` resumes; an event `missed` says that some events were lost: reload what you show.
          */
         get: operations["followEvents"];
         put?: never;
@@ -3144,7 +3144,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Where a workspace can live now */
+        /** List where a workspace can run now */
         get: operations["listExecutors"];
         put?: never;
         post?: never;
@@ -3164,7 +3164,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Folders on the server below the allowed roots */
+        /** List folders on the server below the allowed roots */
         get: operations["browseFolders"];
         put?: never;
         post?: never;
@@ -3184,7 +3184,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Git repositories below the allowed roots by name */
+        /** Search for git repositories below the allowed roots by name */
         get: operations["searchFolders"];
         put?: never;
         post?: never;
@@ -3205,8 +3205,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What waits for a person
-         * @description Questions first, the longest open at the top; then what failed, what is stuck and what has finished, the newest first. What you snoozed stands at the end until its time comes; what you called done is left out. `count` is the number of items that are not snoozed.
+         * List what needs a person
+         * @description Questions first, longest open first; then failed, stuck and finished sessions, newest first. Snoozed items come last until their time; items marked done are left out. `count` is the number of items that are not snoozed.
          */
         get: operations["getInbox"];
         put?: never;
@@ -3227,12 +3227,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Invites that wait to be accepted, newest first; owners and admins */
+        /** List pending invites, newest first; owners and admins */
         get: operations["listInvites"];
         put?: never;
         /**
          * Invite somebody to the team; owners and admins
-         * @description The answer holds the link, which works once and for seven days; it is shown this one time. With `email` only a user with that address may accept, an earlier invite to it ends, and where the server sends mail a link is mailed there, too. Who has an account finds the invite there, too (`GET /me/invites`). Only owners invite owners; inviting an owner or admin asks for a proof of who you are (confirm_needed).
+         * @description The answer contains the link, which works once, is valid for seven days and is shown only once. With `email`, only a user with that address can accept, and any earlier invite to it ends; if the server sends mail, it mails a link to that address too. A user who already has an account also finds the invite under `GET /me/invites`. Only owners can invite owners. Inviting an owner or admin requires a recent confirmation of your identity (confirm_needed).
          */
         post: operations["createInvite"];
         delete?: never;
@@ -3252,14 +3252,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who belongs to the team
-         * @description Owners and admins see everybody's e-mail address, others their own only.
+         * List the members of the team
+         * @description Owners and admins see all e-mail addresses; others see only their own.
          */
         get: operations["listMembers"];
         put?: never;
         /**
          * Invite somebody to the team by e-mail; owners and admins
-         * @description As `POST /teams/{team}/invites` with an address. Nobody is a member before they have accepted. The answer is the same whether the address has an account on this server or not. Inviting an owner or admin asks for a proof of who you are (confirm_needed).
+         * @description Same as `POST /teams/{team}/invites` with an address. Nobody becomes a member before accepting. The answer is the same whether or not the address has an account on this server. Inviting an owner or admin requires a recent confirmation of your identity (confirm_needed).
          */
         post: operations["addMember"];
         delete?: never;
@@ -3282,13 +3282,13 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Remove a member; the last owner stays */
+        /** Remove a member; the last owner cannot be removed */
         delete: operations["removeMember"];
         options?: never;
         head?: never;
         /**
          * Change a member's role
-         * @description Asks for a proof of who you are that is less than 15 minutes old (confirm_needed).
+         * @description Requires that you confirmed your identity within the last 15 minutes (confirm_needed).
          */
         patch: operations["updateMember"];
         trace?: never;
@@ -3303,9 +3303,9 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Which models the team may ask and how much */
+        /** Get the team's model rules and limits */
         get: operations["getModelLimits"];
-        /** Replace which models the team may ask and how much */
+        /** Replace the team's model rules and limits */
         put: operations["setModelLimits"];
         post?: never;
         delete?: never;
@@ -3325,8 +3325,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the team's agents asked of models, newest first
-         * @description Without those of private workspaces the caller may not see.
+         * List the team's requests to models, newest first
+         * @description Excludes private workspaces that you may not see.
          */
         get: operations["listTeamModelRequests"];
         put?: never;
@@ -3347,11 +3347,11 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What the team says about its places */
+        /** Get the team's rules for where workspaces run */
         get: operations["getTeamPlaces"];
         /**
-         * Say how strong a place must be, and which one workspaces get; owners and admins
-         * @description Sandboxes that run in a place that has become too weak go on, but nothing new starts in them until their workspaces are moved: they are listed in `below`.
+         * Set the minimum isolation and the default place of the team's workspaces; owners and admins
+         * @description Sandboxes that no longer meet the minimum continue to run, but nothing new starts in them until their workspaces move. `below` lists those workspaces.
          */
         put: operations["setTeamPlaces"];
         post?: never;
@@ -3371,12 +3371,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Projects of the team */
+        /** List the projects of the team */
         get: operations["listProjects"];
         put?: never;
         /**
          * Add a repository
-         * @description A URL is cloned in the background (state `cloning`, with progress); a folder must lie below an allowed root.
+         * @description The server clones a URL in the background (state `cloning`, with progress). A folder must lie below an allowed root.
          */
         post: operations["createProject"];
         delete?: never;
@@ -3395,11 +3395,11 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What each member may use, by plan or by hand, and what they have used this month */
+        /** Get each member's quotas (by plan or override) and usage this month */
         get: operations["getTeamQuotas"];
         /**
-         * Say by hand what members may use, all or nothing; owners and admins
-         * @description What is left out of an item stays as it is; null is without bound; names in `inherit` are the plan's again. What the plan allows is the most (`quota_above_plan`), but for what an operator has allowed.
+         * Override members' quotas, all or nothing; owners and admins
+         * @description Fields left out of an item stay unchanged; null means unlimited; fields named in `inherit` return to the plan's value. An override cannot exceed the plan (`quota_above_plan`), unless an operator allowed it.
          */
         put: operations["setTeamQuotas"];
         post?: never;
@@ -3420,8 +3420,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tokens that can enrol a machine now
-         * @description Your own; all of them for who manages the team. The tokens themselves are not told again.
+         * List the tokens that can enrol a machine now
+         * @description Your own tokens and, if you manage the team, all of them. The token values are not shown again.
          */
         get: operations["listRunnerTokens"];
         put?: never;
@@ -3443,14 +3443,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Members' machines that are connected as places to work
-         * @description Your own, those their owners share with the team, and all of them for who manages the team. One that is offline stays listed and says why.
+         * List the members' machines that are connected as runners
+         * @description Your own machines, those shared with the team and, if you manage the team, all of them. An offline machine stays in the list with the reason.
          */
         get: operations["listRunners"];
         put?: never;
         /**
-         * Make a token that enrols a machine, and the line to run there
-         * @description The token is shown this once. It enrols one machine within the hour; a reusable one enrols many until it is revoked. Mode, image and network are put into the line; what the machine allows is decided there, by its owner.
+         * Create an enrolment token and the command to run on the machine
+         * @description The token is shown only once. It enrols one machine within the hour; a reusable one enrols any number until you revoke it. Mode, image and network become part of the command. The owner decides on the machine what it allows.
          */
         post: operations["createRunner"];
         delete?: never;
@@ -3469,12 +3469,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Prompts that were given to several agents at once, newest first */
+        /** List runs (one prompt for several agents), newest first */
         get: operations["listRuns"];
         put?: never;
         /**
-         * Give one prompt to several agents, each in a workspace of its own
-         * @description What fails is told by the attempt it is about; the others go on.
+         * Give one prompt to several agents, each in its own workspace
+         * @description Each attempt reports its own failure; the others continue.
          */
         post: operations["createRun"];
         delete?: never;
@@ -3494,14 +3494,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Secrets of the team, or of one of its projects, without their values
-         * @description Members see which there are; how a value ends is shown to admins.
+         * List the secrets of the team or of one of its projects, without their values
+         * @description Members see which secrets there are; admins also see the last characters of a value.
          */
         get: operations["listSecrets"];
         put?: never;
         /**
          * Add a secret to the team, or to one of its projects
-         * @description `env` is an environment variable, `file` a file that is there while sessions run, `git` a user name and token with which the server itself fetches from one host. The value is kept encrypted and never told again.
+         * @description `env` is an environment variable. `file` is a file that exists while sessions run. `git` is a user name and token that the server uses to fetch from one host. Values are stored encrypted and never returned.
          */
         post: operations["createSecret"];
         delete?: never;
@@ -3520,7 +3520,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What the history of the team's sessions takes on disk, by workspace, and its caps */
+        /** Get the disk usage of the team's session history by workspace, and its limits */
         get: operations["getTeamStorage"];
         put?: never;
         post?: never;
@@ -3540,7 +3540,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What agents may call */
+        /** List the tools that agents can call */
         get: operations["listTools"];
         put?: never;
         post?: never;
@@ -3560,7 +3560,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What was deleted and can be restored, and what it takes on disk */
+        /** List deleted items that can be restored, with their disk usage */
         get: operations["getTrash"];
         put?: never;
         post?: never;
@@ -3583,7 +3583,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Remove a deleted project or workspace for good; owners and admins */
+        /** Delete a project or workspace in the trash permanently; owners and admins */
         post: operations["purgeTrashed"];
         delete?: never;
         options?: never;
@@ -3604,7 +3604,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Bring a deleted project or workspace back; a workspace brings its project along */
+        /** Restore a deleted project or workspace; restoring a workspace also restores its project */
         post: operations["restoreTrashed"];
         delete?: never;
         options?: never;
@@ -3623,8 +3623,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How long the team's sandboxes ran, what they cost and what models cost
-         * @description Read from the ledger itself, up to each sandbox's last heartbeat. Workspaces that whoever asks may not see are one line, `private`. With `format=csv` the lines are a file, amounts in dollars to the nano-dollar; text that a spreadsheet would take for a formula begins with an apostrophe.
+         * Get the team's sandbox hours, sandbox costs and model costs
+         * @description Read from the ledger, up to each sandbox's last heartbeat. Workspaces that you may not see are combined into one line, `private`. `format=csv` returns a file with amounts in dollars to the nano-dollar; text that a spreadsheet would read as a formula starts with an apostrophe.
          */
         get: operations["getTeamUsage"];
         put?: never;
@@ -3646,8 +3646,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The team's links to sessions
-         * @description Newest first, those that ended in the last 30 days included.
+         * List the team's links for watching sessions
+         * @description Newest first, including those that ended in the last 30 days.
          */
         get: operations["listTeamWatchLinks"];
         put?: never;
@@ -3668,12 +3668,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The team's webhooks */
+        /** List the team's webhooks */
         get: operations["listWebhooks"];
         put?: never;
         /**
          * Add a webhook
-         * @description The answer holds the key its deliveries are signed with, once. A delivery carries `Parawork-Signature: t=<seconds>,v1=<hex>`, the HMAC-SHA256 of `<seconds>.<body>`.
+         * @description The answer contains the signing key, shown only once. A delivery carries `Parawork-Signature: t=<seconds>,v1=<hex>`, the HMAC-SHA256 of `<seconds>.<body>`.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -3692,12 +3692,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Workspaces of the team */
+        /** List the workspaces of the team */
         get: operations["listWorkspaces"];
         put?: never;
         /**
          * Create a workspace
-         * @description Answers at once in state `creating`; `steps` tell how it goes.
+         * @description Returns immediately in state `creating`; `steps` shows the progress.
          */
         post: operations["createWorkspace"];
         delete?: never;
@@ -3717,7 +3717,7 @@ export interface paths {
         put?: never;
         /**
          * Open a link to watch a session
-         * @description With the link's token, which stands behind the `#` of its address, or, in a browser that has opened it before, with its id. Sets a cookie that serves for GET /watch/terminal and for nothing else.
+         * @description Takes the link's token (the part after the `#` of its address) or, in a browser that has opened it before, the id of the link. Sets a cookie that is valid only for GET /watch/terminal.
          */
         post: operations["openWatch"];
         delete?: never;
@@ -3739,8 +3739,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * End a link at once
-         * @description Who watches through it is let go. Its maker may, and who manages the team.
+         * Revoke a link
+         * @description Disconnects everybody who watches through it. Allowed for its creator and for users who manage the team.
          */
         delete: operations["revokeWatchLink"];
         options?: never;
@@ -3752,7 +3752,7 @@ export interface paths {
         parameters: {
             query?: {
                 from?: number;
-                /** @description The id of the link; needed where the browser has opened several */
+                /** @description The id of the link; required if the browser has opened several */
                 link?: string;
             };
             header?: never;
@@ -3760,8 +3760,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The terminal of a link (WebSocket)
-         * @description As the terminal of a session, read only: of what is sent up only acknowledgements and pings count, and the state frame names nobody. Closed with 4003 when the link ends.
+         * Watch a session's terminal through a link (WebSocket)
+         * @description Same protocol as a session's terminal, read-only: the server ignores everything from the client except acknowledgements and pings, and the state frame names nobody. Closed with 4003 when the link ends.
          */
         get: operations["watchTerminal"];
         put?: never;
@@ -3784,11 +3784,11 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Delete a webhook and what waits to be sent to it */
+        /** Delete a webhook and its pending deliveries */
         delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
-        /** Change a webhook, or switch it on and off */
+        /** Change, enable or disable a webhook */
         patch: operations["updateWebhook"];
         trace?: never;
     };
@@ -3804,7 +3804,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What was sent to it, newest first */
+        /** List its deliveries, newest first */
         get: operations["listDeliveries"];
         put?: never;
         post?: never;
@@ -3825,7 +3825,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send one delivery again */
+        /** Resend a delivery */
         post: operations["redeliver"];
         delete?: never;
         options?: never;
@@ -3844,7 +3844,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Send a message to it now and see how that went */
+        /** Send a test message to the webhook and report the outcome */
         post: operations["testWebhook"];
         delete?: never;
         options?: never;
@@ -3862,8 +3862,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * What the payment service tells
-         * @description Signed by the payment service with a secret of billing.stripe.webhookSecrets, which is why there is no login; 404 where there is none. Also answered at /webhooks/stripe. What is answered with 200 is stored and acted on later.
+         * Receive events of the payment service
+         * @description The payment service signs these requests with a secret of billing.stripe.webhookSecrets, so they need no login; 404 if no secret is configured. Also served at /webhooks/stripe. An event answered with 200 is stored and processed later.
          */
         post: operations["stripeWebhook"];
         delete?: never;
@@ -3881,13 +3881,13 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A workspace */
+        /** Get a workspace */
         get: operations["getWorkspace"];
         put?: never;
         post?: never;
         /**
-         * Delete a workspace; its work is kept in the trash
-         * @description Stops its sessions, keeps a restorable snapshot of everything, removes worktree, branch and sandbox.
+         * Delete a workspace; its work stays in the trash
+         * @description Stops its sessions, saves a restorable snapshot of everything, and removes the worktree, branch and sandbox.
          */
         delete: operations["deleteWorkspace"];
         options?: never;
@@ -3905,7 +3905,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What happened, newest first */
+        /** List the workspace's activity, newest first */
         get: operations["listActivity"];
         put?: never;
         post?: never;
@@ -3926,7 +3926,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Put a workspace away; everything is kept */
+        /** Archive a workspace; everything is saved */
         post: operations["archiveWorkspace"];
         delete?: never;
         options?: never;
@@ -3945,7 +3945,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Cancel a creation under way */
+        /** Cancel the creation of a workspace */
         post: operations["cancelWorkspace"];
         delete?: never;
         options?: never;
@@ -3962,7 +3962,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Files that differ from the base */
+        /** List the files that differ from the base */
         get: operations["getChanges"];
         put?: never;
         post?: never;
@@ -3981,7 +3981,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The project's checks and how they stand for the workspace's files as they are now */
+        /** Get the project's checks and their results for the workspace's present files */
         get: operations["getChecks"];
         put?: never;
         post?: never;
@@ -4004,7 +4004,7 @@ export interface paths {
         put?: never;
         /**
          * Run the project's checks in the workspace's sandbox
-         * @description They run one after the other on the files as they are. What runs already of the same checks is cancelled first.
+         * @description They run one after the other on the present files. Running instances of the same checks are cancelled first.
          */
         post: operations["runChecks"];
         delete?: never;
@@ -4024,7 +4024,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Commit all changed files, or the named ones */
+        /** Commit all changed files, or only the given ones */
         post: operations["commitWorkspace"];
         delete?: never;
         options?: never;
@@ -4041,7 +4041,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Commits of the branch that are not in its base */
+        /** List the branch's commits that are not in its base */
         get: operations["listCommits"];
         put?: never;
         post?: never;
@@ -4061,8 +4061,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The files in which two states of a workspace differ
-         * @description A state is named `base` (what the workspace's changes are counted from), `head` (its branch), `now` (its files as they are), `review` (what your last review saw), `merged` (what its last merge became, `merged^` what the base was until then), a snapshot's id, or a commit of the workspace's history in full; with `^` behind an id, what was before it. The answer names the snapshot `now` stood for, so that the same comparison can be asked for again.
+         * List the files that differ between two states of a workspace
+         * @description A state is `base` (what the workspace's changes are counted from), `head` (its branch), `now` (its present files), `review` (what your last review saw), `merged` (the commit of its last merge; `merged^` is the base before it), the id of a snapshot, or a full commit id of the workspace's history. A `^` after an id means the state before it. The answer names the snapshot that `now` stood for, so that you can repeat the same comparison.
          */
         get: operations["compareWorkspace"];
         put?: never;
@@ -4082,7 +4082,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A file as it was in a state of a workspace */
+        /** Get a file in a given state of a workspace */
         get: operations["compareFile"];
         put?: never;
         post?: never;
@@ -4102,8 +4102,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Unified diff of two states of a workspace
-         * @description Without `path` all files that are not folded, up to 8 MiB; `X-Truncated` says how many were left out then. A file that moved is named by its new path.
+         * Get a unified diff of two states of a workspace
+         * @description Without `path`, all files that are not folded, up to 8 MiB; `X-Truncated` counts the files that were left out. A file that moved is named by its new path.
          */
         get: operations["comparePatch"];
         put?: never;
@@ -4123,7 +4123,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Lines of a comparison that hold a text; capitals count as small letters */
+        /** Search the lines of a comparison, ignoring case */
         get: operations["searchCompare"];
         put?: never;
         post?: never;
@@ -4142,7 +4142,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The conversations of a workspace's sessions, newest first; with q those that hold the words */
+        /** List the conversations of a workspace's sessions, newest first; with q, those that contain the text */
         get: operations["listConversations"];
         put?: never;
         post?: never;
@@ -4161,7 +4161,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What a workspace has cost so far, session by session, and what it costs now */
+        /** Get a workspace's costs so far, by session, and its present rate */
         get: operations["getWorkspaceCosts"];
         put?: never;
         post?: never;
@@ -4183,8 +4183,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Put the branch into the repository of the machine's folder the workspace borrows from
-         * @description Its owner finds the branch beside their own; no file of theirs is touched, and no hook runs. Where they have worked on the branch of this name, or have it checked out, that is left as it is and the work lies beside it under another name, which the answer tells. It may be done again: the branch follows.
+         * Put the branch into the repository of the machine's folder that the workspace shares objects with
+         * @description The machine's owner finds the branch next to their own. No file of theirs changes and no hook runs. If the owner has worked on the branch of this name, or has it checked out, the server leaves it alone and uses another name, which the answer gives. Repeating the call updates the branch.
          */
         post: operations["deliverWorkspace"];
         delete?: never;
@@ -4205,8 +4205,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
-         * @description In a place with a disk of its own everything is brought home first. While something is left that would be lost with the sandbox, it is not ended (409 sandbox_not_synced), unless that is given up with `discard`.
+         * Destroy the sandbox and everything running in it; the worktree stays. Cancels a sandbox that is being created
+         * @description In a place with a disk of its own, the server syncs everything first. While something would be lost with the sandbox, the server does not destroy it (409 sandbox_not_synced), unless `discard` is set.
          */
         post: operations["destroySandbox"];
         delete?: never;
@@ -4224,7 +4224,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Unified diff of one file against the base */
+        /** Get a unified diff of one file against the base */
         get: operations["getDiff"];
         put?: never;
         post?: never;
@@ -4246,8 +4246,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Discard files, hunks or lines; all files are kept in a snapshot first
-         * @description What was shown as new goes, what was shown as old comes back, in the files and where the same is staged. A part that moved or changed since is a 409, and nothing is discarded. To undo it, discard `files` with `from` the snapshot and `to` `after`.
+         * Discard files, hunks or lines; a snapshot of all files is taken first
+         * @description Removes the lines shown as new and restores the lines shown as old, in the files and, where the same lines are staged, in the index. If a part has moved or changed since, the answer is 409 and nothing is discarded. To undo, discard `files` with `from` set to the snapshot and `to` set to `after`.
          */
         post: operations["discardParts"];
         delete?: never;
@@ -4269,7 +4269,7 @@ export interface paths {
         put?: never;
         /**
          * Run a command
-         * @description Waits for its end, or answers at once with `background`. With `Accept: text/event-stream` the answer is a stream of events: `queued` (`{"command_id", "state_reason"}`) where its machine is offline and it waits, `started` (`{"command_id"}`), `stdout` and `stderr` (`{"data": base64, "offset"}`), and last `command` with the record. Who leaves ends the command, unless it was asked for with an Idempotency-Key.
+         * @description Waits until the command ends, or returns immediately with `background`. With `Accept: text/event-stream` the answer is a stream of events: `queued` (`{"command_id", "state_reason"}`) if its machine is offline and the command waits, `started` (`{"command_id"}`), `stdout` and `stderr` (`{"data": base64, "offset"}`), and finally `command` with the record. Disconnecting cancels the command, unless the request had an Idempotency-Key.
          */
         post: operations["execCommand"];
         delete?: never;
@@ -4290,8 +4290,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let the workspace work on this server, in the strongest place allowed here, because its own cannot serve
-         * @description Its sessions must have ended, or its sandbox be out of reach. What has come home of its files and commits goes along. A workspace that could not be made is made there. It is told in the workspace's activity.
+         * Run the workspace on this server, in the strongest place allowed here, because its own place cannot serve
+         * @description Its sessions must have ended, or its sandbox must be unreachable. Files and commits that have been synced to the server go along. A workspace that could not be created is created here. The workspace's activity records it.
          */
         post: operations["fallBack"];
         delete?: never;
@@ -4312,9 +4312,9 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A file's bytes */
+        /** Get the bytes of a file */
         get: operations["readFile"];
-        /** Write a file; makes parent folders */
+        /** Write a file; creates parent folders */
         put: operations["writeFile"];
         post?: never;
         /** Remove a file or an empty folder */
@@ -4334,8 +4334,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What is staged, and what is not
-         * @description Known where a sandbox runs only; none is started for it.
+         * Get which files are staged and which are not
+         * @description Known only while a sandbox runs; this call does not start one.
          */
         get: operations["getIndex"];
         put?: never;
@@ -4355,9 +4355,9 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The limits of the workspace's sandbox, where they come from and what keeps them */
+        /** Get the limits of the workspace's sandbox, their sources and what enforces them */
         get: operations["getLimits"];
-        /** Change what the workspace says of its limits; they hold at once where the place can change them */
+        /** Change the workspace's own limits; they apply immediately if the place can change them */
         put: operations["setLimits"];
         post?: never;
         delete?: never;
@@ -4375,7 +4375,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What deleting or archiving would take away */
+        /** List what deleting or archiving would remove */
         get: operations["getLoss"];
         put?: never;
         post?: never;
@@ -4397,8 +4397,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Merge the branch into its base, or see what would happen
-         * @description Conflicts are an answer, not an error: `merged` is false and `conflicts` lists the files. Nothing is ever half merged.
+         * Merge the branch into its base, or preview the merge
+         * @description Conflicts are a normal answer, not an error: `merged` is false and `conflicts` lists the files. A merge never happens partly.
          */
         post: operations["mergeWorkspace"];
         delete?: never;
@@ -4416,15 +4416,15 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The workspace's newest entry in the merge queue */
+        /** Get the workspace's newest entry in the merge queue */
         get: operations["getQueued"];
         put?: never;
         /**
-         * Have the branch merged when its turn comes and the checks pass on the merged result
-         * @description The result is computed from the base as it is then, checked out in a folder of its own in the workspace's sandbox and checked there. It lands only if the base is still the one it was computed on; else it is computed and checked anew. An entry whose branch gets further commits meanwhile fails and says so.
+         * Add the branch to the merge queue, which merges it once the checks pass on the merged result
+         * @description The server computes the merge result from the base at that time and runs the checks on it in a separate checkout in the workspace's sandbox. The merge lands only if the base has not moved since; otherwise the server computes and checks it again. The entry fails, with that reason, if the branch gets further commits meanwhile.
          */
         post: operations["enqueueMerge"];
-        /** Take the workspace out of the merge queue */
+        /** Remove the workspace from the merge queue */
         delete: operations["dequeueMerge"];
         options?: never;
         head?: never;
@@ -4440,7 +4440,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** How the workspace's branch and its base stand to each other */
+        /** Compare the workspace's branch with its base */
         get: operations["getMergeStatus"];
         put?: never;
         post?: never;
@@ -4459,12 +4459,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What moving the workspace to another place would carry and lose; nothing is changed */
+        /** Preview what moving the workspace would transfer and lose; changes nothing */
         get: operations["planMove"];
         put?: never;
         /**
-         * Move the workspace to another place; its agents are stopped, and go on there with their conversations
-         * @description The answer names the move, whose steps are told by workspace.updated. Whatever fails, or is cancelled, has the workspace go on where it was.
+         * Move the workspace to another place; its agents stop and resume there with their conversations
+         * @description The answer is the move; workspace.updated events report its steps. If the move fails or is cancelled, the workspace continues where it was.
          */
         post: operations["moveWorkspace"];
         delete?: never;
@@ -4484,7 +4484,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Go back to where the workspace was; one that has left its old place goes on */
+        /** Cancel a move and return to the previous place; has no effect after the workspace has left it */
         post: operations["cancelMove"];
         delete?: never;
         options?: never;
@@ -4501,7 +4501,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The newest moves of the workspace, newest first */
+        /** List the newest moves of the workspace, newest first */
         get: operations["listMoves"];
         put?: never;
         post?: never;
@@ -4521,8 +4521,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What of the network the workspace's agents reach, and what was refused
-         * @description It holds in places that isolate. A place without isolation has the server's own network.
+         * Get which hosts the workspace's agents can reach, and which were refused
+         * @description Enforced only in places that isolate. A place without isolation uses the server's own network.
          */
         get: operations["getNetwork"];
         put?: never;
@@ -4544,9 +4544,9 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let this workspace alone reach a host; owners and admins */
+        /** Allow a host for this workspace only; owners and admins */
         post: operations["allowHost"];
-        /** Take that back; connections to the host are ended */
+        /** Remove an allowed host; connections to it are closed */
         delete: operations["disallowHost"];
         options?: never;
         head?: never;
@@ -4562,11 +4562,11 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Whether the caller's own secrets are given to what they start in this workspace */
+        /** Get whether what you start in this workspace receives your own secrets */
         get: operations["getOwnSecrets"];
         /**
-         * Agree that others who work in this workspace could read the caller's own secrets there, or take that back
-         * @description Everybody who works in a workspace runs programs as the same user and can read what its sessions were given. Without an agreement a person's own secrets are given only where nobody else may work, and others may not work beside a session that has them (409 personal_secrets_in_use).
+         * Agree that others who work in this workspace could read your own secrets there, or withdraw that
+         * @description Everybody who works in a workspace runs programs as the same user and can read what its sessions received. Without this agreement, sessions receive a person's own secrets only if nobody else may work in the workspace, and others may not work while such a session runs (409 personal_secrets_in_use).
          */
         put: operations["setOwnSecrets"];
         post?: never;
@@ -4589,8 +4589,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How a file differs between two states, hunk by hunk
-         * @description Each hunk is a stretch of changed lines without the lines around it. Staging, discarding and committing take them as they are told here.
+         * Get how a file differs between two states, hunk by hunk
+         * @description Each hunk is a run of changed lines without context. Staging, discarding and committing accept the hunks as returned here.
          */
         get: operations["getParts"];
         put?: never;
@@ -4612,7 +4612,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Pause the sandbox where the place can */
+        /** Pause the sandbox, if its place can */
         post: operations["pauseSandbox"];
         delete?: never;
         options?: never;
@@ -4629,7 +4629,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Where the workspace lives, where it could be moved, and what that would change */
+        /** List where the workspace runs and could move, and what each move would change */
         get: operations["listWorkspacePlaces"];
         put?: never;
         post?: never;
@@ -4648,7 +4648,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Ports that programs in the sandbox listen on, and where they can be seen */
+        /** List the ports that programs in the sandbox listen on, and their addresses */
         get: operations["listPorts"];
         put?: never;
         post?: never;
@@ -4671,8 +4671,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * An address that shows a port of the sandbox to the caller's browser
-         * @description The address holds a ticket that is good once, for a minute. It leads to an origin of the port's own, where every request is checked.
+         * Get an address that shows a port of the sandbox in your browser
+         * @description The address contains a single-use ticket that is valid for one minute. It redirects to an origin of that port alone, where the server checks every request.
          */
         post: operations["openPort"];
         delete?: never;
@@ -4691,14 +4691,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The workspace's pull request as its forge said last
-         * @description One that is open comes before others, then the newest. 404 `pull_request_missing` when there is none.
+         * Get the workspace's pull request as last reported by its forge
+         * @description An open one comes first, then the newest. 404 `pull_request_missing` if there is none.
          */
         get: operations["getPullRequest"];
         put?: never;
         /**
          * Open a pull request for the workspace's branch
-         * @description Speaks to GitHub, GitLab, Gitea or Forgejo with the git credential of who asks, else the project's, else the team's. Where an open one of the same branches exists there, that is taken up.
+         * @description Talks to GitHub, GitLab, Gitea or Forgejo with your git credential, else the project's, else the team's. If there is already an open pull request for the same branches, it is used.
          */
         post: operations["openPullRequest"];
         delete?: never;
@@ -4718,7 +4718,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Close it without merging; the branch stays */
+        /** Close the pull request without merging; the branch stays */
         post: operations["closePullRequest"];
         delete?: never;
         options?: never;
@@ -4738,8 +4738,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Have the forge merge it, and bring the result home
-         * @description 409 `pull_request_moved` when its branch has other commits there than `expected_head`.
+         * Have the forge merge the pull request, then fetch the result
+         * @description Answers 409 `pull_request_moved` if its branch on the forge is not at `expected_head`.
          */
         post: operations["mergePullRequest"];
         delete?: never;
@@ -4757,7 +4757,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What a pull request would be opened with when nothing else is said */
+        /** Get the title and description a pull request would have by default */
         get: operations["proposePullRequest"];
         put?: never;
         post?: never;
@@ -4778,7 +4778,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Make a draft one that may be merged */
+        /** Mark a draft pull request as ready */
         post: operations["readyPullRequest"];
         delete?: never;
         options?: never;
@@ -4797,7 +4797,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ask the forge now */
+        /** Refresh the pull request from the forge */
         post: operations["refreshPullRequest"];
         delete?: never;
         options?: never;
@@ -4817,8 +4817,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send the branch, or the base as it is here, to the project's remote
-         * @description With the caller's own git credential for the host, else the project's or the team's. `force` replaces only what was seen there last. `what: base` asks for the right to merge.
+         * Push the branch, or the server's base branch, to the project's remote
+         * @description Uses your own git credential for the host, else the project's or the team's. `force` only replaces the commit that was last seen on the remote. `what: base` requires the right to merge.
          */
         post: operations["pushWorkspace"];
         delete?: never;
@@ -4838,7 +4838,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give a file another name */
+        /** Rename a file */
         post: operations["renameFile"];
         delete?: never;
         options?: never;
@@ -4856,14 +4856,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What was done in a workspace, to attach to its merge
-         * @description Commands, prompts and files outside of the folder are what agents wrote down themselves; changed files, hosts, checks and costs are what the server saw. `unknown` names what cannot be told.
+         * Get a report of the work in a workspace, to attach to its merge
+         * @description Commands, prompts and files outside the folder come from the agents' own records; changed files, hosts, checks and costs are what the server observed. `unknown` names what could not be determined.
          */
         get: operations["getReport"];
         put?: never;
         /**
-         * Attach the report to the commit the workspace was merged as, as a git note
-         * @description The note is under refs/notes/parawork of the project's repository. Attached again, it takes the place of the older one.
+         * Attach the report to the workspace's merge commit, as a git note
+         * @description The note is under refs/notes/parawork in the project's repository. Attaching again replaces the earlier note.
          */
         post: operations["attachReport"];
         delete?: never;
@@ -4883,7 +4883,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Bring an archived or deleted workspace back as it was */
+        /** Restore an archived or deleted workspace */
         post: operations["restoreWorkspace"];
         delete?: never;
         options?: never;
@@ -4902,7 +4902,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Try a failed creation again */
+        /** Retry a failed creation */
         post: operations["retryWorkspace"];
         delete?: never;
         options?: never;
@@ -4919,12 +4919,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Your draft, an empty one without an id when you have none */
+        /** Get your draft; without one, an empty draft without an id */
         get: operations["getDraft"];
-        /** Keep what you have written for the whole review so far */
+        /** Save your draft */
         put: operations["writeDraft"];
         post?: never;
-        /** Throw your draft away; POST /reviews/{id}/cancel brings it back */
+        /** Discard your draft; POST /reviews/{id}/cancel restores it */
         delete: operations["deleteDraft"];
         options?: never;
         head?: never;
@@ -4942,7 +4942,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Put a comment into your draft */
+        /** Add a comment to your draft */
         post: operations["createComment"];
         delete?: never;
         options?: never;
@@ -4962,8 +4962,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send your draft as one review, to people and, where one is named, to an agent
-         * @description An agent that is busy gets it when it is idle; one that has ended is resumed. To approve takes the right to merge, to send to an agent the right to type to it.
+         * Send your draft as a review to people and, optionally, to an agent
+         * @description A busy agent receives it when it is idle; an agent that has ended is resumed. Approving requires the right to merge; sending to an agent requires the right to type to it.
          */
         post: operations["sendReview"];
         delete?: never;
@@ -4982,8 +4982,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What people said of the workspace's changes, oldest first, comments and all
-         * @description At most the newest 200. Drafts are not among them; of what was thrown away before it was sent only your own.
+         * List the reviews of the workspace with their comments, oldest first
+         * @description At most the newest 200. Drafts are not included; of discarded drafts you see only your own.
          */
         get: operations["listReviews"];
         put?: never;
@@ -5003,7 +5003,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The live place of the workspace */
+        /** Get the live sandbox of the workspace */
         get: operations["getSandbox"];
         put?: never;
         post?: never;
@@ -5023,8 +5023,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Lines in everything the sessions of a workspace have printed, newest first
-         * @description Searches running and ended sessions. Colours and moves of the cursor are left out, so a word that was coloured in the middle is found; a line that was drawn over several times counts as one with `repeats`. An answer that took too long is `late`: `next_cursor` goes on.
+         * Search the output of all sessions of a workspace, newest first
+         * @description Searches running and ended sessions. Colours and cursor movements are ignored, so a word with a colour change inside is found. A line that was redrawn several times counts once, with `repeats`. If a search takes too long, the answer has `late` set; continue with `next_cursor`.
          */
         get: operations["searchHistory"];
         put?: never;
@@ -5044,7 +5044,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Sessions of a workspace, newest first */
+        /** List the sessions of a workspace, newest first */
         get: operations["listSessions"];
         put?: never;
         /** Start an agent or a shell */
@@ -5066,7 +5066,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keep all files of a workspace as they are now */
+        /** Take a snapshot of all files of a workspace */
         post: operations["createSnapshot"];
         delete?: never;
         options?: never;
@@ -5086,8 +5086,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Stage files, hunks or lines, or take them out of the index
-         * @description What is staged is what was shown: a part that moved or changed since is a 409 (`part_moved`, `part_changed`), and nothing is staged. Files stay as they are.
+         * Stage or unstage files, hunks or lines
+         * @description The server stages exactly what was shown: if a part has moved or changed since, it answers 409 (`part_moved`, `part_changed`) and stages nothing. The files do not change.
          */
         post: operations["stageParts"];
         delete?: never;
@@ -5105,7 +5105,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** What the history of the workspace's sessions takes on disk, by session */
+        /** Get the disk usage of the workspace's session history by session */
         get: operations["getWorkspaceStorage"];
         put?: never;
         post?: never;
@@ -5125,13 +5125,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How far the files of the workspace's sandbox have come to the server
-         * @description In a place with a disk of its own the files come to the server while they change. The event sync.updated says that this answer
-         *     is another one. Where the worktree lies on the server itself, the state is always synced.
+         * Get how far the sandbox's files have been synced to the server
+         * @description In a place with a disk of its own, files are synced to the server as they change. The event sync.updated says that this answer has changed.
+         *     If the worktree lies on the server itself, the state is always synced.
          */
         get: operations["getSync"];
         put?: never;
-        /** Look for changes now */
+        /** Sync changes now */
         post: operations["syncWorkspace"];
         delete?: never;
         options?: never;
@@ -5151,8 +5151,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take files of another workspace, as they are there now or were in a snapshot
-         * @description With `dry_run` it says what would happen to each. A file that differs here in its own way is a conflict: refused as a whole (409 `take_conflicts`), kept beside the present one, or written over; all files are kept in a snapshot first.
+         * Copy files from another workspace, in their present state or from a snapshot
+         * @description With `dry_run` the answer says what would happen to each file. A file that also differs here is a conflict: by `on_conflict` the whole call is refused (409 `take_conflicts`), the file is stored next to the present one, or the present one is overwritten. A snapshot of all files is taken first.
          */
         post: operations["takeFiles"];
         delete?: never;
@@ -5170,7 +5170,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Snapshots of a workspace's files and what happened in it, newest first */
+        /** List the workspace's snapshots and activity, newest first */
         get: operations["listTimeline"];
         put?: never;
         post?: never;
@@ -5195,7 +5195,7 @@ export interface paths {
         put?: never;
         /**
          * Call a tool in a workspace
-         * @description Answers when the tool has ended. Arguments that do not fit the tool's schema are refused with 400 `tool_arguments_invalid`, whose `details.field` names the field. Work that was done and failed is an answer with `is_error`. Who leaves stops the tool, unless the call has an Idempotency-Key.
+         * @description Answers when the tool has ended. Arguments that do not match the tool's schema are refused with 400 `tool_arguments_invalid`; `details.field` names the field. A tool that ran and failed answers with `is_error`. Disconnecting stops the tool, unless the call has an Idempotency-Key.
          */
         post: operations["callTool"];
         delete?: never;
@@ -5213,7 +5213,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Entries of a folder */
+        /** List the entries of a folder */
         get: operations["listTree"];
         put?: never;
         post?: never;
@@ -5235,8 +5235,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Bring the base into the branch, or see what that would do
-         * @description Conflicts and files that stand in the way are answers, not errors: then `updated` is false and nothing was changed. Uncommitted changes in files that the base changed too are kept on top where both fit together (`carried`). A dry run touches no file. 409 `base_moved` when the base is not at `expected_base`.
+         * Merge or rebase the base into the branch, or preview that
+         * @description Conflicts and files that block the update are normal answers, not errors: `updated` is false and nothing has changed. Uncommitted changes in files that the base changed too are reapplied on top where both fit together (`carried`). A dry run changes no file. Answers 409 `base_moved` if the base is not at `expected_base`.
          */
         post: operations["updateFromBase"];
         delete?: never;
@@ -5255,14 +5255,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What is in conflict in a merge or rebase that is under way in the worktree, and what of it was decided
-         * @description Only where the agent works it is known: without a sandbox that runs `asleep` is true, and `wake` starts it, which asks for the right to change the workspace.
+         * List the conflicts of the merge or rebase in progress in the worktree, and the decisions so far
+         * @description Only the sandbox knows them: if none runs, `asleep` is true. `wake` starts the sandbox, which requires the right to change the workspace.
          */
         get: operations["getConflicts"];
         put?: never;
         /**
-         * Take sides in conflicts, or take back what was decided
-         * @description Each decision names the `version` of the conflict it is about: if that has changed meanwhile, nothing is done (`409 conflict_changed`). A snapshot of all files is taken first. With `undo` it is in conflict again; `snapshot_id` brings the files back as they were then, without it they are as git left them.
+         * Decide conflicts, or undo decisions
+         * @description Each decision names the `version` of its conflict. If that has changed, nothing happens (`409 conflict_changed`). The server takes a snapshot of all files first. `undo` makes it a conflict again: with `snapshot_id` the files return to that snapshot, without it to what git left.
          */
         post: operations["decideConflicts"];
         delete?: never;
@@ -5280,7 +5280,7 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** A file in conflict as one side has it */
+        /** Get one side of a file in conflict */
         get: operations["getConflictFile"];
         put?: never;
         post?: never;
@@ -5302,8 +5302,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
-         * @description With `agent` the prompt is queued for the session; without a session, or where none runs, `session_id` of the answer is null and the prompt is for one that is started now. `finish` takes texts as they are and other files as they were decided, commits the merge or goes on with the rebase, and names in `files` where a rebase stopped again. While marks of a conflict are left in a file it is refused (`unresolved_conflicts`, which names the lines), and while files without lines are undecided (`undecided_conflicts`). `abort` gives it up.
+         * Start the update in the worktree so that an agent or a person can resolve its conflicts, finish it, or abort it
+         * @description With `agent`, the prompt is queued for the session. Without a session, or if none runs, `session_id` of the answer is null and the prompt is meant for one that you start now. `finish` takes text files as they are and other files as decided, commits the merge or continues the rebase, and names in `files` where a rebase stopped again. It is refused while conflict markers are left in a file (`unresolved_conflicts`, which names the lines) or while other files are undecided (`undecided_conflicts`). `abort` gives up the update.
          */
         post: operations["resolveUpdate"];
         delete?: never;
@@ -5321,9 +5321,9 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** The files you have marked as viewed, as they were then */
+        /** List the files you marked as viewed, and in which version */
         get: operations["listViewed"];
-        /** Mark a file as viewed as it is, or take the mark off */
+        /** Mark a file as viewed in its present version, or remove the mark */
         put: operations["setViewed"];
         post?: never;
         delete?: never;
@@ -5373,26 +5373,26 @@ export interface components {
         };
         Agent: {
             account?: components["schemas"]["AgentAccount"];
-            /** @description All you may start it with: your own, then the team's */
+            /** @description All accounts you may start it with: your own, then the team's */
             accounts: components["schemas"]["AgentAccount"][];
             agent: string;
             /**
-             * @description How it is started in a place that keeps it in when nobody says otherwise
+             * @description Default permissions in a place that isolates
              * @enum {string}
              */
             default_permissions: "ask" | "all";
             enabled: boolean;
-            /** @description Its accounts that are keys go through the model gateway: the key never enters a sandbox */
+            /** @description Accounts with an API key go through the model gateway: the key never enters a sandbox */
             gateway: boolean;
-            /** @description Not installed on the server, but a place with programs of its own may have it */
+            /** @description Not installed on the server, but a place with its own programs may have it */
             in_images: boolean;
             /** @description How to install it */
             install: string;
             installed: boolean;
             name: string;
-            /** @description It takes one and there is none you may use */
+            /** @description It requires an account, and there is none you may use */
             needs_account: boolean;
-            /** @description Where it is on the server; for operators alone */
+            /** @description Path on the server; only for operators */
             path?: string;
             takes_account: boolean;
             /** @description It asks for permissions and can be started with all of them */
@@ -5404,11 +5404,11 @@ export interface components {
             base_url: string;
             /** Format: int64 */
             created_at: number;
-            /** @description Used where a session names none; your own default comes before the team's */
+            /** @description Used if a session names none; your own default takes precedence over the team's */
             default: boolean;
             id: string;
             kind: components["schemas"]["AgentAccountKind"];
-            /** @description The end of the key */
+            /** @description Last characters of the key */
             last_four: string;
             name: string;
             /** @description How many sessions use it now */
@@ -5437,9 +5437,9 @@ export interface components {
         AgentAccountRequest: {
             /** @description Write-only */
             api_key?: string;
-            /** @description Another address of the model's API */
+            /** @description Alternative address of the model's API */
             base_url?: string;
-            /** @description existing_login: you agree that the login is copied, read only */
+            /** @description existing_login: you consent that the login is copied, read-only */
             consent?: boolean;
             kind: components["schemas"]["AgentAccountKind"];
         };
@@ -5459,7 +5459,7 @@ export interface components {
             sessions: number;
             /** @enum {string} */
             state: "none" | "starting" | "working" | "waiting" | "idle" | "exited" | "failed" | "lost";
-            /** @description Who is at one of its terminals now */
+            /** @description Users at one of its terminals now */
             watchers: components["schemas"]["Watcher"][];
         };
         AllowedHost: {
@@ -5481,10 +5481,10 @@ export interface components {
             agent: string;
             agent_name: string;
             base: string;
-            /** @description Of the error of a failed one */
+            /** @description Error code of a failed one */
             code: string;
             id: string;
-            /** @description The workspace was made for this run */
+            /** @description The workspace was created for this run */
             made: boolean;
             name: string;
             reason: string;
@@ -5494,7 +5494,7 @@ export interface components {
         };
         /** @enum {string} */
         AttemptState: "making" | "starting" | "started" | "failed";
-        /** @description Why a person should look, null when nobody needs to */
+        /** @description Why a person should look; null if nobody needs to */
         Attention: {
             /** Format: int64 */
             at: number;
@@ -5521,11 +5521,11 @@ export interface components {
             request_id: string;
             /** @enum {string} */
             result: "done" | "refused" | "failed";
-            /** @description HMAC-SHA-256 of all above and of the seal before */
+            /** @description HMAC-SHA-256 of all of the above and of the previous seal */
             seal: string;
             /**
              * Format: int64
-             * @description Its place in the chain: 1, 2, ... without gaps
+             * @description Its position in the chain: 1, 2, ... without gaps
              */
             seq: number;
             target: components["schemas"]["AuditParty"];
@@ -5536,7 +5536,7 @@ export interface components {
         };
         AuditParty: {
             id: string;
-            /** @description Of who did it: user, token, link, command_line, system or nobody; else of what it was about, such as workspace */
+            /** @description For the actor: user, token, link, command_line, system or nobody; for the object, its kind, such as workspace */
             kind: string;
             /** @description As it was then */
             name: string;
@@ -5544,24 +5544,24 @@ export interface components {
         BilledTeam: {
             id: string;
             name: string | null;
-            /** @description null where the team was deleted */
+            /** @description null if the team was deleted */
             slug: string | null;
         };
         Billing: {
-            /** @description Who asks may choose and pay */
+            /** @description You may choose a plan and pay */
             can_manage: boolean;
             /**
              * Format: int64
-             * @description When the subscription ends that was cancelled
+             * @description When the cancelled subscription ends
              */
             cancel_at: number | null;
-            /** @description An operator chose the plan */
+            /** @description An operator assigned the plan */
             given: boolean;
             invoices: components["schemas"]["Invoice"][];
             past_due: {
                 /**
                  * Format: int64
-                 * @description 0 = it has lost the plan
+                 * @description 0 = the team has lost the plan
                  */
                 days_left: number;
                 /**
@@ -5577,7 +5577,7 @@ export interface components {
             /** Format: int64 */
             period_end: number | null;
             plan: components["schemas"]["BillingPlan"];
-            /** @description What may be chosen */
+            /** @description The plans you can choose */
             plans: components["schemas"]["BillingPlan"][];
             seats: {
                 /**
@@ -5591,18 +5591,18 @@ export interface components {
                  */
                 used: number;
             };
-            /** @description Of the subscription: active, trialing, past_due, unpaid, paused, incomplete, incomplete_expired, canceled; null = there is none */
+            /** @description Of the subscription: active, trialing, past_due, unpaid, paused, incomplete, incomplete_expired, canceled; null = no subscription */
             status: string | null;
-            /** @description What the subscription is for; the team has another plan where it is not paid, or an operator chose one */
+            /** @description The plan of the subscription; the team has another plan if it is not paid, or if an operator assigned one */
             subscribed_plan_id: string | null;
-            /** @description Why no new paid sandboxes begin: dispute or fraud */
+            /** @description Why no new paid sandboxes start: dispute or fraud */
             suspended_for: string | null;
             /**
              * Format: int64
-             * @description When the payment service was asked last
+             * @description When the status was last read from the payment service
              */
             synced_at: number | null;
-            /** @description No real money moves */
+            /** @description Test mode: no real money moves */
             test_mode: boolean;
             /** Format: int64 */
             trial_ends_at: number | null;
@@ -5621,7 +5621,7 @@ export interface components {
             /** Format: int64 */
             created_at: number;
             id: string;
-            /** @description customer, seats; others may come */
+            /** @description customer, seats; more may be added */
             kind: string;
             reason: string;
             team: components["schemas"]["BilledTeam"];
@@ -5629,7 +5629,7 @@ export interface components {
         BillingPlan: {
             /**
              * Format: int64
-             * @description Of each user, sandboxes at once
+             * @description Concurrent sandboxes per user
              */
             concurrent: number | null;
             /** Format: int64 */
@@ -5650,12 +5650,12 @@ export interface components {
             members: number | null;
             /** Format: int64 */
             memory_mb: number | null;
-            /** @description Usage is billed on top */
+            /** @description Usage is billed in addition */
             metered_usage: boolean;
             name: string;
             /**
              * Format: int64
-             * @description Of a member a month
+             * @description Per member and month
              */
             seat_month_nano: number;
             /** Format: int64 */
@@ -5669,10 +5669,10 @@ export interface components {
             first_sent_at: number | null;
             /**
              * Format: int64
-             * @description When the stretch it is about began
+             * @description Start of the interval it covers
              */
             hour: number;
-            /** @description By what the payment service knows it */
+            /** @description Its identifier at the payment service */
             identifier: string;
             /** @enum {string} */
             meter: "vcpu_seconds" | "mib_seconds";
@@ -5689,18 +5689,18 @@ export interface components {
             team: components["schemas"]["BilledTeam"];
         };
         BillingSync: {
-            /** @description Of the way back from the payment service, ?paid= */
+            /** @description From the return address of the payment service, ?paid= */
             checkout_id?: string;
         };
         /**
-         * @description How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+         * @description How strongly a place isolates an agent, weakest first; empty = not known or not set
          * @enum {string}
          */
         Boundary: "" | "none" | "process" | "container" | "gvisor" | "microvm";
         Branch: {
             ahead: number;
             behind: number;
-            /** @description Key of the workspace where it is checked out, 'another folder' where that is no workspace's, empty when nowhere */
+            /** @description Key of the workspace where it is checked out, 'another folder' if that is not a workspace, empty if nowhere */
             checked_out: string;
             commit: string;
             /** Format: int64 */
@@ -5751,33 +5751,33 @@ export interface components {
             spent_nano: number;
         };
         BudgetOfTeam: {
-            /** @description Of this month, the newest first */
+            /** @description Of this month, newest first */
             alerts: components["schemas"]["BudgetAlert"][];
-            /** @description What models cost counts in it */
+            /** @description Cost of models counts towards it */
             count_tokens: boolean;
             /**
              * Format: int64
-             * @description For how long work goes on once nothing is left
+             * @description How long work continues once nothing is left
              */
             grace_seconds: number;
             /**
              * Format: int64
-             * @description Nano-USD a month; null = without bound
+             * @description Nano-USD per month; null = unlimited
              */
             limit_nano: number | null;
             notify: components["schemas"]["NotifyWays"];
-            /** @description At 100 % work goes on, up to the cap */
+            /** @description At 100 % work continues, up to the cap */
             overage: boolean;
             /**
              * Format: int64
-             * @description Beyond the limit; null = without bound
+             * @description Beyond the limit; null = unlimited
              */
             overage_cap_nano: number | null;
             status: components["schemas"]["BudgetStatus"];
-            /** @description Percent, ascending: people are told once when each is passed */
+            /** @description Percent, ascending: people are notified once when each is passed */
             thresholds: number[];
         };
-        /** @description Of this month (UTC), up to now. Money in nano-USD */
+        /** @description Of this month (UTC) so far. Money in nano-USD */
         BudgetStatus: {
             /**
              * Format: int64
@@ -5786,24 +5786,24 @@ export interface components {
             exhausted_at: number | null;
             /**
              * Format: int64
-             * @description What may still be spent, overage included; null = without bound
+             * @description What may still be spent, including overage; null = unlimited
              */
             left_nano: number | null;
             /**
              * Format: int64
-             * @description Of the limit; null = without bound
+             * @description Of the limit; null = unlimited
              */
             percent: number | null;
             /** @description Such as 2026-11 */
             period: string;
             /**
              * Format: int64
-             * @description Of what runs now, and of models by their last hour where they count
+             * @description Of what runs now, and of models by their last hour if they count
              */
             rate_nano_per_hour: number;
             /**
              * Format: int64
-             * @description Held back for sandboxes that are starting
+             * @description Reserved for sandboxes that are starting
              */
             reserved_nano: number;
             /** Format: int64 */
@@ -5812,24 +5812,24 @@ export interface components {
             sandbox_nano: number;
             /**
              * Format: int64
-             * @description What counts in the budget
+             * @description What counts towards the budget
              */
             spent_nano: number;
             /** @enum {string} */
             state: "ok" | "warned" | "grace" | "stopped" | "overage";
             /**
              * Format: int64
-             * @description What those may have cost, rather too much; counts in the budget where models do
+             * @description A high estimate of their cost; counts towards the budget if models do
              */
             tokens_estimate_nano: number;
             /**
              * Format: int64
-             * @description What models cost, as far as it is known
+             * @description Cost of models, as far as it is known
              */
             tokens_nano: number;
             /**
              * Format: int64
-             * @description Answers of models whose cost nobody knows
+             * @description Answers of models with unknown cost
              */
             tokens_unknown: number;
         };
@@ -5845,7 +5845,7 @@ export interface components {
             path: string;
             /**
              * Format: byte
-             * @description The name's bytes where it is not UTF-8
+             * @description The bytes of the name if it is not UTF-8
              */
             path_raw?: string;
             /** Format: int64 */
@@ -5857,7 +5857,7 @@ export interface components {
         ChangeSet: {
             base_commit: string;
             branch: string;
-            /** @description Git's own words when the last look failed */
+            /** @description Git's error message if the last sync failed */
             error: string;
             head_commit: string;
             items: components["schemas"]["Change"][];
@@ -5877,16 +5877,16 @@ export interface components {
             plan_id: string;
             /**
              * Format: int64
-             * @description At least as many as members, who may come to be more within the period; without it as many as members
+             * @description At least the number of members, more to allow growth within the period; default is the number of members
              */
             seats?: number;
         };
         CheckRun: {
-            /** @description Runs that were begun together */
+            /** @description Runs that were started together */
             batch_id: string;
             check_id: string;
             command: string;
-            /** @description The commit that has these files; empty: none has */
+            /** @description The commit with these files; empty: none */
             commit: string;
             /** Format: int64 */
             created_at: number;
@@ -5896,7 +5896,7 @@ export interface components {
             exit_code: number | null;
             id: string;
             name: string;
-            /** @description The entry of the merge queue it was for */
+            /** @description The merge queue entry it was for */
             queue_id: string | null;
             reason: string;
             required: boolean;
@@ -5907,7 +5907,7 @@ export interface components {
             started_by_name: string;
             /** @enum {string} */
             state: "waiting" | "running" | "passed" | "failed" | "timed_out" | "cancelled" | "lost";
-            /** @description The files it ran on, as git names them; empty: they changed while it ran */
+            /** @description Git's tree id of the files it ran on; empty: they changed while it ran */
             tree: string;
             truncated: boolean;
             workspace_id: string;
@@ -5919,7 +5919,7 @@ export interface components {
             state: components["schemas"]["ChecksState"];
         };
         /**
-         * @description stale: they ran, but on other files than those of now
+         * @description stale: they ran, but on other files than the present ones
          * @enum {string}
          */
         ChecksState: "none" | "waiting" | "running" | "passed" | "failed" | "stale";
@@ -5934,7 +5934,7 @@ export interface components {
             state: "pending" | "executing" | "completed" | "failed" | "cancelled" | "timed_out";
             state_reason: string;
             stderr: string;
-            /** @description Invalid UTF-8 is replaced; the stream has the bytes */
+            /** @description Invalid UTF-8 is replaced; the stream has the original bytes */
             stdout: string;
             truncated: boolean;
             workspace_id: string;
@@ -5958,23 +5958,23 @@ export interface components {
             /** @description The lines before them */
             before: string[];
             body: string;
-            /** @description Whose lines they are: a commit or a snapshot's */
+            /** @description Where the lines are from: a commit or a snapshot */
             commit: string;
             /** Format: int64 */
             created_at: number;
-            /** @description Their first line now, the nearest place when they are outdated */
+            /** @description Their first line now, the nearest one if they are outdated */
             current_line: number;
-            /** @description Where they are now; empty when the file is gone */
+            /** @description Where they are now; empty if the file no longer exists */
             current_path: string;
             end_line: number;
             id: string;
             /** @description The first line is 1; 0 is the whole file */
             line: number;
             mine: boolean;
-            /** @description They are no longer there as they were */
+            /** @description They no longer exist unchanged */
             outdated: boolean;
             path: string;
-            /** @description The lines as they were */
+            /** @description The lines at that time */
             quoted: string;
             reply_to: string | null;
             /** @description Who resolved it */
@@ -6010,7 +6010,7 @@ export interface components {
             message: string;
             /** @description Instead of paths: files, hunks or lines */
             parts?: components["schemas"]["PartsRequest"];
-            /** @description Absent commits everything */
+            /** @description Without it, everything is committed */
             paths?: string[];
             /** @description Instead of both: what is staged, and nothing else */
             staged?: boolean;
@@ -6019,20 +6019,20 @@ export interface components {
             additions: number;
             binary: boolean;
             deletions: number;
-            /** @description Why it is shown folded at first: generated, lock, deleted, huge, binary; secret: nobody is shown it; empty: it is not */
+            /** @description Why it is folded at first: generated, lock, deleted, huge or binary; secret: its content is never shown; empty: it is not folded */
             folded: string;
-            /** @description Names the two contents; another change has another one */
+            /** @description Identifies the pair of contents; a different change has a different mark */
             mark: string;
             mode: string;
             old_mode: string;
-            /** @description Where it was before it moved */
+            /** @description Its earlier path */
             old_path?: string;
             path: string;
             /** Format: int64 */
             size: number;
             /** @enum {string} */
             status: "added" | "modified" | "deleted" | "renamed" | "type_changed";
-            /** @description You have marked exactly this change as viewed */
+            /** @description You marked exactly this change as viewed */
             viewed: boolean;
         };
         CompareHit: {
@@ -6051,10 +6051,10 @@ export interface components {
             deletions: number;
             files: components["schemas"]["ComparedFile"][];
             from: components["schemas"]["Revision"];
-            /** @description How many files have changed since the snapshot `to` names */
+            /** @description How many files have changed since the snapshot that `to` names */
             newer: number;
             to: components["schemas"]["Revision"];
-            /** @description More files differ than are told of */
+            /** @description More files differ than are listed */
             truncated: boolean;
         };
         /** @description One of the two */
@@ -6064,13 +6064,13 @@ export interface components {
             password?: string;
         };
         Conflict: {
-            /** @description The first places where both differ, of the first files */
+            /** @description The first differences of the first files */
             hunks?: components["schemas"]["ConflictHunk"][];
             /** @description e.g. content, modify/delete, rename/rename */
             kind: string;
             more_hunks?: number;
             /**
-             * @description What the side that is merged into did with the file; in a rebase that is the base
+             * @description What the merge target did with the file; in a rebase, that is the base
              * @enum {string}
              */
             ours?: "changed" | "added" | "deleted";
@@ -6079,21 +6079,21 @@ export interface components {
             theirs?: "changed" | "added" | "deleted";
         };
         /**
-         * @description as_is: the file as it lies in the folder
+         * @description as_is: the file as it is in the folder
          * @enum {string}
          */
         ConflictChoice: "branch" | "base" | "both" | "keep" | "delete" | "as_is";
         ConflictHunk: {
-            /** @description Of the file with both sides in it, from 1 */
+            /** @description In the file with both sides, from 1 */
             line: number;
             ours: string;
             theirs: string;
         };
-        /** @description Null where this side has no file */
+        /** @description Null if this side has no file */
         ConflictSide: {
-            /** @description Of a submodule, its commit */
+            /** @description For a submodule, its commit */
             oid: string;
-            /** @description The name it has there */
+            /** @description Its name on this side */
             path: string;
             /** Format: int64 */
             size: number;
@@ -6101,17 +6101,17 @@ export interface components {
             type: "file" | "program" | "symlink" | "submodule";
         } | null;
         Conversation: {
-            /** @description The session this one went on from */
+            /** @description The session this one continued */
             earlier_session_id: string | null;
             items: components["schemas"]["ConversationItem"][];
-            /** @description The session that went on from this one */
+            /** @description The session that continued this one */
             later_session_id: string | null;
             /** @description With since: there are more changes after version */
             more: boolean;
             /** @description Leads to older items */
             next_cursor: string | null;
             /**
-             * @description `waiting`: items come with the first prompt. `none`: the agent keeps no record that can be read
+             * @description `waiting`: items appear with the first prompt. `none`: the agent keeps no record that the server can read
              * @enum {string}
              */
             record: "kept" | "waiting" | "none";
@@ -6121,12 +6121,12 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
-        /** @description Text in it was written by the agent and whoever it worked with; secrets of the session are masked, long fields cut */
+        /** @description Its text comes from the agent and the people it worked with; secrets of the session are masked, long fields truncated */
         ConversationItem: {
             added: number;
             /** Format: int64 */
             at: number;
-            /** @description Unified without file names */
+            /** @description Unified diff without file names */
             diff: string;
             /** Format: int64 */
             duration_ms: number;
@@ -6135,13 +6135,13 @@ export interface components {
             kind: components["schemas"]["ConversationKind"];
             /**
              * Format: int64
-             * @description How far the terminal's output had come
+             * @description The offset of the terminal's output at that time
              */
             offset: number | null;
             output: string;
-            /** @description Id of the tool call this happened inside of */
+            /** @description Id of the tool call in which this happened */
             parent: string;
-            /** @description Of an edit; relative to the worktree where it lies in it */
+            /** @description For an edit; relative to the worktree if it lies in it */
             path: string;
             /**
              * Format: int64
@@ -6152,7 +6152,7 @@ export interface components {
             /** @enum {string} */
             status: "" | "running" | "ok" | "failed" | "denied" | "stopped" | "retrying";
             text: string;
-            /** @description What the tool does in a line */
+            /** @description What the tool does, in one line */
             title: string;
             tool: string;
             /**
@@ -6190,7 +6190,7 @@ export interface components {
             /** Format: int64 */
             ended_at: number | null;
             items: number;
-            /** @description With q: the newest items that hold the words */
+            /** @description With q: the newest items that contain the text */
             matches: components["schemas"]["ConversationMatch"][];
             more_matches: boolean;
             /** @description The first one */
@@ -6215,7 +6215,7 @@ export interface components {
             id: string;
             mailed: boolean;
             role: components["schemas"]["Role"];
-            /** @description The link; shown this one time */
+            /** @description The link; shown only once */
             url: string;
         };
         CreatedToken: {
@@ -6244,19 +6244,19 @@ export interface components {
         };
         DecidedConflicts: {
             conflicts: components["schemas"]["OpenConflicts"];
-            /** @description The files as they were before */
+            /** @description Snapshot of the files before */
             snapshot_id: string;
         };
         Delivery: {
-            /** @description The branch of the folder's repository the work is at now */
+            /** @description The branch of the folder's repository that has the work now */
             branch: string;
             commit: string;
         };
         Discarded: {
-            /** @description The state after it. To undo it, discard the files from the snapshot to this: what was written since is not lost */
+            /** @description The state after. To undo, discard the files from the snapshot to this: later changes are not lost */
             after: string;
             files: string[];
-            /** @description All files as they were before */
+            /** @description Snapshot of all files before */
             snapshot_id: string;
         };
         Discrepancy: {
@@ -6298,7 +6298,7 @@ export interface components {
             bytes: number;
             id: string;
             name: string;
-            /** @description false: a folder of somebody's, which is not in the sum */
+            /** @description false: a user's own folder, which the sum excludes */
             ours: boolean;
         };
         DiskUse: {
@@ -6332,35 +6332,35 @@ export interface components {
         };
         EnforcedLimit: {
             enforced: boolean;
-            /** @description In words: how, or why not */
+            /** @description How it is enforced, or why not, as text */
             how: string;
             /** @enum {string} */
             name: "cpus" | "memory_mb" | "processes" | "disk_mb" | "wall_minutes";
         };
         EnqueueMerge: {
-            /** @description What the reader saw of the branch; refused when it moved on */
+            /** @description The branch head you saw; refused if it has moved */
             expected_head?: string;
             message?: string;
             /**
-             * @description Left out: the project's
+             * @description Default is the project's
              * @enum {string}
              */
             strategy?: "merge" | "squash" | "rebase";
         };
-        /** @description What one source said last about a running session's state */
+        /** @description What one source last reported about a running session's state */
         Evidence: {
             /**
              * Format: int64
-             * @description When it said so last
+             * @description When it last reported it
              */
             at: number;
-            /** @description False when newer evidence took its place */
+            /** @description False if newer evidence replaced it */
             counts: boolean;
             /** @enum {string} */
             says: "working" | "waiting" | "idle" | "failed";
             /**
              * Format: int64
-             * @description When it began to say so
+             * @description When it first reported it
              */
             since: number;
             /** @enum {string} */
@@ -6387,24 +6387,24 @@ export interface components {
             allowed: boolean;
             available: boolean;
             boundary: components["schemas"]["Boundary"];
-            /** @description No isolation, Process sandbox, Container, gVisor or MicroVM; empty while it is not known */
+            /** @description No isolation, Process sandbox, Container, gVisor or MicroVM; empty if not known yet */
             boundary_name: string;
             /**
              * Format: int64
-             * @description Of places that cost something: what this month's budget has left, nano-USD; null = no bound, or free
+             * @description For places that cost something: what is left of this month's budget, nano-USD; null = unlimited, or free
              */
             budget_left_nano: number | null;
-            /** @description What a workspace gets that names none; the same as default */
+            /** @description Used by a workspace that names none; the same as default */
             chosen_by_default: boolean;
-            /** @description Of a member's machine: agents run there without isolation, as its user */
+            /** @description For a member's machine: agents run there without isolation, as its user */
             dangerous?: boolean;
             default: boolean;
-            /** @description A place of this server may stand in when this one cannot serve, for workspaces whose owner agreed */
+            /** @description A place on this server may stand in when this one cannot serve, for workspaces whose owner agreed */
             fallback: boolean;
-            /** @description Why the team does not */
+            /** @description Why the team does not allow it */
             forbidden: string;
             hint: string;
-            /** @description After how many idle minutes a sandbox is paused or ended; 0 = never */
+            /** @description After how many idle minutes a sandbox is suspended or ended; 0 = never */
             idle_minutes: number;
             isolated: boolean;
             /** @description In words */
@@ -6412,50 +6412,50 @@ export interface components {
             kind: string;
             /**
              * Format: int64
-             * @description How long a sandbox lives that nobody extends; 0 = for ever
+             * @description Lifetime of a sandbox that is not extended; 0 = unlimited
              */
             lease_ms: number;
             /** @description Limits of CPU, memory and processes are enforced */
             limits: boolean;
             name: string;
-            /** @description What the project allows of the network is enforced */
+            /** @description The project's network rules are enforced */
             network: boolean;
             /**
              * Format: int64
-             * @description Of a member's machine that is not connected: since when. What runs there goes on
+             * @description For a member's machine that is not connected: since when. What runs there continues
              */
             offline_since?: number | null;
-            /** @description It is on another machine: the worktree inside is a copy, sent when the sandbox is made and brought home while it changes */
+            /** @description It has a disk of its own on another machine: the worktree there is a copy, sent when the sandbox is created and synced back as it changes */
             own_disk: boolean;
-            /** @description Of a member's machine: whose it is, by name */
+            /** @description For a member's machine: its owner's name */
             owner?: string;
-            /** @description A sandbox that stands still costs nothing: idle ones are paused, and wake when they are needed */
+            /** @description A suspended sandbox costs nothing: idle sandboxes are suspended and resume when needed */
             pause_free: boolean;
             /**
              * Format: int64
-             * @description Nano-USD of a sandbox of the default size; 0 = free
+             * @description Nano-USD for a sandbox of the default size; 0 = free
              */
             price_nano_per_hour: number;
             reason: string;
             /**
              * Format: int64
-             * @description How long one run may last: then it is saved, paused and woken; 0 = for ever
+             * @description Longest single run: after it the sandbox is saved, suspended and resumed; 0 = unlimited
              */
             run_ms: number;
-            /** @description Of a member's machine: which one. Each is a place of its own, of kind runner */
+            /** @description For a member's machine: its runner id. Each machine is a separate place of kind runner */
             runner_id?: string;
-            /** @description Of a member's machine: agents use the home of its user; nothing of it is copied */
+            /** @description For a member's machine: agents use the home directory of its user; none of it is copied */
             shared_home?: boolean;
-            /** @description What can be chosen, the smallest first; empty = limits say how much a sandbox gets */
+            /** @description The choices, smallest first; empty = limits decide how much a sandbox gets */
             sizes: components["schemas"]["PlaceSize"][];
             /** @description The same in words */
             start: string;
             /**
              * Format: int64
-             * @description How long a sandbox takes to be made; 0 = not known
+             * @description How long creating a sandbox takes; 0 = not known
              */
             start_ms: number;
-            /** @description What works less well than it could, in words */
+            /** @description Known restrictions, as text */
             warning: string;
         };
         ExecutorList: {
@@ -6481,7 +6481,7 @@ export interface components {
             items: components["schemas"]["File"][];
             /** @description Always null */
             next_cursor: string | null;
-            /** @description There are more than 10,000 entries, or than fit an answer: the rest are left out */
+            /** @description There are more than 10,000 entries, or more than fit an answer: the rest are left out */
             truncated: boolean;
         };
         FileParts: {
@@ -6490,7 +6490,7 @@ export interface components {
             hunks: components["schemas"]["HunkLines"][];
             path: string;
             to: string;
-            /** @description It is binary, a link, or too large to be taken apart */
+            /** @description It is binary, a symbolic link, or too large to split */
             whole_only: boolean;
         };
         Folder: {
@@ -6511,7 +6511,7 @@ export interface components {
             items: components["schemas"]["FolderEntry"][];
             next_cursor: string | null;
         };
-        /** @description What a project says of its forge where its remote's address does not say it; what is empty is as the address says */
+        /** @description Forge settings of the project where its remote's address does not determine them; empty fields follow the address */
         ForgeSettings: {
             /** @description Such as https://git.example.com/api/v1; https only */
             api_url?: string;
@@ -6526,7 +6526,7 @@ export interface components {
         FreedDisk: {
             /** Format: int64 */
             bytes: number;
-            /** @description In sentences: what could not be done */
+            /** @description What could not be done, one sentence each */
             failed: string[];
             items: number;
         };
@@ -6536,9 +6536,9 @@ export interface components {
         GatewayError: {
             /** Format: int64 */
             count: number;
-            /** @description budget_exceeded, rate_limited, model_not_allowed, upstream_unreachable, upstream_timeout, upstream_error, cut, client_gone; others may come */
+            /** @description budget_exceeded, rate_limited, model_not_allowed, upstream_unreachable, upstream_timeout, upstream_error, cut, client_gone; more may be added */
             error: string;
-            /** @description HTTP, as the agent saw it; 0 = it saw none */
+            /** @description HTTP status that the agent received; 0 = none */
             status: number;
         };
         GatewayLine: {
@@ -6549,7 +6549,7 @@ export interface components {
             failed: number;
             /**
              * Format: int64
-             * @description null = nothing was answered
+             * @description null = no request was answered
              */
             first_byte_p50_ms: number | null;
             /** Format: int64 */
@@ -6564,23 +6564,23 @@ export interface components {
             requests: number;
             /**
              * Format: int64
-             * @description Further tries before the first byte
+             * @description Retries before the first byte
              */
             retries: number;
         };
         GatewayReport: {
             day: components["schemas"]["GatewaySpan"];
-            /** @description Whether agents are pointed at it */
+            /** @description Whether agents are configured to use it */
             enabled: boolean;
             hour: components["schemas"]["GatewaySpan"];
             /**
              * Format: int64
-             * @description Requests under way now
+             * @description Requests in progress
              */
             in_flight: number;
             /**
              * Format: int64
-             * @description What the gateway itself took of the time to the first byte, µs: half took at most this
+             * @description Median of the gateway's own part of the time to the first byte, µs
              */
             own_p50_us: number | null;
             /**
@@ -6590,13 +6590,13 @@ export interface components {
             own_p95_us: number | null;
             /**
              * Format: int64
-             * @description Since when the next three are counted
+             * @description Start of the period of the next three counters
              */
             since: number;
         };
         GatewaySpan: {
             all: components["schemas"]["GatewayLine"];
-            /** @description The most frequent first */
+            /** @description Most frequent first */
             errors: components["schemas"]["GatewayError"][];
             /** Format: int64 */
             from: number;
@@ -6606,7 +6606,7 @@ export interface components {
             to: number;
             /** @description By host */
             upstreams: components["schemas"]["GatewayLine"][];
-            /** @description false: only the newest 50,000 requests were looked at */
+            /** @description false: only the newest 50,000 requests were considered */
             whole: boolean;
         };
         GitWork: {
@@ -6633,44 +6633,44 @@ export interface components {
         GitWorkList: {
             items: components["schemas"]["GitWork"][];
         };
-        /** @description Work that reached a limit. It goes on until ends_at, then everything is brought home and its sandbox stands still; it goes on by itself when the limit allows it */
+        /** @description Work that reached a limit. It continues until ends_at; then the server syncs everything and suspends the sandbox, and resumes it when the limit allows */
         Grace: {
             /** Format: int64 */
             began_at: number;
             /**
              * Format: int64
-             * @description When it stands still, ms UTC by the ledger's clock
+             * @description When it is suspended, ms UTC by the ledger's clock
              */
             ends_at: number;
             id: string;
             /**
              * Format: int64
-             * @description Until ends_at, so that the reader's clock does not matter; 0 once it is over
+             * @description Time left until ends_at, so that the client's clock does not matter; 0 once it is over
              */
             left_ms: number;
-            /** @description Which limit, in words */
+            /** @description Which limit, as text */
             reason: string;
             /** @enum {string} */
             scope: "user_hours" | "team_budget" | "team_overage" | "session_minutes" | "kill_switch" | "past_due";
             /**
-             * @description stopped: it is paused; ended: its place cannot pause, what it made is kept
+             * @description stopped: it is suspended; ended: its place cannot suspend, and its results are saved
              * @enum {string}
              */
             state: "counting" | "stopping" | "stopped" | "ended";
         };
         Health: {
-            /** @description why it is degraded or starting */
+            /** @description Why it is degraded or starting */
             reason?: string;
             /**
-             * @description degraded: the server is not sure of its database; operators alone may look, and nothing is changed
+             * @description degraded: the state of the database is uncertain, so the server is read-only and open to operators alone
              * @enum {string}
              */
             status: "ok" | "starting" | "degraded" | "draining";
             version: string;
         };
-        /** @description Lines of the older and the newer state, as in the head of a unified diff; of no lines, the start is the line before */
+        /** @description Lines of the older and the newer state, as in the header of a unified diff; if there are no lines, the start is the line before */
         Hunk: {
-            /** @description As getParts gave it; absent is not checked */
+            /** @description From getParts; not checked if absent */
             hash?: string;
             new_lines: number;
             new_start: number;
@@ -6679,7 +6679,7 @@ export interface components {
         };
         HunkLines: components["schemas"]["Hunk"] & {
             added: string[];
-            /** @description Without their line feeds */
+            /** @description Without line feeds */
             removed: string[];
         };
         Identity: {
@@ -6718,7 +6718,7 @@ export interface components {
             kind: "dockerfile" | "devcontainer";
             path: string;
         };
-        /** @description What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs. */
+        /** @description The image for the project's containers: an image by name, or one built from a file of the repository. Neither: the server's own image. Existing sandboxes keep theirs. */
         ImageChoice: {
             /** @description Path of a Dockerfile or devcontainer.json in the repository */
             build?: string;
@@ -6726,7 +6726,7 @@ export interface components {
         };
         Inbox: {
             count: number;
-            /** @description For operators: the threshold of the instance's budget that is passed. It is about no workspace; absent while none is */
+            /** @description For operators: the threshold that the instance's budget has passed. It belongs to no workspace; absent if none is passed */
             instance_budget?: components["schemas"]["InstanceBudgetNotice"];
             items: components["schemas"]["InboxItem"][];
             next_cursor: string | null;
@@ -6738,10 +6738,10 @@ export interface components {
             /** @enum {string} */
             kind: "question" | "failed" | "finished" | "stuck" | "review" | "budget";
             project_name: string;
-            /** @description Null when the agent waits for something that only its terminal shows */
+            /** @description Null if the agent waits for something that only its terminal shows */
             question: components["schemas"]["Question"] | null;
             reason: string;
-            /** @description Empty when the workspace itself failed */
+            /** @description Empty if the workspace itself failed */
             session_id: string;
             /** Format: int64 */
             since: number;
@@ -6763,16 +6763,16 @@ export interface components {
             text: string;
         };
         InstanceBilling: {
-            /** @description Hours the service counts otherwise, the newest first */
+            /** @description Hours that the payment service counts differently, newest first */
             discrepancies: components["schemas"]["Discrepancy"][];
-            /** @description What was given up, the newest first */
+            /** @description Events that the server gave up on, newest first */
             events: components["schemas"]["BillingEvent"][];
             /** @description It is real money */
             livemode: boolean;
             outbox: {
                 /** Format: int64 */
                 failed: number;
-                /** @description What was given up, the newest first */
+                /** @description Messages that the server gave up on, newest first */
                 items: components["schemas"]["BillingOutgoing"][];
                 /** Format: int64 */
                 pending: number;
@@ -6781,7 +6781,7 @@ export interface components {
             payments: boolean;
             /**
              * Format: int64
-             * @description When everything was compared last
+             * @description When everything was last compared
              */
             reconciled_at: number | null;
             reports: {
@@ -6792,24 +6792,24 @@ export interface components {
                 confirmed: number;
                 /** Format: int64 */
                 failed: number;
-                /** @description Those that failed or are unknown, the newest first */
+                /** @description Reports that failed or have an unknown outcome, newest first */
                 items: components["schemas"]["BillingReport"][];
                 /** Format: int64 */
                 pending: number;
                 /**
                  * Format: int64
-                 * @description The service has taken them
+                 * @description The payment service accepted them
                  */
                 sent: number;
                 /**
                  * Format: int64
-                 * @description Nobody knows whether they arrived
+                 * @description The outcome is unknown
                  */
                 unknown: number;
             };
-            /** @description `parawork billing setup` has been run in this mode */
+            /** @description `parawork billing setup` was run in this mode */
             set_up: boolean;
-            /** @description Those with a customer at the payment service */
+            /** @description Teams with a customer at the payment service */
             teams: components["schemas"]["TeamBill"][];
             webhooks: {
                 /**
@@ -6819,7 +6819,7 @@ export interface components {
                 failed: number;
                 /**
                  * Format: int64
-                 * @description When the last one came
+                 * @description When the last one arrived
                  */
                 last_at: number | null;
                 /**
@@ -6832,16 +6832,16 @@ export interface components {
             };
         };
         InstanceBudgetNotice: {
-            /** @description The month and the threshold, for who puts it away */
+            /** @description The month and the threshold; identifies it when a user dismisses it */
             id: string;
-            /** @description 90 or 100: what was passed */
+            /** @description 90 or 100: the threshold */
             percent: number;
-            /** @description What was spent and what follows of it */
+            /** @description What was spent and what follows from it */
             text: string;
         };
         InstanceMetrics: {
             budget: components["schemas"]["BudgetMetrics"];
-            /** @description The month (UTC) of what is paid for, such as 2026-11 */
+            /** @description The month (UTC) of the costs, such as 2026-11 */
             period: string;
             places: components["schemas"]["PlaceMetrics"][];
             pool: components["schemas"]["PoolMetrics"];
@@ -6852,15 +6852,15 @@ export interface components {
             resets_at: number;
             /**
              * Format: int64
-             * @description Since when it is counted
+             * @description Start of the counting period
              */
             since: number;
             targets: components["schemas"]["MetricTarget"][];
             /** @description The dearest first */
             teams: components["schemas"]["TeamCost"][];
-            /** @description What the sandboxes cost that people asked for, the dearest first */
+            /** @description Costs of the sandboxes people started, highest first */
             users: components["schemas"]["UserCost"][];
-            /** @description What workspaces cost this month, the dearest first */
+            /** @description Costs of workspaces this month, highest first */
             workspaces: components["schemas"]["WorkspaceCost"][];
         };
         InstancePlaces: {
@@ -6875,9 +6875,9 @@ export interface components {
             members: number;
             name: string;
             owners: components["schemas"]["Person"][];
-            /** @description That have not ended; of a suspended team those still being saved */
+            /** @description Not ended yet; for a suspended team, those still being saved */
             sandboxes: number;
-            /** @description Its members need one */
+            /** @description Its members need a second factor */
             second_factor: boolean;
             slug: string;
             /** Format: int64 */
@@ -6892,13 +6892,13 @@ export interface components {
             /** Format: int64 */
             created_at: number;
             email: string;
-            /** @description False: the user typed it at a link, and nobody has seen to it */
+            /** @description False: the user entered it through a link, and it has not been verified */
             email_verified: boolean;
             has_password: boolean;
             id: string;
             /**
              * Format: int64
-             * @description Newest use of a login session or API token that still counts
+             * @description Most recent use of a login session or API token that is still valid
              */
             last_seen_at: number | null;
             name: string;
@@ -6919,7 +6919,7 @@ export interface components {
             next_cursor: string | null;
         };
         InstanceUserPatch: {
-            /** @description Also the one there is: whoever sends it vouches that it is the user's */
+            /** @description Sending the present address again confirms that it belongs to the user */
             email?: string;
             name?: string;
             operator?: boolean;
@@ -6930,21 +6930,21 @@ export interface components {
             /** @description What was pressed */
             keys: string;
             /**
-             * @description sent: the program does not tell whether it works
+             * @description sent: the program does not report whether it is working
              * @enum {string}
              */
             outcome: "interrupted" | "still_working" | "not_working" | "sent";
             session: components["schemas"]["Session"];
         };
         InterruptRequest: {
-            /** @description Also when the agent says that it is idle */
+            /** @description Also if the agent reports that it is idle */
             force?: boolean;
         };
         Invite: {
             /** Format: int64 */
             created_at: number;
             created_by: components["schemas"]["Person"];
-            /** @description Only a user with this address may accept; empty = whoever has the link */
+            /** @description Only a user with this address can accept; empty = anybody with the link */
             email: string;
             /** Format: int64 */
             expires_at: number;
@@ -6954,7 +6954,7 @@ export interface components {
             role: components["schemas"]["Role"];
         };
         InviteAccept: {
-            /** @description Of a new user, where the invite names no address */
+            /** @description For a new user, if the invite names no address */
             email?: string;
             /** @description Of a new user */
             name?: string;
@@ -6967,11 +6967,11 @@ export interface components {
             next_cursor: string | null;
         };
         InvitePreview: {
-            /** @description Only a user with this address may accept; empty = whoever has the link */
+            /** @description Only a user with this address can accept; empty = anybody with the link */
             email: string;
             /** Format: int64 */
             expires_at: number;
-            /** @description Name of who invites */
+            /** @description Name of the inviter */
             inviter: string;
             role: components["schemas"]["Role"];
             team: {
@@ -6980,7 +6980,7 @@ export interface components {
             };
         };
         InviteToken: {
-            /** @description What stands behind the # of the link */
+            /** @description The part after the # of the link */
             token: string;
         };
         Invoice: {
@@ -7002,7 +7002,7 @@ export interface components {
              * @description In the smallest unit of the currency
              */
             total_cents: number;
-            /** @description A page of the payment service; whoever has it can read and pay the invoice */
+            /** @description A page of the payment service; anybody with the address can read and pay the invoice */
             url: string | null;
         };
         InvoiceList: {
@@ -7016,11 +7016,11 @@ export interface components {
             data?: {
                 [key: string]: unknown;
             };
-            /** @description time, size, seat, input, state, question, answer, prompt, interrupt, control or files; more may come */
+            /** @description time, size, seat, input, state, question, answer, prompt, interrupt, control or files; more may be added */
             kind: string;
             /**
              * Format: int64
-             * @description End of the output then
+             * @description End of the output at that time
              */
             offset: number;
             /**
@@ -7041,7 +7041,7 @@ export interface components {
             attempt_id: string;
         };
         KeepTokens: {
-            /** @description API tokens stay; else they end */
+            /** @description Keep the API tokens; otherwise they end */
             keep_tokens?: boolean;
         };
         KillSwitchState: {
@@ -7050,14 +7050,14 @@ export interface components {
              * @description When it was last set
              */
             at: number | null;
-            /** @description No paid sandbox begins */
+            /** @description No paid sandbox starts */
             on: boolean;
             reason: string;
-            /** @description What runs is stopped, too */
+            /** @description Running sandboxes are stopped too */
             stop: boolean;
         };
         Limits: {
-            /** @description Whether you may use the server user's own agent logins */
+            /** @description Whether you may use the agent logins of the server's own user */
             existing_login: boolean;
             /** Format: int64 */
             max_file_bytes: number;
@@ -7073,7 +7073,7 @@ export interface components {
             password: string;
         };
         LoginSession: {
-            /** @description Browser and system in words */
+            /** @description Browser and operating system */
             browser: string;
             /** Format: int64 */
             created_at: number;
@@ -7081,7 +7081,7 @@ export interface components {
             current: boolean;
             /** Format: int64 */
             expires_at: number;
-            /** @description How you proved who you are: password, totp, recovery_code, passkey, sso, sso_mfa, link */
+            /** @description How you proved your identity: password, totp, recovery_code, passkey, sso, sso_mfa or link */
             factors: string[];
             id: string;
             ip: string;
@@ -7113,9 +7113,9 @@ export interface components {
             /** @description Mails of the last 30 days that could not be sent */
             given_up: number;
             host: string;
-            /** @description Of the newest mail that failed; empty = none did */
+            /** @description Of the newest failed mail; empty = none failed */
             last_error: string;
-            /** @description Mails that wait to be sent */
+            /** @description Mails waiting to be sent */
             pending: number;
         };
         MailTest: {
@@ -7131,11 +7131,11 @@ export interface components {
         Me: {
             /**
              * Format: int64
-             * @description When you last proved who you are; null with an API token
+             * @description When you last confirmed your identity; null with an API token
              */
             confirmed_at: number | null;
             limits: components["schemas"]["Limits"];
-            /** @description More than a password vouches for you here */
+            /** @description You signed in with more than a password */
             second_factor: boolean;
             teams: components["schemas"]["Team"][];
             user: components["schemas"]["User"];
@@ -7154,16 +7154,16 @@ export interface components {
             role: components["schemas"]["Role"];
         };
         MergeQueue: {
-            /** @description The last ones, newest first */
+            /** @description The most recent ones, newest first */
             ended: components["schemas"]["QueueEntry"][];
-            /** @description In the order in which they are merged */
+            /** @description In merge order */
             items: components["schemas"]["QueueEntry"][];
         };
         MergeRequest: {
             dry_run?: boolean;
-            /** @description The commit the base was at when you looked: 409 base_moved when it is not any more */
+            /** @description The commit of the base when you looked; 409 base_moved if it has moved */
             expected_base?: string;
-            /** @description The commit the branch was at when you looked: 409 head_moved when it is not any more */
+            /** @description The commit of the branch when you looked; 409 head_moved if it has moved */
             expected_head?: string;
             message?: string;
             /** @enum {string} */
@@ -7173,9 +7173,9 @@ export interface components {
             base: string;
             /** @description The base before the merge */
             base_commit: string;
-            /** @description In a dry run: why it must not be merged now; empty when it may */
+            /** @description For a dry run: why it must not be merged now; empty if it may */
             blocked: string;
-            /** @description The base after the merge; in a dry run what it would be, empty with conflicts */
+            /** @description The base after the merge; for a dry run what it would be, empty with conflicts */
             commit: string;
             commits: number;
             conflicts: components["schemas"]["Conflict"][];
@@ -7191,22 +7191,22 @@ export interface components {
             warnings: string[];
         };
         MergeStatus: {
-            /** @description Commits of the branch that the base has not */
+            /** @description Commits of the branch that the base does not have */
             ahead: number;
             base: string;
-            /** @description Commits of the base here that the remote had not when it was last asked */
+            /** @description Commits of the base on this server that the remote did not have when it was last fetched */
             base_ahead: number;
             base_behind: number;
-            /** @description Empty when the base is gone */
+            /** @description Empty if the base no longer exists */
             base_commit: string;
-            /** @description Commits of the base that the branch has not */
+            /** @description Commits of the base that the branch does not have */
             behind: number;
             conflicts: components["schemas"]["Conflict"][];
             /** @description Files with uncommitted changes */
             dirty: number;
             /** Format: int64 */
             fetched_at: number | null;
-            /** @description Empty when the branch is gone */
+            /** @description Empty if the branch no longer exists */
             head: string;
             merged: boolean;
             pushed: {
@@ -7215,27 +7215,27 @@ export interface components {
                 branch: string;
                 commit: string;
             } | null;
-            /** @description The project's remote, without credentials; empty when nothing can be pushed */
+            /** @description The project's remote, without credentials; empty if nothing can be pushed */
             remote: string;
-            /** @description merge, rebase, cherry-pick or revert that was begun in the worktree; empty when none is, or when this server cannot see */
+            /** @description merge, rebase, cherry-pick or revert in progress in the worktree; empty if none is, or if this server cannot see it */
             under_way: string;
             up_to_date: boolean;
             warnings: string[];
         };
         Merging: {
-            /** @description Everything goes through the merge queue */
+            /** @description Every merge goes through the merge queue */
             queue: boolean;
             /** @description Somebody must have approved what is merged */
             require_approval: boolean;
             /** @description The required checks must have passed on what is merged */
             require_checks: boolean;
             /**
-             * @description What is offered first
+             * @description The default strategy
              * @enum {string}
              */
             strategy: "merge" | "squash" | "rebase";
         };
-        /** @description What is left out stays as it is */
+        /** @description Fields left out stay unchanged */
         MergingPatch: {
             queue?: boolean;
             require_approval?: boolean;
@@ -7255,26 +7255,26 @@ export interface components {
             meter: "vcpu_seconds" | "mib_seconds";
             /**
              * Format: int64
-             * @description Of which the service has taken so many
+             * @description Seconds that the payment service accepted
              */
             reported: number;
             /**
              * Format: int64
-             * @description And counts so many; null = it was not asked yet
+             * @description Seconds that the payment service counts; null = not read yet
              */
             theirs: number | null;
             /**
              * Format: int64
-             * @description Of which time this is
+             * @description When that was read
              */
             until: number;
         };
-        /** @description What people may expect, and how it is. The value is that of the place that does worst. */
+        /** @description Service targets and their present values. The value is that of the worst place. */
         MetricTarget: {
             /** @description What is measured, and the target */
             description: string;
             met: boolean | null;
-            /** @description creation, success, command, sync; others may come */
+            /** @description creation, success, command, sync; more may be added */
             name: string;
             /** Format: double */
             target: number;
@@ -7282,7 +7282,7 @@ export interface components {
             unit: string;
             /**
              * Format: double
-             * @description null = nothing was measured yet
+             * @description null = not measured yet
              */
             value: number | null;
         };
@@ -7294,7 +7294,7 @@ export interface components {
         };
         ModelLimit: {
             allowed: boolean;
-            /** @description A name, the beginning of names followed by *, or * for all. The most exact one that fits says whether a model is allowed */
+            /** @description A name, a prefix followed by *, or * for all. The most specific match says whether a model is allowed */
             model: string;
             /**
              * Format: int64
@@ -7303,7 +7303,7 @@ export interface components {
             requests_minute: number | null;
             /**
              * Format: int64
-             * @description What goes in and comes out; reads of a cache do not count. null = no bound
+             * @description Input and output tokens; cache reads do not count. null = unlimited
              */
             tokens_minute: number | null;
         };
@@ -7312,7 +7312,7 @@ export interface components {
             instance: components["schemas"]["ModelLimit"][];
             items: components["schemas"]["ModelLimit"][];
         };
-        /** @description Nano-USD for a million tokens. null = not told apart, like input. */
+        /** @description Nano-USD per million tokens. null = not priced separately, same as input. */
         ModelPrice: {
             /** @description It came with the program */
             built_in: boolean;
@@ -7325,7 +7325,7 @@ export interface components {
             cache_write_hour_nano: number | null;
             /**
              * Format: int64
-             * @description Kept for five minutes
+             * @description Cached for five minutes
              */
             cache_write_nano: number | null;
             /** Format: int64 */
@@ -7335,11 +7335,11 @@ export interface components {
             /** Format: int64 */
             effective_from: number;
             id: string;
-            /** @description It is what requests of this name are priced with now */
+            /** @description It is the price of requests with this name now */
             in_force: boolean;
             /** Format: int64 */
             input_nano: number;
-            /** @description A name, or the beginning of names followed by *; behind it @fast, @priority, @flex or @us for how it was served, and >272000 for prompts of more tokens than that */
+            /** @description A name, or a prefix followed by *; an optional suffix says how it was served (@fast, @priority, @flex or @us) and >272000 applies to prompts of more tokens */
             model: string;
             /** Format: int64 */
             output_nano: number;
@@ -7347,7 +7347,7 @@ export interface components {
         ModelPriceList: {
             items: components["schemas"]["ModelPrice"][];
         };
-        /** @description One question to a model. null = unknown. */
+        /** @description One request to a model. null = unknown. */
         ModelRequest: {
             agent: string;
             /** @description messages, responses, chat_completions */
@@ -7421,15 +7421,15 @@ export interface components {
         MovedSession: {
             agent: string;
             agent_name: string;
-            /** @description It is at work: it is told to go on */
+            /** @description It is working: it receives a prompt to continue */
             busy: boolean;
             /**
-             * @description resumes: with its conversation; restarts: the agent begins anew; waits: the place lacks its program, and it is resumed by hand once that is there
+             * @description resumes: continues its conversation; restarts: the agent starts over; waits: the place does not have its program, so a person resumes it once it does
              * @enum {string}
              */
             how: "resumes" | "restarts" | "waits" | "ends";
             id: string;
-            /** @description The session it went on in */
+            /** @description The session it continued in */
             next_id: string | null;
             reason: string;
             /** @enum {string} */
@@ -7440,7 +7440,7 @@ export interface components {
             /** Format: int64 */
             bytes: number | null;
             detail: string;
-            /** @description A stable word: branch, files, refs, ignored, kept_ignored, kept_left, copied_files, scrollback, shells, conversations, agents, processes, ports, logins, temp, unseen */
+            /** @description A stable identifier: branch, files, refs, ignored, kept_ignored, kept_left, copied_files, scrollback, shells, conversations, agents, processes, ports, logins, temp, unseen */
             what: string;
         };
         MoveList: {
@@ -7455,19 +7455,19 @@ export interface components {
         };
         MovePlan: {
             carried: components["schemas"]["MoveItem"][];
-            /** @description What else is different there, a sentence each */
+            /** @description Other differences, one sentence each */
             changes: string[];
-            /** @description The code of the error that moving would be; empty when it can be */
+            /** @description The error code that moving would return; empty if it is possible */
             code: string;
             from: components["schemas"]["MovePlace"];
             lost: components["schemas"]["MoveItem"][];
             possible: boolean;
             /**
              * Format: int64
-             * @description nano-USD an hour there while it runs; 0: free
+             * @description Nano-USD per hour there while it runs; 0: free
              */
             price_nano: number;
-            /** @description Why it cannot be, in words */
+            /** @description Why it is not possible, as text */
             reason: string;
             sessions: components["schemas"]["MovedSession"][];
             to: components["schemas"]["MovePlace"];
@@ -7484,7 +7484,7 @@ export interface components {
             /** Format: int64 */
             expires_at: number;
             id: string;
-            /** @description Empty where nobody knows any more */
+            /** @description Empty if no longer known */
             inviter: string;
             role: components["schemas"]["Role"];
             team: {
@@ -7493,13 +7493,13 @@ export interface components {
             };
         };
         MyInviteList: {
-            /** @description The server knows that the address is yours */
+            /** @description The user has proved that the address is theirs */
             email_verified: boolean;
             items: components["schemas"]["MyInvite"][];
             next_cursor: string | null;
         };
         MyQuota: {
-            /** @description Kinds of this server's places whose time counts in hours and in how many run at once, as several teams share it */
+            /** @description Kinds of places on this server whose time counts towards hours and concurrency, because several teams share the server */
             counted_places: string[];
             effective: components["schemas"]["Quota"];
             /** Format: int64 */
@@ -7529,17 +7529,17 @@ export interface components {
             totp: components["schemas"]["TotpState"];
         };
         Network: {
-            /** @description Whether the workspace's place keeps to it; null while it has none */
+            /** @description Whether the workspace's place enforces it; null if there is no place yet */
             enforced: boolean | null;
             /** @description Whether you may allow hosts */
             may_allow: boolean;
             /** @enum {string} */
             mode: "open" | "allow" | "none";
-            /** @description What may be reached when the mode is allow */
+            /** @description The hosts that are reachable in mode allow */
             names: components["schemas"]["NetworkName"][];
             /** @description The newest first */
             refused: components["schemas"]["RefusedHost"][];
-            /** @description Older ones were forgotten to make room */
+            /** @description Older entries were dropped to make room */
             refused_full: boolean;
             /**
              * @description Who says the mode
@@ -7551,32 +7551,32 @@ export interface components {
             /** @enum {string} */
             from: "instance" | "project" | "workspace" | "preset";
             name: string;
-            /** @description Which list it is of: @agents, @registries, @git */
+            /** @description The list it belongs to: @agents, @registries or @git */
             preset?: string;
         };
         NewAgentAccount: {
             agent: string;
             /** @description Write-only */
             api_key?: string;
-            /** @description Another address of the model's API */
+            /** @description Alternative address of the model's API */
             base_url?: string;
-            /** @description existing_login: you agree that the login is copied, read only */
+            /** @description existing_login: you consent that the login is copied, read-only */
             consent?: boolean;
-            /** @description The first account of an agent is the default in any case */
+            /** @description The first account of an agent is always the default */
             default?: boolean;
             kind: components["schemas"]["AgentAccountKind"];
-            /** @description Made up when it is empty */
+            /** @description Generated if empty */
             name?: string;
         };
         NewAttempt: {
-            /** @description The agent's account; without: your default, else the team's */
+            /** @description The agent's account; default is your default account, else the team's */
             account_id?: string;
             agent: string;
             base?: string;
             executor?: string;
-            /** @description Of its workspace; default is made from the run's name and the agent */
+            /** @description Name of its workspace; default is made from the run's name and the agent */
             name?: string;
-            /** @description With executor runner: which machine */
+            /** @description With executor runner: the machine */
             runner_id?: string;
         };
         NewComment: {
@@ -7587,21 +7587,21 @@ export interface components {
             /** @description Not of a reply */
             path?: string;
             reply_to?: string;
-            /** @description Of the side that was read: base, head, now, a snapshot's id or a commit. Its lines are quoted, whatever they are by now */
+            /** @description What its side shows: base, head, now, a snapshot's id or a commit. Its lines are quoted, whatever they become later */
             revision?: string;
             /**
-             * @description new when it is left out
+             * @description Default is new
              * @enum {string}
              */
             side?: "old" | "new";
         };
         NewImageBuild: {
-            /** @description Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen */
+            /** @description Path of a Dockerfile or devcontainer.json in the repository; default is the project's chosen one */
             source?: string;
         };
         NewInstanceTeam: {
             name: string;
-            /** @description E-mail address of the user who owns it; without one it is you */
+            /** @description E-mail address of the user who owns it; default is you */
             owner?: string;
             slug?: string;
         };
@@ -7610,7 +7610,7 @@ export interface components {
             name: string;
             operator?: boolean;
             role?: components["schemas"]["Role"];
-            /** @description Slug of a team the user joins */
+            /** @description Slug of a team that the user joins */
             team?: string;
         };
         NewInvite: {
@@ -7633,7 +7633,7 @@ export interface components {
             cache_write_nano?: number | null;
             /**
              * Format: int64
-             * @description ms UTC; without it now. A time in the past changes nothing that was answered already
+             * @description ms UTC; default is now. A time in the past does not change requests that were already answered
              */
             effective_from?: number;
             /** Format: int64 */
@@ -7643,7 +7643,7 @@ export interface components {
             output_nano: number;
         };
         NewPasskey: {
-            /** @description The JSON form of what the browser made */
+            /** @description The browser's new credential as JSON */
             credential: {
                 [key: string]: unknown;
             };
@@ -7656,7 +7656,7 @@ export interface components {
         NewPrice: {
             /**
              * Format: int64
-             * @description Now or later; leave it out for now
+             * @description Now or later; default is now
              */
             effective_from?: number;
             /** @description Kind of place, such as e2b, docker or runner; work on this server itself is free */
@@ -7674,16 +7674,16 @@ export interface components {
             source: components["schemas"]["ProjectSource"];
         };
         NewPrompt: {
-            /** @description Before the others of the queue */
+            /** @description Ahead of the others in the queue */
             now?: boolean;
-            /** @description A session that has ended is resumed first; the answer names the new one */
+            /** @description Resume a session that has ended first; the answer names the new one */
             resume?: boolean;
             text: string;
         };
         NewPullRequest: {
             /** @description Empty = the workspace's base */
             base?: string;
-            /** @description Markdown; empty = made from the workspace */
+            /** @description Markdown; empty = generated from the workspace */
             body?: string;
             draft?: boolean;
             /**
@@ -7697,16 +7697,16 @@ export interface components {
         NewPushSubscription: {
             auth: string;
             endpoint: string;
-            /** @description The browser in words */
+            /** @description The browser as text */
             label?: string;
             p256dh: string;
         };
         NewRun: {
             /** @description With workspace_ids: the agent's account */
             account_id?: string;
-            /** @description With workspace_ids: who gets the prompt in each */
+            /** @description With workspace_ids: the agent that receives the prompt in each */
             agent?: string;
-            /** @description A workspace is made for each */
+            /** @description A workspace is created for each */
             attempts?: components["schemas"]["NewAttempt"][];
             /** @description For attempts that name none; default is the project's default branch */
             base?: string;
@@ -7716,9 +7716,9 @@ export interface components {
             name?: string;
             project_id: string;
             prompt: string;
-            /** @description With executor runner: which machine */
+            /** @description With executor runner: the machine */
             runner_id?: string;
-            /** @description Workspaces of the project that are there, instead of attempts */
+            /** @description Existing workspaces of the project, instead of attempts */
             workspace_ids?: string[];
         };
         NewRunner: {
@@ -7727,22 +7727,22 @@ export interface components {
              * @default false
              */
             dangerous: boolean;
-            /** @description Mode docker: what containers are made from */
+            /** @description Mode docker: the image for containers */
             image?: string;
             /**
-             * @description Without one the machine takes containers where there is an engine, else bubblewrap
+             * @description Default is containers if the machine has an engine, else bubblewrap
              * @enum {string}
              */
             mode?: "docker" | "bubblewrap" | "direct";
-            /** @description What the machine is to be called; without one, its host name */
+            /** @description Name of the machine; default is its host name */
             name?: string;
             /**
-             * @description What agents reach from there; the file on the machine can narrow it to a list
+             * @description What agents can reach from there; the file on the machine can narrow it to a list
              * @enum {string}
              */
             network?: "host" | "open" | "none";
             /**
-             * @description Enrols many machines, until it is revoked
+             * @description Enrols any number of machines until it is revoked
              * @default false
              */
             reusable: boolean;
@@ -7753,7 +7753,7 @@ export interface components {
             /** @enum {string} */
             kind: "env" | "file" | "git";
             name: string;
-            /** @description Of the team's secrets: only for this project */
+            /** @description For the team's secrets: only for this project */
             project_id?: string;
             target?: string;
             username?: string;
@@ -7761,28 +7761,28 @@ export interface components {
             value: string;
         };
         NewSession: {
-            /** @description The agent's account; without: your default, else the team's */
+            /** @description The agent's account; default is your default account, else the team's */
             account_id?: string;
             /** @description claude-code, codex, opencode, shell, command, or a name from config.json */
             agent: string;
-            /** @description command: what to run; others: further arguments */
+            /** @description command: what to run; others: additional arguments */
             argv?: string[];
             cols?: number;
-            /** @description With permissions all in a place that is no boundary: you know that nothing keeps the agent in */
+            /** @description With permissions all in a place that does not isolate: you confirm that nothing confines the agent */
             confirm_no_boundary?: boolean;
             env?: {
                 [key: string]: string;
             };
-            /** @description Another session of the workspace: without a prompt, the new one is told what that one was told */
+            /** @description Another session of the workspace: without a prompt, the new session receives the prompt of that one */
             from_session?: string;
             /**
-             * @description ask: the agent asks for what it is not allowed to do. all: it asks for nothing, the place keeps it in. Without: as config.json says, else ask
+             * @description ask: the agent asks before it does what it is not allowed to do. all: it asks for nothing, and the place isolates it. Default is the setting in config.json, else ask
              * @enum {string}
              */
             permissions?: "ask" | "all";
             prompt?: string;
             rows?: number;
-            /** @description Stop that session first; the new one gets its queue */
+            /** @description Stop that session first; the new one takes over its queue */
             stop_from_session?: boolean;
         };
         NewSnapshot: {
@@ -7796,15 +7796,15 @@ export interface components {
             /** Format: int64 */
             expires_at?: number | null;
             name: string;
-            /** @description None or null: all that you may do */
+            /** @description None or null: everything you may do */
             scopes?: components["schemas"]["Scope"][] | null;
-            /** @description Short name of the only team it may act in */
+            /** @description Slug of the only team it may work in */
             team?: string | null;
         };
         NewWatchLink: {
-            /** @description How long it lasts: 5 to 10080, 60 when left out */
+            /** @description Lifetime in minutes: 5 to 10080, default 60 */
             minutes?: number;
-            /** @description For whom it is; shown to the team */
+            /** @description Who it is for; visible to the team */
             name?: string;
         };
         NewWebhook: {
@@ -7820,30 +7820,30 @@ export interface components {
         NewWorkspace: {
             /** @description Default is the project's default branch */
             base?: string;
-            /** @description Default is prefix + slug of the name; a given one that exists is refused */
+            /** @description Default is prefix + slug of the name; an explicit name that exists is refused */
             branch?: string;
             /** @description Default is the configured place */
             executor?: string;
-            /** @description It may start on this server when its place cannot serve, where the operator allows that: other costs, another boundary, the code stays here */
+            /** @description It may start on this server if its place cannot serve and the operator allows that: costs and isolation differ, and the code stays here */
             fallback_ok?: boolean;
             name: string;
-            /** @description Only who makes it sees it, and everything in it */
+            /** @description Only its creator sees it and everything in it */
             private?: boolean;
             project_id: string;
-            /** @description Limits of its own; in a place with sizes, the size */
+            /** @description Its own limits; in a place with sizes, the size */
             resources?: components["schemas"]["ResourceLimits"];
-            /** @description On a machine: the folder there whose repository it borrows; default is the project's own, where that is on the machine */
+            /** @description On a machine: the folder whose repository it shares; default is the project's own folder, if that is on the machine */
             runner_folder?: string;
-            /** @description With executor runner: which machine */
+            /** @description With executor runner: the machine */
             runner_id?: string;
         };
-        /** @description A kind that is left out stays as it is */
+        /** @description Kinds left out stay unchanged */
         NotificationRules: {
             budget?: components["schemas"]["NotifyScope"];
             failed?: components["schemas"]["NotifyScope"];
             finished?: components["schemas"]["NotifyScope"];
             question?: components["schemas"]["NotifyScope"];
-            /** @description An agent has worked on a review of yours; all is the same as mine */
+            /** @description An agent has worked on a review of yours; all means the same as mine */
             review?: components["schemas"]["NotifyScope"];
             stuck?: components["schemas"]["NotifyScope"];
         };
@@ -7856,7 +7856,7 @@ export interface components {
         /** @enum {string} */
         NotifyKind: "question" | "failed" | "stuck" | "finished" | "review" | "budget";
         /**
-         * @description About whose work; mine is what you started
+         * @description Whose work; mine is what you started
          * @enum {string}
          */
         NotifyScope: "off" | "mine" | "all";
@@ -7867,7 +7867,7 @@ export interface components {
             mail: boolean;
             webhooks: boolean;
         };
-        /** @description A file whose newest version is in the sandbox alone */
+        /** @description A file whose newest version exists only in the sandbox */
         NotSynced: {
             path: string;
             /** @description In words */
@@ -7883,18 +7883,18 @@ export interface components {
             choices: components["schemas"]["ConflictChoice"][];
             decided: boolean;
             /**
-             * @description content has its sides between marks in the file; the others have to be decided
+             * @description content has both sides between conflict markers in the file; the others have to be decided
              * @enum {string}
              */
             kind: "content" | "binary" | "deleted" | "mode" | "symlink" | "submodule" | "types" | "folder" | "renames" | "rename_gone";
-            /** @description Lines with marks of a conflict that are left in it */
+            /** @description Lines with remaining conflict markers */
             marks: number[];
-            /** @description The name of what is kept beside, or in the place of a name that is taken; empty when none has to be made up */
+            /** @description The name for what is kept as a second file, or instead of a name that is taken; empty if none is needed */
             other: string;
-            /** @description What it is named by */
+            /** @description Its identifier */
             path: string;
             /**
-             * @description What was taken of one that is decided; other when it was resolved in some other way
+             * @description Which side a decided conflict took; other if it was resolved in another way
              * @enum {string}
              */
             taken: "" | "branch" | "base" | "both" | "keep" | "delete" | "other";
@@ -7902,15 +7902,15 @@ export interface components {
             was: components["schemas"]["ConflictSide"];
         };
         OpenConflicts: {
-            /** @description No sandbox runs, and only there it is known */
+            /** @description No sandbox runs, so the conflicts are unknown */
             asleep: boolean;
             base: string;
             branch: string;
             items: components["schemas"]["OpenConflict"][];
-            /** @description Conflicts that are not listed */
+            /** @description Number of conflicts that are not listed */
             more: number;
             /**
-             * @description Empty when none is under way
+             * @description Empty if none is in progress
              * @enum {string}
              */
             operation: "" | "merge" | "rebase";
@@ -7925,7 +7925,7 @@ export interface components {
             second: components["schemas"]["OverlapSide"];
         };
         OverlapFile: {
-            /** @description content, add/add, modify/delete, and what else git calls it */
+            /** @description content, add/add, modify/delete, or another term of git */
             kind: string;
             path: string;
         };
@@ -7933,7 +7933,7 @@ export interface components {
             id: string;
             key: string;
             name: string;
-            /** @description With how many of those before it; 0 = it can be merged as it is */
+            /** @description How many of those before it it conflicts with; 0 = it merges as it is */
             overlaps: number;
         };
         Overlaps: {
@@ -7947,35 +7947,35 @@ export interface components {
             name: string;
         };
         OwnSecrets: {
-            /** @description whether the caller has agreed that others who work there could read them */
+            /** @description Whether you agreed that others who work there could read them */
             agreed: boolean;
             /**
              * Format: int64
-             * @description variables and files of the caller's own
+             * @description Your own variables and files
              */
             count: number;
-            /** @description whether what the caller starts there now is given them */
+            /** @description Whether what you start there now receives them */
             given: boolean;
-            /** @description whether somebody else may work in the workspace */
+            /** @description Whether somebody else may work in the workspace */
             others: boolean;
         };
         OwnSecretsConsent: {
             agreed: boolean;
         };
-        /** @description A file; with hunks or lines, some of it */
+        /** @description A file; with hunks or lines, part of it */
         Part: {
             hunks?: components["schemas"]["Hunk"][];
-            /** @description And these of the newer state that came */
+            /** @description And these added lines of the newer state */
             new_lines?: number[];
-            /** @description Of the hunks, or of the file, these lines of the older state that went */
+            /** @description Of the hunks, or of the file, these removed lines of the older state */
             old_lines?: number[];
             path: string;
         };
         PartsRequest: {
-            /** @description What the parts were shown against: a revision or index; head by default, of staging index */
+            /** @description The older state that the parts were shown against: a revision or index; default is head, for staging index */
             from?: string;
             parts: components["schemas"]["Part"][];
-            /** @description What was shown: a revision, such as the commit of a comparison. Absent takes files as they are */
+            /** @description The newer state that was shown: a revision, such as the commit of a comparison. Default is the present files */
             to?: string;
         };
         Passkey: {
@@ -7987,7 +7987,7 @@ export interface components {
             name: string;
         };
         PasskeyAnswer: {
-            /** @description The JSON form of what the browser answers */
+            /** @description The browser's response as JSON */
             credential: {
                 [key: string]: unknown;
             };
@@ -7996,15 +7996,15 @@ export interface components {
             name: string;
         };
         PasskeyOptions: {
-            /** @description The JSON form of WebAuthn's options */
+            /** @description WebAuthn options as JSON */
             options: {
                 [key: string]: unknown;
             };
         };
         PasswordChange: {
-            /** @description Left out by who has no password yet */
+            /** @description Omitted by a user who has no password yet */
             current_password?: string;
-            /** @description API tokens stay; else they end with the old password */
+            /** @description Keep the API tokens; otherwise they end with the old password */
             keep_tokens?: boolean;
             new_password: string;
         };
@@ -8015,11 +8015,11 @@ export interface components {
         };
         Person: {
             id: string;
-            /** @description Empty where nobody knows any more */
+            /** @description Empty if no longer known */
             name: string;
         };
         PlaceChange: {
-            /** @description What moving there changes, a sentence each; empty where it lives */
+            /** @description What moving there changes, one sentence each; empty for the present place */
             changes: string[];
             executor: components["schemas"]["Executor"];
         };
@@ -8031,12 +8031,12 @@ export interface components {
             active: number;
             /**
              * Format: int64
-             * @description Sandboxes that were removed: unknown ones, and idle ones
+             * @description Removed sandboxes: unknown ones, and idle ones
              */
             cleaned: number;
             /**
              * Format: int64
-             * @description Nano-USD, sandboxes of nobody yet included
+             * @description Nano-USD, including pooled sandboxes that are not assigned yet
              */
             cost_nano_month: number;
             /** Format: int64 */
@@ -8048,7 +8048,7 @@ export interface components {
             executor: string;
             /**
              * Format: int64
-             * @description Sandboxes that could not be made
+             * @description Sandboxes that could not be created
              */
             failed: number;
             /**
@@ -8060,33 +8060,33 @@ export interface components {
             health_failures: number;
             /**
              * Format: double
-             * @description Of the time sandboxes ran: without anything to do, 0 to 1
+             * @description Idle share of the time sandboxes ran, 0 to 1
              */
             idle_share: number | null;
             name: string;
             /**
              * Format: int64
-             * @description Times the live sandbox was used instead of a new one
+             * @description How often the live sandbox was used instead of a new one
              */
             reused: number;
             /**
              * Format: double
-             * @description Of all workspaces, 0 to 1
+             * @description Share of all workspaces, 0 to 1
              */
             share: number;
             /**
              * Format: double
-             * @description Of all makings, 0 to 1
+             * @description Share of all creations, 0 to 1
              */
             success: number | null;
             /**
              * Format: int64
-             * @description From the change of a file to its being on this server
+             * @description From the change of a file until it is on this server
              */
             sync_lag_p95_ms: number | null;
             /**
              * Format: int64
-             * @description Workspaces that live there
+             * @description Workspaces that run there
              */
             workspaces: number;
         };
@@ -8110,7 +8110,7 @@ export interface components {
         PlaceSize: {
             available: boolean;
             cpus: number;
-            /** @description What a workspace gets that asks for none */
+            /** @description Used by a workspace that asks for none */
             default: boolean;
             /** @description What to do about it */
             hint: string;
@@ -8118,10 +8118,10 @@ export interface components {
             memory_mb: number;
             /**
              * Format: int64
-             * @description Nano-USD while it runs
+             * @description Nano-USD per hour while it runs
              */
             price_nano_per_hour: number;
-            /** @description Why it cannot be had, in words */
+            /** @description Why it cannot be chosen, as text */
             reason: string;
             refused?: components["schemas"]["SizeRefusal"];
         };
@@ -8148,7 +8148,7 @@ export interface components {
             id: string;
             /** Format: int64 */
             memory_mb: number | null;
-            /** @description Usage is billed on top */
+            /** @description Usage is billed in addition */
             metered_usage: boolean;
             name: string;
             /** @description Teams may choose it themselves */
@@ -8160,7 +8160,7 @@ export interface components {
             position: number;
             /**
              * Format: int64
-             * @description Price of a seat a month, whole cents
+             * @description Price per seat and month, whole cents
              */
             seat_month_nano: number;
             /** Format: int64 */
@@ -8171,15 +8171,15 @@ export interface components {
             trial_days: number;
         };
         PlanList: {
-            /** @description Somebody chose it, or it bounds people; else nobody did, and no plan bounds anybody */
+            /** @description Somebody chose it, or it limits people; otherwise nobody did, and no plan limits anybody */
             default_chosen: boolean;
-            /** @description config.json says it */
+            /** @description config.json sets it */
             default_locked: boolean;
-            /** @description What teams have that nobody gave one */
+            /** @description The plan of teams without an assigned one */
             default_plan: string;
             items: components["schemas"]["Plan"][];
         };
-        /** @description What is left out stays; of a new plan it is without bound, 0 or false */
+        /** @description Fields left out stay unchanged; for a new plan they are unlimited, 0 or false */
         PlanPatch: {
             /** Format: int64 */
             concurrent?: number | null;
@@ -8212,14 +8212,14 @@ export interface components {
             id: string;
             name: string;
         };
-        /** @description Sandboxes made ahead of time */
+        /** @description Pooled sandboxes, created ahead of time */
         PoolMetrics: {
             /** Format: int64 */
             cost_nano_month: number;
             enabled: boolean;
             /**
              * Format: int64
-             * @description Times one was taken
+             * @description How often one was taken
              */
             hits: number;
             making: number;
@@ -8227,7 +8227,7 @@ export interface components {
             min: number;
             /**
              * Format: int64
-             * @description Times none was ready
+             * @description How often none was ready
              */
             misses: number;
             ready: number;
@@ -8236,7 +8236,7 @@ export interface components {
         };
         Port: {
             port: number;
-            /** @description Where it is seen by who was let in; empty while previews are off */
+            /** @description Its address for invited users; empty while previews are off */
             url: string;
         };
         PortAddress: {
@@ -8259,17 +8259,17 @@ export interface components {
             executor: string;
             /**
              * Format: int64
-             * @description Nano-USD a GiB of memory and second
+             * @description Nano-USD per GiB of memory and second
              */
             gib_second_nano: number;
-            /** @description It is what holds now */
+            /** @description It applies now */
             holds: boolean;
             id: string;
-            /** @description Its time counts in people's hours and in how many sandboxes run at once */
+            /** @description Its time counts towards users' hours and concurrent sandboxes */
             metered: boolean;
             /**
              * Format: int64
-             * @description Nano-USD a vCPU and second
+             * @description Nano-USD per vCPU and second
              */
             vcpu_second_nano: number;
         };
@@ -8286,15 +8286,15 @@ export interface components {
             request_id: string;
         };
         Project: {
-            /** @description Its workspaces share the team's caches where they live in a place that isolates */
+            /** @description Its workspaces share the team's caches if they run in a place that isolates */
             caches?: boolean;
-            /** @description Commands that say whether work is good */
+            /** @description Commands that check the work */
             checks: components["schemas"]["ProjectCheck"][];
             copy_ignored: string[];
             /** Format: int64 */
             created_at: number;
             default_branch: string;
-            /** @description Where its workspaces live that name no place; empty = the team's */
+            /** @description Where its workspaces run that name no place; empty = the team's default */
             executor?: string;
             /** Format: int64 */
             fetched_at: number | null;
@@ -8311,20 +8311,20 @@ export interface components {
             source: components["schemas"]["ProjectSource"];
             /** @enum {string} */
             state: "cloning" | "ready" | "failed";
-            /** @description Git's own words when it failed */
+            /** @description Git's error message if it failed */
             state_reason: string;
             /** @description How many are active */
             workspaces: number;
         };
-        /** @description A command that says whether work is good; it is when it ends with 0 */
+        /** @description A command that checks the work; it passes if it exits with 0 */
         ProjectCheck: {
-            /** @description It runs by itself when an agent's turn ended */
+            /** @description It runs automatically when an agent's turn has ended */
             after_turn: boolean;
             /** @description Lines for /bin/sh */
             command: string;
             id: string;
             name: string;
-            /** @description Nothing that it fails on is merged by the queue; nor by hand where the project asks for checks */
+            /** @description The merge queue merges nothing that fails it; nor can people, if the project requires checks */
             required: boolean;
             /** Format: int64 */
             timeout_seconds: number;
@@ -8332,40 +8332,40 @@ export interface components {
         ProjectCheckInput: {
             after_turn?: boolean;
             command: string;
-            /** @description Of one that is there; left out for a new one */
+            /** @description Of an existing check; absent for a new one */
             id?: string;
             name: string;
             required?: boolean;
             /**
              * Format: int64
-             * @description 600 when it is left out or 0
+             * @description 600 if absent or 0
              */
             timeout_seconds?: number;
         };
         ProjectForge: {
             api_url: string;
-            /** @description Whether there is one for who asks */
+            /** @description Whether you have one */
             has_credential: boolean;
             host: string;
             /** @enum {string} */
             kind: "" | "github" | "gitlab" | "gitea" | "forgejo";
             /** @description GitHub */
             name: string;
-            /** @description Why no pull request can be opened; empty when one can */
+            /** @description Why no pull request can be opened; empty if one can */
             reason: string;
             repository: string;
             settings: components["schemas"]["ForgeSettings"];
-            /** @description The host a git credential must be for to be used here */
+            /** @description The host a git credential must be for */
             token_host: string;
         };
         ProjectImage: {
             /** @description The newest first */
             builds: components["schemas"]["ImageBuild"][];
             candidates: components["schemas"]["ImageCandidate"][];
-            /** @description Name of the image new containers are made from; null while it is not built */
+            /** @description Name of the image for new containers; null until it is built */
             current: string | null;
             image: components["schemas"]["ImageChoice"];
-            /** @description Why the repository could not be looked at, empty when it could */
+            /** @description Why the repository could not be read; empty if it could */
             problem: string;
             /**
              * @description Where the image comes from
@@ -8378,19 +8378,19 @@ export interface components {
             next_cursor: string | null;
         };
         ProjectNetwork: {
-            /** @description Whether a list has the hosts the agents themselves need */
+            /** @description Whether the hosts that the agents themselves need are included */
             agent_hosts: boolean;
             /** @description example.com, *.example.com, example.com:8443, or the lists @registries and @git */
             allow: string[];
             /**
-             * @description The instance's own
+             * @description The instance's setting
              * @enum {string}
              */
             default_mode: "open" | "allow" | "none";
-            /** @description open (all public addresses), allow (the hosts of a list), none, or empty for the instance's own */
+            /** @description open (all public addresses), allow (the listed hosts), none, or empty for the instance's setting */
             mode: string;
         };
-        /** @description What is left out stays as it is */
+        /** @description Fields left out stay unchanged */
         ProjectNetworkPatch: {
             agent_hosts?: boolean;
             allow?: string[];
@@ -8398,17 +8398,17 @@ export interface components {
         };
         ProjectPatch: {
             caches?: boolean;
-            /** @description All of them; one that is left out is removed */
+            /** @description The complete list; a check that is left out is removed */
             checks?: components["schemas"]["ProjectCheckInput"][];
             copy_ignored?: string[];
             default_branch?: string;
-            /** @description Where new workspaces live that name no place; empty = the team's */
+            /** @description Where new workspaces run that name no place; empty = the team's default */
             executor?: string;
             forge?: components["schemas"]["ForgeSettings"];
             image?: components["schemas"]["ImageChoice"];
             /** @description Patterns of ignored files that snapshots of kinds kept and manual hold beside their files */
             keep_ignored?: string[];
-            /** @description For each of its workspaces that says nothing else */
+            /** @description Applies to each of its workspaces that sets nothing else */
             limits?: components["schemas"]["ResourceLimits"];
             merging?: components["schemas"]["MergingPatch"];
             name?: string;
@@ -8417,13 +8417,13 @@ export interface components {
         };
         ProjectSource: {
             /**
-             * @description runner = a folder of a member's own machine
+             * @description runner = a folder on a member's own machine
              * @enum {string}
              */
             kind: "url" | "path" | "sample" | "runner";
-            /** @description Of kind path: a folder of the server's, told to operators and to those who may add projects. Of kind runner: one its machine's owner allows */
+            /** @description Kind path: a folder on the server, visible to operators and to users who may add projects. Kind runner: a folder the machine's owner allows */
             path?: string;
-            /** @description Of kind runner: the machine, one you may use */
+            /** @description Kind runner: the machine, one you may use */
             runner_id?: string;
             url?: string;
         };
@@ -8432,27 +8432,27 @@ export interface components {
             created_at: number;
             created_by: string;
             created_by_name: string;
-            /** @description Waits until a person lets the queue go on */
+            /** @description Waits until a person releases the queue */
             held: boolean;
             id: string;
             /** @description Why it failed */
             reason: string;
             /** Format: int64 */
             sent_at: number | null;
-            /** @description A resumed session takes over what waits */
+            /** @description A resumed session takes over pending prompts */
             session_id: string;
             state: components["schemas"]["PromptState"];
             text: string;
             urgent: boolean;
-            /** @description Why the first of the queue is not sent now */
+            /** @description Why the first prompt of the queue is not sent now */
             waits: string;
         };
         PromptEdit: {
-            /** @description Before the others, as soon as the agent is idle; a failed one is sent again */
+            /** @description Ahead of the others, as soon as the agent is idle; a failed one is sent again */
             now?: boolean;
-            /** @description Place in the queue; 0 is next */
+            /** @description Position in the queue; 0 is next */
             position?: number;
-            /** @description Let a held queue go on */
+            /** @description Release a held queue */
             release?: boolean;
             text?: string;
         };
@@ -8463,30 +8463,30 @@ export interface components {
         /** @enum {string} */
         PromptState: "queued" | "sending" | "sent" | "failed" | "cancelled";
         ProviderWay: {
-            /** @description Lead the browser here */
+            /** @description Send the browser here */
             url: string;
         };
         PullRequest: {
             base: string;
-            /** @description Why it cannot be merged, in words */
+            /** @description Why it cannot be merged, as text */
             blocked: string;
             checks: components["schemas"]["PullRequestCheck"][];
             /**
-             * @description Empty = there are none
+             * @description Empty = no checks
              * @enum {string}
              */
             checks_state: "" | "pending" | "passed" | "failed";
-            /** @description Why the last look failed, or what the forge did not tell */
+            /** @description Why the last refresh failed, or what the forge did not report */
             error: string;
             /** @enum {string} */
             forge: "github" | "gitlab" | "gitea" | "forgejo";
             /** @description The branch there */
             head: string;
-            /** @description Where it is there; empty until the forge was asked */
+            /** @description Its address; empty until the forge was asked */
             head_commit: string;
             host: string;
             id: string;
-            /** @description Where the workspace's branch is here; another one than head_commit = not all of it is pushed, or others pushed there */
+            /** @description Where the workspace's branch is on this server. If it differs from head_commit, not all of it is pushed, or others pushed there */
             local_commit: string;
             /**
              * @description Empty = the forge does not know yet
@@ -8518,7 +8518,7 @@ export interface components {
             url: string;
         };
         PullRequestMerge: {
-            /** @description `head_commit` as it was seen */
+            /** @description `head_commit` as you saw it */
             expected_head: string;
             /** @enum {string} */
             strategy: "merge" | "squash" | "rebase";
@@ -8527,7 +8527,7 @@ export interface components {
             base: string;
             body: string;
             branch: string;
-            /** @description That the base has not; at most 50 are counted */
+            /** @description Commits that the base does not have; at most 50 are counted */
             commits: number;
             title: string;
         };
@@ -8549,11 +8549,11 @@ export interface components {
             url: string;
         };
         PushRequest: {
-            /** @description Its name there, as here when left out */
+            /** @description Its name on the remote; default is the same name */
             branch?: string;
             force?: boolean;
             /**
-             * @description branch when left out
+             * @description Default is branch
              * @enum {string}
              */
             what?: "branch" | "base";
@@ -8563,15 +8563,15 @@ export interface components {
             commit: string;
             created: boolean;
             forced: boolean;
-            /** @description What the remote said */
+            /** @description Message from the remote */
             message: string;
-            /** @description Reports that went along, as notes on commits the remote has now */
+            /** @description Reports pushed along, as notes on commits the remote has now */
             notes: number;
-            /** @description Why reports did not go along; empty when they did. The branch is there nevertheless */
+            /** @description Why reports were not pushed; empty if they were. The branch is pushed in any case */
             notes_problem: string;
             remote: string;
             up_to_date: boolean;
-            /** @description A page on its host that the remote named, such as one to open a pull request; empty when none */
+            /** @description A page the remote named, such as one to open a pull request; empty if none */
             url: string;
         };
         PushSubscription: {
@@ -8583,18 +8583,18 @@ export interface components {
             used_at: number | null;
         };
         Question: {
-            /** @description The answer in words */
+            /** @description The answer as text */
             answer: string;
             /** Format: int64 */
             answered_at: number | null;
-            /** @description The user, empty when open, withdrawn or answered in the terminal by whoever sat there */
+            /** @description The user; empty if open, withdrawn or answered by somebody in the terminal */
             answered_by: string;
             answered_by_name: string;
             /** Format: int64 */
             asked_at: number;
-            /** @description What it is about: the command, the change or more words; plain text of several lines */
+            /** @description What it is about: the command, the change or more text; plain text of several lines */
             detail: string;
-            /** @description A text may be given; beside a Deny it is the reason */
+            /** @description A text may be sent; with a Deny option it is the reason */
             free_text: boolean;
             id: string;
             /** @enum {string} */
@@ -8604,13 +8604,13 @@ export interface components {
             options: components["schemas"]["QuestionOption"][];
             session_id: string;
             /**
-             * @description How it became known
+             * @description How the server learned of it
              * @enum {string}
              */
             source: "hook" | "screen" | "notice";
             /** @enum {string} */
             state: "open" | "answered" | "withdrawn";
-            /** @description The question in a line */
+            /** @description The question in one line */
             title: string;
             /** @description Where it was answered: api, inbox, workspace, phone, notification or terminal; empty while it is open */
             via: string;
@@ -8644,10 +8644,10 @@ export interface components {
             head: string;
             id: string;
             message: string;
-            /** @description 1 = the next; 0 = it has ended */
+            /** @description 1 = next; 0 = it has ended */
             position: number;
             project_id: string;
-            /** @description What it does, or why it failed, in words */
+            /** @description What it is doing, or why it failed, as text */
             reason: string;
             /** @description Checks on the merged result */
             runs: components["schemas"]["CheckRun"][];
@@ -8661,16 +8661,16 @@ export interface components {
             workspace_key: string;
             workspace_name: string;
         };
-        /** @description What may be used of metered places; null is without bound */
+        /** @description Quotas for metered places; null is unlimited */
         Quota: {
             /**
              * Format: int64
-             * @description Sandboxes at once, of a user
+             * @description Concurrent sandboxes of a user
              */
             concurrent: number | null;
             /**
              * Format: int64
-             * @description Sandboxes at once, of the team
+             * @description Concurrent sandboxes of the team
              */
             concurrent_team: number | null;
             /**
@@ -8680,7 +8680,7 @@ export interface components {
             cpus: number | null;
             /**
              * Format: int64
-             * @description Sandboxes made in an hour, of a user; of a team five times as many
+             * @description Sandboxes a user may create in an hour; a team may create five times as many
              */
             creations_hour: number | null;
             /**
@@ -8711,7 +8711,7 @@ export interface components {
             cpus?: number | null;
             /** Format: int64 */
             hours_month?: number | null;
-            /** @description Names of those that are the plan's again */
+            /** @description Fields that return to the plan's value */
             inherit?: string[];
             /** Format: int64 */
             memory_mb?: number | null;
@@ -8722,24 +8722,24 @@ export interface components {
         QuotaChanges: {
             items: components["schemas"]["QuotaChange"][];
         };
-        /** @description What was said of one user. A name that is absent is the plan's; null is without bound */
+        /** @description The override for one user. An absent field has the plan's value; null is unlimited */
         QuotaOverride: {
             [key: string]: number | null;
         };
         QuotaUsed: {
             /**
              * Format: int64
-             * @description How long sandboxes of metered places ran this month
+             * @description How long sandboxes in metered places ran this month
              */
             hours_ms: number;
             /**
              * Format: int64
-             * @description Held back for sandboxes that start or have just started, and for questions to models that are under way
+             * @description Reserved for sandboxes that are starting or have just started, and for requests to models in progress
              */
             reserved_ms: number;
             /**
              * Format: int64
-             * @description Sandboxes of metered places now, starts among them
+             * @description Sandboxes in metered places now, including those starting
              */
             running: number;
         };
@@ -8785,7 +8785,7 @@ export interface components {
                 output_tokens: number;
                 /** Format: int64 */
                 run_ms: number;
-                /** @description False for who may not see costs: the figures beside run_ms are 0 then */
+                /** @description False for users who may not see costs: the other numbers are 0 then */
                 shown: boolean;
                 /** Format: int64 */
                 tokens_cost_nano: number;
@@ -8793,7 +8793,7 @@ export interface components {
                 tokens_unknown: number;
             };
             files: components["schemas"]["ReportFile"][];
-            /** @description False where connections do not go through the gate: no host in the lists does not mean that none was reached */
+            /** @description False if connections do not go through the egress proxy: an empty host list does not mean that none was reached */
             hosts_known: boolean;
             key: string;
             name: string;
@@ -8817,7 +8817,7 @@ export interface components {
                 reached: number;
                 refused: number;
             };
-            /** @description What cannot be told */
+            /** @description What could not be determined */
             unknown: string[];
             workspace_id: string;
         };
@@ -8868,7 +8868,7 @@ export interface components {
             id: string;
             /** @description ask, all, or empty: not known */
             permissions: string;
-            /** @description Its agent keeps a record of what it runs */
+            /** @description Its agent records what it runs */
             recorded: boolean;
             /** Format: int64 */
             started_at: number;
@@ -8878,7 +8878,7 @@ export interface components {
         ReportTest: {
             /** Format: int64 */
             at: number;
-            /** @description One of the project's checks; else a command of an agent's that looks like a test */
+            /** @description One of the project's checks; otherwise an agent's command that looks like a test */
             check: boolean;
             command: string;
             commit: string;
@@ -8896,11 +8896,11 @@ export interface components {
             /** Format: int64 */
             expires_at: number;
             mailed: boolean;
-            /** @description The link; shown this one time */
+            /** @description The link; shown only once */
             url: string;
         };
         ResetPassword: {
-            /** @description API tokens stay; else they end with the old password */
+            /** @description Keep the API tokens; otherwise they end with the old password */
             keep_tokens?: boolean;
             password: string;
             token: string;
@@ -8910,7 +8910,7 @@ export interface components {
             how: "agent" | "shell" | "finish" | "abort";
             session_id?: string | null;
             /**
-             * @description merge when left out
+             * @description Default is merge
              * @enum {string}
              */
             strategy?: "merge" | "rebase";
@@ -8921,7 +8921,7 @@ export interface components {
             files: string[];
             prompt: string;
             prompt_id: string | null;
-            /** @description The agent the prompt was queued for */
+            /** @description The session the prompt was queued for */
             session_id: string | null;
             snapshot_id: string;
             strategy: string;
@@ -8935,7 +8935,7 @@ export interface components {
             cpus?: number;
             /**
              * Format: int64
-             * @description MiB of all it may write
+             * @description MiB of everything it may write
              */
             disk_mb?: number;
             /**
@@ -8958,28 +8958,28 @@ export interface components {
             author_id: string;
             author_name: string;
             body: string;
-            /** @description Files that changed since the newest verdict; null of other reviews, or when nobody can say */
+            /** @description Files that changed since the newest verdict; null for other reviews, or if unknown */
             changed_since: number | null;
             comments: components["schemas"]["Comment"][];
             /** Format: int64 */
             created_at: number;
-            /** @description The commit that was compared with */
+            /** @description The commit it was compared with */
             from: string;
-            /** @description Empty for a draft without anything in it */
+            /** @description Empty for a draft without any content */
             id: string;
             mine: boolean;
-            /** @description What it is in the agent's queue */
+            /** @description Its prompt in the agent's queue */
             prompt_id: string | null;
             /** @description Why it failed */
             reason: string;
-            /** @description What was read: a snapshot's id or a commit */
+            /** @description What was reviewed: a snapshot's id or a commit */
             revision: string;
             /** Format: int64 */
             sent_at: number | null;
             /** @description The agent it was sent to */
             session_id: string | null;
             state: components["schemas"]["ReviewState"];
-            /** @description Git's name of the files that were read; a verdict is for these */
+            /** @description Git's tree id of the reviewed files; a verdict applies to these */
             tree: string;
             /** Format: int64 */
             updated_at: number;
@@ -8988,7 +8988,7 @@ export interface components {
              * @enum {string}
              */
             verdict: "" | "comment" | "changes" | "approve";
-            /** @description Why the agent does not have it yet */
+            /** @description Why the agent has not received it yet */
             waits: string;
             workspace_id: string;
         };
@@ -8999,7 +8999,7 @@ export interface components {
         };
         /** @enum {string} */
         ReviewState: "draft" | "queued" | "sent" | "failed" | "cancelled";
-        /** @description What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes */
+        /** @description A one-line summary of a workspace's reviews. The last verdict counts: approved = exactly these files; stale = approved, but files changed since; changes = somebody requests changes */
         ReviewSummary: {
             approved: boolean;
             approved_by: string | null;
@@ -9020,7 +9020,7 @@ export interface components {
             /** @description Empty: before the first commit */
             commit: string;
             label: string;
-            /** @description As it was asked for */
+            /** @description As requested */
             rev: string;
             snapshot_id: string | null;
             tree: string;
@@ -9033,7 +9033,7 @@ export interface components {
             created_at: number;
             created_by: string;
             id: string;
-            /** @description Id of the attempt somebody decided for */
+            /** @description Id of the selected attempt */
             kept: string | null;
             name: string;
             project_id: string;
@@ -9048,14 +9048,14 @@ export interface components {
             items: components["schemas"]["Run"][];
             next_cursor: string | null;
         };
-        /** @description A member's own machine. What it says of itself is what its owner set there; nothing here can widen it. */
+        /** @description A member's own machine. Its settings are those its owner chose on it; the server cannot widen them. */
         Runner: {
             /** @enum {string} */
             access: "full" | "ask" | "read_only";
             /** @description Hosts agents reach with network allow */
             allow: string[];
             arch: string;
-            /** @description Work can be started there now */
+            /** @description Work can start there now */
             available: boolean;
             /** @description none, process, container, kernel or machine */
             boundary: string;
@@ -9066,7 +9066,7 @@ export interface components {
             created_at: number;
             /** @description Agents run there without isolation, as the machine's user */
             dangerous: boolean;
-            /** @description Told only to who may use it */
+            /** @description Visible only to users who may use it */
             folders: components["schemas"]["RunnerFolder"][];
             hint: string;
             hostname: string;
@@ -9076,11 +9076,11 @@ export interface components {
             isolation: string;
             /** @description It is the version this server offers */
             latest: boolean;
-            /** @description It is bringing its work home and will go */
+            /** @description It is syncing its work to the server and will then leave */
             leaving: boolean;
             limits: components["schemas"]["RunnerLimits"];
             load: components["schemas"]["RunnerLoad"];
-            /** @description Rename or revoke it. A new key is given by its owner alone */
+            /** @description You can rename or revoke it. Only its owner can issue a new key */
             may_manage: boolean;
             may_use: boolean;
             /** Format: int64 */
@@ -9099,7 +9099,7 @@ export interface components {
             offline_reason: string;
             os: string;
             questions: components["schemas"]["RunnerQuestion"][];
-            /** @description In words; empty: none */
+            /** @description As text; empty: none */
             quiet_hours: string;
             /** @description Why not */
             reason: string;
@@ -9114,7 +9114,7 @@ export interface components {
              * @enum {string}
              */
             share: "owner" | "team";
-            /** @description Agents use the home of the machine's user; nothing of it is copied */
+            /** @description Agents use the home directory of the machine's user; none of it is copied */
             shared_home: boolean;
             /** @enum {string} */
             state: "online" | "offline" | "revoked";
@@ -9133,14 +9133,14 @@ export interface components {
             name?: string;
         };
         RunnerConnection: {
-            /** @description Where it called from */
+            /** @description The address it connected from */
             address: string;
             /** Format: int64 */
             began_at: number;
             /** Format: int64 */
             ended_at: number | null;
             id: string;
-            /** @description Why it ended, in words */
+            /** @description Why it ended, as text */
             reason: string;
             version: string;
         };
@@ -9148,13 +9148,13 @@ export interface components {
             /** @enum {string} */
             arch: "amd64" | "arm64";
             available: boolean;
-            /** @description Below /runner/downloads */
+            /** @description Path below /runner/downloads */
             file: string;
-            /** @description The line that downloads it as ./parawork, checks it and makes it runnable */
+            /** @description The command that downloads it as ./parawork, verifies it and makes it executable */
             install: string;
-            /** @description With a token: that, and then the whole command, as one line to copy */
+            /** @description With a token: the same, followed by the complete command, as one line to copy */
             line: string;
-            /** @description In words, such as Linux on x86-64 */
+            /** @description Readable platform, such as Linux on x86-64 */
             name: string;
             /** @enum {string} */
             os: "linux" | "darwin";
@@ -9170,7 +9170,7 @@ export interface components {
             items: components["schemas"]["RunnerDownload"][];
         };
         RunnerEnrol: {
-            /** @description What the machine says of itself, as in docs/runner.md */
+            /** @description The machine's description of itself, as in docs/runner.md */
             hello: {
                 [key: string]: unknown;
             };
@@ -9187,38 +9187,38 @@ export interface components {
             runner_id: string;
             /**
              * Format: byte
-             * @description Ed25519, 32 bytes, base64: what commands are signed with
+             * @description Ed25519, 32 bytes, base64: verifies the server's commands
              */
             server_key: string;
             team: string;
         };
         RunnerEnrolment: {
-            /** @description The whole line to run on the machine, where the program is on its PATH */
+            /** @description The complete command to run on the machine if the program is on its PATH */
             command: string;
             downloads: components["schemas"]["RunnerDownload"][];
             /**
              * Format: int64
-             * @description null: when it is revoked
+             * @description null: valid until it is revoked
              */
             expires_at: number | null;
-            /** @description The token's, to revoke it */
+            /** @description Id of the token, to revoke it */
             id: string;
             name: string;
             reusable: boolean;
             /** @description The machine whose key it replaces */
             runner_id: string | null;
-            /** @description The address the machine is told to call */
+            /** @description The address the machine connects to */
             server: string;
             /** @description Shown this once */
             token: string;
-            /** @description What to know of that address; empty: nothing */
+            /** @description A warning about that address; empty: none */
             warning: string;
         };
         RunnerFolder: {
             /** @enum {string} */
             access: "full" | "ask" | "read_only";
             branch: string;
-            /** @description A repository's worktree */
+            /** @description A worktree of a repository */
             git: boolean;
             name: string;
             path: string;
@@ -9230,7 +9230,7 @@ export interface components {
             items: components["schemas"]["RunnerConnection"][];
             next_cursor: string | null;
         };
-        /** @description The owner's; 0 = none */
+        /** @description Set by the owner; 0 = none */
         RunnerLimits: {
             /** @description Of each */
             cpus: number;
@@ -9260,7 +9260,7 @@ export interface components {
             /** @description Questions its owner has not answered */
             waiting_answer: number;
         };
-        /** @description What the machine's owner is asked there. It can be answered on the machine only. */
+        /** @description A question to the machine's owner on the machine. It can be answered only there. */
         RunnerQuestion: {
             /** Format: int64 */
             asked_at: number;
@@ -9304,7 +9304,7 @@ export interface components {
             id: string;
             /**
              * Format: int64
-             * @description When it is paused or ended if nothing happens
+             * @description When it is suspended or ended if nothing happens
              */
             idle_at: number | null;
             isolation: string;
@@ -9312,7 +9312,7 @@ export interface components {
             last_health_at: number | null;
             /**
              * Format: int64
-             * @description When its place pauses it unless this server extends it, which it does while the sandbox is in use
+             * @description When its place suspends it unless this server extends it, which it does while the sandbox is in use
              */
             lease_until: number | null;
             /** @description What it has now */
@@ -9322,20 +9322,20 @@ export interface components {
             own_disk: boolean;
             /**
              * Format: int64
-             * @description Since when it stands still
+             * @description Since when it is suspended
              */
             paused_at: number | null;
             /**
-             * @description Why it stands still. For person and limit somebody has to wake it; for the others it wakes by itself when it is needed
+             * @description Why it is suspended. After person and limit a person has to wake it; otherwise it wakes automatically when needed
              * @enum {string}
              */
             paused_for: "" | "person" | "idle" | "limit" | "ceiling" | "lease";
-            /** @description It was made ahead of time */
+            /** @description It was created ahead of time */
             pooled: boolean;
             ports: number[];
             /**
              * Format: int64
-             * @description Nano-USD while it runs
+             * @description Nano-USD per hour while it runs
              */
             price_nano_per_hour: number;
             /** @description The strongest use so far: agent, app or execution; empty = none yet */
@@ -9345,7 +9345,7 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description When its run ends: it is saved, paused and woken before that
+             * @description When its run ends: before that it is saved, suspended and resumed
              */
             run_ends_at: number | null;
             /** @description The member's machine it is on */
@@ -9355,11 +9355,11 @@ export interface components {
             started_at: number | null;
             state: components["schemas"]["SandboxState"];
             state_reason: string;
-            /** @description How it was, or is being, made */
+            /** @description How it was, or is being, created */
             steps: components["schemas"]["SandboxStep"][];
             sync?: components["schemas"]["SyncSummary"];
             usage: components["schemas"]["Usage"];
-            /** @description Who asked for it; empty = the server */
+            /** @description Who requested it; empty = the server */
             user_id: string;
             /** @description The same as the workspace's place_warning */
             warning?: string;
@@ -9367,14 +9367,14 @@ export interface components {
         /** @description The member's machine a sandbox is on */
         SandboxMachine: {
             arch: string;
-            /** @description It isolates nothing */
+            /** @description It does not isolate */
             dangerous?: boolean;
             /** @description docker, bubblewrap or direct */
             mode: string;
             name: string;
             /**
              * Format: int64
-             * @description What runs there goes on, and is caught up with when it is back
+             * @description What runs there continues, and the server catches up when it reconnects
              */
             offline_since: number | null;
             online: boolean;
@@ -9398,7 +9398,7 @@ export interface components {
              * @description Bytes; 0 = not known
              */
             all: number;
-            /** @description In words: how far it is, or why it failed */
+            /** @description Progress, or why it failed, as text */
             detail: string;
             /**
              * Format: int64
@@ -9407,7 +9407,7 @@ export interface components {
             done: number;
             /** Format: int64 */
             ended_at: number | null;
-            /** @description image, tools, create, guest, send, checkout, setup; others may come */
+            /** @description image, tools, create, guest, send, checkout, setup; more may be added */
             name: string;
             /** Format: int64 */
             started_at: number | null;
@@ -9431,12 +9431,12 @@ export interface components {
             };
             lines: string[];
             rows: number;
-            /** @description The last lines of text, oldest first, with lines that were wrapped at the edge of the screen made one again and blanks dropped; only when asked for */
+            /** @description The last lines of text, oldest first, with wrapped lines joined and trailing blanks removed; only if requested */
             tail?: string[];
             title: string;
         };
         Scrollback: {
-            /** @description Oldest first, wrapped lines made whole. With style sgr colours stand in them as SGR sequences, each line beginning and ending without any */
+            /** @description Oldest first, wrapped lines joined. With style sgr they contain colours as SGR sequences; each line starts and ends with the default colours */
             items: string[];
             next_cursor: string | null;
         };
@@ -9456,13 +9456,13 @@ export interface components {
             /** @description How often the same line was found before this one */
             repeats: number;
             session_id: string;
-            /** @description Where in the line the match begins, in characters */
+            /** @description Where in the line the match starts, in characters */
             start: number;
         };
         SearchResult: {
             /**
              * Format: int64
-             * @description Of output that was searched
+             * @description Bytes of output searched
              */
             bytes: number;
             items: components["schemas"]["SearchHit"][];
@@ -9475,29 +9475,29 @@ export interface components {
             skipped: number;
         };
         Secret: {
-            /** @description Which agents get it, and `commands`; empty = every session and command */
+            /** @description Which agents receive it, and `commands`; empty = every session and command */
             agents: string[];
             /** Format: int64 */
             created_at: number;
             /** @description Id of a user */
             created_by: string;
             id: string;
-            /** @description git: sandboxes of the project get it too. Other kinds always do */
+            /** @description git: the project's sandboxes receive it too. Other kinds always go to sandboxes */
             in_sandbox: boolean;
             /** @enum {string} */
             kind: "env" | "file" | "git";
-            /** @description How the value ends; empty where it is short */
+            /** @description Last characters of the value; empty if it is short */
             last_four: string;
             /**
              * Format: int64
-             * @description When a session, a command or the server was last given it, to the minute
+             * @description When a session, a command or the server last received it, to the minute
              */
             last_used_at: number | null;
-            /** @description Of the variable; of a file or credential: for people */
+            /** @description Name of the variable; for a file or credential, a label */
             name: string;
             /** @description Running sessions that still have an earlier value */
             outdated: components["schemas"]["SecretSession"][];
-            /** @description Of a project's secret */
+            /** @description For a project's secret */
             project_id?: string;
             /**
              * Format: int64
@@ -9506,16 +9506,16 @@ export interface components {
             rotated_at: number | null;
             /** @enum {string} */
             scope: "team" | "project" | "personal";
-            /** @description How many running sessions were given it */
+            /** @description How many running sessions received it */
             sessions: number;
-            /** @description file: where it lies, below the worktree or (~/) the home; git: the host it is for */
+            /** @description file: its path below the worktree or (~/) the home directory; git: the host */
             target: string;
             /** Format: int64 */
             updated_at: number;
-            /** @description git: sent with the token */
+            /** @description git: the user name sent with the token */
             username: string;
         };
-        /** @description What is left out stays as it is */
+        /** @description Fields left out stay unchanged */
         SecretChange: {
             agents?: string[];
             in_sandbox?: boolean;
@@ -9537,24 +9537,24 @@ export interface components {
             workspace_name: string;
         };
         SendReview: {
-            /** @description The draft's when it is left out */
+            /** @description Default is the draft's */
             body?: string;
-            /** @description What you compared with; base when it is left out */
+            /** @description What you compared with; default is base */
             from?: string;
-            /** @description What you read; an approval is for exactly this; now when it is left out */
+            /** @description What you reviewed; an approval applies to exactly this; default is now */
             revision?: string;
-            /** @description The agent's; null: for people alone */
+            /** @description The agent's session; null: only for people */
             session_id?: string | null;
             verdict: components["schemas"]["Verdict"];
         };
         Session: {
-            /** @description The agent's account it was started with, "" = none */
+            /** @description The agent's account it was started with; "" = none */
             account_id: string;
             agent: string;
             agent_name: string;
             argv: string[];
             attention: components["schemas"]["Attention"];
-            /** @description How strongly the place it runs in keeps it in; empty once it has ended */
+            /** @description How strongly its place isolates it; empty once it has ended */
             boundary?: components["schemas"]["Boundary"];
             /** Format: int64 */
             bytes: number;
@@ -9568,12 +9568,12 @@ export interface components {
             exit_signal: string;
             id: string;
             /**
-             * @description Whether the agent asks for what it is not allowed to do
+             * @description Whether the agent asks before it does what it is not allowed to do
              * @enum {string}
              */
             permissions: "ask" | "all";
             prompt: string;
-            /** @description What it asks now, the oldest of several; null when it asks nothing */
+            /** @description What it asks now, the oldest of several; null if it asks nothing */
             question: components["schemas"]["Question"] | null;
             rows: number;
             /** Format: int64 */
@@ -9583,14 +9583,14 @@ export interface components {
             state_at: number;
             state_reason: string;
             /**
-             * @description Whose word decided the state; empty when nobody said anything
+             * @description The source that decided the state; empty if no source reported anything
              * @enum {string}
              */
             state_source: "" | "hook" | "transcript" | "notification" | "title" | "report" | "bytes" | "screen" | "process" | "person";
             title: string;
-            /** @description What it asked of models so far; null while it asked nothing, and for who sees no costs */
+            /** @description Its requests to models so far; null if there are none, and for users who may not see costs */
             tokens?: components["schemas"]["SessionTokens"] | null;
-            /** @description Who is at its terminal now */
+            /** @description Users at its terminal now */
             watchers: components["schemas"]["Watcher"][];
             workspace_id: string;
         };
@@ -9598,7 +9598,7 @@ export interface components {
             agent: string;
             /**
              * Format: int64
-             * @description Its share: sessions that run at once have the same
+             * @description Its share: sessions that run at the same time share equally
              */
             cost_nano: number;
             /** Format: int64 */
@@ -9642,12 +9642,12 @@ export interface components {
             cache_write: number;
             /**
              * Format: int64
-             * @description Nano-USD, of the requests whose cost is known; null when that is none
+             * @description Nano-USD, of the requests with known cost; null if there are none
              */
             cost_nano: number | null;
             /**
              * Format: int64
-             * @description Requests by somebody's own login, which pays by itself
+             * @description Requests with a user's own login, which has its own billing
              */
             included_requests: number;
             /**
@@ -9660,13 +9660,13 @@ export interface components {
             /** Format: int64 */
             requests: number;
             /**
-             * @description Where the newest is known from
+             * @description Source of the newest value
              * @enum {string}
              */
             source: "gateway" | "transcript" | "telemetry";
             /**
              * Format: int64
-             * @description Requests whose cost nobody knows
+             * @description Requests with unknown cost
              */
             unknown_requests: number;
         };
@@ -9725,11 +9725,11 @@ export interface components {
             name: string;
         };
         SignInWays: {
-            /** @description This page came over plain http from another machine */
+            /** @description This page was loaded over plain http from another machine */
             insecure: boolean;
-            /** @description A link to choose a new password can be mailed */
+            /** @description The server can mail a link to choose a new password */
             mail: boolean;
-            /** @description False also where this address can have none: they need https, or this machine by name */
+            /** @description Also false if this address cannot have passkeys: they require https, or localhost */
             passkeys: boolean;
             password: boolean;
             providers: components["schemas"]["SignInProvider"][];
@@ -9742,9 +9742,9 @@ export interface components {
             offset: number;
             rows: number;
         };
-        /** @description Why who asks may not have the size */
+        /** @description Why you may not have the size */
         SizeRefusal: {
-            /** @description As of the error that a start would get */
+            /** @description The error code that a start would return */
             code: string;
             hint: string;
             reason: string;
@@ -9772,7 +9772,7 @@ export interface components {
             /** @default false */
             even_while_working: boolean;
             /**
-             * @description Also the ignored files the snapshot holds, all of them. None that is there is written over
+             * @description Also restore all ignored files of the snapshot. Existing ones are not overwritten
              * @default false
              */
             ignored: boolean;
@@ -9780,16 +9780,16 @@ export interface components {
             into: "same" | "new";
             /** @description Of the new workspace */
             name?: string;
-            /** @description Only these files and folders; into the same workspace only */
+            /** @description Only these files and folders; only into the same workspace */
             paths?: string[];
         };
         SnapshotRestored: {
             changed: string[];
-            /** @description Files somebody changed at that moment; they were left alone */
+            /** @description Files somebody was changing at that moment; they were left alone */
             conflicts: string[];
-            /** @description Ignored files that were brought back */
+            /** @description Ignored files that were restored */
             ignored: string[];
-            /** @description Ignored files that are not as in the snapshot; they were left alone */
+            /** @description Ignored files that differ from the snapshot; they were left alone */
             ignored_left: string[];
             snapshot?: components["schemas"]["WorkspaceSnapshot"];
             workspace: components["schemas"]["Workspace"];
@@ -9802,7 +9802,7 @@ export interface components {
             until: number;
         };
         StageRequest: components["schemas"]["PartsRequest"] & {
-            /** @description Take them out of the index; hunks are those of getParts from head to index */
+            /** @description Unstage them; the hunks are those of getParts from head to index */
             unstage?: boolean;
         };
         StateCorrection: {
@@ -9825,7 +9825,7 @@ export interface components {
             /** Format: int64 */
             grace_ms?: number;
         };
-        /** @description Caps from config.json; 0 = none */
+        /** @description Limits from config.json; 0 = none */
         StorageCaps: {
             keep_days: number;
             /** Format: int64 */
@@ -9833,17 +9833,17 @@ export interface components {
             /** Format: int64 */
             max_team_bytes: number;
         };
-        /** @description Where a new workspace is best made: the team's place while none of one's machines is connected, else the one that is, else the one that was chosen last in the project */
+        /** @description The suggested place of a new workspace: the team's place if none of your machines is connected, the connected machine if there is one, otherwise the machine that was chosen last in the project */
         SuggestedPlace: {
-            /** @description Several machines are connected: people are to be asked */
+            /** @description Several machines are connected: ask the user */
             ask: boolean;
-            /** @description Empty when somebody has to say */
+            /** @description Empty if a person has to choose */
             executor: string;
-            /** @description Why it is asked, or why it is not the place of last time, in words */
+            /** @description Why the user is asked, or why it is not the last used place, as text */
             reason?: string;
             runner_id: string;
         };
-        /** @description A file that had changed both in the sandbox and on the server */
+        /** @description A file that changed both in the sandbox and on the server */
         SyncConflict: {
             /** Format: int64 */
             found_at: number;
@@ -9862,29 +9862,29 @@ export interface components {
         /** @enum {string} */
         SyncState: "synced" | "syncing" | "behind";
         SyncStatus: {
-            /** @description Those nobody has settled, the first 500 */
+            /** @description Unsettled ones, the first 500 */
             conflicts: components["schemas"]["SyncConflict"][];
             /** @description The first 500 */
             not_synced: components["schemas"]["NotSynced"][];
             /**
              * Format: int64
-             * @description Files on their way
+             * @description Files being synced
              */
             pending: number;
-            /** @description In words: why files do not come; with behind */
+            /** @description With behind: why files are not synced, as text */
             reason: string;
             state: components["schemas"]["SyncState"];
             /**
              * Format: int64
-             * @description When everything was here last
+             * @description When everything was last synced
              */
             synced_at: number | null;
         };
-        /** @description How far the files have come to the server */
+        /** @description How far the files have been synced to the server */
         SyncSummary: {
-            /** @description Conflicts nobody has settled */
+            /** @description Unsettled conflicts */
             conflicts: number;
-            /** @description Files whose newest version is in the sandbox alone */
+            /** @description Files whose newest version exists only in the sandbox */
             not_synced: number;
             /** Format: int64 */
             pending: number;
@@ -9894,14 +9894,14 @@ export interface components {
             synced_at: number | null;
         };
         Taken: {
-            /** @description The state of the other workspace the files are of */
+            /** @description The state of the other workspace that the files are from */
             commit: string;
             items: components["schemas"]["TakenFile"][];
-            /** @description All files as they were before; empty of a dry run */
+            /** @description Snapshot of all files before; empty for a dry run */
             snapshot_id: string;
         };
         TakenFile: {
-            /** @description Of a conflict where both are kept: the name the other workspace's file has here */
+            /** @description For a conflict where both are kept: the name of the other workspace's file here */
             kept_as: string;
             path: string;
             /** Format: int64 */
@@ -9930,15 +9930,15 @@ export interface components {
             id: string;
             name: string;
             role: components["schemas"]["Role"];
-            /** @description Its members need one */
+            /** @description Its members need a second factor */
             second_factor: boolean;
             slug: string;
-            /** @description Operators let nobody work in it */
+            /** @description An operator suspended it */
             suspended: boolean;
         };
         TeamBill: {
             customer_id: string;
-            /** @description Usage of the billing period; empty where it is not billed */
+            /** @description Usage of the billing period; empty if it is not billed */
             meters: components["schemas"]["MeterBill"][];
             /** Format: int64 */
             past_due_since: number | null;
@@ -9992,7 +9992,7 @@ export interface components {
             name: string;
             /** @description Its slug */
             team: string;
-            /** @description Empty = the instance itself, as of sandboxes made ahead of time */
+            /** @description Empty = the instance itself, as for pooled sandboxes */
             team_id: string;
         };
         TeamList: {
@@ -10005,20 +10005,20 @@ export interface components {
             second_factor?: boolean;
         };
         TeamPlaces: {
-            /** @description The team lets its members choose; else its place is everybody's */
+            /** @description The team lets its members choose; otherwise everybody uses the team's place */
             allow_user_choice: boolean;
-            /** @description Workspaces whose place is weaker than that */
+            /** @description Workspaces whose place does not meet the minimum */
             below: components["schemas"]["WeakWorkspace"][];
-            /** @description The place of workspaces that name none: a kind, auto, or empty for the instance's */
+            /** @description The place of workspaces that name none: a kind, auto, or empty for the instance's default */
             default_executor: string;
             /** @description The stronger of both */
             effective_boundary: components["schemas"]["Boundary"];
             executors: components["schemas"]["Executor"][];
-            /** @description What the instance asks for */
+            /** @description Minimum set by the instance */
             instance_weakest_boundary: components["schemas"]["Boundary"];
-            /** @description Places may be chosen: by members for their workspaces, by admins for projects and the team */
+            /** @description Members may choose places for their workspaces, admins for projects and the team */
             may_choose: boolean;
-            /** @description What the team asks for at least; empty = what the instance asks for */
+            /** @description Minimum set by the team; empty = the instance's minimum */
             weakest_boundary: components["schemas"]["Boundary"];
         };
         /** @description What is left out stays as it is */
@@ -10066,21 +10066,21 @@ export interface components {
             sessions: number;
         };
         TeamUser: {
-            /** @description For owners and admins of the team, and of oneself */
+            /** @description Visible to owners and admins of the team, and to the user */
             email?: string;
             id: string;
             name: string;
         };
         Timeline: {
             items: components["schemas"]["TimelineItem"][];
-            /** @description Days the other snapshots are kept; 0: as long as the workspace */
+            /** @description Retention of the other snapshots in days; 0: as long as the workspace */
             keep_days: number;
             next_cursor: string | null;
-            /** @description Days a snapshot of changed files is kept; 0: as long as the workspace */
+            /** @description Retention of snapshots of changed files in days; 0: as long as the workspace */
             poll_days: number;
             /**
              * Format: int64
-             * @description What only this workspace's snapshots hold on the server's disk; null: not counted yet
+             * @description Disk space on the server used by this workspace's snapshots alone; null: not counted yet
              */
             stored_bytes: number | null;
         };
@@ -10093,7 +10093,7 @@ export interface components {
             type: "snapshot" | "activity";
         };
         Timing: {
-            /** @description Times (ms): the first as it is, each other as what it adds to the one before */
+            /** @description Times (ms): the first is absolute, each other one is the difference to the one before */
             at: number[];
             /** Format: int64 */
             end: number;
@@ -10101,10 +10101,10 @@ export interface components {
             exact: boolean;
             /**
              * Format: int64
-             * @description Offset of the first byte that is kept
+             * @description Offset of the first byte that is still stored
              */
             first: number;
-            /** @description How far output had come at that time; likewise */
+            /** @description The output offset at that time, encoded the same way */
             offset: number[];
             sizes: components["schemas"]["SizeMark"][];
         };
@@ -10118,11 +10118,11 @@ export interface components {
             last_used_at: number | null;
             last_used_ip: string | null;
             name: string;
-            /** @description What made it; null = the server's command line, or an earlier version */
+            /** @description What created it; null = the server's command line, or an earlier version */
             parent: components["schemas"]["TokenParent"] | null;
-            /** @description null = all that you may do */
+            /** @description null = everything you may do */
             scopes: components["schemas"]["Scope"][] | null;
-            /** @description Short name of the only team it acts in, null = all yours */
+            /** @description Slug of the only team it works in; null = all your teams */
             team: string | null;
         };
         TokenList: {
@@ -10132,14 +10132,14 @@ export interface components {
         TokenParent: {
             id: string;
             /**
-             * @description token: it ends with that one; session: it ends when that login session is ended by hand
+             * @description token: it ends with that token; session: it ends when that login session is ended by hand
              * @enum {string}
              */
             kind: "token" | "session";
-            /** @description Of the token; the session's browser */
+            /** @description Name of the token; browser of the session */
             name: string;
         };
-        /** @description `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning` */
+        /** @description `input` excludes tokens read from the cache or written to it; `output` includes `reasoning` */
         TokenUsage: {
             /** Format: int64 */
             cache_read: number;
@@ -10160,7 +10160,7 @@ export interface components {
             };
             /** @description For agents */
             description: string;
-            /** @description Tools of a group are switched on and off together */
+            /** @description Tools of a group are enabled and disabled together */
             group: string;
             name: string;
             needs: components["schemas"]["ToolNeeds"];
@@ -10169,7 +10169,7 @@ export interface components {
              * @enum {string}
              */
             permission: "allow" | "ask" | "deny";
-            /** @description JSON Schema of structured in the answer; null: there is none */
+            /** @description JSON Schema of structured in the answer; null: none */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -10182,7 +10182,7 @@ export interface components {
             title: string;
         };
         ToolCall: {
-            /** @description As the tool's schema says, at most 1 MiB; none is an empty object */
+            /** @description According to the tool's schema, at most 1 MiB; none is an empty object */
             arguments?: {
                 [key: string]: unknown;
             };
@@ -10212,9 +10212,9 @@ export interface components {
         };
         ToolResult: {
             content: components["schemas"]["ToolContent"][];
-            /** @description The work was done and failed */
+            /** @description The tool ran and failed */
             is_error: boolean;
-            /** @description Fits the tool's result schema; null where it has none */
+            /** @description Matches the tool's result schema; null if it has none */
             structured: {
                 [key: string]: unknown;
             } | null;
@@ -10227,7 +10227,7 @@ export interface components {
         TotpSecret: {
             /** @description To type into the app */
             secret: string;
-            /** @description To show as a QR code */
+            /** @description For the QR code */
             uri: string;
         };
         TotpState: {
@@ -10241,11 +10241,11 @@ export interface components {
         Trash: {
             /**
              * Format: int64
-             * @description Of the items whose size is known; null where none is
+             * @description Of the items with known size; null if there are none
              */
             bytes: number | null;
             items: components["schemas"]["TrashItem"][];
-            /** @description After how many days it is removed for good; 0: never */
+            /** @description Days until items are deleted permanently; 0: never */
             keep_days: number;
         };
         TrashItem: {
@@ -10256,7 +10256,7 @@ export interface components {
             bytes: number | null;
             /** Format: int64 */
             deleted_at: number;
-            /** @description The name of who did it */
+            /** @description Name of the user who deleted it */
             deleted_by: string;
             id: string;
             /** @description Of a workspace */
@@ -10277,14 +10277,14 @@ export interface components {
         UpdateResult: {
             base: string;
             base_commit: string;
-            /** @description Files whose uncommitted changes are kept on top */
+            /** @description Files whose uncommitted changes are reapplied on top */
             carried: string[];
-            /** @description The branch after; in a dry run what it would be, empty with conflicts */
+            /** @description The branch after; for a dry run what it would be, empty with conflicts */
             commit: string;
-            /** @description Of the base that the branch has not */
+            /** @description Commits of the base that the branch did not have */
             commits: number;
             conflicts: components["schemas"]["Conflict"][];
-            /** @description Files with uncommitted changes that stand in the way */
+            /** @description Files whose uncommitted changes block the update */
             dirty: string[];
             dry_run: boolean;
             fast_forward: boolean;
@@ -10296,29 +10296,29 @@ export interface components {
             /** @description The branch before */
             head: string;
             more_files: number;
-            /** @description The workspace as it was before */
+            /** @description Snapshot of the workspace before */
             snapshot_id: string;
             /** @enum {string} */
             strategy: "merge" | "rebase";
-            /** @description The branch has everything of the base */
+            /** @description The branch already contains the base */
             up_to_date: boolean;
             updated: boolean;
             warnings: string[];
         };
-        /** @description As the host counts it where the place allows that, else as the sandbox tells */
+        /** @description As counted by the host if the place allows that, otherwise as reported by the sandbox */
         Usage: {
             /** Format: int64 */
             cpu_ms: number;
             /**
              * Format: double
-             * @description Of one core, over the last seconds
+             * @description Percent of one core over the last seconds
              */
             cpu_percent: number;
-            /** @description There is more than could be looked at */
+            /** @description There is more than was scanned */
             disk_at_least: boolean;
             /**
              * Format: int64
-             * @description null = not looked at yet
+             * @description null = not scanned yet
              */
             disk_bytes: number | null;
             /** Format: int64 */
@@ -10330,14 +10330,14 @@ export interface components {
             memory_peak_bytes: number;
             /**
              * Format: int64
-             * @description Processes the kernel ended for want of memory
+             * @description Processes that the kernel killed for lack of memory
              */
             oom_kills: number;
-            /** @description And threads where the host counts */
+            /** @description Includes threads if the host counts */
             processes: number;
             /**
              * Format: int64
-             * @description Time in which it was held back by its CPU limit
+             * @description Time it was throttled by its CPU limit
              */
             throttled_ms: number;
         };
@@ -10354,7 +10354,7 @@ export interface components {
             input_tokens: number;
             /**
              * Format: int64
-             * @description Of that, in places whose time counts in people's hours
+             * @description The part of it in places whose time counts towards users' hours
              */
             metered_ms: number;
             /**
@@ -10379,7 +10379,7 @@ export interface components {
             tokens_cost_nano: number;
             /**
              * Format: int64
-             * @description Requests to models whose cost is unknown
+             * @description Requests to models with unknown cost
              */
             tokens_unknown: number;
             /**
@@ -10390,16 +10390,16 @@ export interface components {
         };
         UsageForecast: {
             /**
-             * @description What the rest of the month is taken to be like: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
+             * @description What the projection of the rest of the month uses: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
              * @enum {string}
              */
             basis: "last_7_days" | "since_first" | "today" | "nothing_used";
             /**
              * Format: int64
-             * @description What the month will come to
+             * @description Projected total of the month
              */
             cost_nano: number;
-            /** @description How many whole days that is */
+            /** @description Number of whole days used */
             days: number;
             /** Format: int64 */
             ends_at: number;
@@ -10410,14 +10410,14 @@ export interface components {
             period: string;
             /**
              * Format: int64
-             * @description Of the requests whose cost is known
+             * @description Of the requests with known cost
              */
             tokens_cost_nano: number;
         };
         UsageItem: components["schemas"]["UsageAmounts"] & {
-            /** @description Id, kind, or a time in ms; private = workspaces you may not see; empty = nobody's: the server's own, or time in which no session ran */
+            /** @description Id, kind, or a time in ms; private = workspaces you may not see; empty = no workspace: the server's own, or time in which no session ran */
             key: string;
-            /** @description Empty where it is gone */
+            /** @description Empty if it no longer exists */
             name: string;
         };
         UsageReport: {
@@ -10428,7 +10428,7 @@ export interface components {
              */
             from: number;
             group: string;
-            /** @description Times in order, each that is asked for; the others the dearest first */
+            /** @description Times in order, without gaps; everything else by cost, highest first */
             items: components["schemas"]["UsageItem"][];
             /**
              * Format: int64
@@ -10451,18 +10451,18 @@ export interface components {
             user_id: string;
         };
         UserQuota: {
-            /** @description Those by hand that an operator gave */
+            /** @description The overrides set by an operator */
             by_operator: string[];
             effective: components["schemas"]["Quota"];
             /**
              * Format: int64
-             * @description When the hours are used up if all goes on as now; null = not this month
+             * @description When the hours run out at the present rate; null = not this month
              */
             exhausted_at: number | null;
             override: components["schemas"]["QuotaOverride"];
             /**
              * Format: int64
-             * @description Of the hours; null = without bound
+             * @description Of the hours; null = unlimited
              */
             percent: number | null;
             plan: components["schemas"]["Quota"];
@@ -10474,7 +10474,7 @@ export interface components {
         /** @enum {string} */
         Verdict: "comment" | "changes" | "approve";
         ViewedEdit: {
-            /** @description What the comparison says of the file; another one later means it is to be viewed again */
+            /** @description The mark that the comparison gave; if it changes, the file is to be viewed again */
             mark?: string;
             path: string;
             viewed: boolean;
@@ -10506,14 +10506,14 @@ export interface components {
             name: string;
         };
         Watcher: {
-            /** @description Watches by a link, without a login */
+            /** @description Watches through a link, without a login */
             guest: boolean;
             /** @description Holds the keyboard */
             holds: boolean;
             name: string;
-            /** @description On how many screens they look */
+            /** @description On how many screens they watch */
             screens: number;
-            /** @description Of a guest: the id of the link */
+            /** @description For a guest: the id of the link */
             user_id: string;
             /** @description May type */
             writer: boolean;
@@ -10538,7 +10538,7 @@ export interface components {
              * @description How often it was opened
              */
             uses: number;
-            /** @description How many watch through it now */
+            /** @description How many people watch through it now */
             watching: number;
             workspace_id: string;
         };
@@ -10552,14 +10552,14 @@ export interface components {
             id: string;
             key: string;
             name: string;
-            /** @description Its sandbox runs and goes on */
+            /** @description Its sandbox runs and continues */
             running: boolean;
         };
         Webhook: {
             /** Format: int64 */
             created_at: number;
             created_by: string;
-            /** @description Why it was switched off by itself */
+            /** @description Why the server disabled it */
             disabled_reason: string;
             enabled: boolean;
             /** Format: int64 */
@@ -10569,9 +10569,9 @@ export interface components {
             id: string;
             kinds: components["schemas"]["NotifyKind"][];
             name: string;
-            /** @description Where it leads; the address itself is not told */
+            /** @description A masked form of its address; the address itself is never returned */
             shown_url: string;
-            /** @description In the answer to a change of the address to another origin: the new key, shown this once. The one before signs nothing any more */
+            /** @description Returned when the address changes to another origin: the new key, shown only once. The previous key is no longer used */
             signing_key?: string;
         };
         WebhookChange: {
@@ -10599,7 +10599,7 @@ export interface components {
             next_at: number | null;
             /** @enum {string} */
             state: "pending" | "delivered" | "given_up" | "dropped";
-            /** @description HTTP status of the last answer */
+            /** @description HTTP status of the last response */
             status: number | null;
         };
         WebhookDeliveryList: {
@@ -10617,7 +10617,7 @@ export interface components {
             attention: components["schemas"]["Attention"];
             base: string;
             base_commit: string;
-            /** @description How strongly its place keeps an agent in */
+            /** @description How strongly its place isolates an agent */
             boundary?: components["schemas"]["Boundary"];
             boundary_name?: string;
             branch: string;
@@ -10625,7 +10625,7 @@ export interface components {
             checks?: components["schemas"]["WorkspaceChecks"];
             /**
              * Format: int64
-             * @description Null for who may not see costs
+             * @description Null for users who may not see costs
              */
             cost_nano: number | null;
             /** Format: int64 */
@@ -10634,29 +10634,29 @@ export interface components {
             /** Format: int64 */
             deleted_at: number | null;
             executor: string;
-            /** @description It may start on this server when its place cannot serve */
+            /** @description It may start on this server if its place cannot serve */
             fallback_ok?: boolean;
-            /** @description Its work reached a limit; null: it did not */
+            /** @description The limit its work reached; null: none */
             grace: components["schemas"]["Grace"] | null;
             id: string;
-            /** @description The human id such as PW-1 */
+            /** @description The readable id, such as PW-1 */
             key: string;
             /** Format: int64 */
             merged_at: number | null;
             merged_commit: string;
-            /** @description The move to another place that is under way */
+            /** @description The move to another place that is in progress */
             move?: components["schemas"]["Move"] | null;
             name: string;
-            /** @description Workspaces whose work conflicts with this one's */
+            /** @description Workspaces whose work conflicts with this one */
             overlaps?: components["schemas"]["WorkspaceOverlap"][];
             owner: components["schemas"]["WorkspaceOwner"];
-            /** @description Its folder on the server. Absent for who cannot use it: operators see it, and the workspace's owner where its agents see the server's folders under the same names */
+            /** @description Its folder on the server. Absent for users who cannot use it: operators see it, and so does the workspace's owner if its agents see the server's folders under the same names */
             path?: string;
-            /** @description Nothing new can start there: it is to be moved, or its place to be mended */
+            /** @description Nothing new can start there: move the workspace or repair its place */
             place_blocked?: boolean;
-            /** @description What a move has just changed, a sentence each */
+            /** @description What the last move changed, one sentence each */
             place_changes?: string[];
-            /** @description What people should know of its place, in words: that it is no boundary, weaker than the team allows by now, or not there any more; empty when all is well */
+            /** @description What people should know about its place, as text: that it does not isolate, is weaker than the team allows, or no longer exists; empty if all is well */
             place_warning?: string;
             /** @description Only its owner sees it */
             private: boolean;
@@ -10669,9 +10669,9 @@ export interface components {
             review?: components["schemas"]["ReviewSummary"];
             /** @description The run it is an attempt of */
             run_id?: string;
-            /** @description On a machine: the folder there whose repository it borrows; empty: it was sent a copy */
+            /** @description On a machine: the folder whose repository it shares; empty: it has a copy */
             runner_folder?: string;
-            /** @description The member's machine it lives on */
+            /** @description The member's machine it runs on */
             runner_id?: string;
             runner_name?: string;
             sandbox: components["schemas"]["SandboxSummary"] | null;
@@ -10682,12 +10682,12 @@ export interface components {
             steps: components["schemas"]["Step"][];
             /**
              * Format: int64
-             * @description What models cost in it so far, nano-USD, of the requests whose cost is known; null when that is none, absent for who sees no costs
+             * @description Cost of models in it so far, nano-USD, of the requests with known cost; null if there are none, absent for users who may not see costs
              */
             tokens_cost_nano?: number | null;
             /**
              * Format: int64
-             * @description Requests to models whose cost nobody knows; absent for who sees no costs
+             * @description Requests to models with unknown cost; absent for users who may not see costs
              */
             tokens_unknown?: number;
             /** Format: int64 */
@@ -10705,7 +10705,7 @@ export interface components {
         WorkspaceCost: {
             /** Format: int64 */
             cost_nano: number;
-            /** @description Empty = it is gone */
+            /** @description Empty = it no longer exists */
             key: string;
             name: string;
             /** @description The team's slug */
@@ -10718,26 +10718,26 @@ export interface components {
             cost_nano: number;
             /**
              * Format: int64
-             * @description When the budget or the hours are used up if it goes on like this; null = not before the month ends
+             * @description When the budget or the hours run out at the present rate; null = not this month
              */
             exhausted_at: number | null;
-            /** @description Its work reached a limit; null: it did not */
+            /** @description The limit its work reached; null: none */
             grace: components["schemas"]["Grace"] | null;
             /**
              * Format: int64
-             * @description Since when its sandbox has nothing to do
+             * @description Since when its sandbox is idle
              */
             idle_at: number | null;
             /**
              * Format: int64
-             * @description What its sandbox costs now; 0 = nothing runs or it is free
+             * @description What its sandbox costs now; 0 = none runs or it is free
              */
             rate_nano_per_hour: number;
             /** Format: int64 */
             run_ms: number;
             /**
              * Format: int64
-             * @description Of the requests whose cost is known
+             * @description Of the requests with known cost
              */
             tokens_cost_nano: number;
             /** Format: int64 */
@@ -10746,23 +10746,23 @@ export interface components {
         WorkspaceIndex: {
             head: string;
             items: components["schemas"]["IndexFile"][];
-            /** @description A sandbox runs; without one it is not known */
+            /** @description A sandbox runs; without one, the state is unknown */
             live: boolean;
         };
         WorkspaceLimits: {
             /**
-             * @description Since when they hold
+             * @description Since when they apply
              * @enum {string}
              */
             applied: "now" | "next_sandbox";
-            /** @description What comes of it: the workspace's, else the project's, else the instance's, within the maximum */
+            /** @description The result: the workspace's, else the project's, else the instance's, within the maximum */
             effective: components["schemas"]["ResourceLimits"];
             enforced: components["schemas"]["EnforcedLimit"][];
             instance: components["schemas"]["ResourceLimits"];
-            /** @description What the workspace says itself */
+            /** @description The workspace's own settings */
             limits: components["schemas"]["ResourceLimits"];
             maximum: components["schemas"]["ResourceLimits"];
-            /** @description In words: why they do not hold yet */
+            /** @description Why they do not apply yet, as text */
             note: string;
             project: components["schemas"]["ResourceLimits"];
         };
@@ -10776,30 +10776,30 @@ export interface components {
             key: string;
             name: string;
         };
-        /** @description Who made it */
+        /** @description Who created it */
         WorkspaceOwner: {
             id: string;
             name: string;
         };
         WorkspacePatch: {
-            /** @description Moves it to another place, once its sessions have ended: the answer's place_changes say what that changed */
+            /** @description Moves it to another place once its sessions have ended; the answer's place_changes lists what changed */
             executor?: string;
             fallback_ok?: boolean;
             name?: string;
-            /** @description Only its owner sees it and everything in it. Only the owner makes it private; who is in it then is put out at once. One whose owner has left the team is seen by owners and admins */
+            /** @description Only its owner sees it and everything in it. Only the owner can make it private; other users in it are then disconnected. If its owner has left the team, owners and admins see it */
             private?: boolean;
-            /** @description With executor, on a machine: the folder there whose repository it borrows */
+            /** @description With executor, on a machine: the folder whose repository it shares */
             runner_folder?: string;
-            /** @description With executor runner: which machine */
+            /** @description With executor runner: the machine */
             runner_id?: string;
         };
         WorkspacePlaces: {
             executor: string;
             items: components["schemas"]["PlaceChange"][];
             movable: boolean;
-            /** @description Why it cannot be moved now, in words */
+            /** @description Why it cannot move now, as text */
             reason: string;
-            /** @description Of executor runner: the machine it lives on */
+            /** @description With executor runner: the machine it runs on */
             runner_id?: string;
         };
         WorkspaceQueue: {
@@ -10817,18 +10817,18 @@ export interface components {
             deletions: number;
             /**
              * Format: int64
-             * @description Null: kept with the workspace
+             * @description Null: lives as long as the workspace
              */
             expires_at: number | null;
-            /** @description That differ from the snapshot before */
+            /** @description Files that differ from the previous snapshot */
             files: number;
             head: string;
             id: string;
-            /** @description How many ignored files it holds beside its files: those the project's `keep_ignored` wants */
+            /** @description How many ignored files it includes: those that match the project's `keep_ignored` */
             ignored_files: number;
             /** @enum {string} */
             kind: "poll" | "turn" | "commit" | "kept" | "manual";
-            /** @description Files that were there and could not be kept */
+            /** @description Files that could not be saved */
             missing: components["schemas"]["MissingFile"][];
             pinned: boolean;
             reason: string;
@@ -10857,14 +10857,14 @@ export interface components {
     };
     parameters: {
         AgentName: string;
-        /** @description What was done: member.update, or member for all that was done with members */
+        /** @description The action: member.update, or member for every action on members */
         AuditAction: string;
         /** @description Who did it: an id, or part of a name or e-mail address */
         AuditActor: string;
-        /** @description Not before this time, ms UTC */
+        /** @description At or after this time, ms UTC */
         AuditFrom: number;
         AuditResult: "done" | "refused" | "failed";
-        /** @description What it was about: an id, a kind such as workspace, or part of a name */
+        /** @description The object: an id, a kind such as workspace, or part of a name */
         AuditTarget: string;
         /** @description Before this time, ms UTC */
         AuditTo: number;
@@ -10874,7 +10874,7 @@ export interface components {
         Id: string;
         IdempotencyKey: string;
         IfNoneMatch: string;
-        /** @description Lines that differ only in white space count as the same */
+        /** @description Ignore lines that differ only in white space */
         IgnoreSpace: boolean;
         Limit: number;
         /** @description A kind of place, such as e2b */
@@ -10884,9 +10884,9 @@ export interface components {
         /** @description The team's slug */
         TeamSlug: string;
         UsageFormat: "json" | "csv";
-        /** @description From this time on, ms UTC, widened to a whole hour; without it the month of to */
+        /** @description From this time, ms UTC, widened to a whole hour; without it, the month of `to` */
         UsageFrom: number;
-        /** @description Before this time, ms UTC, widened to a whole hour; without both the present month */
+        /** @description Before this time, ms UTC, widened to a whole hour; without both, the present month */
         UsageTo: number;
     };
     requestBodies: never;
@@ -11216,7 +11216,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Snoozed; a time that has passed brings the item back */
+            /** @description Snoozed; a time in the past ends the snooze */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -11229,16 +11229,16 @@ export interface operations {
     listInstanceAudit: {
         parameters: {
             query?: {
-                /** @description What was done: member.update, or member for all that was done with members */
+                /** @description The action: member.update, or member for every action on members */
                 action?: components["parameters"]["AuditAction"];
                 /** @description Who did it: an id, or part of a name or e-mail address */
                 actor?: components["parameters"]["AuditActor"];
                 cursor?: components["parameters"]["Cursor"];
-                /** @description Not before this time, ms UTC */
+                /** @description At or after this time, ms UTC */
                 from?: components["parameters"]["AuditFrom"];
                 limit?: components["parameters"]["Limit"];
                 result?: components["parameters"]["AuditResult"];
-                /** @description What it was about: an id, a kind such as workspace, or part of a name */
+                /** @description The object: an id, a kind such as workspace, or part of a name */
                 target?: components["parameters"]["AuditTarget"];
                 /** @description Before this time, ms UTC */
                 to?: components["parameters"]["AuditTo"];
@@ -11264,15 +11264,15 @@ export interface operations {
     exportInstanceAudit: {
         parameters: {
             query?: {
-                /** @description What was done: member.update, or member for all that was done with members */
+                /** @description The action: member.update, or member for every action on members */
                 action?: components["parameters"]["AuditAction"];
                 /** @description Who did it: an id, or part of a name or e-mail address */
                 actor?: components["parameters"]["AuditActor"];
                 format?: "csv" | "json";
-                /** @description Not before this time, ms UTC */
+                /** @description At or after this time, ms UTC */
                 from?: components["parameters"]["AuditFrom"];
                 result?: components["parameters"]["AuditResult"];
-                /** @description What it was about: an id, a kind such as workspace, or part of a name */
+                /** @description The object: an id, a kind such as workspace, or part of a name */
                 target?: components["parameters"]["AuditTarget"];
                 /** @description Before this time, ms UTC */
                 to?: components["parameters"]["AuditTo"];
@@ -11329,7 +11329,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is not shown any more */
+            /** @description It is no longer listed */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -11350,7 +11350,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is tried again at once */
+            /** @description Retried immediately */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -11371,7 +11371,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is tried again at once */
+            /** @description Retried immediately */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -11413,7 +11413,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The report that is sent */
+            /** @description The report being sent */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11476,7 +11476,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The last hour and day */
+            /** @description The last hour and the last day */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11520,15 +11520,15 @@ export interface operations {
             content: {
                 "application/json": {
                     on: boolean;
-                    /** @description Told to who is refused */
+                    /** @description Shown to users who are refused */
                     reason?: string;
-                    /** @description What runs is stopped */
+                    /** @description Also stop running sandboxes */
                     stop?: boolean;
                 };
             };
         };
         responses: {
-            /** @description The switch as it is now */
+            /** @description The switch now */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12128,7 +12128,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The plan as it is now */
+            /** @description The plan now */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12178,7 +12178,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The quotas as they are now */
+            /** @description The quotas now */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12240,10 +12240,10 @@ export interface operations {
         parameters: {
             query?: {
                 format?: components["parameters"]["UsageFormat"];
-                /** @description From this time on, ms UTC, widened to a whole hour; without it the month of to */
+                /** @description From this time, ms UTC, widened to a whole hour; without it, the month of `to` */
                 from?: components["parameters"]["UsageFrom"];
                 group?: "day" | "hour" | "user" | "project" | "executor" | "agent" | "workspace" | "team";
-                /** @description Before this time, ms UTC, widened to a whole hour; without both the present month */
+                /** @description Before this time, ms UTC, widened to a whole hour; without both, the present month */
                 to?: components["parameters"]["UsageTo"];
             };
             header?: never;
@@ -12252,7 +12252,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was used */
+            /** @description The usage */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12556,7 +12556,7 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
-            /** @description The password is right; a second factor is asked for */
+            /** @description The password is correct; a second factor is required */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -12648,7 +12648,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What navigator.credentials.get takes */
+            /** @description The options for navigator.credentials.get */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12663,7 +12663,7 @@ export interface operations {
     beginProviderLogin: {
         parameters: {
             query?: {
-                /** @description The page to come back to */
+                /** @description The page to return to */
                 next?: string;
             };
             header?: never;
@@ -12674,7 +12674,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description On to the provider */
+            /** @description Redirect to the provider */
             302: {
                 headers: {
                     Location?: string;
@@ -12904,7 +12904,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What navigator.credentials.get takes */
+            /** @description The options for navigator.credentials.get */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -12919,12 +12919,12 @@ export interface operations {
     linkIdentity: {
         parameters: {
             query?: {
-                /** @description The page to come back to */
+                /** @description The page to return to */
                 next?: string;
             };
             header?: never;
             path: {
-                /** @description Of a provider to link; of a linked account to end */
+                /** @description To link: the provider. To unlink: the linked account */
                 provider: string;
             };
             cookie?: never;
@@ -12949,7 +12949,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description Of a provider to link; of a linked account to end */
+                /** @description To link: the provider. To unlink: the linked account */
                 provider: string;
             };
             cookie?: never;
@@ -13055,7 +13055,7 @@ export interface operations {
     endLoginSession: {
         parameters: {
             query?: {
-                /** @description Keep the API tokens that were made in it */
+                /** @description Keep the API tokens that were created in it */
                 keep_tokens?: boolean;
             };
             header?: never;
@@ -13227,7 +13227,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What navigator.credentials.create takes */
+            /** @description The options for navigator.credentials.create */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13319,7 +13319,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The push service took it */
+            /** @description The push service accepted it */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -13558,7 +13558,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Set up; the recovery codes are shown once */
+            /** @description Set up; the recovery codes are shown only once */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13579,7 +13579,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Prometheus' text format */
+            /** @description Prometheus text format */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13604,7 +13604,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Taken, whether or not there is such a user */
+            /** @description Accepted, whether or not there is such a user */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -13793,7 +13793,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The first asked for first */
+            /** @description Oldest request first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -13822,7 +13822,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was told to end */
+            /** @description Cancellation requested */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -14316,7 +14316,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The token and the line */
+            /** @description The token and the command */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14464,7 +14464,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The question as it is now */
+            /** @description The question now */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14480,10 +14480,10 @@ export interface operations {
         parameters: {
             query?: {
                 cursor?: components["parameters"]["Cursor"];
-                /** @description Kinds with commas between them; without it all */
+                /** @description Kinds separated by commas; without it, all */
                 kinds?: string;
                 limit?: components["parameters"]["Limit"];
-                /** @description Words an item must hold, as they are, in either case */
+                /** @description Literal text an item must contain, ignoring case */
                 q?: string;
                 since?: number;
             };
@@ -14592,7 +14592,7 @@ export interface operations {
             query?: {
                 /** @description Number of the first entry */
                 from?: number;
-                /** @description Kinds with commas between them; without it all but `time` */
+                /** @description Kinds separated by commas; without it, all but `time` */
                 kinds?: string;
                 limit?: number;
             };
@@ -14705,7 +14705,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Bytes that bring a terminal of `X-Parawork-Cols` by `X-Parawork-Rows` to what was shown; the output goes on at `X-Parawork-Offset` */
+            /** @description Bytes that bring a terminal of `X-Parawork-Cols` by `X-Parawork-Rows` to that screen; the output continues at `X-Parawork-Offset` */
             200: {
                 headers: {
                     "X-Parawork-Cols"?: number;
@@ -14734,7 +14734,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The bytes; `X-Parawork-Offset` is the offset of the first one, `X-Parawork-End` the end of what exists */
+            /** @description The bytes; `X-Parawork-Offset` is the offset of the first one, `X-Parawork-End` the end of the output so far */
             200: {
                 headers: {
                     "X-Parawork-End"?: number;
@@ -14854,7 +14854,7 @@ export interface operations {
     getScreen: {
         parameters: {
             query?: {
-                /** @description Also the last so many lines of text as `tail` */
+                /** @description Also return this many last lines of text as `tail` */
                 tail?: number;
             };
             header?: never;
@@ -14880,7 +14880,7 @@ export interface operations {
     getScrollback: {
         parameters: {
             query?: {
-                /** @description next_cursor of the page that follows; without it the newest lines */
+                /** @description next_cursor of the previous page; without it, the newest lines */
                 before?: string;
                 limit?: number;
                 style?: "plain" | "sgr";
@@ -14947,7 +14947,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The session as it ended */
+            /** @description The ended session */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -14986,11 +14986,11 @@ export interface operations {
     getTiming: {
         parameters: {
             query?: {
-                /** @description Only what came at or after this time */
+                /** @description Only output at or after this time */
                 from?: number;
-                /** @description Marks wanted; of more, some are left out evenly */
+                /** @description How many marks to return; if there are more, they are thinned evenly */
                 limit?: number;
-                /** @description Only what came until then; 0 = no bound */
+                /** @description Only output until this time; 0 = no bound */
                 to?: number;
             };
             header?: never;
@@ -15022,7 +15022,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description State of the first start */
+            /** @description State of the initial setup */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15382,16 +15382,16 @@ export interface operations {
     listTeamAudit: {
         parameters: {
             query?: {
-                /** @description What was done: member.update, or member for all that was done with members */
+                /** @description The action: member.update, or member for every action on members */
                 action?: components["parameters"]["AuditAction"];
                 /** @description Who did it: an id, or part of a name or e-mail address */
                 actor?: components["parameters"]["AuditActor"];
                 cursor?: components["parameters"]["Cursor"];
-                /** @description Not before this time, ms UTC */
+                /** @description At or after this time, ms UTC */
                 from?: components["parameters"]["AuditFrom"];
                 limit?: components["parameters"]["Limit"];
                 result?: components["parameters"]["AuditResult"];
-                /** @description What it was about: an id, a kind such as workspace, or part of a name */
+                /** @description The object: an id, a kind such as workspace, or part of a name */
                 target?: components["parameters"]["AuditTarget"];
                 /** @description Before this time, ms UTC */
                 to?: components["parameters"]["AuditTo"];
@@ -15420,15 +15420,15 @@ export interface operations {
     exportTeamAudit: {
         parameters: {
             query?: {
-                /** @description What was done: member.update, or member for all that was done with members */
+                /** @description The action: member.update, or member for every action on members */
                 action?: components["parameters"]["AuditAction"];
                 /** @description Who did it: an id, or part of a name or e-mail address */
                 actor?: components["parameters"]["AuditActor"];
                 format?: "csv" | "json";
-                /** @description Not before this time, ms UTC */
+                /** @description At or after this time, ms UTC */
                 from?: components["parameters"]["AuditFrom"];
                 result?: components["parameters"]["AuditResult"];
-                /** @description What it was about: an id, a kind such as workspace, or part of a name */
+                /** @description The object: an id, a kind such as workspace, or part of a name */
                 target?: components["parameters"]["AuditTarget"];
                 /** @description Before this time, ms UTC */
                 to?: components["parameters"]["AuditTo"];
@@ -15466,7 +15466,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How the team stands */
+            /** @description The plan and payment status */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15570,7 +15570,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How the team stands */
+            /** @description The plan and payment status */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15670,7 +15670,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The caches as they are now */
+            /** @description The caches after emptying */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -15761,7 +15761,7 @@ export interface operations {
     listExecutors: {
         parameters: {
             query?: {
-                /** @description Suggests a place for a new workspace of this project */
+                /** @description Suggests where to run a new workspace of this project */
                 project_id?: string;
             };
             header?: never;
@@ -15788,7 +15788,7 @@ export interface operations {
     browseFolders: {
         parameters: {
             query?: {
-                /** @description Absent gives the allowed roots */
+                /** @description Without it, the allowed roots */
                 path?: string;
             };
             header?: never;
@@ -16030,7 +16030,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The team's rules, and those of the server */
+            /** @description The team's rules and the server's rules */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16074,13 +16074,13 @@ export interface operations {
         parameters: {
             query?: {
                 cursor?: components["parameters"]["Cursor"];
-                /** @description Only those with this error; any = with one */
+                /** @description Only requests with this error; any = every request with an error */
                 error?: string;
-                /** @description Begun at this time or later */
+                /** @description Started at this time or later */
                 from?: number;
                 limit?: components["parameters"]["Limit"];
                 model?: string;
-                /** @description Begun before this time */
+                /** @description Started before this time */
                 to?: number;
             };
             header?: never;
@@ -16329,7 +16329,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The token and the line */
+            /** @description The token and the command */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -16401,7 +16401,7 @@ export interface operations {
     listSecrets: {
         parameters: {
             query?: {
-                /** @description Those of this project alone; absent: those of the whole team */
+                /** @description Only those of this project; without it, those of the whole team */
                 project_id?: string;
             };
             header?: never;
@@ -16575,10 +16575,10 @@ export interface operations {
         parameters: {
             query?: {
                 format?: components["parameters"]["UsageFormat"];
-                /** @description From this time on, ms UTC, widened to a whole hour; without it the month of to */
+                /** @description From this time, ms UTC, widened to a whole hour; without it, the month of `to` */
                 from?: components["parameters"]["UsageFrom"];
                 group?: "day" | "hour" | "user" | "project" | "executor" | "agent" | "workspace";
-                /** @description Before this time, ms UTC, widened to a whole hour; without both the present month */
+                /** @description Before this time, ms UTC, widened to a whole hour; without both, the present month */
                 to?: components["parameters"]["UsageTo"];
             };
             header?: never;
@@ -16590,7 +16590,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was used */
+            /** @description The usage */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -16789,7 +16789,7 @@ export interface operations {
         parameters: {
             query?: {
                 from?: number;
-                /** @description The id of the link; needed where the browser has opened several */
+                /** @description The id of the link; required if the browser has opened several */
                 link?: string;
             };
             header?: never;
@@ -16985,7 +16985,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Deleted; the answer says what was kept */
+            /** @description Deleted; the answer lists what was saved */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17227,7 +17227,7 @@ export interface operations {
         parameters: {
             query?: {
                 from?: components["parameters"]["RevFrom"];
-                /** @description Lines that differ only in white space count as the same */
+                /** @description Ignore lines that differ only in white space */
                 ignore_space?: components["parameters"]["IgnoreSpace"];
                 to?: components["parameters"]["RevTo"];
             };
@@ -17278,7 +17278,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The bytes; of a link, where it leads */
+            /** @description The bytes; for a symbolic link, its target */
             200: {
                 headers: {
                     ETag?: string;
@@ -17301,10 +17301,10 @@ export interface operations {
     comparePatch: {
         parameters: {
             query?: {
-                /** @description Lines around a hunk */
+                /** @description Lines of context around a hunk */
                 context?: number;
                 from?: components["parameters"]["RevFrom"];
-                /** @description Lines that differ only in white space count as the same */
+                /** @description Ignore lines that differ only in white space */
                 ignore_space?: components["parameters"]["IgnoreSpace"];
                 path?: string[];
                 to?: components["parameters"]["RevTo"];
@@ -17319,7 +17319,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Unified diff, bytes as they are in the files */
+            /** @description Unified diff with the bytes of the files */
             200: {
                 headers: {
                     ETag?: string;
@@ -17345,7 +17345,7 @@ export interface operations {
         parameters: {
             query: {
                 from?: components["parameters"]["RevFrom"];
-                /** @description Lines that differ only in white space count as the same */
+                /** @description Ignore lines that differ only in white space */
                 ignore_space?: components["parameters"]["IgnoreSpace"];
                 q: string;
                 to?: components["parameters"]["RevTo"];
@@ -17375,7 +17375,7 @@ export interface operations {
             query?: {
                 cursor?: components["parameters"]["Cursor"];
                 limit?: components["parameters"]["Limit"];
-                /** @description Words to look for, as they are, in either case */
+                /** @description Literal text to search for, ignoring case */
                 q?: string;
             };
             header?: never;
@@ -17448,7 +17448,7 @@ export interface operations {
     destroySandbox: {
         parameters: {
             query?: {
-                /** @description Give up what is in the sandbox alone */
+                /** @description Discard what exists only in the sandbox */
                 discard?: boolean;
             };
             header?: never;
@@ -17486,7 +17486,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Unified diff, bytes as they are in the file */
+            /** @description Unified diff with the bytes of the file */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17566,7 +17566,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The workspace; place_changes say what that changed */
+            /** @description The workspace; place_changes lists what changed */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17614,9 +17614,9 @@ export interface operations {
                 path: components["parameters"]["FilePath"];
             };
             header?: {
-                /** @description "<sha256>" of what it replaces; 412 file_changed with the present hash when the file moved on */
+                /** @description "<sha256>" of the file it replaces; 412 file_changed with the present hash if the file has changed */
                 "If-Match"?: string;
-                /** @description There must be no such file yet; 409 file_exists */
+                /** @description The file must not exist yet; 409 file_exists */
                 "If-None-Match"?: "*";
             };
             path: {
@@ -17650,7 +17650,7 @@ export interface operations {
                 path: components["parameters"]["FilePath"];
             };
             header?: {
-                /** @description "<sha256>" of what is removed; 412 file_changed when the file moved on */
+                /** @description "<sha256>" of the removed file; 412 file_changed if the file has changed */
                 "If-Match"?: string;
             };
             path: {
@@ -17871,7 +17871,7 @@ export interface operations {
     getMergeStatus: {
         parameters: {
             query?: {
-                /** @description Ask the project's remote first; what keeps it from answering is in warnings */
+                /** @description Fetch from the project's remote first; if that fails, `warnings` says why */
                 fetch?: boolean;
             };
             header?: never;
@@ -17882,7 +17882,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As this server knows it */
+            /** @description As known to this server */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -17897,11 +17897,11 @@ export interface operations {
     planMove: {
         parameters: {
             query: {
-                /** @description On a machine: the folder there whose repository it borrows */
+                /** @description On a machine: the folder whose repository the workspace shares */
                 folder?: string;
-                /** @description Which machine, with to=runner */
+                /** @description With to=runner: the machine */
                 runner_id?: string;
-                /** @description The place, as in executor of a new workspace */
+                /** @description The target, as in `executor` of a new workspace */
                 to: string;
             };
             header?: never;
@@ -18035,7 +18035,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The network as it is now */
+            /** @description The network rules now */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18060,7 +18060,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The network as it is now */
+            /** @description The network rules now */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18110,7 +18110,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How they stand now */
+            /** @description The present state */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18360,7 +18360,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Title and description */
+            /** @description The title and description */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18632,7 +18632,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was thrown away */
+            /** @description What was discarded */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18753,7 +18753,7 @@ export interface operations {
             query: {
                 /** @description Only sessions of this agent */
                 agent?: string;
-                /** @description Capital letters count */
+                /** @description Match case */
                 case?: boolean;
                 cursor?: components["parameters"]["Cursor"];
                 limit?: number;
@@ -18923,7 +18923,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is here and what is not */
+            /** @description What is synced and what is not */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -18989,7 +18989,7 @@ export interface operations {
         parameters: {
             query?: {
                 cursor?: components["parameters"]["Cursor"];
-                /** @description Only these, with commas: poll, turn, commit, kept, manual, activity */
+                /** @description Only these, separated by commas: poll, turn, commit, kept, manual, activity */
                 kind?: string;
                 limit?: components["parameters"]["Limit"];
             };
@@ -19032,7 +19032,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What the tool answered */
+            /** @description The tool's result */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19047,7 +19047,7 @@ export interface operations {
     listTree: {
         parameters: {
             query?: {
-                /** @description Absent is the root */
+                /** @description Without it, the root */
                 path?: string;
             };
             header?: never;
@@ -19141,7 +19141,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The conflicts as they are now */
+            /** @description The conflicts now */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -19168,7 +19168,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The bytes; of a link, where it leads */
+            /** @description The bytes; for a symbolic link, its target */
             200: {
                 headers: {
                     [name: string]: unknown;
