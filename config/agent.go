@@ -151,7 +151,7 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 	if a.Account.API != "" {
 		d.checkOneOf(key+".account.api", a.Account.API, "anthropic", "openai")
 		if a.Account.BaseURLEnv == "" {
-			d.problem(key+".account.baseUrlEnv", "is needed beside api: the agent must be told where the model gateway is")
+			d.problem(key+".account.baseUrlEnv", "is needed beside api: the agent needs the address of the model gateway")
 		}
 	}
 	if a.Account.BaseURLEnv != "" && a.Account.Env == "" {

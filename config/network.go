@@ -15,7 +15,7 @@ func (d *decoder) checkNetwork(n *Network) {
 	d.checkOneOf("sandboxing.network.mode", n.Mode, "open", "allow", "none")
 	for _, name := range n.Allow {
 		if strings.HasPrefix(name, "@") {
-			continue // a list by name: the room that has them knows which there are
+			continue // a list by name: the network service knows which ones exist
 		}
 		if _, err := hostname.Parse(name); err != nil {
 			d.problem("sandboxing.network.allow", "%v", err)

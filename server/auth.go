@@ -8,8 +8,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// credentialOf reads the Authorization header, else the session cookie. A header that is there counts alone, so that a page's
-// cookie never lends its rights to a script's call.
+// credentialOf reads the Authorization header, else the session cookie. If the header is present, the cookie is ignored, so a
+// script's call never acts with the rights of a browser's cookie.
 func (s *Server) credentialOf(r *http.Request) (rest.Credential, error) {
 	if auth, ok := r.Header["Authorization"]; ok {
 		scheme, token, _ := strings.Cut(auth[0], " ")

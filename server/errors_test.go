@@ -13,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// An inner failure is told without its text, and logged with it, under the same request id. A panic is one.
+// The response to an internal failure (a panic included) omits its text; the log has it under the same request id.
 func TestInnerFailuresAreLoggedAndNotTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -41,7 +41,7 @@ func TestInnerFailuresAreLoggedAndNotTold(t *testing.T) {
 			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
 		}
 		if p.RequestID == "" || p.RequestID != rec.Header().Get("X-Request-Id") || !strings.Contains(log.String(), p.RequestID) || !strings.Contains(log.String(), "inner secret") {
-			t.Errorf("%s: request %q is not told in the log:\n%s", name, p.RequestID, log.String())
+			t.Errorf("%s: request %q is missing from the log:\n%s", name, p.RequestID, log.String())
 		}
 	}
 }

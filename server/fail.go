@@ -26,7 +26,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	if p.Status >= 500 && p.Body.Code != rest.ErrStarting.Code && p.Body.Code != rest.ErrStopping.Code {
 		level := slog.LevelError
 		if p.Status != http.StatusInternalServerError {
-			level = slog.LevelWarn // a part that is needed did not answer: not ours to mend
+			level = slog.LevelWarn // a service we depend on did not answer: not this server's fault
 		}
 		s.log.Log(c.Request().Context(), level, "request failed", "request_id", call.ID, "operation", call.Op, "status", p.Status, "code", p.Body.Code, "error", err)
 	} else if p.Cause != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// How the server's disk is laid out is told to those who can use it, and to nobody else.
+// Only users who can use the server's folders see their paths.
 func TestFoldersOfTheServerAreShownToThoseWhoUseThem(t *testing.T) {
 	t.Parallel()
 	var own []executors.Executor // as the server has them, whose agents see its folders or do not
@@ -58,7 +58,7 @@ func TestFoldersOfTheServerAreShownToThoseWhoUseThem(t *testing.T) {
 		r := h.do("GET", "/api/v1/teams/"+p.team.Slug+"/workspaces", "", bearer(p.tokens[who])...)
 		r.into(t, &all)
 		if (one.Path != nil) != strings.Contains(string(r.body), made[kind].Path+`"`) {
-			t.Errorf("%s is told the folder in %s alone", who, kind)
+			t.Errorf("%s sees the folder in %s alone", who, kind)
 		}
 		return one.Path != nil && *one.Path == made[kind].Path
 	}

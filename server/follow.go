@@ -120,7 +120,7 @@ func (s *Server) followEvents(c echo.Context) error {
 	defer all.Wait()
 	defer cancel(endLeft)
 	all.Go(func() {
-		// Also a socket that is ended while it opens must be told why, so that ctx is not asked here.
+		// ctx is not checked here: a socket that ends while it opens must still receive the reason.
 		if session, opened := <-f.ready; opened {
 			f.feed(ctx, session, sub, func(e events.Event) bool { return s.MayReceive(ctx, call, e) })
 		}

@@ -71,7 +71,7 @@ func TestEventsAreFollowedAndResumed(t *testing.T) {
 	}
 }
 
-// A client that does not read is told that it missed something, and holds up nobody.
+// A client that does not read receives a missed event and blocks nobody else.
 func TestSlowFollowerIsToldThatItMissed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -114,6 +114,6 @@ func TestSlowFollowerIsToldThatItMissed(t *testing.T) {
 		}
 	}
 	if saw != rounds*each && !reported {
-		t.Errorf("the slow client saw %d of %d and was not told", saw, rounds*each)
+		t.Errorf("the slow client saw %d of %d and received no missed event", saw, rounds*each)
 	}
 }

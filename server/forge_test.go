@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/workspaces/origin"
 )
 
-// forging is the room of pull requests, with no way out.
+// forging makes the forge service without network access.
 func forging(db *store.DB, ws *assembly.Workspaces, from *origin.Service, sec *secrets.Service, people *testaccounts.Accounts) *forge.Service {
 	return forge.New(forge.Config{Store: store.NewForge(db), Workspaces: ws.Records, Origin: from, Credentials: sec, People: people, HTTP: http.DefaultTransport,
 		Push: func(context.Context, accounts.Actor, string) (forge.Pushed, error) {

@@ -65,9 +65,9 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 	}
 }
 
-// scoped returns the context of a call that was let in: it touches rows of the team it is about; of all its actor's teams where it is
-// about themselves; of every team where it is an operator's. One of somebody who is not signed in touches none, until a room that knows
-// the secret they hold says whose it is.
+// scoped returns the context of an admitted call. It limits which rows the call can touch: those of its team; for calls about the actor,
+// those of all the actor's teams; for operators' calls, those of every team. The call of somebody who is not signed in touches none until
+// the service that checks their secret knows its team.
 func scoped(ctx context.Context, r rule, call *rest.Call) context.Context {
 	switch {
 	case r.access == member:

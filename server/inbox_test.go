@@ -199,10 +199,10 @@ func TestTheInboxTellsOperatorsOfTheInstancesBudget(t *testing.T) {
 		}
 		got := reported("owner")
 		if c.percent == 0 && got != nil || c.percent != 0 && (got == nil || got.Percent != c.percent || !strings.Contains(got.Text, "$500.00") || !strings.HasSuffix(got.Id, fmt.Sprint("-", c.percent))) {
-			t.Errorf("at %d %% the operator is told %+v", c.percent, got)
+			t.Errorf("at %d %% the operator sees %+v", c.percent, got)
 		}
 		if got := reported("admin"); got != nil {
-			t.Errorf("an admin is told %+v", got)
+			t.Errorf("an admin sees %+v", got)
 		}
 	}
 }

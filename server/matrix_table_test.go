@@ -1,7 +1,7 @@
 package server
 
-// routeTable says, for every operation of openapi.yaml, who may use it: by hand, and not by what policy.go says, so that each is the
-// other's witness. A new route needs its line here.
+// routeTable lists by hand, for every operation of openapi.yaml, who may use it. It is independent of policy.go, so that each checks the
+// other. A new route needs its line here.
 //
 // who: public = anybody; self = whoever is signed in, about themselves; operator = operators of the server; scraper = operators, and
 // programs of this machine; viewer, member, admin, owner = members of the team with at least this role; socket = whoever has the cookie of
@@ -347,7 +347,7 @@ reopenInboxItem         viewer    write
 `
 
 // callerTable says what each kind of caller is answered, by who may use an operation. "in": it is let in; else the status and the code of
-// the refusal. Outsiders are told the same about what is not theirs and what is not there, before any upgrade.
+// the refusal. Outsiders get the same answer for what is not theirs and what does not exist, before any upgrade.
 //
 //	other       owns another team
 //	operator    of the server, in no team

@@ -32,13 +32,13 @@ type caller struct {
 	team   accounts.Team
 }
 
-// doorbook notes which requests were let in, by their ids.
-type doorbook struct {
+// admissions records which requests the guard let in, by their ids.
+type admissions struct {
 	mu   sync.Mutex
 	seen map[string]chan string
 }
 
-func (d *doorbook) entry(request string) chan string {
+func (d *admissions) entry(request string) chan string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c, ok := d.seen[request]
@@ -49,7 +49,7 @@ func (d *doorbook) entry(request string) chan string {
 	return c
 }
 
-func (d *doorbook) note(next echo.HandlerFunc) echo.HandlerFunc {
+func (d *admissions) note(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		call := rest.CallOf(c.Request().Context())
 		defer func() { d.entry(call.ID) <- call.Op }()
@@ -58,7 +58,7 @@ func (d *doorbook) note(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // in reports whether the guard let a request in.
-func (d *doorbook) in(t *testing.T, request string) bool {
+func (d *admissions) in(t *testing.T, request string) bool {
 	t.Helper()
 	select {
 	case op := <-d.entry(request):
@@ -106,7 +106,7 @@ var scopes = map[string]struct {
 func TestASVS_8_2_1_RouteMatrixOfTheLiveServer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	book := &doorbook{seen: map[string]chan string{}}
+	book := &admissions{seen: map[string]chan string{}}
 	h.server.echo.Use(book.note)
 	h.serve()
 	callers := h.callers(t)
@@ -161,7 +161,7 @@ func TestASVS_8_2_1_RouteMatrixOfTheLiveServer(t *testing.T) {
 			}
 			asked++
 			if h.probe(t, book, op, method, path, c, expect[who]) && method != http.MethodGet && class == "team" {
-				h.refurnish(t, callers) // something may be gone now
+				h.recreate(t, callers) // something may be gone now
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func TestASVS_8_2_1_RouteMatrixOfTheLiveServer(t *testing.T) {
 func last(s string, these ...string) int { return slices.Index(these, s) + 1 }
 
 // probe asks one question. True when it was let in and done.
-func (h *harness) probe(t *testing.T, book *doorbook, op, method, path string, c caller, want string) (done bool) {
+func (h *harness) probe(t *testing.T, book *admissions, op, method, path string, c caller, want string) (done bool) {
 	t.Helper()
 	path = pathParam.ReplaceAllStringFunc(path, func(p string) string {
 		switch p {
@@ -193,7 +193,7 @@ func (h *harness) probe(t *testing.T, book *doorbook, op, method, path string, c
 		var err error
 		conn, resp, err = h.dial(t, strings.TrimPrefix(path, rest.Base), header)
 		if err == nil {
-			// Members who lack a right are told so by the socket itself: a page sees nothing of a refused handshake.
+			// Members who lack a right learn it from the socket: a page sees nothing of a refused handshake.
 			for err = nil; err == nil && strings.HasPrefix(want, "403 "); {
 				_, _, err = conn.ReadMessage()
 			}
@@ -266,15 +266,15 @@ func (h *harness) bounded(t *testing.T, c caller, have []accounts.Scope) caller 
 	return c
 }
 
-// refurnish gives the callers new things to ask for.
-func (h *harness) refurnish(t *testing.T, callers map[string]caller) {
+// recreate makes new objects for the callers to ask for.
+func (h *harness) recreate(t *testing.T, callers map[string]caller) {
 	t.Helper()
 	old := callers["owner"].ids
 	if err := h.cfg.Machines.RevokeToken(tenant.All(t.Context(), "a test"), old["runner token"]); err != nil { // there may be so many only
 		t.Fatal(err)
 	}
 	ids := h.furnish(t, callers["owner"].team, callers["owner"].userID)
-	ids["runner"] = old["runner"] // the room keeps machines in memory; a revoked one is still known
+	ids["runner"] = old["runner"] // the service holds machines in memory; a revoked one is still known
 	for name, c := range callers {
 		if name != "closed" {
 			c.ids = ids
@@ -309,7 +309,7 @@ func (h *harness) callers(t *testing.T) map[string]caller {
 		}
 		return u.ID, token
 	}
-	// Of the rows alone: a suspension by the room would end the token, too.
+	// Changes only the rows: the suspension service would also end the token.
 	uid, token := user("suspended", p.team, accounts.Owner)
 	if err := kept.SetUserSuspended(ctx, uid, 1); err != nil {
 		t.Fatal(err)

@@ -34,8 +34,8 @@ func (s *Server) sameOrigin(r *http.Request, origin string) bool {
 		s.public != nil && o.Scheme == s.public.Scheme && hostPort(o.Host, o.Scheme) == hostPort(s.public.Host, s.public.Scheme)
 }
 
-// schemeFor is the scheme that says a host's port when it names none. A proxy we were not told of may have taken the https
-// off: then the browser's own scheme stands, since the host is what must be the same.
+// schemeFor returns the scheme that implies the port of a host without one. A proxy that is not configured may have terminated
+// TLS: then the browser's scheme counts, since only the host must match.
 func schemeFor(host, browsers, ours string) string {
 	if _, _, err := net.SplitHostPort(host); err != nil && ours == "http" {
 		return browsers
@@ -61,7 +61,7 @@ func hostPort(host, scheme string) string {
 func (s *Server) checkSocket(r *http.Request, cred rest.Credential) error {
 	origins := r.Header["Origin"]
 	if len(origins) == 0 {
-		if cred.Cookie == "" { // a token, or nobody: that is told next
+		if cred.Cookie == "" { // a token, or nobody: checked next
 			return nil
 		}
 		return fault.New(fault.Forbidden, "origin_missing", "A socket without an Origin header needs Authorization: Bearer.")

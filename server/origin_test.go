@@ -66,7 +66,7 @@ func TestASVS_3_3_1_SecureAndCookies(t *testing.T) {
 	}
 }
 
-// bare is a server around rooms that nobody asks.
+// bare is a server whose services are never called.
 func bare(t *testing.T, tune ...func(*Config)) *Server {
 	t.Helper()
 	return newHarness(t, tune...).server
@@ -142,7 +142,7 @@ func TestASVS_4_4_2_OriginsOfSockets(t *testing.T) {
 		"default port":                      {"localhost", []string{"http://localhost:80"}, rest.Credential{Cookie: "c"}, true},
 		"publicUrl":                         {"127.0.0.1:8080", []string{"https://pw.example.com"}, rest.Credential{Cookie: "c"}, true},
 		"publicUrl over http":               {"127.0.0.1:8080", []string{"http://pw.example.com"}, rest.Credential{Cookie: "c"}, false},
-		"a proxy we were not told of":       {"other.example.com", []string{"https://other.example.com"}, rest.Credential{Cookie: "c"}, true},
+		"a proxy that is not configured":    {"other.example.com", []string{"https://other.example.com"}, rest.Credential{Cookie: "c"}, true},
 		"foreign":                           {"127.0.0.1:8080", []string{"https://evil.example"}, rest.Credential{Cookie: "c"}, false},
 		"foreign with a token":              {"127.0.0.1:8080", []string{"https://evil.example"}, rest.Credential{Bearer: "t"}, false},
 		"null":                              {"127.0.0.1:8080", []string{"null"}, rest.Credential{Cookie: "c"}, false},

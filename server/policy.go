@@ -61,7 +61,7 @@ func (r rule) working() rule { r.works = true; return r }
 // needing says what an API token needs where the action is a reader's and the operation is not.
 func (r rule) needing(sc accounts.Scope) rule { r.scope = sc; return r }
 
-// unscoped marks what tells who asks no more than who they are.
+// unscoped marks operations that reveal to the caller only who they are.
 func (r rule) unscoped() rule   { r.any = true; return r }
 func (r rule) overSocket() rule { r.socket = true; return r }
 
@@ -362,7 +362,7 @@ var policy = map[string]rule{
 	"deliverWorkspace":   of(accounts.EditWorkspace, byWorkspace).repeatable(),
 	"getMergeStatus":     of(accounts.ViewWorkspace, byWorkspace),
 	"updateFromBase":     of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
-	"resolveUpdate":      of(accounts.EditWorkspace, byWorkspace).working().repeatable(), // its handler asks for TypeTerminal where an agent is told
+	"resolveUpdate":      of(accounts.EditWorkspace, byWorkspace).working().repeatable(), // its handler also requires TypeTerminal when it prompts an agent
 	"getConflicts":       of(accounts.ViewWorkspace, byWorkspace),                        // its handler asks for EditWorkspace where a sandbox is woken
 	"decideConflicts":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"getConflictFile":    of(accounts.ViewWorkspace, byWorkspace),
@@ -465,7 +465,7 @@ var policy = map[string]rule{
 }
 
 // admit decides whether the call's actor may use the operation. What does not exist and what is not theirs look the same to
-// people outside the team; a member without the right is told which one is missing.
+// people outside the team; a member without the right learns which one is missing.
 func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *rest.Call) error {
 	if err := s.admitTo(ctx, c, r, call); err != nil {
 		return err

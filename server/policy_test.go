@@ -164,7 +164,7 @@ func TestMatrixOfRolesAndOperations(t *testing.T) {
 	}
 }
 
-// What does not exist and what is not yours cannot be told apart.
+// What does not exist and what is not yours look the same.
 func TestNotFoundAndNotYoursLookTheSame(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -72,7 +72,7 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	return accounts.Can(actor, accounts.EditWorkspace, o)
 }
 
-// dialPort connects to a port of a workspace's sandbox for who, whom mayVisit has let in. The owner of a machine is told who asks.
+// dialPort connects to a port of a workspace's sandbox for who, whom mayVisit has admitted. The owner of a machine sees who asks.
 func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port int, wake bool) (net.Conn, error) {
 	cred, ok := who.(rest.Credential)
 	if !ok {

@@ -72,7 +72,7 @@ func TestASVS_8_2_2_PrivateWorkspacesAreTheirOwners(t *testing.T) {
 		t.Errorf("the terminal of a member ended with %d", code)
 	}
 
-	// One path for each kind of thing that is within a workspace, and the lists that tell of workspaces.
+	// One path for each kind of thing that is within a workspace, and the lists that contain workspaces.
 	within := []string{at, at + "/sessions", at + "/changes", at + "/tree", at + "/activity", at + "/network", at + "/storage", at + "/search?q=x", "/api/v1/sessions/" + ses,
 		"/api/v1/sessions/" + ses + "/output", "/api/v1/sessions/" + ses + "/prompts", "/api/v1/sessions/" + ses + "/questions", "/api/v1/commands/" + p.ids["command"]}
 	lists := []string{"/workspaces", "/workspaces?show=all", "/inbox", "/storage", "/places", "/runners", "/runs"}
@@ -135,7 +135,7 @@ func TestASVS_8_2_2_PrivateWorkspacesAreTheirOwners(t *testing.T) {
 		}
 	}
 	if !gone {
-		t.Error("others were not told to read their lists again")
+		t.Error("others received no event to reload their lists")
 	}
 	named := 0
 	for _, e := range hears(t, own, "team.updated", "end") {

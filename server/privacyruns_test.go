@@ -67,8 +67,7 @@ func TestASVS_8_2_2_RunsInPrivateWorkspacesAreTheirOwners(t *testing.T) {
 	}
 }
 
-// Neither the name of a private workspace nor that there is one is told by the project it is in: not by its count, nor by why it cannot be
-// deleted.
+// A project reveals neither the name nor the existence of a private workspace: not by its count, nor by why it cannot be deleted.
 func TestProjectsTellNothingOfPrivateWorkspaces(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

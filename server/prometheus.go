@@ -14,7 +14,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// prometheusPath is where Prometheus looks unless it is told otherwise: the same as below apiBase.
+// prometheusPath is Prometheus' default metrics path. It serves the same as the path below apiBase.
 const prometheusPath = "/metrics"
 
 // scraperHeaders are those that a program sends which asks for itself. A proxy adds others, such as X-Forwarded-For, Via or

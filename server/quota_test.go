@@ -51,7 +51,7 @@ func TestQuotasAndBudgetsByTheAPI(t *testing.T) {
 		t.Errorf("%s", r.body)
 	}
 
-	// An admin says less by hand, and not more; null and absent are told apart.
+	// An admin can lower a quota by override, not raise it; null and absent differ.
 	member := ""
 	call("admin", "GET", team+"/quotas", "", 200, &q)
 	for _, it := range q.Items {

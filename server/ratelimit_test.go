@@ -8,8 +8,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// Costly operations are bounded by person and by team: one who asks without end is told when to come back, and keeps nobody else from
-// their own share.
+// Costly operations are limited by person and by team: one caller who floods the server gets a Retry-After and does not use up the
+// share of others.
 func TestCostlyCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(c *Config) {

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/store"
 )
 
-// reports joins the rooms of a test harness as cmd does.
+// reports wires the services of a test harness as cmd does.
 func reports(h *harness, c *Config) *report.Service {
 	return report.New(report.Sources{Workspace: c.Workspaces.Records.Workspace, Project: c.Workspaces.Records.Project, Commits: c.Workspaces.Ingest.Commits, Sessions: c.Sessions.List,
 		Conversation: c.Sessions.Conversation, Checks: store.NewReports(h.db).Checks, Now: time.Now,

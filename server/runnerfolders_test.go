@@ -58,7 +58,7 @@ func TestFoldersOfAMachineAreForWhoMayUseIt(t *testing.T) {
 	if made.Source.Kind != "runner" || made.Source.Path != "/srv/work" || made.Source.RunnerID != mine.RunnerID {
 		t.Errorf("%+v", made)
 	}
-	eventually(t, "the machine that is away is told of", func() bool {
+	eventually(t, "the offline machine is reported", func() bool {
 		h.call(t, p.tokens["member"], "GET", "/projects/"+made.ID, nil, &made)
 		return made.State == "failed" && made.StateReason == "admin's laptop is offline. Start it there with: parawork runner"
 	})

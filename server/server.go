@@ -146,7 +146,7 @@ type Config struct {
 func (c *Config) Validate() error {
 	if c.SSO == nil || c.Directory == nil || c.SignIn == nil || c.AgentAccounts == nil || c.Workspaces == nil || c.Moves == nil || c.Origin == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
-		return errors.New("server: every room is needed")
+		return errors.New("server: every service is required")
 	}
 	if c.Secrets == nil || c.Mail == nil || c.Payments == nil || c.Quota == nil || c.Reports == nil {
 		return errors.New("server: Secrets, Mail, Quota, Payments and Reports are needed")
@@ -184,7 +184,7 @@ const (
 	phaseStopping
 )
 
-// Server answers HTTP. Order: New, Serve (health says starting), Open once the rooms have recovered.
+// Server answers HTTP. Order: New, Serve (health says starting), Open once the services have recovered.
 type Server struct {
 	*rest.Privacy
 	*rest.Browsers
@@ -339,7 +339,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 }
 
-// newEcho prepares Echo: our binder, our errors, our way to tell who asks from behind a proxy.
+// newEcho configures Echo with our binder, our error handler and our way to find the client's address behind a proxy.
 func (s *Server) newEcho() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true

@@ -51,7 +51,7 @@ func callback(t *testing.T, issuer *testissuer.Issuer, authURL, subject string) 
 	return u.RequestURI()
 }
 
-// From the button to the cookie and back, and what a browser is told when it goes wrong.
+// From the button to the cookie and back, and the errors a browser sees.
 func TestSignInWithAProvider(t *testing.T) {
 	t.Parallel()
 	h, issuer := withIssuer(t)

@@ -9,7 +9,7 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 )
 
-// What has come home of a place with a disk of its own is told without a sandbox, and a conflict is settled once.
+// The sync status of a remote disk is available without a sandbox, and a conflict can be settled once.
 func TestSyncStatus(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

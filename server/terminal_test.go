@@ -180,7 +180,7 @@ func TestTerminalEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// Who may only watch sees everything and types nothing; what they try is told to them and to nobody else.
+// A viewer sees everything and types nothing; only they see the refusal of what they try.
 func TestViewersCannotType(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -212,7 +212,7 @@ func TestViewersCannotType(t *testing.T) {
 	}
 }
 
-// A page is told by close codes, since it sees no status; a script by the status.
+// A page learns the reason from close codes, since it sees no status; a script from the status.
 func TestRefusedSockets(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -330,7 +330,7 @@ func TestATerminalThatMayTakeEndsWithThatRight(t *testing.T) {
 	h.attach(t, id, "from=0", p.tokens["admin"]).see("ready")
 }
 
-// When the server stops, terminals and events are told to come back.
+// When the server stops, terminals and event sockets get a close code that tells clients to retry.
 func TestStoppingServerSaysSo(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

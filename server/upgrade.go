@@ -12,10 +12,10 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// overSocket tells a refused WebSocket why. A page is shown neither status nor body of a refused handshake, so it is told by the
-// close code of a socket that is opened for nothing else; scripts are answered like everywhere, but for a missing right, whose
-// close code is part of the protocol. Foreign pages, people who are not signed in and outsiders get no socket at all: what is not there and
-// what is not theirs is a plain 404.
+// overSocket reports why a WebSocket was refused. A page sees neither status nor body of a refused handshake, so the server opens
+// a socket only to send a close code. Scripts get the usual response, except for a missing right, whose close code is part of the
+// protocol. Foreign pages, people who are not signed in and outsiders get no socket at all: what does not exist and what is not theirs
+// is a plain 404.
 func (s *Server) overSocket(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)

@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// linkMade is a link as its maker is told of it.
+// linkMade is a link as its creator sees it.
 type linkMade struct {
 	ID        string
 	URL       string
@@ -101,7 +101,7 @@ func TestASVS_4_4_LinksShowOneSessionAndNothingElse(t *testing.T) {
 	}
 	// The team sees who watches; who watches sees nobody.
 	if !strings.Contains(string(h.do("GET", "/api/v1/sessions/"+id, "", bearer(p.tokens["viewer"])...).body), `"guest":true`) {
-		t.Error("the team is not told of who watches")
+		t.Error("the team does not see the guest who watches")
 	}
 	again, _, err := h.look(t, "", cookies)
 	if err != nil {
@@ -110,7 +110,7 @@ func TestASVS_4_4_LinksShowOneSessionAndNothingElse(t *testing.T) {
 	if err := again.until(func(op byte, arg []byte) bool {
 		for _, name := range []string{"owner", "member", "Ann"} {
 			if op == 3 && strings.Contains(strings.ReplaceAll(string(arg), `"size_owner"`, ""), name) {
-				t.Errorf("a guest is told %s", arg)
+				t.Errorf("a guest sees %s", arg)
 			}
 		}
 		return op == 3
@@ -271,7 +271,7 @@ func (h *harness) demote(t *testing.T, p cast, change, method string) {
 	}
 }
 
-// tune changes the database behind the rooms' backs, as another process does.
+// tune changes the database without the services, as another process does.
 func (h *harness) tune(t *testing.T, query string, args ...any) {
 	t.Helper()
 	if _, err := h.db.Exec(t.Context(), query, args...); err != nil {

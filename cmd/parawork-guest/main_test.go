@@ -198,7 +198,7 @@ func TestTheWayOut(t *testing.T) {
 	lines := strings.Split(env, "\n")
 	const here = "localhost,.localhost,127.0.0.1,::1,[::1]"
 	if !strings.HasPrefix(lines[0], "http://127.0.0.1:") || lines[1] != here+" "+here+" 1 "+socket {
-		t.Errorf("programs are told %q", env)
+		t.Errorf("programs have the environment %q", env)
 	}
 	if got := run("spec", "echo $HTTP_PROXY $NO_PROXY", map[string]string{"HTTP_PROXY": "http://its.own:2", "NO_PROXY": "x"}); got != "http://its.own:2 x\n" {
 		t.Errorf("what a session says itself must win, not %q", got)
@@ -208,7 +208,7 @@ func TestTheWayOut(t *testing.T) {
 			t.Errorf("curl got %q", got)
 		}
 	}
-	// What git is told to run for ssh is really what reaches the gate.
+	// git's ssh command really reaches the gate.
 	got := run("ssh", `set -- $GIT_SSH_COMMAND; eval "set -- $GIT_SSH_COMMAND"; line=${3#ProxyCommand=}; line=$(echo "$line" | sed "s/%h/git.example/; s/%p/22/"); GUEST_TEST_MAIN=1 $line </dev/null 2>&1`, nil)
 	if !strings.Contains(got, "parawork-guest: refused as asked") {
 		t.Errorf("ssh got %q", got)

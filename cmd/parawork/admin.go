@@ -49,7 +49,7 @@ const adminUsage = `usage: parawork admin <command> [flags]
   reset-password  --email E [--keep-tokens] --password-stdin
                   set a user's password and end the user's login sessions and API tokens
   new-runner-key  --yes
-                  make a new key to sign what members' machines are told; every machine must then be connected anew (not while the server runs)
+                  make a new key that signs commands to members' machines; every machine must then enrol again (not while the server runs)
   rotate-key      --yes
                   make a new secret.key and seal everything that is kept sealed with it (not while the server runs)
   rotate-key      --lost [--yes]
@@ -106,7 +106,7 @@ func (p program) adminFlags(name string) (fs *flag.FlagSet, config *string) {
 	return p.flagsOf("admin "+name, adminUsage)
 }
 
-// flagsOf returns the flags of a command of several, whose usage is told when they are wrong, with the one all have.
+// flagsOf returns the flags of a subcommand, with the flag all of them have. Wrong flags print the usage.
 func (p program) flagsOf(name, usage string) (fs *flag.FlagSet, config *string) {
 	fs = flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.Usage = func() { fmt.Fprint(p.stderr, usage) }

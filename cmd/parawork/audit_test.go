@@ -117,7 +117,7 @@ func TestTheDoctorChecksTheAudit(t *testing.T) {
 			t.Fatal(err)
 		}
 		r = run(env, "", "doctor", "--audit")
-		want(t, r, r.code, "note  audit", "whether the newest entries were cut off cannot be told")
+		want(t, r, r.code, "note  audit", "it cannot be verified whether the newest entries were cut off")
 		file := filepath.Join(t.TempDir(), "export.json")
 		if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
 			t.Fatal(err)

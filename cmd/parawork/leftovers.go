@@ -78,7 +78,7 @@ func (p program) adoptLeftovers(ctx context.Context, args []string) error {
 	return nil
 }
 
-// soundNow refuses to settle anything over a SQLite database whose pages do not fit together: what lies on the disk does not mend it.
+// soundNow refuses to settle anything with a corrupt SQLite database: the files on disk cannot repair it.
 func soundNow(ctx context.Context, cfg *config.Config) error {
 	path, err := store.SQLiteFile(store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
 	if err != nil || path == "" {

@@ -78,7 +78,7 @@ func (p program) listLost(ctx context.Context, db *store.DB, key []byte) (n int,
 		case "secrets", "totp":
 			fmt.Fprintf(p.stdout, "  %s\n", names[v.Table+" "+v.Key])
 		case "instance_keys":
-			fmt.Fprintln(p.stdout, "  operators: the key that signs what members' machines are told; every machine must be connected anew")
+			fmt.Fprintln(p.stdout, "  operators: the key that signs commands to members' machines; every machine must enrol again")
 		case "place_settings":
 			fmt.Fprintf(p.stdout, "  operators: the key of %s, in Settings > Places\n", v.Key)
 		case "mails":

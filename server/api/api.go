@@ -1,5 +1,5 @@
 // Package api is the public HTTP API: openapi.yaml, the source of truth, and the Go types and strict server generated from
-// it. It knows nothing of the rooms.
+// it. It imports no other package of Parawork.
 package api
 
 import (

@@ -104,7 +104,7 @@ func (f Feed) Items(ctx context.Context, teamID string) ([]notify.Item, error) {
 	return out, nil
 }
 
-// news are the thresholds a team passed lately: they wait for no workspace. Of a user's hours only the user is told.
+// news are the thresholds a team passed recently; they belong to no workspace. Only the user learns of their own hours.
 func (f Feed) news(ctx context.Context, team accounts.Team, all []quota.Crossing) ([]notify.Item, error) {
 	if len(all) == 0 {
 		return nil, nil

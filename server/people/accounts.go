@@ -54,7 +54,7 @@ func (h Accounts) GetMe(ctx context.Context, _ api.GetMeRequestObject) (api.GetM
 	return api.GetMe200JSONResponse(meOf(rest.CallOf(ctx).Actor)), nil
 }
 
-// me is what /me tells who has just signed in and was given this cookie.
+// me is the /me of a user who has just signed in and received this cookie.
 func (h *group) me(ctx context.Context, cookie string) (api.Me, error) {
 	actor, err := h.cfg.SignIn.Authenticate(ctx, cookie)
 	return meOf(actor), err

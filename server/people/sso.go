@@ -82,7 +82,7 @@ func (h SSO) UnlinkIdentity(ctx context.Context, req api.UnlinkIdentityRequestOb
 	return api.UnlinkIdentity204Response{}, nil
 }
 
-// trip is what is asked of the room for a way to a provider.
+// trip is the request for a redirect to a provider.
 func (h SSO) trip(call *rest.Call, providerID, next string) sso.BeginRequest {
 	return sso.BeginRequest{Provider: providerID, Base: h.Here(call.Request), Next: next, Browser: h.tripOf(call.Request), Meta: h.Meta(call)}
 }

@@ -22,7 +22,7 @@ import (
 
 // Config is what the operations are made of.
 type Config struct {
-	Version string // of the server: machines are told when they have another
+	Version string // of the server: machines with another one see a hint
 
 	Directory  *directory.Service
 	Workspaces *assembly.Workspaces

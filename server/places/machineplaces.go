@@ -46,7 +46,7 @@ func (h Machines) MachineOf(ctx context.Context, kind executors.Kind) (machines.
 	return m, err == nil
 }
 
-// sandboxMachine tells of the machine a sandbox is on.
+// sandboxMachine describes the machine a sandbox is on.
 func (h Machines) sandboxMachine(ctx context.Context, kind executors.Kind) *api.SandboxMachine {
 	m, ok := h.MachineOf(ctx, kind)
 	if !ok {

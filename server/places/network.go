@@ -46,7 +46,7 @@ func (h Network) PolicyOf(ctx context.Context, p workspaces.Project, patch *api.
 	return network.CheckPolicy(policy)
 }
 
-// network tells of the workspace's network.
+// network describes the workspace's network.
 func (h Network) network(ctx context.Context, workspaceID string) (api.Network, error) {
 	info, err := h.cfg.Network.Show(ctx, workspaceID)
 	if err != nil {

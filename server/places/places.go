@@ -87,7 +87,7 @@ func (h Standings) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequest
 	return api.GetTeamPlaces200JSONResponse(p), err
 }
 
-// maxBelow bounds how many workspaces are told to be in places that are too weak.
+// maxBelow bounds how many workspaces in places that are too weak are listed.
 const maxBelow = 200
 
 func (h Standings) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces, error) {

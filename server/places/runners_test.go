@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 )
 
-// What is asked on a team's machine for a private workspace is told to nobody but the machine's owner.
+// Only the machine's owner sees questions on a team's machine about a private workspace.
 func TestQuestionsOfMachinesForPrivateWorkspaces(t *testing.T) {
 	t.Parallel()
 	h := Machines{&group{cfg: Config{Machines: machines.New(machines.Config{Enabled: true})}}}
@@ -17,7 +17,7 @@ func TestQuestionsOfMachinesForPrivateWorkspaces(t *testing.T) {
 	for who, want := range map[string]int{"usr_owner": 3, "usr_member": 2} {
 		got := h.runnerOf(accounts.Actor{User: accounts.User{ID: who}, Memberships: []accounts.Membership{{Team: accounts.Team{ID: m.TeamID}, Role: accounts.Member}}}, crowd{hidden: map[string]bool{"ws_private": true}}, m)
 		if len(got.Questions) != want {
-			t.Errorf("%s is told %+v", who, got.Questions)
+			t.Errorf("%s sees %+v", who, got.Questions)
 		}
 	}
 	if len(m.Questions) != 3 || m.Questions[0].ID != "q1" {

@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// sandbox tells of the workspace's sandbox as it is now.
+// sandbox describes the workspace's sandbox as it is now.
 func (h Sandboxes) sandbox(ctx context.Context, workspaceID string) (api.Sandbox, error) {
 	i, err := h.cfg.Places.Sandbox(ctx, workspaceID)
 	if err != nil {
@@ -89,7 +89,7 @@ func (h Sandboxes) WakeSandbox(ctx context.Context, req api.WakeSandboxRequestOb
 }
 
 func (h Sandboxes) DestroySandbox(ctx context.Context, req api.DestroySandboxRequestObject) (api.DestroySandboxResponseObject, error) {
-	// One that never was is told as such; one that is gone already is as it should be.
+	// A sandbox that never existed is an error; one that is already gone is the wanted state.
 	if _, err := h.cfg.Places.Sandbox(ctx, req.Id); err != nil {
 		return nil, err
 	}

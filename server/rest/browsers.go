@@ -94,7 +94,7 @@ func (b *Browsers) Secure(r *http.Request) bool {
 	return b.public != nil && b.public.Scheme == "https" && strings.EqualFold(r.Host, b.public.Host)
 }
 
-// Here is the address machines are told to call: server.publicUrl, else the one the browser used.
+// Here is the address machines connect to: server.publicUrl, else the one the browser used.
 func (b *Browsers) Here(r *http.Request) string {
 	switch {
 	case b.public != nil:

@@ -43,7 +43,7 @@ type Problem struct {
 	Cause  error // for the log, nil when the answer says everything
 }
 
-// Translate turns any error into what the caller is told. Text of errors that are no faults never leaves the server.
+// Translate turns any error into a response for the caller. The text of an error that is not a fault never leaves the server.
 func Translate(err error) Problem {
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		return ofFault(f, err)

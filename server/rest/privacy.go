@@ -141,11 +141,11 @@ func (p *Privacy) Veiled(ctx context.Context, actor accounts.Actor, teamID strin
 	return out, nil
 }
 
-// privacyCacheFresh is how long what another process may have changed is believed.
+// privacyCacheFresh is how long a reading is used before changes by another process are looked for.
 const privacyCacheFresh = 2 * time.Second
 
-// veil knows which workspaces are private, for the sockets of events: they must not tell others what happens there. What this process
-// changes it knows at once. The zero value is ready; safe for concurrent use.
+// privacyCache knows which workspaces are private, so that event sockets do not reveal to others what happens there. Changes by this
+// process take effect at once. The zero value is ready; safe for concurrent use.
 type privacyCache struct {
 	mu    sync.Mutex
 	teams map[string]*privacyCacheTeam // by id; those that nobody asks about are forgotten
@@ -206,7 +206,7 @@ const privacyCacheWithin = 10 * time.Second
 func (p *Privacy) private(ctx context.Context, teamID, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
 	t, mine := p.privacyCache.of(teamID, p.cfg.Now())
 	if mine { // others wait for it too: it does not end because this caller leaves
-		read, cancel := context.WithTimeout(tenant.All(context.WithoutCancel(ctx), "one veil for all sockets of a team"), privacyCacheWithin)
+		read, cancel := context.WithTimeout(tenant.All(context.WithoutCancel(ctx), "one privacy cache for all sockets of a team"), privacyCacheWithin)
 		t.at = p.cfg.Now()
 		all, err := p.cfg.Workspaces.Lifecycle.Private(read, teamID)
 		cancel()
@@ -231,14 +231,14 @@ func (p *Privacy) private(ctx context.Context, teamID, workspaceID string) (w wo
 	return w, hidden, nil
 }
 
-// MayReceive reports whether an event may be told to the actor of a call.
+// MayReceive reports whether the actor of a call may receive an event.
 func (p *Privacy) MayReceive(ctx context.Context, call *Call, e events.Event) bool {
 	if e.WorkspaceID == "" {
 		return true
 	}
 	w, private, err := p.private(ctx, e.TeamID, e.WorkspaceID)
 	if err != nil {
-		p.cfg.Log.WarnContext(ctx, "an event is not told", "request_id", call.ID, "error", err)
+		p.cfg.Log.WarnContext(ctx, "an event is not delivered", "request_id", call.ID, "error", err)
 		return false
 	}
 	if !private {
@@ -248,8 +248,8 @@ func (p *Privacy) MayReceive(ctx context.Context, call *Call, e events.Event) bo
 	return err == nil && ok
 }
 
-// SetPrivate makes a workspace its owner's alone, or the team's again. Others who are in it are put out at once; their lists are told to
-// read again, by an event that says nothing but the id they know.
+// SetPrivate makes a workspace private to its owner, or visible to the team again. It disconnects others who are in it at once; an event with
+// nothing but the id has them reload their lists.
 func (p *Privacy) SetPrivate(ctx context.Context, call *Call, workspaceID string, private bool) (workspaces.Workspace, error) {
 	w, err := p.cfg.Workspaces.Lifecycle.SetPrivate(ctx, call.Actor, workspaceID, private)
 	if err != nil {

@@ -32,8 +32,8 @@ type Admission struct{ cfg AdmissionConfig }
 // NewAdmission makes an Admission.
 func NewAdmission(cfg AdmissionConfig) *Admission { return &Admission{cfg} }
 
-// beside reports why the caller may not work beside sessions and commands that run in a workspace: somebody's own secrets are there, whose
-// owner did not agree that others could read them. They are told who asks.
+// beside reports why the caller may not work in a workspace while its present sessions and commands run: they have somebody's own secrets,
+// and the owner did not agree that others could read them. The owner learns who asked.
 func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID string) error {
 	if workspaceID == "" {
 		return nil

@@ -94,14 +94,14 @@ func (e execStream) VisitExecCommandResponse(w http.ResponseWriter) error {
 		case command.EventStdout, command.EventStderr:
 			return out.send(ev.Type, map[string]any{"data": ev.Data, "offset": ev.Offset})
 		}
-		return nil // the end is told below, with the record as it was stored
+		return nil // the end is reported below, with the stored record
 	})
 	stop()
 	switch {
 	case err != nil && !out.begun():
 		return err
 	case e.ctx.Err() != nil && c.ID == "":
-		return nil // nobody is there to be told
+		return nil // the client has left
 	case err != nil && c.ID == "":
 		p := rest.Translate(err)
 		p.Body.RequestId = rest.CallOf(e.ctx).ID

@@ -118,7 +118,7 @@ func (h Sessions) StopSession(ctx context.Context, req api.StopSessionRequestObj
 		if ms < 0 || ms > maxGrace.Milliseconds() {
 			return nil, fault.New(fault.Invalid, "invalid_grace", "grace_ms is a time from 0 to %d.", maxGrace.Milliseconds()).With("field", "grace_ms")
 		}
-		grace = max(time.Duration(ms)*time.Millisecond, time.Millisecond) // 0 = at once, which the room takes for its default
+		grace = max(time.Duration(ms)*time.Millisecond, time.Millisecond) // 0 = at once, but the service reads 0 as its default
 	}
 	s, err := h.cfg.Sessions.Stop(ctx, rest.CallOf(ctx).Actor, req.Id, grace)
 	if err != nil {

@@ -86,7 +86,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// disposition makes a browser save a file, under its own name when that is one it can be told.
+// disposition makes a browser save a file, under its own name if a header can carry it.
 func disposition(wire string) string {
 	name := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\\' || r == '"' {

@@ -41,7 +41,7 @@ func (h *group) setForge(ctx context.Context, projectID string, f *forge.Setting
 	return h.cfg.Forge.SetProject(ctx, projectID, *f)
 }
 
-// pullSummary is what a workspace tells of its pull request.
+// pullSummary is the pull request in the answer of a workspace.
 func pullSummary(p forge.PullRequest) *api.PullRequestSummary {
 	return &api.PullRequestSummary{Number: p.Number, Url: p.URL, State: api.PullRequestSummaryState(p.State), ChecksState: api.PullRequestSummaryChecksState(p.ChecksState),
 		Forge: api.PullRequestSummaryForge(p.Forge)}

@@ -129,7 +129,7 @@ func (h Parts) RenameFile(ctx context.Context, req api.RenameFileRequestObject) 
 func (h *group) keepFile(ctx context.Context, workspaceID, wire string) error {
 	_, err := h.cfg.Files.Stat(ctx, workspaceID, wire)
 	if fault.Is(err, fault.NotFound) || fault.CodeOf(err) == "not_a_directory" {
-		return nil // there is nothing to lose; whatever else is wrong, who writes is told
+		return nil // there is nothing to lose; the write itself reports any other error
 	}
 	if err != nil {
 		return err

@@ -147,7 +147,7 @@ func (h Runs) run(ctx context.Context, r runs.Run) (api.Run, error) {
 	return out[0], nil
 }
 
-// composeRuns makes the API's runs: what several rooms know of their attempts, read once.
+// composeRuns makes the API's runs. It reads what several services know of their attempts once.
 func (h Runs) composeRuns(ctx context.Context, teamID string, items []runs.Run) ([]api.Run, error) {
 	if len(items) == 0 {
 		return []api.Run{}, nil

@@ -117,7 +117,7 @@ func (h Trash) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.Get
 		return nil, err
 	}
 	c, known, counting := h.cfg.Disk.Of(rest.CallOf(ctx).Team.ID)
-	// Of workspaces that the caller may not see nothing is told, and nothing of them is removed.
+	// Workspaces that the caller may not see are neither reported nor removed.
 	others, size := map[disk.Kind]disk.Use{}, int64(0)
 	for _, w := range c.Workspaces {
 		if !hidden[w.ID] {

@@ -76,7 +76,7 @@ func childAgent(args []string) error {
 	return errors.Join(out.Flush(), text.Flush())
 }
 
-// history measures what is kept of a session: how small it is packed, and how a search over it does beside grep over the same
+// history measures the stored history of a session: its compressed size, and a search over it compared with grep over the same
 // text in one plain file.
 func (b *bench) history() error {
 	h, err := b.harness()

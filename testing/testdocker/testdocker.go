@@ -65,8 +65,8 @@ func Skip(t testing.TB, err error) {
 	t.Fatalf("no Docker engine: %v", err)
 }
 
-// keeperScript starts the engine it is told of, and ends it and all it has started when its standard input ends. A line ends the
-// engine, "kill" with -9 and "stop" in good order, and the next starts it again.
+// keeperScript starts the engine of its arguments, and ends it and everything it started when its standard input ends. A line ends the
+// engine, "kill" with -9 and "stop" gracefully, and the next line starts it again.
 const keeperScript = `
 dir=$1; shift
 start() { "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!; }

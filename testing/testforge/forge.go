@@ -409,7 +409,7 @@ func (f *Forge) token(value string) *Token {
 	return nil
 }
 
-// spend takes one request of the budget and tells of it, in the headers of the kind; false when there is none left.
+// spend takes one request of the rate limit and reports it in the headers of the kind; false when none is left.
 func (f *Forge) spend(w http.ResponseWriter, prefix string) bool {
 	if f.left < 0 {
 		return true
@@ -488,7 +488,7 @@ func cut[T any](r *http.Request, sizeName string, size, most int, all []T) (item
 	return append([]T{}, all[from:to]...), page, next
 }
 
-// linkTo tells of the next page as RFC 8288 does.
+// linkTo links to the next page as RFC 8288 defines.
 func linkTo(w http.ResponseWriter, r *http.Request, next int) {
 	if next == 0 {
 		return

@@ -121,7 +121,7 @@ func (f *Forge) numbered(h func(w http.ResponseWriter, r *http.Request, repo str
 	}
 }
 
-// githubAuth reads who asks. A wrong token is told, none sees public things alone.
+// githubAuth returns the token of the caller. A wrong token is an error; without one only public repositories are visible.
 func (f *Forge) githubAuth(w http.ResponseWriter, r *http.Request) (*Token, bool) {
 	h := r.Header.Get("Authorization")
 	value, ok := strings.CutPrefix(h, "Bearer ")

@@ -1,5 +1,5 @@
-// Package testissuer is a small, strict OpenID Connect provider over HTTP, and a GitHub beside it, for tests: they refuse what real ones
-// refuse (no PKCE, no state, no nonce, an address that is not registered, a code that was used), and can be told to lie.
+// Package testissuer is a small, strict OpenID Connect provider over HTTP, with a GitHub next to it, for tests. They refuse what real ones
+// refuse (no PKCE, no state, no nonce, an address that is not registered, a code that was used), and tests can make them lie.
 package testissuer
 
 import (

@@ -137,7 +137,7 @@ func (a *away) whole() {
 	}
 }
 
-// Packets that come late, out of order, twice or not at all are TCP's to mend, and make nothing else of it.
+// Late, reordered, duplicated and lost packets are left to TCP and have no other effect.
 func TestMachineOverALossyNetwork(t *testing.T) {
 	a := farAway(t)
 	a.link.Set(testlink.Faults{Delay: 15 * time.Millisecond, Jitter: 10 * time.Millisecond, Loss: 0.01, Duplicate: 0.03})

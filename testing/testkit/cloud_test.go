@@ -26,7 +26,7 @@ type cloud struct {
 	e2b *e2btest.Server
 }
 
-// cloudHarness boots one. When it has closed, nothing of it is left at E2B, and nothing secret was told there that its log keeps.
+// cloudHarness boots one. After it has closed, nothing of it is left at E2B, and the log there contains no secret.
 func cloudHarness(t *testing.T, cfg e2btest.Config) *cloud {
 	t.Helper()
 	t.Parallel()
@@ -140,7 +140,7 @@ func (c *cloud) same(ws testkit.Workspace) {
 			c.t.Logf("%d differences, such as %v", len(last), last[:min(len(last), 10)])
 		}
 	}()
-	c.Wait("every file is home", func() bool {
+	c.Wait("every file is synced", func() bool {
 		last = differences(tree(ws.Path), tree(inside))
 		return len(last) == 0
 	})
@@ -156,19 +156,19 @@ func (c *cloud) sh(ws testkit.Workspace, line string) string {
 	return strings.ReplaceAll(string(c.Output(s.ID, 0)), "\r\n", "\n")
 }
 
-// Files of a cloud sandbox come home: thousands at once, modes, links, deletions, names nobody would choose, and nothing that leads out of
+// Files of a cloud sandbox are synced: thousands at once, modes, links, deletions, unusual names, and nothing that leads out of
 // the worktree; the sandbox ends, and the next one begins from there.
 func TestACloudSandboxesFilesComeHome(t *testing.T) {
 	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "Far")
 	if out := c.sh(ws, "pwd; id -un; env"); !strings.HasPrefix(out, "/work/") || !strings.Contains(out, "\nuser\n") || strings.Contains(out, c.Dir) || strings.Contains(out, c.e2b.Key()) {
-		t.Errorf("it is told %q", out)
+		t.Errorf("it says %q", out)
 	}
 	c.same(ws)
 	c.sh(ws, `set -e; for d in $(seq 100); do mkdir -p many/$d; for f in $(seq 50); do echo "file $f of $d" > many/$d/$f.txt; done; done`)
 	c.same(ws)
 	if n := len(tree(filepath.Join(ws.Path, "many"))); n != 5000 {
-		t.Errorf("%d files are home", n)
+		t.Errorf("%d files are synced", n)
 	}
 	outside := filepath.Join(c.Dir, "outside")
 	must(t, os.Mkdir(outside, 0o755))
@@ -178,7 +178,7 @@ line'; printf x > "$(printf 'esc\033[31m')"; printf x > ' lead'; printf x > '-rf
 printf run > run.sh; chmod 755 run.sh; : > empty; head -c 3000000 /dev/urandom > big
 ln -s /etc/passwd abs; ln -s ../../../../../../../../tmp up; ln -s loop loop; ln -s `+outside+` out
 mkfifo pipe; mkdir -p deep/.git; printf x > deep/.git/config; printf '[core]\n\tfsmonitor = touch `+outside+`/ran\n' > .gitconfig`)
-	c.Wait("the odd ones are home", func() bool {
+	c.Wait("the unusual ones are synced", func() bool {
 		host, far := tree(ws.Path), tree(c.inside(ws))
 		for p := range maps.Clone(far) {
 			if strings.HasPrefix(p, "odd/deep") || host[p] == "" && strings.HasPrefix(far[p], "link ") { // nested repositories and links out may be left
@@ -191,7 +191,7 @@ mkfifo pipe; mkdir -p deep/.git; printf x > deep/.git/config; printf '[core]\n\t
 		t.Errorf("outside of the worktree: %v, %v", left, err)
 	}
 	if st, err := os.Lstat(filepath.Join(ws.Path, "odd", "pipe")); err == nil {
-		t.Errorf("a pipe is home: %v", st.Mode())
+		t.Errorf("a pipe was synced: %v", st.Mode())
 	}
 	// A folder of the worktree becomes a link out of it: what is written below it stays in the sandbox.
 	c.sh(ws, "set -e; mkdir turned; echo a > turned/f")
@@ -218,19 +218,19 @@ mkfifo pipe; mkdir -p deep/.git; printf x > deep/.git/config; printf '[core]\n\t
 	c.same(ws)
 }
 
-// same2 waits until one file is home.
+// same2 waits until one file is synced.
 func (c *cloud) same2(ws testkit.Workspace, path string) {
 	c.t.Helper()
-	c.Wait(path+" is home", func() bool { return tree(ws.Path)[path] != "" && tree(ws.Path)[path] == tree(c.inside(ws))[path] })
+	c.Wait(path+" is synced", func() bool { return tree(ws.Path)[path] != "" && tree(ws.Path)[path] == tree(c.inside(ws))[path] })
 }
 
-// kill -9 of the server again and again while files pour in, and once it is paused in the middle: every file is home in the end.
+// kill -9 of the server again and again while files arrive, and once while it is paused: every file is synced in the end.
 func TestAServerKilledWhileFilesComeHome(t *testing.T) {
 	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "Killed")
 	s := c.Run(ws.ID, "sh", "-c", `set -e; for i in $(seq 1500); do mkdir -p d$((i%20)); echo "$i" > d$((i%20))/f$i; if [ $i -gt 5 ]; then rm -f d$(((i-3)%20))/f$((i-3)); fi; echo "$i" >> grown; [ $((i%10)) -ne 0 ] || sleep 0.02; done; git add -A; git -c user.name=x -c user.email=x@example.com commit -qm poured; echo END`)
 	for round := range 3 {
-		c.Wait("some of it is home", func() bool {
+		c.Wait("some of it is synced", func() bool {
 			b, err := os.ReadFile(filepath.Join(ws.Path, "grown"))
 			return err == nil && bytes.Count(b, []byte("\n")) > round*200
 		})
@@ -247,7 +247,7 @@ func TestAServerKilledWhileFilesComeHome(t *testing.T) {
 		}
 	}
 	head := strings.TrimSpace(c.sh(ws, "git rev-parse HEAD"))
-	c.Wait("the commit is home", func() bool {
+	c.Wait("the commit is fetched", func() bool {
 		var w struct {
 			HeadCommit string `json:"head_commit"`
 		}
@@ -282,7 +282,7 @@ func TestCutsAndPausesLoseNoByte(t *testing.T) {
 	if got := c.Output(gate.ID, 0); !bytes.Equal(got, want) {
 		t.Errorf("%d bytes, want %d; first difference at %d", len(got), len(want), firstDifference(got, want))
 	}
-	// Its time is up while an agent works, and nobody extended it: it stands still with everything in it, and goes on when somebody comes.
+	// Its time runs out while an agent works and nobody extends it: it is suspended with everything in it, and resumes when somebody opens it.
 	must(t, c.Attach(shell.ID, "from=0").Type("first\r"))
 	must(t, c.Attach(shell.ID, "from=0").See("got first"))
 	c.e2b.Expire(c.box(ws).ID)
@@ -291,7 +291,7 @@ func TestCutsAndPausesLoseNoByte(t *testing.T) {
 		return c.Try("POST", "/sessions/"+shell.ID+"/input", map[string]string{"text": "second\r"}, nil) == nil
 	})
 	must(t, c.Attach(shell.ID, "from=0").See("got second"))
-	// The machine dies: its sessions are lost and say so, what had come home is there, and the workspace works on.
+	// The machine dies: its sessions are reported lost, what was synced is there, and the workspace can be used again.
 	c.sh(ws, "echo kept > kept")
 	c.same(ws)
 	c.e2b.Crash(c.box(ws).ID)
@@ -312,7 +312,7 @@ func TestMakingSurvivesTheService(t *testing.T) {
 	ws := c.Workspace(project, "Lost answer")
 	c.sh(ws, "echo here > here; touch -d '2001-01-01' old; touch -d '2090-01-01' later")
 	c.same(ws)
-	c.Wait("the sandbox nobody was told of is gone", func() bool { return len(c.e2b.All()) == 1 })
+	c.Wait("the unrecorded sandbox is gone", func() bool { return len(c.e2b.All()) == 1 })
 	// Without a place left there is a reason and ways out, and nothing is made.
 	c.e2b.SetPlan(e2btest.Plan{Concurrent: 1})
 	var other testkit.Workspace

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/testing/testkit"
 )
 
-// The main job in containers: work, commits that come home, a killed server, and an image of the project's own.
+// The main scenario in containers: work, synced commits, a killed server, and a project image.
 func TestWorkInContainers(t *testing.T) {
 	t.Parallel()
 	d, err := testdocker.Start("--live-restore")
@@ -74,7 +74,7 @@ func TestWorkInContainers(t *testing.T) {
 	if out := string(h.Output(s.ID, 0)); !strings.Contains(out, "got hello") {
 		t.Errorf("output %q", out)
 	}
-	h.Wait("the commit has come home", func() bool {
+	h.Wait("the commit is fetched", func() bool {
 		var commits struct{ Items []struct{ Subject string } }
 		h.API("GET", "/workspaces/"+ws.ID+"/commits", nil, &commits)
 		return len(commits.Items) > 0 && commits.Items[0].Subject == "made inside"

@@ -51,7 +51,7 @@ func TestEveryOperationIsAFlowOrNone(t *testing.T) {
 var harmlessBelow = map[string]string{
 	"/setup": "the first user", "/login": "signing in", "/logout": "signing out", "/password/": "one's password", "/me/": "one's own account",
 	"/agent-accounts/": "agents' logins", "/secrets/": "secrets", "/teams/{team}/secrets": "secrets", "/teams/{team}/agent-accounts": "agents' logins",
-	"/webhooks/": "being told", "/teams/{team}/webhooks": "being told", "/teams/{team}/members": "people", "/teams/{team}/invites": "people",
+	"/webhooks/": "notifications", "/teams/{team}/webhooks": "notifications", "/teams/{team}/members": "people", "/teams/{team}/invites": "people",
 	"/invites/": "people", "/instance/users": "people: what ends with them ends as destroySandbox does", "/instance/mail/": "mail",
 	"/teams/{team}/billing/": "money", "/instance/billing/": "money", "/instance/prices": "money", "/instance/model-": "models", "/teams/{team}/model-limits": "models",
 	"/instance/places": "settings of places", "/teams/{team}/places": "settings of places", "/runner-tokens/": "enrolling machines", "/runner/": "enrolling machines",
@@ -60,7 +60,7 @@ var harmlessBelow = map[string]string{
 	"/instance/teams/{id}/": limits, "/instance/kill-switch": limits, "/image-builds/": "images",
 }
 
-const limits = "what is over a limit stands still as setTeamBudget's flow elsewhere does; here its files stay where they are"
+const limits = "a sandbox over a limit is suspended, as in the flow of setTeamBudget; its files stay where they are"
 
 // harmless are operations near workspaces that need no snapshot, and why.
 var harmless = map[string]string{
@@ -74,8 +74,8 @@ var harmless = map[string]string{
 	"openPullRequest": "the branch goes out", "refreshPullRequest": "a look", "mergePullRequest": "the base moves elsewhere", "readyPullRequest": "a mark elsewhere",
 	"closePullRequest": "a mark elsewhere", "deliverWorkspace": "the branch goes out", "execCommand": "what an agent does", "cancelCommand": "a command ends",
 	"allowHost": "the network", "disallowHost": "the network", "openPort": "a port", "wakeSandbox": "it goes on", "createSession": "an agent begins",
-	"stopSession": "an agent ends, its files stay", "resumeSession": "an agent begins", "sendInput": "what an agent is told", "correctState": "a mark",
-	"answerQuestion": "what an agent is told", "createPrompt": "what an agent is told", "interruptSession": "what an agent is told", "createWatchLink": "a link",
+	"stopSession": "an agent ends, its files stay", "resumeSession": "an agent begins", "sendInput": "input to an agent", "correctState": "a mark",
+	"answerQuestion": "input to an agent", "createPrompt": "input to an agent", "interruptSession": "input to an agent", "createWatchLink": "a link",
 	"createRun": "workspaces that are made", "keepRun": "the others are archived, as archiveWorkspace does", "emptyTeamCaches": "caches fill again",
 	"createRunner": "a machine that comes", "updateRunner": "a name", "revokeRunner": "its sandboxes end as destroySandbox does, or stay on the machine",
 	"regenerateRunner": "a key", "revokeInstanceRunner": "its sandboxes end as destroySandbox does, or stay on the machine", "revokeWatchLink": "a link",

@@ -24,11 +24,11 @@ var flowsElsewhere = []flow{
 	{op: "updateFromBase", before: "update", ready: (*flowing).baseMoves, do: func(f *flowing) { f.call("POST", "/update", map[string]any{"strategy": "rebase"}) }},
 	{op: "setTeamBudget", before: "stop", do: func(f *flowing) { // last: nothing runs any more
 		f.API("PUT", "/teams/"+f.Team+"/budget", map[string]any{"limit_nano": 1, "grace_seconds": 1}, nil)
-		f.Wait("it stands still", func() bool { return boxOf(f.Instance, f.ws).State == "paused" })
+		f.Wait("it is suspended", func() bool { return boxOf(f.Instance, f.ws).State == "paused" })
 	}},
 }
 
-// The same where the files are on another machine, which ends with them: they come home first, and are kept.
+// The same with the files on another machine, which is lost with them: they are synced first, and stored.
 func TestFlowsElsewhereKeepFirst(t *testing.T) {
 	c := cloudHarness(t, e2btest.Config{})
 	dir := flowsRepo(t, c.Instance)

@@ -84,7 +84,7 @@ func TestWorkOnAFolderOfAMachine(t *testing.T) {
 				t.Errorf("it starts at %q", got)
 			}
 			owner("fsck", "--strict")
-			if lent := owner("for-each-ref", "refs/parawork/borrowed"); lent == "" {
+			if refs := owner("for-each-ref", "refs/parawork/borrowed"); refs == "" {
 				t.Error("nothing keeps what is borrowed")
 			}
 			// With the workspaces goes what the repository kept for them, and nothing else.

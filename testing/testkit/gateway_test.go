@@ -134,7 +134,7 @@ func TestAgentsAskThroughTheGateway(t *testing.T) {
 	all := map[string]*work{}
 	for _, agent := range []string{"claude-code", "codex"} {
 		first := shellTool(agent, "env > env.txt.new && mv env.txt.new env.txt")
-		first["usage"] = map[string]int{"in": 5000, "out": 400, "cache_read": 1100, "cache_write": map[string]int{"claude-code": 270}[agent]} // OpenAI tells of no writes
+		first["usage"] = map[string]int{"in": 5000, "out": 400, "cache_read": 1100, "cache_write": map[string]int{"claude-code": 270}[agent]} // OpenAI reports no writes
 		all[agent] = ask(t, h, agent, first, says("That is all.", 1000, 111, 0, 0))
 	}
 	for _, w := range all {

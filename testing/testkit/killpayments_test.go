@@ -95,7 +95,7 @@ func (p *till) open() (n int) {
 	return n
 }
 
-// The server is killed at every point of paying: nothing is bought, made or told twice, and nothing that was told is lost.
+// The server is killed at every point of paying: nothing is bought, made or reported twice, and no report is lost.
 func TestKilledWhileTeamsPay(t *testing.T) {
 	t.Parallel()
 	fake := teststripe.Start(t, teststripe.Options{DefaultPortal: true})

@@ -25,7 +25,7 @@ type pullView struct {
 }
 
 // A server that is killed, one time after the other, while it pushes a branch, opens a pull request and has it merged: what the forge has is
-// found again, nothing is opened twice, and what was merged there comes home.
+// found again, nothing is opened twice, and what was merged there is fetched.
 func TestKilledWithAPullRequest(t *testing.T) {
 	t.Parallel()
 	kinds := []string{testforge.Gitea}
@@ -113,7 +113,7 @@ func killedWithAPullRequest(t *testing.T, kind string) {
 		if len(all) != 1 || all[0].State != "merged" {
 			t.Fatalf("the forge has %+v", all)
 		}
-		h.Wait("the merge of "+ws.Name+" is home", func() bool {
+		h.Wait("the merge of "+ws.Name+" is fetched", func() bool {
 			var w testkit.Workspace
 			h.API("GET", "/workspaces/"+ws.ID, nil, &w)
 			v := known(ws)
@@ -128,7 +128,7 @@ func killedWithAPullRequest(t *testing.T, kind string) {
 			}
 		}
 		if reported != 1 {
-			t.Errorf("that %s was merged is told %d times", ws.Name, reported)
+			t.Errorf("the merge of %s is reported %d times", ws.Name, reported)
 		}
 		next := h.Workspace(p, "After "+ws.Name)
 		if b, err := os.ReadFile(filepath.Join(next.Path, ws.Name+".txt")); err != nil || string(b) != ws.Name+"\n" {
@@ -178,7 +178,7 @@ func killedWithAPullRequest(t *testing.T, kind string) {
 		}},
 		{failpoint.PullKept, func() { home(one); _ = open(two) }},
 		{failpoint.PullAwaited, func() { _ = merge(two) }},
-		{failpoint.PullHome, func() {}}, // it dies as soon as it brings home
+		{failpoint.PullHome, func() {}}, // it dies as soon as it fetches
 	}
 	var points []failpoint.Point
 	for _, s := range steps {

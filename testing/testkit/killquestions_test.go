@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// asker is an agent that asks for a permission through its hook, as Claude Code does, and keeps what it was told.
+// asker is an agent that asks for a permission through its hook, as Claude Code does, and writes the answers into a file.
 const asker = `"claude-code":{"command":"/bin/sh","defaultArgs":["-c","echo '{\"hook_event_name\":\"PermissionRequest\",\"prompt_id\":\"p\",\"tool_name\":\"Bash\",\"tool_input\":{\"command\":\"make\"}}' | \"$PARAWORK_GUEST\" hook --wait 120s claude-code >>told.txt; echo over; sleep 600"]}`
 
 func (d *death) startAsking() {
@@ -58,7 +58,7 @@ func (d *death) reported() string {
 	return string(b)
 }
 
-// askedOnce: what was asked is asked still, once, and can be answered.
+// askedOnce: the question is still open, once, and can be answered.
 func (d *death) askedOnce() {
 	q := d.asks()
 	if all := d.asked(); len(all) != 1 || all[0].ID != q.ID {
@@ -70,12 +70,12 @@ func (d *death) askedOnce() {
 	d.answeredOnce()
 }
 
-// answeredOnce: the agent was told once, and nobody is asked again.
+// answeredOnce: the agent got one answer, and nobody is asked again.
 func (d *death) answeredOnce() {
-	d.Wait("the agent is told", func() bool { return strings.Contains(d.reported(), `"behavior":"allow"`) })
+	d.Wait("the agent gets the answer", func() bool { return strings.Contains(d.reported(), `"behavior":"allow"`) })
 	d.Wait("nobody is asked any more", func() bool { all := d.asked(); return len(all) == 1 && all[0].State != "open" })
 	if n := strings.Count(d.reported(), "behavior"); n != 1 {
-		d.t.Errorf("told %d times: %s", n, d.reported())
+		d.t.Errorf("answered %d times: %s", n, d.reported())
 	}
 	d.Refused(409, "", "POST", "/sessions/"+d.session.ID+"/answer", map[string]any{"question_id": d.asked()[0].ID, "option_id": "deny"})
 }

@@ -57,7 +57,7 @@ func (d *death) subjects() string {
 // trash with what was not committed.
 func (d *death) broughtHome() {
 	if strings.Contains(d.subjects(), "two") || d.execStillIn("two") {
-		d.Wait("every commit is home", func() bool { return d.subjects() == "two one" })
+		d.Wait("every commit is fetched", func() bool { return d.subjects() == "two one" })
 	}
 	want := d.subjects()
 	if !strings.HasSuffix(want, "one") {

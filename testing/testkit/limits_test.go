@@ -107,7 +107,7 @@ func TestMemoryLimit(t *testing.T) {
 	must(t, term.See("got x"))
 	// A child is killed, the session lives: the timeline tells.
 	h.Run(ws.ID, "sh", "-c", "("+hog+"); echo alive; sleep 1000")
-	h.Wait("the timeline tells of it", func() bool {
+	h.Wait("the timeline reports it", func() bool {
 		return strings.Contains(timeline(h, ws), "The kernel ended a process: out of memory at 256 MiB")
 	})
 	// The guest is the last to go: the sandbox is still the same.
@@ -154,7 +154,7 @@ func TestForkBomb(t *testing.T) {
 	}
 }
 
-// What is paused stands still, says so, and stays so over a restart of the server.
+// A paused sandbox is suspended, says so, and stays suspended over a restart of the server.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	h := limitsHarness(t)
@@ -207,7 +207,7 @@ func TestPause(t *testing.T) {
 	check()
 	h.Kill()
 	h.Boot()
-	h.Wait("it stands still again", func() bool { return !moves() })
+	h.Wait("it is suspended again", func() bool { return !moves() })
 	check()
 	h.API("POST", "/workspaces/"+ws.ID+"/wake", nil, &v)
 	if v.State != "running" || v.StateReason != "" {
@@ -305,7 +305,7 @@ func TestLimitsOfConfig(t *testing.T) {
 
 func (d *death) pause() { _ = d.Try("POST", "/workspaces/"+d.ws.ID+"/pause", nil, nil) }
 
-// paused is what was stored as paused and ran on: it stands still, and goes on when it is woken.
+// paused covers a sandbox stored as paused that kept running: it is suspended, and resumes when it is woken.
 func (d *death) paused() {
 	if got := boxOf(d.Instance, d.ws); got.State != "paused" {
 		d.t.Errorf("after the restart: %+v", got)

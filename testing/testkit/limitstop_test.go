@@ -20,9 +20,9 @@ type stopped struct {
 	}
 }
 
-// A budget is spent while an agent runs far away: it gets a grace, everything comes home, the sandbox stands still, and goes on where it was
-// once the budget is raised. The server is killed at every point of that.
-func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
+// A budget is spent while an agent runs in a remote sandbox: after a grace period everything is synced, and the sandbox is suspended. It
+// resumes once the budget is raised. The server is killed at every point of that.
+func TestBudgetSuspendsRemoteSandboxAndResumesIt(t *testing.T) {
 	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "At its limit")
 	s := c.Run(ws.ID, "sh", "-c", "echo precious > kept.txt; i=0; while :; do i=$((i+1)); echo $i > ticks; echo tick $i; sleep 0.1; done")
@@ -38,7 +38,7 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 	}
 	standsStill := func() {
 		t.Helper()
-		c.Wait("it stands still", func() bool { v := look(); return v.Grace != nil && v.Grace.State == "stopped" })
+		c.Wait("it is suspended", func() bool { v := look(); return v.Grace != nil && v.Grace.State == "stopped" })
 		v := look()
 		if v.State != "paused" || v.Grace.Scope != "team_budget" || !strings.Contains(v.Grace.Reason, "The team's budget of ") || v.Grace.LeftMs != 0 {
 			t.Fatalf("%+v %+v", v, v.Grace)
@@ -47,12 +47,12 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 			t.Fatalf("its sandbox: %+v", got)
 		}
 		if home, err := os.ReadFile(filepath.Join(ws.Path, "kept.txt")); err != nil || string(home) != "precious\n" {
-			t.Fatalf("what was made is not home: %q, %v", home, err)
+			t.Fatalf("what was made is not synced: %q, %v", home, err)
 		}
-		// What it did while the rest came home is in the sandbox, which stands still with it.
+		// What it did during the sync is in the suspended sandbox.
 		home, err := os.ReadFile(filepath.Join(ws.Path, "ticks"))
 		if err != nil || len(home) == 0 {
-			t.Fatalf("ticks at home: %q, %v", home, err)
+			t.Fatalf("synced ticks: %q, %v", home, err)
 		}
 		c.Refused(402, "budget_exceeded", "POST", "/workspaces/"+ws.ID+"/wake", nil)
 	}
@@ -97,7 +97,7 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 	}
 	for _, part := range parts {
 		if n := counts[part]; n != 3 {
-			t.Errorf("told %d times: %q", n, part)
+			t.Errorf("reported %d times: %q", n, part)
 		}
 	}
 	if len(counts) != 4 {

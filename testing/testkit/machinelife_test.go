@@ -49,7 +49,7 @@ func TestAMachinesLife(t *testing.T) {
 	h.API("DELETE", path, nil, nil)
 	m.Ended()
 	if log := m.Log(); !strings.Contains(log, "revoked") {
-		t.Errorf("it is told:\n%s", log)
+		t.Errorf("the log says:\n%s", log)
 	}
 	if h.API("GET", "/teams/"+h.Team+"/runners", nil, &all); len(all.Items) != 0 {
 		t.Errorf("%+v", all)
@@ -72,7 +72,7 @@ func TestAMachinesLife(t *testing.T) {
 	}
 }
 
-// A machine that goes with --remove is listed as going, has its work brought home, and leaves nothing behind.
+// A machine that leaves with --remove is listed as leaving, has its work synced, and leaves nothing behind.
 func TestAMachineThatGoesForGoodBringsItsWorkHome(t *testing.T) {
 	t.Parallel()
 	h := testkit.Start(t)
@@ -101,7 +101,7 @@ func TestAMachineThatGoesForGoodBringsItsWorkHome(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if b, err := os.ReadFile(filepath.Join(ws.Path, "kept.txt")); err != nil || string(b) != "precious\n" {
-		t.Errorf("not brought home: %q %v\n%s", b, err, m.Log())
+		t.Errorf("not synced: %q %v\n%s", b, err, m.Log())
 	}
 	if left := there(); len(left) != 0 {
 		t.Errorf("left there: %q", left)

@@ -35,7 +35,7 @@ func endGuests(t *testing.T, below string) {
 }
 
 // A machine loses its power while the server has not seen all that was done there: what ran has ended, and says so; the files are as they
-// were, are worked on under the same sandbox, and come home.
+// were, are worked on in the same sandbox, and are synced.
 func TestMachineThatLostItsPower(t *testing.T) {
 	t.Parallel()
 	h := testkit.Start(t, testkit.Local)
@@ -67,7 +67,7 @@ func TestMachineThatLostItsPower(t *testing.T) {
 	if after != before || after.State != "running" {
 		t.Errorf("the sandbox was %+v and is %+v", before, after)
 	}
-	h.Wait("what was not seen is home", func() bool {
+	h.Wait("the unseen changes are synced", func() bool {
 		h.API("POST", "/workspaces/"+ws.ID+"/sync", nil, nil)
 		b, err := os.ReadFile(filepath.Join(ws.Path, "unseen"))
 		return err == nil && string(b) == "work\n"

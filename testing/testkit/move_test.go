@@ -106,7 +106,7 @@ func TestKilledWhileMoving(t *testing.T) {
 	t.Parallel()
 	for _, p := range failpoint.OfMoves {
 		if !*everyplace && (p == failpoint.MoveTried || p == failpoint.MoveHome || p == failpoint.MoveEnded) {
-			continue // what is far away has more to lose there, see TestKilledOnTheWay
+			continue // remote places have more to lose, see TestKilledOnTheWay
 		}
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()

@@ -72,7 +72,7 @@ func bareRepo(t *testing.T) http.Handler {
 		}
 	}
 	git("init", "-q", filepath.Join(dir, "src"))
-	git("-C", filepath.Join(dir, "src"), "commit", "-q", "--allow-empty", "-m", "hello from afar")
+	git("-C", filepath.Join(dir, "src"), "commit", "-q", "--allow-empty", "-m", "hello from outside")
 	git("clone", "-q", "--bare", filepath.Join(dir, "src"), filepath.Join(dir, "repo.git"))
 	path, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
@@ -152,7 +152,7 @@ func TestTheOnlyWayOut(t *testing.T) {
 	// What ordinary tools do, through the proxy variables.
 	good("curl", "curl -sS http://"+far+"/plain", "page /plain")
 	good("curl, https", "curl -sSk https://"+tls+"/secure", "page /secure")
-	good("git", "git clone -q http://"+far+"/repo.git /tmp/cloned && git -C /tmp/cloned log --format=%s", "hello from afar")
+	good("git", "git clone -q http://"+far+"/repo.git /tmp/cloned && git -C /tmp/cloned log --format=%s", "hello from outside")
 	if _, err := os.Stat("/usr/bin/npm"); err == nil {
 		good("npm", "npm view left-pad version --registry http://"+far+"/", "9.9.9")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/testing/testkit"
 )
 
-// A program that fails is told to a webhook, once, also when the server was killed in between; other teams see nothing of it.
+// A webhook is called once for a program that fails, also when the server was killed in between; other teams see nothing of it.
 func TestFailureReachesAWebhook(t *testing.T) {
 	t.Parallel()
 	type reported struct {

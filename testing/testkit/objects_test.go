@@ -53,7 +53,7 @@ echo NAME-stashed >> README.md; git stash -q; echo NAME-uncommitted > uncommitte
 	}
 	for _, kind := range places {
 		for when, ws := range map[string]testkit.Workspace{"before": before[kind], "after": h.in(kind, project, "After in "+kind)} {
-			h.sh(t, ws, "git config user.name A; git config user.email a@example.com; echo x > x; git add x; git commit -qm x") // which is brought home, and what is new is told
+			h.sh(t, ws, "git config user.name A; git config user.email a@example.com; echo x > x; git add x; git commit -qm x") // which is fetched, and new refs are advertised
 			all := h.sh(t, ws, "git cat-file --batch-all-objects --batch-check")
 			found := h.sh(t, ws, "printf '%s\\n' "+strings.Join(ids, " ")+" | git cat-file --batch-check")
 			if !strings.Contains(all, " commit ") {

@@ -53,7 +53,7 @@ func onMachine(t *testing.T, flags ...string) {
 		_, removed := c.Find("README.md")
 		return added && removed
 	})
-	h.Wait("the file is home", func() bool {
+	h.Wait("the file is synced", func() bool {
 		b, err := os.ReadFile(filepath.Join(ws.Path, "greeting.txt"))
 		return err == nil && string(b) == "hello\n"
 	})
@@ -103,7 +103,7 @@ func TestAMachineGoesAwayAndComesBack(t *testing.T) {
 	h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "shell", "cols": 90, "rows": 20}, &sh)
 	term := h.Attach(sh.ID, "from=0")
 	must(t, term.Type("echo one > one.txt; until test -e go; do sleep 0.05; done; for i in 1 2 3; do echo while-away-$i; done\r"))
-	h.Wait("the first file is home", func() bool {
+	h.Wait("the first file is synced", func() bool {
 		_, err := os.Stat(filepath.Join(ws.Path, "one.txt"))
 		return err == nil
 	})

@@ -42,7 +42,7 @@ func TestClaudeAsksForPermission(t *testing.T) {
 		t.Error("the first file was not made")
 	}
 	w.reply(q, map[string]any{"option_id": "deny", "text": "Use another name"})
-	w.waits("the agent is told why", func() bool { return strings.Contains(w.screen(), "Use another name") })
+	w.waits("the agent gets the reason", func() bool { return strings.Contains(w.screen(), "Use another name") })
 	q = w.asked("Write notes/three.txt?")
 	if w.made("two.txt") || !strings.Contains(q.Detail, "+a\n+b") {
 		t.Errorf("what was denied was done, or question %+v", q)

@@ -26,7 +26,7 @@ func TestCommitsLeaveASandboxByThemselves(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	// The tag is there before the worktree moves: what is brought home when it has moved has both.
+	// The tag exists before the worktree moves, so a fetch after the move gets both.
 	d.execIn(ws, "sh", "-ec", "echo one > one; git add one; c=$(git commit-tree -p HEAD -m one $(git write-tree)); git tag mine $c; git update-ref HEAD $c")
 	if id := strings.TrimSpace(d.execIn(ws, "id", "-un")); id != "agent" {
 		t.Fatalf("it runs as %s: not in a sandbox", id)

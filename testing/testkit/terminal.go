@@ -78,7 +78,7 @@ func (t *Terminal) read() {
 		if p[0] == 0 && !t.noAck {
 			ack := binary.BigEndian.AppendUint64([]byte{2}, uint64(end))
 			t.mu.Lock()
-			_ = t.conn.WriteMessage(websocket.BinaryMessage, ack) // a closed socket is told by the next read
+			_ = t.conn.WriteMessage(websocket.BinaryMessage, ack) // the next read reports a closed socket
 			t.mu.Unlock()
 		}
 	}

@@ -71,7 +71,7 @@ func TestSizeOwner(t *testing.T) {
 	must(t, one.Wish(100, 30))
 	must(t, one.See("30 100"))
 	must(t, two.Wish(50, 20))
-	must(t, two.Until("the second is told the owner's size", func() bool { return two.Size() == [2]uint16{100, 30} }))
+	must(t, two.Until("the second gets the owner's size", func() bool { return two.Size() == [2]uint16{100, 30} }))
 	must(t, two.TakeSize())
 	must(t, two.Wish(60, 25))
 	must(t, one.Until("the size is the second's", func() bool { return one.Size() == [2]uint16{60, 25} }))

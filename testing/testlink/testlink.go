@@ -1,5 +1,5 @@
 // Package testlink is a bad network between two programs of a test: packets come late, twice, out of order or not at all, in one direction or in both,
-// for a while or for good, and an end changes its address. Neither program is told.
+// for a while or permanently, and an end changes its address. Neither program is notified.
 //
 // As root on Linux each program gets a network namespace of its own; between them is nothing but this package, which carries IP packets
 // from one TUN device to the other. Elsewhere it carries connections over the loopback: late, or not at all.
@@ -31,7 +31,7 @@ type Faults struct {
 	Jitter    time.Duration // up to so much more: packets overtake each other
 	Loss      float64       // of packets, 0 to 1
 	Duplicate float64       // likewise
-	Cut       bool          // nothing gets through, and nobody is told
+	Cut       bool          // nothing gets through, and neither end is notified
 	Deaf      bool          // nothing gets to the machine; what it sends arrives
 	Mute      bool          // nothing comes from the machine; what is sent to it arrives
 }

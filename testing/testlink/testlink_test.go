@@ -134,7 +134,7 @@ func TestWhatTCPIsGoodFor(t *testing.T) {
 	}
 }
 
-// While the network is cut nothing arrives and nobody is told; afterwards what TCP remembers does.
+// While the network is cut nothing arrives and neither end is notified; afterwards TCP retransmits what it has buffered.
 func TestACut(t *testing.T) {
 	t.Parallel()
 	l := testlink.New(t)

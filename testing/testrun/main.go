@@ -151,7 +151,7 @@ func (v verdict) print(out io.Writer) {
 		fmt.Fprintf(out, "FAILED: %s\n", line)
 	}
 	if len(v.flaky) > 0 {
-		fmt.Fprintf(out, "\n!!! %d failed first and passed when run again. Each is a bug to mend; what it said is above.\n", len(v.flaky))
+		fmt.Fprintf(out, "\n!!! %d failed first and passed when run again. Each is a bug to fix; its output is above.\n", len(v.flaky))
 		for _, line := range v.flaky {
 			fmt.Fprintf(out, "FLAKY: failed first, passed when run again: %s\n", line)
 		}

@@ -1,5 +1,5 @@
 // Package testsmtp is a small strict mail server for tests: it takes no mail without TLS and a login, holds clients to RFC 5321, and
-// refuses what it is told to.
+// can refuse mail on request.
 package testsmtp
 
 import (

@@ -142,7 +142,7 @@ func (s *Stripe) catalog() {
 		}
 		secret := "whsec_" + random(16)
 		s.hooks.secrets(o["id"].(string), secret)
-		shown["secret"] = secret // it is told this once
+		shown["secret"] = secret // shown only this once
 		return shown, nil
 	})
 	s.route("POST /v1/webhook_endpoints/{id}", endpoint+"disabled?", func(c *call) (obj, *fail) {

@@ -61,7 +61,7 @@ func (s *Stripe) Slow(path string) (release func()) {
 	return func() { close(f.wait) }
 }
 
-// Mend makes nothing go wrong any more.
+// Repair removes all failures.
 func (s *Stripe) Repair() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Stripe) controlRoutes() {
 	}
 	s.mux.HandleFunc("POST /test/advance", order(func(v struct{ Seconds int64 }) error { s.Advance(time.Duration(v.Seconds) * time.Second); return nil }))
 	s.mux.HandleFunc("POST /test/break", order(func(f Fault) error { s.Break(f); return nil }))
-	s.mux.HandleFunc("POST /test/mend", order(func(struct{}) error { s.Repair(); return nil }))
+	s.mux.HandleFunc("POST /test/repair", order(func(struct{}) error { s.Repair(); return nil }))
 	s.mux.HandleFunc("POST /test/card", order(func(v struct{ Customer, Card string }) error { s.Card(v.Customer, v.Card); return nil }))
 	s.mux.HandleFunc("POST /test/dispute", order(func(v struct{ Customer, Status string }) error {
 		return s.Dispute(v.Customer, cmp.Or(v.Status, "needs_response"))

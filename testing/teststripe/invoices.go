@@ -79,7 +79,7 @@ func (s *Stripe) bill(o obj, reason string, at, usedUntil int64) {
 }
 
 // billPeriod makes an invoice at a time: what was used in [from, until), and the next period in advance. What follows a period stays a
-// draft for an hour, so that usage can still be told.
+// draft for an hour, so that usage can still be reported.
 func (s *Stripe) billPeriod(o obj, reason string, at, from, until int64) {
 	ends := o["cancel_at"] != nil && o["cancel_at"].(int64) <= at
 	inv := s.draft(o, reason, from, until, !ends && o["status"] != "trialing")
@@ -138,7 +138,7 @@ func (s *Stripe) line(inv obj, amount int64, description string, price, quantity
 		"period": obj{"start": from, "end": until}, "metadata": obj{}, "type": map[bool]string{true: "invoiceitem", false: "subscription"}[price == nil]})
 }
 
-// count adds a draft up: what was used, as far as it was told by now.
+// count adds a draft up: the usage reported so far.
 func (s *Stripe) count(inv obj) {
 	total := int64(0)
 	for _, l := range inv["lines"].(obj)["data"].([]obj) {

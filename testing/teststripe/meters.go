@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// MeterEvent is usage that was told. Value is a whole number, and may be negative.
+// MeterEvent is reported usage. Value is a whole number, and may be negative.
 type MeterEvent struct {
 	Name       string `json:"event_name"`
 	Identifier string `json:"identifier"`
 	Customer   string `json:"customer"`
 	Value      int64  `json:"value"`
 	Timestamp  int64  `json:"timestamp"` // when it was used, s
-	Created    int64  `json:"created"`   // when it was told, s
+	Created    int64  `json:"created"`   // when it was reported, s
 	Cancelled  bool   `json:"cancelled"`
-	Dropped    string `json:"dropped"` // why it is not counted, which the teller is not told: meter_event_customer_not_found, no_meter
+	Dropped    string `json:"dropped"` // why it is not counted, which the response does not say: meter_event_customer_not_found, no_meter
 }
 
-// MeterEvents returns what was told, dropped and cancelled events too.
+// MeterEvents returns all reported events, dropped and cancelled ones included.
 func (s *Stripe) MeterEvents() []MeterEvent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.metered)
 }
 
-// DropMeterEvents makes usage that was told be lost on Stripe's side: it is answered well and shows in no summary. It returns how many.
+// DropMeterEvents loses reported usage on Stripe's side: the report succeeds, but no summary counts it. It returns how many were lost.
 func (s *Stripe) DropMeterEvents(keep func(e MeterEvent) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *Stripe) notifyUsage(c *call) (obj, *fail) {
 		}
 	}
 	if c := s.table("customer").by[e.Customer]; c == nil || c["deleted"] == true {
-		e.Dropped = "meter_event_customer_not_found" // it is found out later, and told nobody who uses this version
+		e.Dropped = "meter_event_customer_not_found" // found later; this API version does not report it
 	}
 	s.metered = append(s.metered, e)
 	return obj{"object": "billing.meter_event", "created": now, "event_name": e.Name, "identifier": e.Identifier, "livemode": s.live, "payload": payload, "timestamp": e.Timestamp}, nil
@@ -232,7 +232,7 @@ func (s *Stripe) summaries(c *call) (obj, *fail) {
 	return obj{"object": "list", "url": c.r.URL.Path, "has_more": more, "data": data}, nil
 }
 
-// used is what a customer used of a meter in [from, to), as far as it was told by then, and how many events say so.
+// used returns what a customer used of a meter in [from, to), as reported by then, and the number of events.
 func (s *Stripe) used(meter obj, customer string, from, to, reportedBy int64) (sum int64, n int) {
 	for _, e := range s.metered {
 		if e.Name == meter["event_name"] && e.Customer == customer && !e.Cancelled && e.Dropped == "" && e.Timestamp >= from && e.Timestamp < to && e.Created <= reportedBy {

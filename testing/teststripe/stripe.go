@@ -1,7 +1,7 @@
-// Package teststripe is a Stripe over HTTP, for tests: it keeps what it is told, bills subscriptions as its clock goes, sends signed
-// webhooks, shows a checkout and a portal a browser can click through, and refuses what the real one refuses (unknown parameters, keys
-// that were used for something else, usage of other times, meter events told twice). Tests can make it fail in the ways networks and
-// payment services do: before or after it did what it was asked.
+// Package teststripe is a Stripe over HTTP, for tests: it stores what it receives, bills subscriptions by its own clock, sends signed
+// webhooks, serves a checkout and a portal that a browser can click through, and refuses what the real one refuses (unknown parameters,
+// reused idempotency keys, usage of other times, meter events reported twice). Tests can make it fail in the ways networks and
+// payment services do: before or after it handled a request.
 //
 // It answers in the shape of the API version 2023-10-16: https://docs.stripe.com/api?api-version=2023-10-16.
 //

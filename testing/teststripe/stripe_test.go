@@ -288,7 +288,7 @@ func TestLife(t *testing.T) {
 	hook := c.post("/v1/webhook_endpoints", "url", k.serve(t, func() string { return secret }), "enabled_events[0]", "*")
 	secret = hook["secret"].(string)
 	if c.get("/v1/webhook_endpoints/" + hook["id"].(string))["secret"] != nil {
-		t.Fatal("the secret is told more than once")
+		t.Fatal("the secret is shown more than once")
 	}
 	session := c.post("/v1/checkout/sessions", "mode", "subscription", "success_url", "https://p.example/done?id={CHECKOUT_SESSION_ID}", "client_reference_id", "team", "line_items[0][price]", seat, "line_items[0][quantity]", "3",
 		"line_items[1][price]", used, "subscription_data[trial_period_days]", "14", "subscription_data[metadata][team]", "t1", "expand[0]", "line_items")

@@ -164,7 +164,7 @@ type agentKeys = agentaccounts.Service
 // heldPlaces are the sandboxes as limits see them.
 type heldPlaces struct{ *manager.Manager }
 
-// Hold has a sandbox stand still for a reason.
+// Hold suspends a sandbox for a reason.
 func (p heldPlaces) Hold(ctx context.Context, workspaceID, sandboxID, reason string) (bool, error) {
 	paused, err := p.Manager.Hold(ctx, workspaceID, sandboxID, reason)
 	if errors.Is(err, executors.ErrGone) {
@@ -173,10 +173,10 @@ func (p heldPlaces) Hold(ctx context.Context, workspaceID, sandboxID, reason str
 	return paused, err
 }
 
-// Paused says why a workspace's sandbox stands still, false when it does not.
+// Paused returns why a workspace's sandbox is suspended, false when it is not.
 func (p heldPlaces) Paused(workspaceID string) (string, bool) { return p.Held(workspaceID) }
 
-// Wake has it go on.
+// Wake resumes it.
 func (p heldPlaces) Wake(ctx context.Context, workspaceID string) error {
 	return p.Unhold(ctx, workspaceID)
 }

@@ -27,7 +27,7 @@ type App struct {
 
 	*base      // the database, keys, events, settings
 	*allowance // what may be used, and what it costs
-	*people    // who people are, how they come in, what they keep secret and how they hear of things
+	*people    // accounts, sign-in, secrets and notifications
 	*worktrees // projects, workspaces and their files
 	*money     // what was used, and who pays
 	*sandboxes // where work runs

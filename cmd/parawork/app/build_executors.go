@@ -158,7 +158,7 @@ func (s *sandboxes) capabilities(ctx context.Context, executor string) (executor
 func (w *worktrees) alert(log *slog.Logger) func(context.Context, executors.Note) {
 	return func(ctx context.Context, n executors.Note) {
 		if err := w.workspaces.Records.Notify(ctx, n.WorkspaceID, n.Kind, n.Text); err != nil {
-			log.Warn("a workspace was not told of its limits", "workspace_id", n.WorkspaceID, "error", err)
+			log.Warn("the limits were not recorded in the timeline of a workspace", "workspace_id", n.WorkspaceID, "error", err)
 		}
 	}
 }

@@ -63,6 +63,6 @@ func newFront(a *App) (f *front, err error) {
 	}, Destroy: a.places.Destroy, Pause: a.places.Pause, Stop: func(ctx context.Context, id, reason string) error {
 		_, err := a.sessions.End(ctx, id, reason)
 		return err
-	}, Log: a.logOf("warden")})
+	}, Log: a.logOf("suspension")})
 	return f, nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/parawork/parawork/store"
 )
 
-// people are who uses the instance: how they come in, what they keep secret, the machines they bring, and how they hear of things.
+// people groups the services for users: sign-in, secrets, their own machines and notifications.
 type people struct {
 	directory     *directory.Service
 	signin        *signin.Service

@@ -19,14 +19,13 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// link is something a part is told after it was made, because what it is told of was made of the part itself.
+// link connects two services after both were made, because one of them was made from the other.
 type link struct {
 	why  string // no constructor can be given it
 	join func()
 }
 
-// links are all of them, in the order in which they are made. A new part comes as an argument of a constructor; each entry here is a circle
-// in the design, and a test counts them.
+// links are all of them, in order. Prefer a constructor argument: each entry here is a cycle in the design, and a test counts them.
 func (a *App) links() []link {
 	return []link{
 		{"the server, machines and suspensions are made of accounts, and are to ask anew who may be connected when an account changes",
@@ -37,7 +36,7 @@ func (a *App) links() []link {
 			func() {
 				a.later.inbox.Store(new(inbox.New(inbox.Config{Sessions: a.sessions, Limits: a.enforcer, Reviews: a.reviews, Workspaces: a.workspaces, Directory: a.directory})))
 			}},
-		{"the gate asks what a sandbox may reach, and is told when that changes", func() { a.later.network.Store(a.sandboxes.network) }},
+		{"the gate asks what a sandbox may reach, and is notified when that changes", func() { a.later.network.Store(a.sandboxes.network) }},
 		{"limits tell terminals of a grace, and terminals show how long it lasts",
 			func() { a.later.graces.Store(&graces{a.enforcer, a.clock.Now}) }},
 		{"limits follow what may be used, which is looked up while work is held to its limits", func() { a.quota.OnChanged(a.enforcer.Changed) }},

@@ -17,15 +17,15 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// mostRegistrations is how many times a part is told of another after it was made. It may fall and never grow: what is new is an argument of a
+// mostRegistrations is how many services are registered with another one after it was made. It may fall and never grow: pass a new one to a
 // constructor.
 const mostRegistrations = 11
 
-// registration matches the methods by which a part is told of another, and by which a value of later is.
+// registration matches the methods that register one service with another, and those that set a value of later.
 var registration = regexp.MustCompile(`^(Use|On|Connect|Join|Attach|Follow|Watch|GateBy|Set|Store$)([A-Z]|$)`)
 
-// What is registered after construction is counted in the source, whatever it is called by: in links, in a function of its own, or in passing.
-func TestFewPartsAreToldOfOthersAfterTheyWereMade(t *testing.T) {
+// The test counts registrations in the source, wherever they are: in links, in a function of its own, or elsewhere.
+func TestFewRegistrationsAfterConstruction(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(".")
 	if err != nil {

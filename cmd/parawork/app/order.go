@@ -16,11 +16,11 @@ type component struct {
 // components are what works besides the server, in the order in which they end: each before what it uses.
 func (a *App) components() []component {
 	list := []component{
-		{"warden", a.suspension.Run}, // ends sessions and sandboxes
-		{"enforce", a.enforcer.Run},  // makes sandboxes stand still and wakes them
-		{"runs", a.runs.Run},         // asks for workspaces and sessions
-		{"reviews", a.reviews.Run},   // too
-		{"forge", a.forge.Run},       // brings home what was merged elsewhere
+		{"suspension", a.suspension.Run}, // ends sessions and sandboxes
+		{"enforce", a.enforcer.Run},      // suspends and wakes sandboxes
+		{"runs", a.runs.Run},             // asks for workspaces and sessions
+		{"reviews", a.reviews.Run},       // too
+		{"forge", a.forge.Run},           // fetches what the forge merged
 		{"disk", a.disk.Run},
 		{"checks", a.checks.Run}, // has commands run, and lands what they say is good
 		{"overlap", a.overlap.Run},

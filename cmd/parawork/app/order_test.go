@@ -32,8 +32,8 @@ func built(t *testing.T) *App {
 	return h
 }
 
-// The order in which parts of the system have their say decides what is lost when something dies, and no other test sees all of it: commits
-// come home before files, files before the snapshot of them, and sessions let go last.
+// The order of the participants decides what is lost when something dies, and no other test covers all of it: commits
+// are synced before files, files before the snapshot of them, and sessions let go last.
 func TestOrderOfParticipants(t *testing.T) {
 	h := built(t)
 	said := map[string][]string{}
@@ -82,7 +82,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 	for _, s := range h.components() {
 		got = append(got, s.name)
 	}
-	if want := []string{"warden", "enforce", "runs", "reviews", "forge", "disk", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "commands", "sessions",
+	if want := []string{"suspension", "enforce", "runs", "reviews", "forge", "disk", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/parawork/parawork/workspaces/ingest"
 )
 
-// participants are who has a say in a sandbox's life. They are called in this order at each of its turns, and the order matters: a team is
-// admitted before anything is made for it, commits come home before the files that changed since, a snapshot is taken of what came home, a setup
-// runs once everything is there, and sessions let go of a sandbox last.
+// participants take part in a sandbox's lifecycle. The manager calls them in this order at each step, and the order matters: a team is
+// admitted before anything is made for it, commits are synced before the files that changed since, the snapshot has what was synced, the setup
+// runs once everything is in place, and sessions let go of a sandbox last.
 func (a *App) participants() []executors.Participant {
 	ps := []executors.Participant{
 		{Name: "walls", Live: a.enforceNetwork},
@@ -38,11 +38,12 @@ func (a *App) participants() []executors.Participant {
 	)
 }
 
-// commitsHome brings the commits of a place home that ends or stands still. Its error says that some were refused, which exist nowhere else.
+// commitsHome fetches the commits of a sandbox that is ending or being suspended. Its error means that some were refused, and they exist
+// nowhere else.
 func (a *App) commitsHome(ctx context.Context, p *executors.Place) error {
 	err := a.workspaces.Ingest.FetchBeforeEnd(ctx, p.WorkspaceID, p.Run)
 	if err != nil {
-		a.log.WarnContext(ctx, "a sandbox that ends or stands still has commits that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
+		a.log.WarnContext(ctx, "commits of an ending or suspended sandbox could not be fetched", "workspace_id", p.WorkspaceID, "error", err)
 	}
 	if !ingest.Refused(err) {
 		return nil
@@ -50,14 +51,14 @@ func (a *App) commitsHome(ctx context.Context, p *executors.Place) error {
 	return err
 }
 
-// filesHome brings the files of a place with a disk of its own home, which ends or stands still.
+// filesHome syncs the files of a sandbox with a disk of its own that is ending or being suspended.
 func (a *App) filesHome(ctx context.Context, p *executors.Place) {
 	if err := a.files.BringHome(ctx, p); err != nil {
-		a.log.WarnContext(ctx, "a sandbox that ends or stands still has files that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
+		a.log.WarnContext(ctx, "files of an ending or suspended sandbox could not be synced", "workspace_id", p.WorkspaceID, "error", err)
 	}
 }
 
-// keepBefore keeps a version of a workspace's files before its sandbox ends or stands still.
+// keepBefore takes a snapshot of a workspace's files before its sandbox ends or is suspended.
 func (a *App) keepBefore(ctx context.Context, p *executors.Place) {
 	a.workspaces.Snapshots.TakeBefore(ctx, p.WorkspaceID, "stop")
 }

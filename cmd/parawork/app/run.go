@@ -74,12 +74,12 @@ func (a *App) Run(ctx context.Context, l net.Listener, stdout io.Writer) error {
 			a.log.Info("stopping", "agents", "go on in their sandboxes")
 		case <-work.Done():
 			err = context.Cause(work)
-			a.log.Error("a room failed; stopping", "error", err)
+			a.log.Error("a component failed; stopping", "error", err)
 		}
 	}
 	a.stop(stages)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // told to stop while it started
+		err = nil // asked to stop during the start
 	}
 	return err
 }
@@ -103,7 +103,7 @@ func (a *App) stop(stages []*stage) {
 		select {
 		case <-s.done:
 		case <-time.After(patience):
-			a.log.Warn("a room did not end in time", "name", s.name)
+			a.log.Warn("a component did not end in time", "name", s.name)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (r *report) audit(ctx context.Context, cfg *config.Config, st store.State, 
 	if total == 0 {
 		r.say(good, "audit", "no entries yet", "")
 	} else if !known {
-		r.say(minor, "audit", instance.HeadsFile(cfg.DataDir)+" is missing: whether the newest entries were cut off cannot be told", "The server makes it anew with the next entry.")
+		r.say(minor, "audit", instance.HeadsFile(cfg.DataDir)+" is missing: it cannot be verified whether the newest entries were cut off", "The server makes it anew with the next entry.")
 	}
 }
 
