@@ -71,7 +71,7 @@ func (r Role) AtLeast(other Role) bool { return r.Valid() && rank[r] >= rank[oth
 func Can(actor Actor, action Action, o Object) error {
 	role := actor.RoleIn(o.TeamID)
 	if o.TeamID == "" || !role.Valid() || o.hiddenFrom(actor, role) {
-		return fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
+		return fault.New(fault.NotFound, "not_found", "It does not exist, or you do not have access to it.")
 	}
 	if actor.User.SuspendedAt != 0 { // also what is taken up in their name
 		return ErrSuspended

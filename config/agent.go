@@ -107,7 +107,7 @@ func keysIn(words string) ([]string, error) {
 			b, ok = name, true
 		}
 		if !ok {
-			return nil, fmt.Errorf("%q is no key it knows; it knows single characters and %s", name, strings.Join(slices.Sorted(maps.Keys(keyBytes)), ", "))
+			return nil, fmt.Errorf("%q is not a known key; use single characters and %s", name, strings.Join(slices.Sorted(maps.Keys(keyBytes)), ", "))
 		}
 		out = append(out, b)
 	}
@@ -151,11 +151,11 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 	if a.Account.API != "" {
 		d.checkOneOf(key+".account.api", a.Account.API, "anthropic", "openai")
 		if a.Account.BaseURLEnv == "" {
-			d.problem(key+".account.baseUrlEnv", "is needed beside api: the agent needs the address of the model gateway")
+			d.problem(key+".account.baseUrlEnv", "is required with api: the agent needs the address of the model gateway")
 		}
 	}
 	if a.Account.BaseURLEnv != "" && a.Account.Env == "" {
-		d.problem(key+".account.env", "is needed beside baseUrlEnv: an account is a key first")
+		d.problem(key+".account.env", "is required with baseUrlEnv: an account needs a key")
 	}
 	for _, arg := range slices.Concat([]string{a.Command, a.Prompt.Flag, a.Install}, a.DefaultArgs, a.Conversation.Args, a.Resume.Args, a.PermitArgs) {
 		if strings.Contains(arg, "\x00") {
@@ -163,17 +163,17 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 		}
 	}
 	if len(a.Conversation.Args) > 0 && !marked(a.Conversation.Args) {
-		d.problem(key+".conversation.args", "must hold %s, where the id of a new conversation is put", ConversationMark)
+		d.problem(key+".conversation.args", "must contain %s, which is replaced by the id of a new conversation", ConversationMark)
 	}
 	if p := a.Conversation.Pattern; p != "" {
 		if re, err := regexp.Compile(p); err != nil {
-			d.problem(key+".conversation.pattern", "is no regular expression: %v", err)
+			d.problem(key+".conversation.pattern", "is not a regular expression: %v", err)
 		} else if re.MatchString("") || len(p) > 1000 {
 			d.problem(key+".conversation.pattern", "matches an empty text, or has more than 1000 bytes")
 		}
 	}
 	if marked(a.Resume.Args) && len(a.Conversation.Args) == 0 && a.Conversation.Pattern == "" {
-		d.problem(key+".resume.args", "hold %s, but nothing says how the conversation is known: give conversation.args or conversation.pattern", ConversationMark)
+		d.problem(key+".resume.args", "contain %s, but the conversation id is unknown: set conversation.args or conversation.pattern", ConversationMark)
 	}
 	if _, err := keysIn(a.Interrupt); err != nil {
 		d.problem(key+".interrupt", "%v", err)
@@ -185,13 +185,13 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 func (d *decoder) checkBuiltin(key, name string, a Agent) {
 	for i, r := range a.ScreenRules {
 		if len(r.Options) > 0 {
-			d.problem(fmt.Sprintf("%s.screenRules[%d].options", key, i), "can be set for agents of your own only: Parawork knows this of %s", name)
+			d.problem(fmt.Sprintf("%s.screenRules[%d].options", key, i), "can be set only for your own agents: for %s it is built in", name)
 		}
 	}
 	for k, given := range map[string]bool{".prompt": a.Prompt != AgentPrompt{}, ".install": a.Install != "", ".interrupt": a.Interrupt != "", ".permissionArgs": len(a.PermitArgs) > 0, ".account": a.Account != AgentAccount{},
 		".conversation": len(a.Conversation.Args) > 0 || a.Conversation.Pattern != "", ".resume": len(a.Resume.Args) > 0} {
 		if given {
-			d.problem(key+k, "can be set for agents of your own only: Parawork knows this of %s", name)
+			d.problem(key+k, "can be set only for your own agents: for %s it is built in", name)
 		}
 	}
 }
@@ -202,25 +202,25 @@ func (d *decoder) checkScreenRules(key string, rules []ScreenRule) {
 		at := fmt.Sprintf("%s.screenRules[%d]", key, i)
 		d.checkOneOf(at+".says", r.Says, "working", "waiting", "idle", "failed")
 		if _, err := regexp.Compile(r.Pattern); err != nil {
-			d.problem(at+".pattern", "is no regular expression: %v", err)
+			d.problem(at+".pattern", "is not a regular expression: %v", err)
 		} else if r.Pattern == "" {
-			d.problem(at+".pattern", "is missing: say what the screen shows")
+			d.problem(at+".pattern", "is required: it must match what the screen shows")
 		}
 		if r.Lines < 0 || r.Lines > 60 {
-			d.problem(at+".lines", "is a number from 1 to 60")
+			d.problem(at+".lines", "must be a number from 1 to 60")
 		}
 		if len(r.Options) > 0 && (r.Says != "waiting" || len(r.Options) > 9) {
-			d.problem(at+".options", `are at most 9, for rules that say "waiting"`)
+			d.problem(at+".options", `can have at most 9 entries, only in rules with the state "waiting"`)
 		}
 		for j, o := range r.Options {
 			at := fmt.Sprintf("%s.options[%d]", at, j)
 			if o.Label == "" {
-				d.problem(at+".label", "is missing: say what the answer is")
+				d.problem(at+".label", "is required: it is the text of the answer")
 			}
 			if keys, err := keysIn(o.Keys); err != nil {
 				d.problem(at+".keys", "%v", err)
 			} else if len(keys) == 0 {
-				d.problem(at+".keys", `is missing: name the keys that give the answer, such as "y" or "down enter"`)
+				d.problem(at+".keys", `is required: the keys that give the answer, such as "y" or "down enter"`)
 			}
 			if o.Role != "" {
 				d.checkOneOf(at+".role", o.Role, "allow", "allow_session", "deny", "option")

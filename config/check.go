@@ -81,12 +81,12 @@ func (d *decoder) check(c *Config) {
 	d.checkURL("billing.stripe.apiBase", s.APIBase, true)
 	for _, w := range s.WebhookSecrets {
 		if !strings.HasPrefix(w, "whsec_") || len(w) < len("whsec_")+8 { // as billing/stripe wants them
-			d.problem("billing.stripe.webhookSecrets", `each begins with "whsec_" and goes on for 8 letters at least: copy the signing secret of the webhook endpoint`)
+			d.problem("billing.stripe.webhookSecrets", `each must start with "whsec_" and have at least 8 more characters: copy the signing secret of the webhook endpoint`)
 			break
 		}
 	}
 	if k := s.SecretKey; k != "" && !stripeKey.MatchString(k) {
-		d.problem("billing.stripe.secretKey", "must be a secret or restricted key: it begins with sk_live_, rk_live_, sk_test_ or rk_test_")
+		d.problem("billing.stripe.secretKey", "must be a secret or restricted key, which starts with sk_live_, rk_live_, sk_test_ or rk_test_")
 	}
 	slices.Sort(d.problems) // agents come in no order
 }
@@ -175,7 +175,7 @@ func (d *decoder) checkProjects(p *Projects) {
 	if b := p.BranchPrefix; strings.ContainsAny(b, odd) || strings.ContainsFunc(b, control) || strings.Contains(b, "..") ||
 		strings.Contains(b, "//") || strings.Contains(b, "@{") || strings.HasPrefix(b, "-") || strings.HasPrefix(b, "/") || strings.HasPrefix(b, ".") ||
 		strings.Contains(b, "/.") || strings.Contains(b, ".lock/") || len(b) > 100 {
-		d.problem("projects.branchPrefix", "%q cannot begin the name of a git branch", b)
+		d.problem("projects.branchPrefix", "%q is not a valid start of a git branch name", b)
 	}
 	for _, c := range p.CopyIgnored {
 		if c == "" || path.IsAbs(c) || slices.Contains(strings.Split(c, "/"), "..") {
@@ -242,6 +242,6 @@ func (d *decoder) checkSnapshots(s Snapshots) {
 		}
 	}
 	if s.KeepDays > 0 && (s.PollDays == 0 || s.PollDays > s.KeepDays) {
-		d.problem("snapshots.keepDays", "must be at least snapshots.pollDays: what is taken before something outlives changed files")
+		d.problem("snapshots.keepDays", "must be at least snapshots.pollDays: snapshots taken before an operation must outlive those of changed files")
 	}
 }

@@ -86,10 +86,10 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecret":"y","trustSecondFactor":true}}}}`:                        {"accounts.providers.gh.trustSecondFactor"},
 		`{"accounts":{"providers":{"corp":{"clientId":"x","issuer":"https://login.example.com","groups":{"g":[{"team":"t","role":"king"}]}}}}}`: {"accounts.providers.corp.groups.g[0].role"},
 		`{"zzzzzzzz":1}`:                                             {`"zzzzzzzz"`, "docs/config.md"},
-		`{"server":{"listen":8080}}`:                                 {"server.listen", "text", "number"},
+		`{"server":{"listen":8080}}`:                                 {"server.listen", "string", "number"},
 		`{"server":[]}`:                                              {"server", "object"},
-		`{"server":{"trustedProxies":"10.0.0.1"}}`:                   {"server.trustedProxies", "list"},
-		`{"server":{"trustedProxies":["10.0.0.1",2]}}`:               {"server.trustedProxies[1]", "text"},
+		`{"server":{"trustedProxies":"10.0.0.1"}}`:                   {"server.trustedProxies", "array"},
+		`{"server":{"trustedProxies":["10.0.0.1",2]}}`:               {"server.trustedProxies[1]", "string"},
 		`{"server":{"trustedProxies":["10.0.0.300"]}}`:               {"server.trustedProxies", "10.0.0.300"},
 		`{"outgoing":{"allow":["lan"]}}`:                             {"outgoing.allow", "lan"},
 		`{"server":{"allowInsecureHttp":"yes"}}`:                     {"server.allowInsecureHttp", "true or false"},
@@ -128,14 +128,14 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"billing":{"stripe":{"apiBase":"http://api.stripe.com"}}}`: {"billing.stripe.apiBase"},
 		`{"billing":{"stripe":{"secretKey":"pk_live_abc"}}}`:         {"billing.stripe.secretKey", "sk_live_"},
 		`{"billing":{"pastDueDays":0}}`:                              {"billing.pastDueDays"},
-		`{"log":{"level":"info"},"log":{}}`:                          {`"log"`, "twice"},
+		`{"log":{"level":"info"},"log":{}}`:                          {`"log"`, "duplicate"},
 		"{\n  \"log\": {,}\n}":                                       {"line 2"},
 		`{"log":{}} x`:                                               {"line 1"},
 		`{"log":{}} {}`:                                              {"line 1", "after"},
 		`{`:                                                          {"too early"},
 		``:                                                           {"too early"},
 		`[]`:                                                         {"object"},
-		strings.Repeat(`{"a":`, 100):                                 {"braces"},
+		strings.Repeat(`{"a":`, 100):                                 {"nested"},
 		`{"server":{"listen":"${NOT_SET}"}}`:                         {"server.listen", "NOT_SET"},
 		`{"server":{"listen":"${"}}`:                                 {"server.listen", "$${"},
 		`{"server":{"listen":"${A B}"}}`:                             {"server.listen"},
@@ -278,11 +278,11 @@ func TestSecretsFromFiles(t *testing.T) {
 		t.Errorf("got %+v %+v %+v", c.Database, c.Sandboxing.Of("e2b"), c.Billing)
 	}
 	for text, want := range map[string]string{
-		`{"database":{"url":"sqlite","urlFile":"url"}}`: "database.url is given as well",
+		`{"database":{"url":"sqlite","urlFile":"url"}}`: "database.url is set too",
 		`{"database":{"urlFile":"none"}}`:               "cannot be read",
-		`{"database":{"urlFile":"empty"}}`:              "one line",
-		`{"database":{"urlFile":"hooks"}}`:              "one line",
-		`{"database":{"urlFile":"."}}`:                  "not a file",
+		`{"database":{"urlFile":"empty"}}`:              "single line",
+		`{"database":{"urlFile":"hooks"}}`:              "single line",
+		`{"database":{"urlFile":"."}}`:                  "not a regular file",
 	} {
 		write("config.json", text)
 		if _, err := config.Load(filepath.Join(dir, "config.json"), env(nil), agents.Programs(), places()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "database.urlFile") {

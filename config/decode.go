@@ -61,7 +61,7 @@ func (d *decoder) decode(path string, n node, dst reflect.Value) {
 			dst.SetString(s)
 			return
 		}
-		d.problem(path, "must be a text in quotes, not %s", kindOf(n))
+		d.problem(path, "must be a string, not %s", kindOf(n))
 	case reflect.Bool:
 		if b, ok := n.value.(bool); ok {
 			dst.SetBool(b)
@@ -116,7 +116,7 @@ func (d *decoder) number(path, text string, dst reflect.Value) {
 func (d *decoder) list(path string, n node, dst reflect.Value) {
 	items, ok := n.value.([]node)
 	if !ok {
-		d.problem(path, "must be a list in square brackets, not %s", kindOf(n))
+		d.problem(path, "must be an array, not %s", kindOf(n))
 		return
 	}
 	if dst.Type().Elem().Kind() == reflect.Struct {
@@ -131,7 +131,7 @@ func (d *decoder) list(path string, n node, dst reflect.Value) {
 	for i, item := range items {
 		s, ok := item.value.(string)
 		if !ok {
-			d.problem(fmt.Sprintf("%s[%d]", path, i), "must be a text in quotes, not %s", kindOf(item))
+			d.problem(fmt.Sprintf("%s[%d]", path, i), "must be a string, not %s", kindOf(item))
 			continue
 		}
 		out = append(out, s)
@@ -143,7 +143,7 @@ func (d *decoder) list(path string, n node, dst reflect.Value) {
 func (d *decoder) mapping(path string, n node, dst reflect.Value) {
 	o, ok := n.value.(object)
 	if !ok {
-		d.problem(path, "must be an object in braces, not %s", kindOf(n))
+		d.problem(path, "must be an object, not %s", kindOf(n))
 		return
 	}
 	if dst.Type().Elem().Kind() == reflect.String {
@@ -166,7 +166,7 @@ func (d *decoder) mapping(path string, n node, dst reflect.Value) {
 func (d *decoder) object(path string, n node, dst reflect.Value) {
 	o, ok := n.value.(object)
 	if !ok {
-		d.problem(path, "must be an object in braces, not %s", kindOf(n))
+		d.problem(path, "must be an object, not %s", kindOf(n))
 		return
 	}
 	known := fields(dst.Type())
@@ -222,9 +222,9 @@ func kindOf(n node) string {
 	case json.Number:
 		return "a number"
 	case string:
-		return "a text"
+		return "a string"
 	case []node:
-		return "a list"
+		return "an array"
 	}
 	return "an object"
 }

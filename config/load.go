@@ -85,7 +85,7 @@ func read(path string, env func(string) string) (string, []byte, error) {
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", nil, fmt.Errorf("finding the configuration: %w", err)
+		return "", nil, fmt.Errorf("locating the configuration: %w", err)
 	}
 	text, err := readSmall(abs)
 	if errors.Is(err, fs.ErrNotExist) && !asked {
@@ -103,7 +103,7 @@ func readSmall(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() && st.Mode()&fs.ModeNamedPipe == 0 {
-		return nil, errors.New("it is not a file")
+		return nil, errors.New("it is not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -227,7 +227,7 @@ func (d *decoder) expandText(path, s string, env func(string) string) string {
 		b.WriteString(s[:i])
 		name, rest, closed := strings.Cut(s[i+2:], "}")
 		if !closed || !envName(name) {
-			d.problem(path, `"${" must be followed by the name of an environment variable and "}"; write "$${" for the characters themselves`)
+			d.problem(path, `"${" must be followed by the name of an environment variable and "}"; write "$${" for a literal "${"`)
 			return ""
 		}
 		value := env(name)
@@ -276,7 +276,7 @@ func (d *decoder) files(path string, v reflect.Value, config string, env func(st
 
 func (d *decoder) secret(path, target, name string, dst reflect.Value) {
 	if d.given[target] && dst.Len() > 0 {
-		d.problem(path, "%s is given as well. Give one of them.", target)
+		d.problem(path, "%s is set too. Set only one of them.", target)
 		return
 	}
 	text, err := readSmall(name)
@@ -291,7 +291,7 @@ func (d *decoder) secret(path, target, name string, dst reflect.Value) {
 	}
 	value := strings.TrimRight(string(text), "\r\n")
 	if value == "" || strings.ContainsAny(value, "\r\n\x00") {
-		d.problem(path, "%s must hold the secret on one line", name)
+		d.problem(path, "%s must contain the secret on a single line", name)
 		return
 	}
 	dst.SetString(value)

@@ -15,7 +15,7 @@ func (d *decoder) checkMail(c *Config) {
 	}
 	if m.Host == "" {
 		if m.From != "" || m.Username != "" {
-			d.problem("mail.host", "is missing: the other keys of mail say how to use the server it names")
+			d.problem("mail.host", "is required: the other keys of mail are for the server it names")
 		}
 		return
 	}
@@ -23,16 +23,16 @@ func (d *decoder) checkMail(c *Config) {
 		d.problem("mail.host", "must be the name of a mail server such as smtp.example.com; its port is mail.port")
 	}
 	if _, err := mail.ParseAddress(m.From); err != nil {
-		d.problem("mail.from", `must be the address mails come from, such as "Parawork <parawork@example.com>"`)
+		d.problem("mail.from", `must be the sender address, such as "Parawork <parawork@example.com>"`)
 	}
 	if (m.Username == "") != (m.Password == "") {
 		d.problem("mail.username", "and mail.password belong together")
 	}
 	if c.Server.PublicURL == "" {
-		d.problem("server.publicUrl", "is needed to send mail: the links in mails begin with it")
+		d.problem("server.publicUrl", "is required to send mail: links in mails start with it")
 	}
 	if m.TLS == "none" && !onThisMachine(m.Host) {
-		d.problem("mail.tls", "may be none only for a mail server on this machine: links and the password would be readable on the way")
+		d.problem("mail.tls", "can be none only for a mail server on this machine: otherwise links and the password cross the network unencrypted")
 	}
 }
 

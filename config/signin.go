@@ -75,7 +75,7 @@ func (d *decoder) checkSignIn(a *Accounts) {
 		p := a.Providers[id]
 		path := "accounts.providers." + id
 		if !providerID.MatchString(id) {
-			d.problem(path, "a provider's key needs 1 to 40 lower-case letters, digits and dashes: it is part of an address")
+			d.problem(path, "a provider's key must have 1 to 40 lower-case letters, digits and dashes: it becomes part of a URL")
 		}
 		p.Name = cmp.Or(strings.TrimSpace(p.Name), id)
 		if p.Enabled {
@@ -84,28 +84,28 @@ func (d *decoder) checkSignIn(a *Accounts) {
 		a.Providers[id] = p
 	}
 	if !a.Password && !a.Passkeys && len(a.SignIn()) == 0 {
-		d.problem("accounts.password", "nobody could sign in: leave accounts.password or accounts.passkeys on, or switch a provider on")
+		d.problem("accounts.password", "nobody could sign in: enable accounts.password, accounts.passkeys or a provider")
 	}
 }
 
 func (d *decoder) checkProvider(path string, p *SignInProvider) {
 	d.checkOneOf(path+".kind", p.Kind, "oidc", "github")
 	if len(p.Name) > 60 {
-		d.problem(path+".name", "must be at most 60 bytes: it stands on a button")
+		d.problem(path+".name", "must be at most 60 bytes: it is the text of a button")
 	}
 	if p.ClientID == "" {
-		d.problem(path+".clientId", "is missing: it is what the provider knows this server by")
+		d.problem(path+".clientId", "is required: it identifies this server to the provider")
 	}
 	github := p.Kind == "github"
 	switch {
 	case github && p.ClientSecret == "":
-		d.problem(path+".clientSecret", "is missing: GitHub wants one")
+		d.problem(path+".clientSecret", "is required for GitHub")
 	case github && p.Issuer != "":
-		d.problem(path+".issuer", "is for kind oidc; a GitHub of your own is named by baseUrl")
+		d.problem(path+".issuer", "is for kind oidc; for GitHub Enterprise set baseUrl")
 	case github && p.TrustSecondFactor:
-		d.problem(path+".trustSecondFactor", "GitHub does not tell whether somebody used a second factor")
+		d.problem(path+".trustSecondFactor", "GitHub does not report whether a user signed in with a second factor")
 	case !github && p.Issuer == "":
-		d.problem(path+".issuer", "is missing: the address that /.well-known/openid-configuration follows")
+		d.problem(path+".issuer", "is required: the base of /.well-known/openid-configuration")
 	case !github && (p.BaseURL != "" || len(p.AllowedOrganizations) > 0):
 		d.problem(path, "baseUrl and allowedOrganizations are for kind github")
 	}
@@ -113,7 +113,7 @@ func (d *decoder) checkProvider(path string, p *SignInProvider) {
 	d.checkIssuer(path+".baseUrl", p.BaseURL)
 	for _, s := range p.Scopes {
 		if !scopeForm.MatchString(s) {
-			d.problem(path+".scopes", "%q is no scope: one word each", s)
+			d.problem(path+".scopes", "%q is not a scope: each scope is one word", s)
 		}
 	}
 	for _, h := range p.AllowedDomains {
@@ -123,14 +123,14 @@ func (d *decoder) checkProvider(path string, p *SignInProvider) {
 	}
 	for _, o := range p.AllowedOrganizations {
 		if !orgForm.MatchString(o) {
-			d.problem(path+".allowedOrganizations", "%q must be the name of an organisation, as it stands in its address", o)
+			d.problem(path+".allowedOrganizations", "%q must be the name of an organisation as in its URL", o)
 		}
 	}
 	for _, group := range slices.Sorted(maps.Keys(p.Groups)) {
 		for i, g := range p.Groups[group] {
 			at := fmt.Sprintf("%s.groups.%s[%d]", path, group, i)
 			if !teamForm.MatchString(g.Team) {
-				d.problem(at+".team", "must be the short name of a team, as it stands in its address")
+				d.problem(at+".team", "must be the slug of a team, as in its URL")
 			}
 			d.checkOneOf(at+".role", g.Role, "owner", "admin", "member", "viewer")
 		}

@@ -26,7 +26,7 @@ func parseTree(text []byte) (node, error) {
 	n, err := readNode(d, 0)
 	if err == nil {
 		if _, more := d.Token(); more != io.EOF {
-			err = errors.New("there is something after the closing brace")
+			err = errors.New("there is data after the closing brace")
 		}
 	}
 	if err == nil {
@@ -53,7 +53,7 @@ const maxDepth = 16
 
 func readNode(d *json.Decoder, depth int) (node, error) {
 	if depth > maxDepth {
-		return node{}, errors.New("too many braces inside each other")
+		return node{}, errors.New("too deeply nested")
 	}
 	t, err := d.Token()
 	if err != nil {
@@ -69,7 +69,7 @@ func readNode(d *json.Decoder, depth int) (node, error) {
 			}
 			key := k.(string)
 			if _, twice := o.values[key]; twice {
-				return node{}, fmt.Errorf("the key %q stands here twice", key)
+				return node{}, fmt.Errorf("duplicate key %q", key)
 			}
 			v, err := readNode(d, depth+1)
 			if err != nil {

@@ -292,7 +292,7 @@ Every answer that is not a success is ` + "`application/problem+json`" + `:
 
 ` + "`code`" + ` is stable: write programs against it. ` + "`message`" + ` is for people and may change. ` + "`details`" + ` depends on the code;
 ` + "`field`" + ` names the field of the request that is wrong, ` + "`retry_after_ms`" + ` says when to try again, ` + "`output`" + ` holds the
-words of a program such as git. ` + "`request_id`" + ` finds the request in the server's log.
+output of a program such as git. ` + "`request_id`" + ` finds the request in the server's log.
 
 | status | means |
 |---|---|
@@ -300,18 +300,18 @@ words of a program such as git. ` + "`request_id`" + ` finds the request in the 
 | 401 | nobody is signed in |
 | 402 | a quota or budget forbids it |
 | 403 | you are a member, but your role does not have the right; ` + "`details.action`" + ` names it |
-| 404 | there is no such thing, or it is not yours to see: the two look the same |
+| 404 | it does not exist, or you have no access to it: the two look the same |
 | 405 | the address does not take that method |
-| 409 | the thing moved on, or is in a state that does not allow this |
+| 409 | it has changed, or its state does not allow this |
 | 410 | it existed and does not any more |
 | 412 | ` + "`If-Match`" + ` did not match |
 | 413 | too large |
 | 429 | too often; ` + "`Retry-After`" + ` says how long to wait |
-| 500 | a fault of the server's |
+| 500 | an internal error of the server |
 | 501 | this place or build cannot do it |
-| 503 | a part that is needed cannot answer now; also while the server starts or stops |
+| 503 | something the server needs is unavailable; also while the server starts or stops |
 | 504 | it took too long |
-| 507 | no space left where it must be written |
+| 507 | no space left on the disk |
 
 ## Codes
 

@@ -11,7 +11,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// statusClientGone is written to the log for requests whose client has left: nobody reads the answer.
+// statusClientGone is written to the log for requests whose client disconnected: nobody reads the answer.
 const statusClientGone = 499
 
 // fail answers a request with err. An answer that has begun is left as it is: its connection was cut by who noticed.
@@ -20,7 +20,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	p := rest.Translate(err)
 	if c.Request().Context().Err() != nil && clientGone(c.Request()) {
 		call.Status = statusClientGone
-		s.log.Debug("client has left", "request_id", call.ID, "operation", call.Op, "error", err)
+		s.log.Debug("client disconnected", "request_id", call.ID, "operation", call.Op, "error", err)
 		return
 	}
 	if p.Status >= 500 && p.Body.Code != rest.ErrStarting.Code && p.Body.Code != rest.ErrStopping.Code {

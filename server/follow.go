@@ -99,7 +99,7 @@ func (s *Server) followEvents(c echo.Context) error {
 	if q := r.URL.Query().Get("since"); q != "" {
 		n, err := strconv.ParseInt(q, 10, 64)
 		if err != nil || n < 0 {
-			return fault.New(fault.Invalid, "invalid_parameter", "since is the seq of the last event seen.").With("field", "since")
+			return fault.New(fault.Invalid, "invalid_parameter", "since must be the seq of the last event seen.").With("field", "since")
 		}
 		since = n
 	}

@@ -46,7 +46,7 @@ func (s *Server) once(c echo.Context, call *rest.Call, key string, next echo.Han
 		return fault.New(fault.Invalid, "invalid_idempotency_key", "An Idempotency-Key has 1 to 200 visible ASCII characters.")
 	}
 	if running.WantsStream(req) {
-		return fault.New(fault.Invalid, "idempotency_not_streamed", "A streamed answer cannot be repeated. Leave out Idempotency-Key, or ask for JSON.")
+		return fault.New(fault.Invalid, "idempotency_not_streamed", "A streamed answer cannot be replayed. Leave out Idempotency-Key, or request JSON.")
 	}
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Server) once(c echo.Context, call *rest.Call, key string, next echo.Han
 	defer done()
 	if err == nil && rec.status >= 200 && rec.status < 300 {
 		if ferr := s.cfg.Answers.Finish(after, user, key, rec.status, rec.body.Bytes()); ferr != nil {
-			s.log.Error("answer could not be kept for its idempotency key", "request_id", call.ID, "error", ferr)
+			s.log.Error("the answer could not be stored for its idempotency key", "request_id", call.ID, "error", ferr)
 		}
 		return nil
 	}
@@ -91,7 +91,7 @@ func (s *Server) once(c echo.Context, call *rest.Call, key string, next echo.Han
 	case k == fault.Internal, k == fault.Timeout, errors.Is(err, context.Canceled):
 	default:
 		if ferr := s.cfg.Answers.Forget(after, user, key); ferr != nil {
-			s.log.Error("idempotency key could not be freed", "request_id", call.ID, "error", ferr)
+			s.log.Error("the idempotency key could not be released", "request_id", call.ID, "error", ferr)
 		}
 	}
 	return err
@@ -118,7 +118,7 @@ func (s *Server) keepClaim(ctx context.Context, user, key string) (stop func()) 
 				return
 			case <-t.C:
 				if err := s.cfg.Answers.Keep(ctx, user, key); err != nil && ctx.Err() == nil {
-					s.log.Warn("idempotency key could not be kept claimed", "error", err)
+					s.log.Warn("the claim of an idempotency key could not be renewed", "error", err)
 				}
 			}
 		}

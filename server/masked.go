@@ -31,7 +31,7 @@ func (s *Server) masked(ctx context.Context, c echo.Context, r rule, call *rest.
 		}
 		f, err := s.cfg.Secrets.InAnswers(ctx, id)
 		if err != nil {
-			return fault.Wrap(err, fault.Unavailable, "secrets_unknown", "What must not be shown of the team's secrets could not be read. Try again in a moment.")
+			return fault.Wrap(err, fault.Unavailable, "secrets_unknown", "The team's secrets, which must be masked, could not be read. Try again in a moment.")
 		}
 		if f != nil {
 			finders = append(finders, f)

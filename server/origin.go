@@ -91,10 +91,10 @@ func (s *Server) checkCrossOrigin(r *http.Request, cred rest.Credential) error {
 		return nil
 	}
 	if cred.Cookie != "" && pulled(r) {
-		return fault.New(fault.Forbidden, "cross_origin", "A page of another origin may not do this. Behind a proxy, set server.publicUrl to the address people use.")
+		return fault.New(fault.Forbidden, "cross_origin", "Pages of another origin are not allowed to do this. Behind a proxy, set server.publicUrl to the address people use.")
 	}
 	if err := s.crossOrigin.Check(r); err != nil {
-		return fault.Wrap(err, fault.Forbidden, "cross_origin", "A page of another origin may not do this. Behind a proxy, set server.publicUrl to the address people use.")
+		return fault.Wrap(err, fault.Forbidden, "cross_origin", "Pages of another origin are not allowed to do this. Behind a proxy, set server.publicUrl to the address people use.")
 	}
 	return nil
 }

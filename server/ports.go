@@ -90,7 +90,7 @@ func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port
 			return nil, err
 		}
 	} else if !live {
-		return nil, fault.New(fault.Conflict, "sandbox_not_running", "The workspace's sandbox does not run now.")
+		return nil, fault.New(fault.Conflict, "sandbox_not_running", "The workspace's sandbox is not running.")
 	}
 	return place.Guest.DialPort(ctx, port)
 }

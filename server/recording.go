@@ -148,7 +148,7 @@ func (s *Server) record(c echo.Context, call *rest.Call, rec *audit.Record, op, 
 	}
 	rec.Complete(&e)
 	if rerr := s.cfg.Audit.Record(audit.By(ctx, src), e, oftenDone[op]); rerr != nil {
-		s.log.ErrorContext(ctx, "the audit could not be written", "request_id", call.ID, "operation", op, "error", rerr)
+		s.log.ErrorContext(ctx, "an audit entry could not be written", "request_id", call.ID, "operation", op, "error", rerr)
 	}
 }
 
@@ -157,7 +157,7 @@ func (s *Server) recordTyping(ctx context.Context, c echo.Context, call *rest.Ca
 	e := audit.Entry{Chain: call.Object.TeamID, Action: "session.attach"}
 	e.TargetKind, e.TargetID, e.TargetName = targetOf(c, call)
 	if err := s.cfg.Audit.Record(audit.By(ctx, s.sourceOf(call)), e, true); err != nil {
-		s.log.ErrorContext(ctx, "the audit could not be written", "request_id", call.ID, "operation", call.Op, "error", err)
+		s.log.ErrorContext(ctx, "an audit entry could not be written", "request_id", call.ID, "operation", call.Op, "error", err)
 	}
 }
 

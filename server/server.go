@@ -294,7 +294,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	stopWork()
 	all.Wait()
 	if cerr := s.melody.Close(); cerr != nil {
-		s.log.Debug("events hub not closed", "error", cerr)
+		s.log.Debug("the hub of event sockets was not closed", "error", cerr)
 	}
 	return err
 }
@@ -306,7 +306,7 @@ func (s *Server) stop(web *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Drain)
 	defer cancel()
 	if err := web.Shutdown(ctx); err != nil {
-		s.log.Info("requests under way are cut", "error", err)
+		s.log.Info("aborting requests in progress", "error", err)
 	}
 	s.sockets.wait(ctx) // Shutdown knows nothing of them
 	if s.preview != nil {
@@ -329,7 +329,7 @@ func (s *Server) sweep(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if _, err := s.cfg.Answers.Drop(ctx, s.cfg.Now().Add(-keepAnswers).UnixMilli()); err != nil && ctx.Err() == nil {
-			s.log.Warn("old answers could not be removed", "error", err)
+			s.log.Warn("old idempotent answers could not be removed", "error", err)
 		}
 		select {
 		case <-ctx.Done():

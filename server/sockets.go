@@ -32,7 +32,7 @@ type ending struct {
 func (e *ending) Error() string { return e.reason }
 
 var (
-	endLeft       = &ending{closeNormal, "the client has left"}
+	endLeft       = &ending{closeNormal, "the client disconnected"}
 	endRestarting = &ending{closeRestarting, "the server is restarting"}
 	endNotAllowed = &ending{closeNotAllowed, "you may not use this any more"}
 	endChanged    = &ending{closeRestarting, "what you may do here has changed"}
@@ -226,7 +226,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 	if k.check != nil {
 		err := k.check(ctx)
 		if err != nil && !fault.Is(err, fault.Gone) && ctx.Err() == nil {
-			s.log.Warn("socket could not be checked", "link_id", k.link, "error", err)
+			s.log.Warn("the rights of a socket could not be checked", "link_id", k.link, "error", err)
 		}
 		return !fault.Is(err, fault.Gone)
 	}
@@ -236,7 +236,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 			return false
 		}
 		if ctx.Err() == nil {
-			s.log.Warn("socket could not be checked", "user_id", k.user, "error", err)
+			s.log.Warn("the rights of a socket could not be checked", "user_id", k.user, "error", err)
 		}
 		return true
 	}
@@ -252,7 +252,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				s.log.Warn("socket could not be checked", "user_id", k.user, "error", err)
+				s.log.Warn("the rights of a socket could not be checked", "user_id", k.user, "error", err)
 			}
 			return true
 		}

@@ -145,7 +145,7 @@ func (s *Server) attachOf(call *rest.Call, r *http.Request) (sessions.Attach, er
 		}
 		a.Writer = true
 	default:
-		return a, fault.New(fault.Invalid, "invalid_parameter", "role is viewer or writer.").With("field", "role")
+		return a, fault.New(fault.Invalid, "invalid_parameter", "role must be viewer or writer.").With("field", "role")
 	}
 	var err error
 	a.From, err = fromOf(r)
@@ -160,7 +160,7 @@ func fromOf(r *http.Request) (*int64, error) {
 	}
 	n, err := strconv.ParseInt(from, 10, 64)
 	if err != nil || n < 0 {
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is an offset: a whole number, 0 or more.").With("field", "from")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "from must be an offset: a whole number, 0 or more.").With("field", "from")
 	}
 	return &n, nil
 }
@@ -251,7 +251,7 @@ func errorFrame(f *fault.Error) []byte {
 func (t *terminal) complain(err error) {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok {
-		f = fault.New(fault.Internal, "internal", "Something went wrong in the server.")
+		f = fault.New(fault.Internal, "internal", "Something went wrong on the server.")
 	}
 	t.fault.Store(f)
 	t.notes()
@@ -351,7 +351,7 @@ func (t *terminal) control(ctx context.Context, arg []byte) {
 		To string `json:"to"`
 	}
 	if len(arg) > 1024 || json.Unmarshal(arg, &ask) != nil {
-		t.complain(fault.New(fault.Invalid, "invalid_control", "What one does with the keyboard is said as JSON: {\"do\",\"to\"}."))
+		t.complain(fault.New(fault.Invalid, "invalid_control", "Keyboard commands must be JSON: {\"do\",\"to\"}."))
 		return
 	}
 	if err := t.viewer.Control(ctx, sessions.Control(ask.Do), ask.To); err != nil {

@@ -30,7 +30,7 @@ const (
 	watchMost        = 8 // tokens in it
 )
 
-var errLinkEnded = fault.New(fault.Gone, "link_ended", "This link has ended, or was not opened in this browser. Open it again, or ask who sent it for a new one.")
+var errLinkEnded = fault.New(fault.Gone, "link_ended", "This link has ended, or was not opened in this browser. Open it again, or ask the person who sent it for a new one.")
 
 // Watched finds what a link shows, for watch.Config.Subject.
 func Watched(all *sessions.Service, in *assembly.Workspaces) func(ctx context.Context, sessionID string) (watch.Subject, error) {

@@ -20,7 +20,7 @@ import (
 // The errors of a statement. Callers wrap them with a better message, or return them.
 var (
 	// ErrNotFound says that no row matched. A fault.NotFound.
-	ErrNotFound = fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
+	ErrNotFound = fault.New(fault.NotFound, "not_found", "It does not exist, or you do not have access to it.")
 	// ErrConflict says that a UNIQUE rule forbids the row. A fault.Conflict.
 	ErrConflict = fault.New(fault.Conflict, "already_exists", "That exists already.")
 )

@@ -56,7 +56,7 @@ func (s *Service) Unlink(ctx context.Context, actor accounts.Actor, identityID s
 		}
 		i := slices.IndexFunc(all, func(i Identity) bool { return i.ID == identityID })
 		if i < 0 {
-			return fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
+			return fault.New(fault.NotFound, "not_found", "It does not exist, or you do not have access to it.")
 		}
 		if err := s.keepsWay(ctx, userID, slices.Delete(slices.Clone(all), i, i+1)); err != nil {
 			return err

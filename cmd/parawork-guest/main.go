@@ -157,7 +157,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	if o.dir == "" || o.root == "" || o.sandbox == "" || fs.NArg() > 0 {
-		return o, errors.New("--dir, --root and --sandbox are needed, and nothing else may follow")
+		return o, errors.New("--dir, --root and --sandbox are required, and no other arguments are allowed")
 	}
 	return o, nil
 }
@@ -181,11 +181,11 @@ func serve(args []string) error {
 	if os.Getpid() == 1 {
 		// The first process of a box has no session of its own yet, and what it starts beside the agents' programs is known by it.
 		if _, err := syscall.Setsid(); err != nil && !errors.Is(err, syscall.EPERM) {
-			return fmt.Errorf("beginning a session: %w", err)
+			return fmt.Errorf("starting a session: %w", err)
 		}
 	}
 	if err := daemon.BecomeReaper(); err != nil {
-		return fmt.Errorf("becoming the reaper of orphans: %w", err)
+		return fmt.Errorf("becoming the reaper of orphaned processes: %w", err)
 	}
 	if err := daemon.Conceal(); err != nil {
 		log.Warn("guest could not be concealed", "error", err)
@@ -209,14 +209,14 @@ func serve(args []string) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	if o.makeRoot {
 		if err := os.MkdirAll(o.root, 0o755); err != nil {
-			return fmt.Errorf("making the worktree's folder: %w", err)
+			return fmt.Errorf("creating the worktree's folder: %w", err)
 		}
 	}
 	poller := changes.New(changes.Config{Root: o.root, Dir: filepath.Join(o.dir, "git"), Log: log})
 	defer poller.Close()
 	self, err := os.Executable()
 	if err != nil {
-		log.Warn("guest does not know its own program", "error", err) // then no hooks are heard
+		log.Warn("guest does not know its own program", "error", err) // then hooks do not work
 	}
 	out, err := openEgress(o.egress, log)
 	if err != nil {

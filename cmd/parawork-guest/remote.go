@@ -23,7 +23,7 @@ func secrets(o options) (token string, given []string, err error) {
 	}
 	l, err := bootfile.Take(o.bootfile)
 	if err == nil && l.Token == "" {
-		err = errors.New("no token is in the letter")
+		err = errors.New("the boot file has no token")
 	}
 	return l.Token, l.Env, err
 }
@@ -31,7 +31,7 @@ func secrets(o options) (token string, given []string, err error) {
 // listenAt listens at a unix socket only its user can reach. One that is there is of a guest that has died.
 func listenAt(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the socket: %w", err)
+		return nil, fmt.Errorf("creating the folder of the socket: %w", err)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("removing an old socket: %w", err)
@@ -54,7 +54,7 @@ func openLog(path string) (io.Writer, error) {
 		return os.Stderr, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the guest's log: %w", err)
+		return nil, fmt.Errorf("creating the folder of the guest's log: %w", err)
 	}
 	f, err := logfile.Open(path, maxLog)
 	if err != nil {

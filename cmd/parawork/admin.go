@@ -117,7 +117,7 @@ func (p program) flagsOf(name, usage string) (fs *flag.FlagSet, config *string) 
 func (p program) need(fs *flag.FlagSet, names ...string) error {
 	for _, name := range names {
 		if v := fs.Lookup(name).Value.String(); v == "" || v == "false" {
-			fmt.Fprintf(p.stderr, "parawork: --%s is missing.\n\n", name)
+			fmt.Fprintf(p.stderr, "parawork: --%s is required.\n\n", name)
 			fs.Usage()
 			return errUsage
 		}
@@ -183,7 +183,7 @@ func (p program) createUser(ctx context.Context, args []string) error {
 		return err
 	}
 	if *role != "" && (*slug == "" || !accounts.Role(*role).Valid()) {
-		fmt.Fprintln(p.stderr, "parawork: --role is one of owner, admin, member and viewer, and needs --team.")
+		fmt.Fprintln(p.stderr, "parawork: --role must be owner, admin, member or viewer, and requires --team.")
 		return errUsage
 	}
 	password, err := p.password()
@@ -201,7 +201,7 @@ func (p program) createUser(ctx context.Context, args []string) error {
 		return err
 	}
 	if *slug != "" && missing && *role != "" && *role != string(accounts.Owner) {
-		return fmt.Errorf("there is no team %q: without --role it is made, and the user owns it", *slug)
+		return fmt.Errorf("there is no team %q. Without --role it is created, and the user owns it", *slug)
 	}
 	u, err := svc.Directory.CreateUser(ctx, accounts.NewUser{Email: *email, Name: *name, Password: password, Operator: *operator})
 	if err != nil {

@@ -128,10 +128,10 @@ func (p program) billingSetup(ctx context.Context, args []string) (err error) {
 		if cfg.Billing.Stripe.WebhookSecretsFile == "" {
 			fmt.Fprintf(p.stdout, "Set billing.stripe.webhookSecretsFile in config.json to that path.\n")
 		}
-		fmt.Fprintln(p.stdout, "Restart the server: it takes webhooks from then on.")
+		fmt.Fprintln(p.stdout, "Restart the server to accept webhooks.")
 	}
 	if *dry {
-		fmt.Fprintln(p.stdout, "\nNothing was changed: run it without --dry-run.")
+		fmt.Fprintln(p.stdout, "\nNothing was changed. Run it without --dry-run to apply.")
 	}
 	return nil
 }

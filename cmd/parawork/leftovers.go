@@ -72,9 +72,9 @@ func (p program) adoptLeftovers(ctx context.Context, args []string) error {
 		return p.notYet()
 	}
 	if err := os.Remove(instance.DoubtFile(cfg.DataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("settling the doubt: %w", err)
+		return fmt.Errorf("settling the state of the database: %w", err)
 	}
-	fmt.Fprintln(p.stdout, "The server can be started.")
+	fmt.Fprintln(p.stdout, "You can start the server now.")
 	return nil
 }
 
@@ -86,13 +86,13 @@ func soundNow(ctx context.Context, cfg *config.Config) error {
 	}
 	wrong, err := store.Sound(ctx, path)
 	if err == nil && wrong != "" {
-		err = fault.New(fault.Unavailable, "database_corrupt", "The pages of %s do not fit together: %s. Put a backup of the database in its place, then run this again.", path, wrong)
+		err = fault.New(fault.Unavailable, "database_corrupt", "%s is corrupt: %s. Replace it with a backup of the database, then run this again.", path, wrong)
 	}
 	return err
 }
 
 func (p program) notYet() error {
-	fmt.Fprintln(p.stdout, "Nothing was changed. To bring this back, run it again with --yes.")
+	fmt.Fprintln(p.stdout, "Nothing was changed. To restore this, run the command again with --yes.")
 	return errReported
 }
 
@@ -115,12 +115,12 @@ func (p program) salvage(ctx context.Context, cfg *config.Config, d *instance.Do
 	case err != nil:
 		return err
 	case wrong != "":
-		fmt.Fprintf(p.stdout, "  what is intact in the log does not make a sound database (%s): it stays in %s\n", wrong, d.Copy)
+		fmt.Fprintf(p.stdout, "  the intact part of the log is not a valid database (%s): it stays in %s\n", wrong, d.Copy)
 		return nil
 	case w.Whole():
-		fmt.Fprintf(p.stdout, "  all %s behind the damage are intact: the whole database comes back\n", instance.Count(w.Lost, "transaction"))
+		fmt.Fprintf(p.stdout, "  all %s after the damage are intact: the whole database is restored\n", instance.Count(w.Lost, "transaction"))
 	default:
-		fmt.Fprintf(p.stdout, "  the database comes back with what is intact behind the damage; rows of the damaged page may be older than they were\n")
+		fmt.Fprintf(p.stdout, "  the database is restored with the intact transactions after the damage; rows of the damaged page may be older\n")
 	}
 	if !yes {
 		return nil
@@ -128,13 +128,13 @@ func (p program) salvage(ctx context.Context, cfg *config.Config, d *instance.Do
 	// The one that forgot goes beside the copy, the log first: with another database's log SQLite would read what is not its own.
 	for _, end := range []string{"-wal", "-shm", ""} {
 		if err := os.Rename(path+end, filepath.Join(d.Copy, "replaced.db"+end)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("putting the database that forgot aside: %w", err)
+			return fmt.Errorf("moving the damaged database aside: %w", err)
 		}
 	}
 	if err := os.Rename(fresh, path); err != nil {
-		return fmt.Errorf("putting the salvaged database in its place: %w", err)
+		return fmt.Errorf("installing the recovered database: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "  the database before is kept in %s\n", d.Copy)
+	fmt.Fprintf(p.stdout, "  a copy of the previous database is in %s\n", d.Copy)
 	return nil
 }
 
@@ -151,7 +151,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 		if t, err := in.Directory.TeamByID(ctx, id); err == nil {
 			name = t.Slug
 		}
-		fmt.Fprintf(p.stdout, "  team %s: numbers up to %d were given and are not given again\n", name, num)
+		fmt.Fprintf(p.stdout, "  team %s: numbers up to %d are in use and will not be assigned again\n", name, num)
 	}
 	left, err := svc.Lifecycle.Forgotten(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 	}
 	for _, l := range left {
 		if l.Why != "" {
-			fmt.Fprintf(p.stdout, "  cannot be brought back: %s (%s)\n", l.Path, l.Why)
+			fmt.Fprintf(p.stdout, "  cannot be restored: %s (%s)\n", l.Path, l.Why)
 			continue
 		}
 		fmt.Fprintf(p.stdout, "  workspace %s of project %s, branch %s: %s\n", l.Name, l.Project.Name, l.Branch, l.Path)
@@ -169,7 +169,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 		return err
 	}
 	for _, chain := range behind {
-		fmt.Fprintf(p.stdout, "  the newest entries of the audit of %s are gone; %s is kept beside as evidence\n", in.ChainName(ctx, chain), filepath.Base(instance.HeadsFile(cfg.DataDir)))
+		fmt.Fprintf(p.stdout, "  the newest audit entries of %s are lost; %s is kept as evidence\n", in.ChainName(ctx, chain), filepath.Base(instance.HeadsFile(cfg.DataDir)))
 	}
 	if !yes {
 		return nil
@@ -184,7 +184,7 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 		}
 		w, err := svc.Lifecycle.Adopt(ctx, accounts.Actor{}, l)
 		if err != nil {
-			return fmt.Errorf("bringing back %s: %w", l.Path, err)
+			return fmt.Errorf("restoring %s: %w", l.Path, err)
 		}
 		n++
 		if err := in.Notify(ctx, w.TeamID, "workspace.adopted", "workspace", w.ID, w.Name, "branch", w.Branch); err != nil {
@@ -194,12 +194,12 @@ func (p program) adopt(ctx context.Context, cfg *config.Config, in *instance.Ins
 	if len(behind) > 0 {
 		heads := instance.HeadsFile(cfg.DataDir)
 		if err := os.Rename(heads, fmt.Sprintf("%s.lost-%d", heads, time.Now().Unix())); err != nil && !fault.Is(err, fault.NotFound) {
-			return fmt.Errorf("putting the heads of the audit aside: %w", err)
+			return fmt.Errorf("moving the heads of the audit aside: %w", err)
 		}
 	}
 	if err := in.Notify(ctx, audit.Instance, "instance.leftovers_adopted", "instance", "", "", "workspaces", fmt.Sprint(n)); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "brought back %s\n", instance.Count(n, "workspace"))
+	fmt.Fprintf(p.stdout, "restored %s\n", instance.Count(n, "workspace"))
 	return nil
 }

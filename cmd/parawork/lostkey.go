@@ -23,11 +23,11 @@ func (p program) replaceLostKey(ctx context.Context, cfg *config.Config, db *sto
 	if next, err := instance.WaitingKey(ctx, cfg.DataDir, db); err != nil {
 		return err
 	} else if next != nil {
-		return fault.New(fault.Conflict, "key_not_lost", "%s is the key the database is sealed with: start the server, which puts it in its place.", vault.NextKey(path))
+		return fault.New(fault.Conflict, "key_not_lost", "%s is the key that encrypts the database. Start the server: it moves the key into place.", vault.NextKey(path))
 	}
 	aside := ""
 	if _, err := instance.ProvenKey(ctx, cfg.DataDir, db); err == nil {
-		return fault.New(fault.Conflict, "key_not_lost", "%s is the key the database is sealed with: nothing is lost. For another key use `parawork admin rotate-key --yes`.", path)
+		return fault.New(fault.Conflict, "key_not_lost", "%s is the key that encrypts the database, so nothing is lost. To change the key, use `parawork admin rotate-key --yes`.", path)
 	} else if fault.CodeOf(err) == "key_damaged" {
 		aside = fmt.Sprintf("%s.damaged-%d", path, time.Now().Unix())
 	} else if code := fault.CodeOf(err); code != "key_missing" && code != "key_wrong" {
@@ -42,12 +42,12 @@ func (p program) replaceLostKey(ctx context.Context, cfg *config.Config, db *sto
 		return err
 	}
 	if !yes {
-		fmt.Fprintf(p.stdout, "Nothing was changed. To forget %s and go on, run this again with --yes.\n", instance.Count(lost, "value"))
+		fmt.Fprintf(p.stdout, "Nothing was changed. To delete %s and continue, run this again with --yes.\n", instance.Count(lost, "value"))
 		return errReported
 	}
 	if aside != "" {
 		if err := os.Rename(path, aside); err != nil {
-			return fmt.Errorf("putting the damaged key aside: %w", err)
+			return fmt.Errorf("moving the damaged key aside: %w", err)
 		}
 	}
 	if key, err = vault.OpenKey(path); err != nil { // makes one where there is none
@@ -56,7 +56,7 @@ func (p program) replaceLostKey(ctx context.Context, cfg *config.Config, db *sto
 	if err := instance.ForgetLostKey(ctx, cfg, db, key); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "forgot %s; the audit begins anew with an entry that says so; keep a backup of secret.key apart from the database's\n", instance.Count(lost, "value"))
+	fmt.Fprintf(p.stdout, "deleted %s; the audit starts a new chain with an entry about this; store the backup of secret.key separately from the database's\n", instance.Count(lost, "value"))
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (p program) listLost(ctx context.Context, db *store.DB, key []byte) (n int,
 		return 0, err
 	}
 	mails, logins := 0, 0
-	fmt.Fprintln(p.stdout, "The key that is lost sealed, and nobody can open any more:")
+	fmt.Fprintln(p.stdout, "The lost key encrypted these values, which nobody can decrypt any more:")
 	err = in.Rekey(ctx, func(v store.SealedValue) ([]byte, error) {
 		if instance.NotSealed(v) || vault.Opens(key, v.Raw, v.Value) {
 			return nil, nil
@@ -87,22 +87,22 @@ func (p program) listLost(ctx context.Context, db *store.DB, key []byte) (n int,
 			logins++
 		case "instance":
 			if v.Key == audit.KeysSetting {
-				fmt.Fprintln(p.stdout, "  nobody: the key of the audit's seals; entries up to now stay, and can no longer be proven")
+				fmt.Fprintln(p.stdout, "  nobody: the key of the audit's seals; existing entries stay but can no longer be verified")
 			} else {
-				fmt.Fprintln(p.stdout, "  everybody: push messages; browsers ask for them again")
+				fmt.Fprintln(p.stdout, "  everybody: push messages; browsers subscribe again")
 			}
 		}
 		return nil, nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("looking for what is lost: %w", err)
+		return 0, fmt.Errorf("finding lost values: %w", err)
 	}
 	if mails > 0 {
-		fmt.Fprintf(p.stdout, "  nobody: %s that waited to be sent\n", instance.Count(mails, "mail"))
+		fmt.Fprintf(p.stdout, "  nobody: %s waiting to be sent\n", instance.Count(mails, "mail"))
 	}
 	if logins > 0 {
-		fmt.Fprintf(p.stdout, "  whoever signs in just now: %s\n", instance.Count(logins, "sign-in"))
+		fmt.Fprintf(p.stdout, "  users who are signing in now: %s\n", instance.Count(logins, "sign-in"))
 	}
-	fmt.Fprintln(p.stdout, "Sessions that run cannot hide the secrets they were given any more: end them after the next start.")
+	fmt.Fprintln(p.stdout, "Running sessions can no longer mask the secrets they received: stop them after the next start.")
 	return n, nil
 }

@@ -158,7 +158,7 @@ func (p program) parse(fs *flag.FlagSet, args []string) error {
 		}
 	})
 	if bad == nil && fs.NArg() > 0 {
-		fmt.Fprintf(p.stderr, "parawork: %q is one word too many.\n", fs.Arg(0))
+		fmt.Fprintf(p.stderr, "parawork: unexpected argument %q.\n", fs.Arg(0))
 		fs.Usage()
 		bad = errUsage
 	}

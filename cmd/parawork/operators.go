@@ -155,9 +155,9 @@ func (p program) resetLink(ctx context.Context, svc *instance.Instance, file str
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s\n", accounts.Link(base, "reset", token))
-	fmt.Fprintf(p.stderr, "%s chooses a new password with this link, once, until %s.\n", u.Email, whenOf(expires))
+	fmt.Fprintf(p.stderr, "%s can choose a new password with this link, once, until %s.\n", u.Email, whenOf(expires))
 	if mailed {
-		fmt.Fprintln(p.stderr, "A server that runs mails it to the user as well.")
+		fmt.Fprintln(p.stderr, "A running server also mails it to the user.")
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestUsage(t *testing.T) {
 	want(t, run(nil, "", "help"), 0, "serve", "admin", "doctor")
 	want(t, run(nil, "", "frobnicate"), 2, `no command "frobnicate"`)
 	want(t, run(nil, "", "version"), 0, "parawork dev (go")
-	want(t, run(nil, "", "version", "x"), 2, "one word too many")
+	want(t, run(nil, "", "version", "x"), 2, "unexpected argument")
 	want(t, run(nil, "", "admin"), 2, "create-user")
 	want(t, run(nil, "", "admin", "help"), 0, "create-user")
 	want(t, run(nil, "", "admin", "drop"), 2, `"admin drop"`)
@@ -126,8 +126,8 @@ func TestAdmin(t *testing.T) {
 		user := func(stdin string, more ...string) result {
 			return run(env, stdin, append([]string{"admin", "create-user", "--password-stdin"}, more...)...)
 		}
-		want(t, run(env, pw, "admin", "create-user", "--email", "a@example.com", "--name", "A"), 2, "--password-stdin is missing")
-		want(t, user(pw, "--name", "A"), 2, "--email is missing")
+		want(t, run(env, pw, "admin", "create-user", "--email", "a@example.com", "--name", "A"), 2, "--password-stdin is required")
+		want(t, user(pw, "--name", "A"), 2, "--email is required")
 		want(t, user("short\n", "--email", "a@example.com", "--name", "A"), 1, "at least 10")
 		want(t, user(strings.Repeat("x", 3000), "--email", "a@example.com", "--name", "A"), 1, "longer than")
 		want(t, user(pw, "--email", "a@example.com", "--name", "A", "--role", "king", "--team", "t"), 2, "--role")
@@ -154,7 +154,7 @@ func TestAdmin(t *testing.T) {
 				want(t, run(env, "", append([]string{"admin"}, args...)...), code, words...)
 			}
 		}
-		on(2, "--email is missing")("suspend-user")
+		on(2, "--email is required")("suspend-user")
 		on(1, "No user")("suspend-user", "--email", "nobody@example.com")
 		on(1, "only operator")("suspend-user", "--email", "ada@example.com")
 		on(0, "is suspended")("suspend-user", "--email", "carl@example.com")
@@ -171,8 +171,8 @@ func TestAdmin(t *testing.T) {
 		on(0, "engines", "ada@example.com", "suspended")("list-teams", "--search", "ENG")
 		on(0, "works again")("restore-team", "--team", "engines")
 
-		want(t, run(env, "", "admin", "new-runner-key"), 2, "--yes is missing")
-		want(t, run(env, "", "admin", "new-runner-key", "--yes"), 0, "made a new key", "0 machines")
+		want(t, run(env, "", "admin", "new-runner-key"), 2, "--yes is required")
+		want(t, run(env, "", "admin", "new-runner-key", "--yes"), 0, "created a new key", "0 machines")
 
 		db, err := store.Open(t.Context(), dbc)
 		if err != nil {

@@ -29,9 +29,9 @@ func (p program) rotateKey(ctx context.Context, args []string) error {
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "made a new secret.key and sealed %s with it; keep a backup of it apart from the database's, and destroy the old key's\n", instance.Count(sealed, "value"))
+	fmt.Fprintf(p.stdout, "created a new secret.key and encrypted %s with it; store its backup separately from the database's, and destroy the backup of the old key\n", instance.Count(sealed, "value"))
 	if unreadable > 0 {
-		fmt.Fprintf(p.stdout, "%s could not be opened with the old key and stay as they were: enter them again\n", instance.Count(unreadable, "value"))
+		fmt.Fprintf(p.stdout, "%s could not be decrypted with the old key and are unchanged: enter them again\n", instance.Count(unreadable, "value"))
 	}
 	return nil
 }

@@ -30,6 +30,6 @@ func (p program) newRunnerKey(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "made a new key; to connect anew: %s (on the Machines page: ask for a new key, then run its line there)\n", instance.Count(n, "machine"))
+	fmt.Fprintf(p.stdout, "created a new key; to enrol again: %s (on the Machines page, request a new key, then run its command on the machine)\n", instance.Count(n, "machine"))
 	return nil
 }

@@ -44,14 +44,14 @@ func endUnknown(ctx context.Context, out io.Writer, places []executors.Executor,
 	for e, list := range found {
 		for _, h := range list {
 			if !yes {
-				fmt.Fprintf(out, "  sandbox %s in %s is not known: it would be ended\n", h.ID, e.Kind())
+				fmt.Fprintf(out, "  sandbox %s in %s is unknown and would be destroyed\n", h.ID, e.Kind())
 				continue
 			}
 			if err := manager.End(ctx, e, h, fromconfig.StrangersEnd); err != nil {
-				failed = append(failed, fmt.Errorf("ending sandbox %s in %s: %w", h.ID, e.Kind(), err))
+				failed = append(failed, fmt.Errorf("destroying sandbox %s in %s: %w", h.ID, e.Kind(), err))
 				continue
 			}
-			fmt.Fprintf(out, "  sandbox %s in %s is ended\n", h.ID, e.Kind())
+			fmt.Fprintf(out, "  destroyed sandbox %s in %s\n", h.ID, e.Kind())
 		}
 	}
 	return errors.Join(failed...)

@@ -29,7 +29,7 @@ func TestSandboxesTheDatabaseForgotAreListedAndEndedOnRequest(t *testing.T) {
 		yes  bool
 		said string
 		left int
-	}{{false, "would be ended", 1}, {true, "is ended", 0}, {true, "", 0}} {
+	}{{false, "would be destroyed", 1}, {true, "destroyed sandbox", 0}, {true, "", 0}} {
 		var out bytes.Buffer
 		if err := endUnknown(ctx, &out, []executors.Executor{e}, db, c.yes); err != nil {
 			t.Fatal(err)

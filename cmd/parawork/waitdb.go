@@ -48,7 +48,7 @@ func waitForDatabase(ctx context.Context, cfg *config.Config, l net.Listener, st
 		}
 		err = ask()
 	}
-	fmt.Fprintln(stderr, "parawork: the database answers")
+	fmt.Fprintln(stderr, "parawork: the database is available")
 	return nil
 }
 

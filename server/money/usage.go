@@ -32,7 +32,7 @@ func (h Usage) usage(ctx context.Context, q usage.Query, format, of string) (usa
 	switch format {
 	case "", "json", "csv":
 	default:
-		return usageAnswer{}, fault.New(fault.Invalid, "invalid_parameter", "format is json or csv.").With("field", "format")
+		return usageAnswer{}, fault.New(fault.Invalid, "invalid_parameter", "format must be json or csv.").With("field", "format")
 	}
 	if format == "csv" {
 		if err := h.Charge(ctx, rest.Exporting); err != nil {

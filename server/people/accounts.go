@@ -41,7 +41,7 @@ func (h Accounts) Setup(ctx context.Context, req api.SetupRequestObject) (api.Se
 func (h Accounts) Logout(ctx context.Context, _ api.LogoutRequestObject) (api.LogoutResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if call.Actor.SessionHash == "" {
-		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in and cannot sign out. Delete the token to end it.")
+		return nil, fault.New(fault.Invalid, "no_session", "An API token has no login session to sign out of. Delete the token to end it.")
 	}
 	if err := h.cfg.SignIn.Logout(ctx, call.Actor.SessionHash); err != nil {
 		return nil, err

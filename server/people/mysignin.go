@@ -131,7 +131,7 @@ func (h MySignIn) EndLoginSession(ctx context.Context, req api.EndLoginSessionRe
 func (h MySignIn) EndOtherLoginSessions(ctx context.Context, req api.EndOtherLoginSessionsRequestObject) (api.EndOtherLoginSessionsResponseObject, error) {
 	call := rest.CallOf(ctx)
 	if call.Actor.SessionHash == "" {
-		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in: there is no session of its own to keep. End sessions one by one, or in the web app.")
+		return nil, fault.New(fault.Invalid, "no_session", "An API token has no login session that could be kept. End sessions one by one, or in the web app.")
 	}
 	if err := h.cfg.SignIn.EndOtherSessions(ctx, call.Actor, keepsTokens(req.Body)); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func (h Secrets) secretOwner(ctx context.Context, projectID string) (secrets.Own
 
 func (h Secrets) CreateMySecret(ctx context.Context, req api.CreateMySecretRequestObject) (api.CreateMySecretResponseObject, error) {
 	if rest.Val(req.Body.ProjectId) != "" {
-		return nil, fault.New(fault.Invalid, "invalid_secret", "A secret of your own is for no single project.").With("field", "project_id")
+		return nil, fault.New(fault.Invalid, "invalid_secret", "Your own secrets cannot be limited to a project.").With("field", "project_id")
 	}
 	k, err := h.addSecret(ctx, secrets.Owner{UserID: rest.CallOf(ctx).Actor.User.ID}, *req.Body)
 	return api.CreateMySecret201JSONResponse(k), err

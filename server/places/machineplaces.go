@@ -21,7 +21,7 @@ func PlaceKind(executor, runnerID *string) (executors.Kind, error) {
 	case strings.Contains(kind, ":"):
 		return "", fault.New(fault.Invalid, "executor_unknown", "This server has no place %q. A machine is named by runner_id, with executor %q.", kind, executors.Runner).With("field", "executor")
 	case id == "" && kind == string(executors.Runner):
-		return "", fault.New(fault.Invalid, "runner_id_needed", "Say which machine: runner_id is missing.").With("field", "runner_id")
+		return "", fault.New(fault.Invalid, "runner_id_needed", "Set runner_id to the machine.").With("field", "runner_id")
 	case id == "":
 		return executors.Kind(kind), nil
 	case kind != "" && kind != string(executors.Runner):
@@ -118,7 +118,7 @@ func (h Machines) Remember(ctx context.Context, projectID string, kind executors
 	}
 	call := rest.CallOf(ctx)
 	if err := h.cfg.Policies.RememberPlace(ctx, call.Team.ID, projectID, call.Actor.User.ID, kind); err != nil {
-		h.Log.WarnContext(ctx, "which place was chosen could not be kept", "project_id", projectID, "error", err)
+		h.Log.WarnContext(ctx, "the chosen place could not be saved", "project_id", projectID, "error", err)
 	}
 }
 

@@ -142,10 +142,10 @@ func (h Standings) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReque
 	if b := req.Body.WeakestBoundary; b != nil {
 		p.Weakest = executors.Boundary(*b)
 		if p.Weakest != "" && !slices.Contains(executors.Boundaries, p.Weakest) {
-			return nil, fault.New(fault.Invalid, "invalid_boundary", "weakest_boundary is one of none, process, container, gvisor and microvm, or empty for the instance's.").With("field", "weakest_boundary")
+			return nil, fault.New(fault.Invalid, "invalid_boundary", "weakest_boundary must be none, process, container, gvisor or microvm, or empty for the setting of the instance.").With("field", "weakest_boundary")
 		}
 		if !p.Weakest.AtLeast(h.cfg.Choice.Weakest()) && p.Weakest != "" {
-			return nil, fault.New(fault.Invalid, "boundary_below_instance", "The instance asks for at least %q: a team can only ask for more.", h.cfg.Choice.Weakest()).With("field", "weakest_boundary")
+			return nil, fault.New(fault.Invalid, "boundary_below_instance", "The instance requires at least %q: a team can only require more.", h.cfg.Choice.Weakest()).With("field", "weakest_boundary")
 		}
 	}
 	if e := req.Body.DefaultExecutor; e != nil {

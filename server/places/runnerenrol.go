@@ -64,7 +64,7 @@ func runnerOptions(b *api.NewRunner) ([]string, error) {
 	case b.Network != nil && !b.Network.Valid():
 		return nil, field("network", "network is host, open or none.")
 	case direct && !rest.Val(b.Dangerous):
-		return nil, fault.New(fault.Invalid, "dangerous_required", "In mode direct agents run without isolation, with all the rights of the machine's user. Say dangerous: true to do that.").With("field", "dangerous")
+		return nil, fault.New(fault.Invalid, "dangerous_required", "In mode direct, agents run without isolation, with all the rights of the machine's user. Set dangerous to true to accept that.").With("field", "dangerous")
 	case rest.Val(b.Dangerous) && !direct && mode != "":
 		return nil, field("dangerous", "dangerous goes with mode direct alone.")
 	case image != "" && (direct || mode == string(wire.Bubblewrap) || rest.Val(b.Dangerous)):
@@ -176,7 +176,7 @@ func (h Enrolment) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestOb
 		err = json.Unmarshal(raw, &e.Hello)
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Invalid, "runner_hello_invalid", "hello is not what a machine says of itself.").With("field", "hello")
+		return nil, fault.Wrap(err, fault.Invalid, "runner_hello_invalid", "hello is not a valid description of a machine.").With("field", "hello")
 	}
 	done, err := h.cfg.Machines.Enrol(ctx, e, h.AddressOf(rest.CallOf(ctx).Request))
 	if err != nil {

@@ -76,7 +76,7 @@ func (h Sandboxes) PauseSandbox(ctx context.Context, req api.PauseSandboxRequest
 func (h Sandboxes) WakeSandbox(ctx context.Context, req api.WakeSandboxRequestObject) (api.WakeSandboxResponseObject, error) {
 	w := rest.CallOf(ctx).Workspace
 	if w.DeletedAt != 0 || w.State == workspaces.Archived || w.State == workspaces.Failed {
-		return nil, fault.New(fault.Conflict, "workspace_not_ready", "The workspace has no worktree now, so that it can have no sandbox. Restore it first.")
+		return nil, fault.New(fault.Conflict, "workspace_not_ready", "The workspace has no worktree now, so it cannot have a sandbox. Restore it first.")
 	}
 	if err := h.cfg.Places.Wake(ctx, req.Id); err != nil {
 		return nil, err

@@ -48,10 +48,10 @@ func (Binder) Bind(v any, c echo.Context) error {
 		return badJSON(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fault.New(fault.Invalid, "invalid_json", "The body has something after its JSON value.")
+		return fault.New(fault.Invalid, "invalid_json", "The body has data after its JSON value.")
 	}
 	if _, typed := v.(*api.SendInputJSONRequestBody); !typed && hasNUL(reflect.ValueOf(v)) {
-		return fault.New(fault.Invalid, "invalid_text", "A text in the body has a NUL character (\\u0000), which no text here may have.")
+		return fault.New(fault.Invalid, "invalid_text", "A string in the body contains a NUL character (\\u0000), which is not allowed.")
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func badJSON(err error) error {
 	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fault.Wrap(err, fault.Invalid, "invalid_json", "The body is not JSON (at byte %d).", s.Offset)
 	}
-	return fault.Wrap(err, fault.Invalid, "invalid_json", "The body is not the JSON this call takes.")
+	return fault.Wrap(err, fault.Invalid, "invalid_json", "The JSON body does not match what this call expects.")
 }
 
 // jsonName says a Go type in the words of JSON.

@@ -79,7 +79,7 @@ func (c *Call) Manages() error {
 // What calls are refused with before anybody looks at what they ask for.
 var (
 	ErrSignedOut = fault.New(fault.Unauthorized, "signed_out", "You are not signed in, or your session has ended. Sign in again.")
-	ErrNotFound  = fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
+	ErrNotFound  = fault.New(fault.NotFound, "not_found", "It does not exist, or you do not have access to it.")
 	ErrStarting  = fault.New(fault.Unavailable, "starting", "The server is starting. Try again in a moment.")
 	ErrStopping  = fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
 )

@@ -56,15 +56,15 @@ func Translate(err error) Problem {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return ofFault(fault.Wrap(err, fault.Timeout, "timeout", "This took longer than the server waits. Try again."), err)
+		return ofFault(fault.Wrap(err, fault.Timeout, "timeout", "The operation timed out. Try again."), err)
 	case errors.Is(err, context.Canceled):
 		return ofFault(fault.Wrap(err, fault.Unavailable, "interrupted", "The request was interrupted. Try again."), err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT): // wherever it was met first
-		return ofFault(fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full. Make room, then try again."), err)
+		return ofFault(fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full. Free some space, then try again."), err)
 	case errors.Is(err, errors.ErrUnsupported):
 		return ofFault(fault.Wrap(err, fault.Unsupported, "unsupported", "This place cannot do that."), err)
 	}
-	return ofFault(fault.Wrap(err, fault.Internal, "internal", "Something went wrong in the server. Its log says more under this request's id."), err)
+	return ofFault(fault.Wrap(err, fault.Internal, "internal", "Something went wrong on the server. Its log has the details under this request's id."), err)
 }
 
 func ofFault(f *fault.Error, err error) Problem {
@@ -98,7 +98,7 @@ func ofEcho(h *echo.HTTPError) Problem {
 	default:
 		p.Body = api.Problem{Code: "refused", Message: sentence(h.Message)}
 		if h.Code >= 500 {
-			p.Body = api.Problem{Code: "internal", Message: "Something went wrong in the server. Its log says more under this request's id."}
+			p.Body = api.Problem{Code: "internal", Message: "Something went wrong on the server. Its log has the details under this request's id."}
 			p.Cause = h
 		}
 	}
@@ -122,7 +122,7 @@ func sentence(message any) string {
 
 // ErrTooLarge refuses a body that is larger than it may be.
 func ErrTooLarge(cause error) *fault.Error {
-	return fault.Wrap(cause, fault.TooLarge, "body_too_large", "The request is larger than this address takes.")
+	return fault.Wrap(cause, fault.TooLarge, "body_too_large", "The request body is too large for this call.")
 }
 
 // Write answers with the problem.

@@ -49,7 +49,7 @@ func (p *Privacy) ObjectOf(ctx context.Context, actor accounts.Actor, w workspac
 	}
 	owner, err := p.cfg.Directory.Actor(ctx, w.CreatedBy)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return o, fmt.Errorf("reading whose a private workspace is: %w", err)
+		return o, fmt.Errorf("reading the owner of a private workspace: %w", err)
 	}
 	if !owner.RoleIn(w.TeamID).Valid() {
 		o.OwnerID = ""

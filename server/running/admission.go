@@ -55,7 +55,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 		if err != nil {
 			return err
 		}
-		return fault.New(fault.Conflict, "personal_secrets_in_use", "A session or command of %s runs in this workspace with secrets of their own, which you could read if you worked here. Ask them to agree, or wait until it has ended.",
+		return fault.New(fault.Conflict, "personal_secrets_in_use", "A session or command of %s runs in this workspace with their own secrets, which you could read if you worked here. Ask them to agree, or wait until it has ended.",
 			who.User.Name).With("user_id", owner)
 	}
 	return nil

@@ -22,7 +22,7 @@ func (h Conversations) GetConversation(ctx context.Context, req api.GetConversat
 	p := rest.PageOf(req.Params.Limit, req.Params.Cursor)
 	q := conversation.Query{Limit: p.Size(), Since: rest.Val(req.Params.Since), Search: rest.Val(req.Params.Q)}
 	if q.Since < 0 || req.Params.Since != nil && p.Cursor != "" {
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "since is the version of an earlier answer, without a cursor.").With("field", "since")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "since must be the version of an earlier answer, without a cursor.").With("field", "since")
 	}
 	if err := checkWords(q.Search); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (h Conversations) GetConversation(ctx context.Context, req api.GetConversat
 
 func checkWords(q string) error {
 	if len(q) > maxWords {
-		return fault.New(fault.Invalid, "invalid_parameter", "q has at most 200 characters.").With("field", "q")
+		return fault.New(fault.Invalid, "invalid_parameter", "q can have at most 200 characters.").With("field", "q")
 	}
 	return nil
 }

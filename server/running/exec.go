@@ -22,11 +22,11 @@ func (h Commands) ExecCommand(ctx context.Context, req api.ExecCommandRequestObj
 	r := command.Request{WorkspaceID: req.Id, ActorID: call.Actor.User.ID, Argv: rest.Val(b.Argv), Command: rest.Val(b.Command), Cwd: rest.Val(b.Cwd),
 		Env: rest.Val(b.Env), TimeoutMs: rest.Val(b.TimeoutMs), Background: rest.Val(b.Background)}
 	if b.TimeoutMs != nil && *b.TimeoutMs <= 0 {
-		return nil, fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be 1 or more. Leave it out for 30000.").With("field", "timeout_ms")
+		return nil, fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be 1 or more; the default is 30000.").With("field", "timeout_ms")
 	}
 	if WantsStream(call.Request) {
 		if r.Background {
-			return nil, fault.New(fault.Invalid, "invalid_command", "A background command has no stream. Leave out background, or ask for JSON and follow GET /commands/{id}.")
+			return nil, fault.New(fault.Invalid, "invalid_command", "A background command cannot be streamed. Leave out background, or request JSON and poll GET /commands/{id}.")
 		}
 		return execStream{h, ctx, r}, nil
 	}
@@ -101,14 +101,14 @@ func (e execStream) VisitExecCommandResponse(w http.ResponseWriter) error {
 	case err != nil && !out.begun():
 		return err
 	case e.ctx.Err() != nil && c.ID == "":
-		return nil // the client has left
+		return nil // the client disconnected
 	case err != nil && c.ID == "":
 		p := rest.Translate(err)
 		p.Body.RequestId = rest.CallOf(e.ctx).ID
 		return out.send("error", p.Body)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		e.h.Log.Debug("streamed command was cut", "command_id", c.ID, "error", err)
+		e.h.Log.Debug("the stream of a command was interrupted", "command_id", c.ID, "error", err)
 	}
 	return out.send("command", e.h.command(c))
 }

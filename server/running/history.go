@@ -23,11 +23,11 @@ const (
 func (h History) GetJournal(ctx context.Context, req api.GetJournalRequestObject) (api.GetJournalResponseObject, error) {
 	q := history.JournalQuery{From: rest.Val(req.Params.From), Limit: defaultEntries}
 	if q.From < 0 {
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is the number of an entry: 0 or more.").With("field", "from")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "from must be the number of an entry, 0 or more.").With("field", "from")
 	}
 	if req.Params.Limit != nil {
 		if q.Limit = *req.Params.Limit; q.Limit < 1 || q.Limit > maxEntries {
-			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of entries from 1 to %d.", maxEntries).With("field", "limit")
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit must be a number of entries from 1 to %d.", maxEntries).With("field", "limit")
 		}
 	}
 	if req.Params.Kinds != nil {
@@ -72,7 +72,7 @@ func (h History) SearchHistory(ctx context.Context, req api.SearchHistoryRequest
 	q := history.SearchQuery{Query: find.Query{Text: p.Q, Regex: rest.Val(p.Regex), Case: rest.Val(p.Case)}, Agent: rest.Val(p.Agent), Limit: defaultHits, Cursor: rest.Val(p.Cursor)}
 	if p.Limit != nil {
 		if q.Limit = *p.Limit; q.Limit < 1 || q.Limit > maxHits {
-			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of lines from 1 to %d.", maxHits).With("field", "limit")
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit must be a number of lines from 1 to %d.", maxHits).With("field", "limit")
 		}
 	}
 	found, err := h.cfg.History.Search(ctx, req.Id, q)

@@ -95,7 +95,7 @@ func (b buildLog) VisitGetImageBuildLogResponse(w http.ResponseWriter) error {
 	err := b.h.cfg.Images.Follow(ctx, b.id, out.line)
 	stop()
 	if err != nil {
-		b.h.Log.Debug("log of a build was cut", "build_id", b.id, "error", err)
+		b.h.Log.Debug("the log stream of a build was interrupted", "build_id", b.id, "error", err)
 		return nil
 	}
 	build, err := b.h.cfg.Images.Get(ctx, b.id)

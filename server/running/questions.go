@@ -45,7 +45,7 @@ func (h Questions) AnswerQuestion(ctx context.Context, req api.AnswerQuestionReq
 	options := rest.Val(b.OptionIds)
 	if b.OptionId != nil {
 		if len(options) > 0 {
-			return nil, fault.New(fault.Invalid, "invalid_answer", "Give option_id or option_ids, not both.").With("field", "option_id")
+			return nil, fault.New(fault.Invalid, "invalid_answer", "Send option_id or option_ids, not both.").With("field", "option_id")
 		}
 		options = []string{*b.OptionId}
 	}
@@ -53,7 +53,7 @@ func (h Questions) AnswerQuestion(ctx context.Context, req api.AnswerQuestionReq
 	switch via {
 	case "", api.AnswerRequestViaApi, api.AnswerRequestViaInbox, api.AnswerRequestViaWorkspace, api.AnswerRequestViaPhone, api.AnswerRequestViaNotification:
 	default:
-		return nil, fault.New(fault.Invalid, "invalid_answer", "via is one of api, inbox, workspace, phone and notification.").With("field", "via")
+		return nil, fault.New(fault.Invalid, "invalid_answer", "via must be api, inbox, workspace, phone or notification.").With("field", "via")
 	}
 	q, err := h.cfg.Questions.Answer(ctx, rest.CallOf(ctx).Actor, rest.CallOf(ctx).Session.ID,
 		question.AnswerRequest{QuestionID: b.QuestionId, OptionIDs: options, Text: rest.Val(b.Text), Via: string(via)})

@@ -24,7 +24,7 @@ func (h Replay) GetTiming(ctx context.Context, req api.GetTimingRequestObject) (
 	p, most := req.Params, defaultMarks
 	if p.Limit != nil {
 		if most = *p.Limit; most < 10 || most > maxMarks {
-			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of marks from 10 to %d.", maxMarks).With("field", "limit")
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit must be a number of marks from 10 to %d.", maxMarks).With("field", "limit")
 		}
 	}
 	t, err := h.cfg.History.Timing(ctx, req.Id, rest.Val(p.From), rest.Val(p.To), most)
@@ -85,7 +85,7 @@ func (h Replay) ExportSession(ctx context.Context, req api.ExportSessionRequestO
 	}
 	kind, ok := exports[f]
 	if !ok {
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "format is asciicast, text or raw.").With("field", "format")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "format must be asciicast, text or raw.").With("field", "format")
 	}
 	file, err := h.cfg.History.Export(ctx, req.Id, f)
 	if err != nil {

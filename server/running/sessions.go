@@ -64,7 +64,7 @@ func cells(field string, n *int) (uint16, error) {
 		return 0, nil
 	}
 	if *n < 1 || *n > maxCells {
-		return 0, fault.New(fault.Invalid, "invalid_size", "%s is a number from 1 to %d.", field, maxCells).With("field", field)
+		return 0, fault.New(fault.Invalid, "invalid_size", "%s must be a number from 1 to %d.", field, maxCells).With("field", field)
 	}
 	return uint16(*n), nil
 }
@@ -116,7 +116,7 @@ func (h Sessions) StopSession(ctx context.Context, req api.StopSessionRequestObj
 	if req.Body != nil && req.Body.GraceMs != nil {
 		ms := *req.Body.GraceMs
 		if ms < 0 || ms > maxGrace.Milliseconds() {
-			return nil, fault.New(fault.Invalid, "invalid_grace", "grace_ms is a time from 0 to %d.", maxGrace.Milliseconds()).With("field", "grace_ms")
+			return nil, fault.New(fault.Invalid, "invalid_grace", "grace_ms must be from 0 to %d.", maxGrace.Milliseconds()).With("field", "grace_ms")
 		}
 		grace = max(time.Duration(ms)*time.Millisecond, time.Millisecond) // 0 = at once, but the service reads 0 as its default
 	}
@@ -152,12 +152,12 @@ const (
 func (h Sessions) GetOutput(ctx context.Context, req api.GetOutputRequestObject) (api.GetOutputResponseObject, error) {
 	from, limit := rest.Val(req.Params.From), defaultOutput
 	if from < 0 {
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is an offset: 0 or more.").With("field", "from")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "from must be an offset, 0 or more.").With("field", "from")
 	}
 	if req.Params.Limit != nil {
 		limit = *req.Params.Limit
 		if limit < 1 || limit > maxOutput {
-			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of bytes from 1 to %d.", maxOutput).With("field", "limit")
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit must be a number of bytes from 1 to %d.", maxOutput).With("field", "limit")
 		}
 	}
 	b, offset, end, err := h.cfg.History.Output(ctx, req.Id, from, limit)

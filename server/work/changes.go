@@ -54,7 +54,7 @@ func (h Changes) GetDiff(ctx context.Context, req api.GetDiffRequestObject) (api
 	lines := 3
 	if p := req.Params.Context; p != nil {
 		if *p < 0 || *p > maxContext {
-			return nil, fault.New(fault.Invalid, "invalid_parameter", "context is a number of lines from 0 to %d.", maxContext).With("field", "context")
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "context must be a number of lines from 0 to %d.", maxContext).With("field", "context")
 		}
 		lines = *p
 	}

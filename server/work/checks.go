@@ -269,7 +269,7 @@ type merging struct {
 
 func (h Composer) mergingOf(ctx context.Context, teamID string, projects map[string]workspaces.ProjectLine, ids []string) (m merging, err error) {
 	if m.checks, err = h.cfg.Checks.States(ctx, teamID, func(projectID string) []workspaces.Check { return projects[projectID].Checks }, ids...); err != nil {
-		return m, fmt.Errorf("reading how checks stand: %w", err)
+		return m, fmt.Errorf("reading the results of checks: %w", err)
 	}
 	open, err := h.cfg.Checks.InQueue(ctx, teamID)
 	if err != nil {

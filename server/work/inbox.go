@@ -173,7 +173,7 @@ const maxSnooze = 366 * 24 * 3600 * 1000
 func (h Inbox) SnoozeInboxItem(ctx context.Context, req api.SnoozeInboxItemRequestObject) (api.SnoozeInboxItemResponseObject, error) {
 	m := mark(ctx, req.Id)
 	if until := req.Body.Until; until > h.now()+maxSnooze || until < 0 {
-		return nil, fault.New(fault.Invalid, "invalid_snooze", "until is a time, in milliseconds since 1970, within a year from now.").With("field", "until")
+		return nil, fault.New(fault.Invalid, "invalid_snooze", "until must be a time in milliseconds since 1970, within a year from now.").With("field", "until")
 	} else if until > h.now() {
 		m.SnoozedUntil = until
 	}

@@ -167,7 +167,7 @@ func (h Projects) DeleteProject(ctx context.Context, req api.DeleteProjectReques
 		return nil, err
 	}
 	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it
-		h.Log.Warn("secrets of a deleted project not forgotten", "project_id", req.Id, "error", err)
+		h.Log.Warn("the secrets of a deleted project were not deleted", "project_id", req.Id, "error", err)
 	}
 	return api.DeleteProject204Response{}, nil
 }

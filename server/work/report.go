@@ -20,7 +20,7 @@ func (h Report) GetReport(ctx context.Context, req api.GetReportRequestObject) (
 	switch format {
 	case "", api.GetReportParamsFormatJson, api.GetReportParamsFormatMarkdown:
 	default:
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "format is json or markdown.").With("field", "format")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "format must be json or markdown.").With("field", "format")
 	}
 	r, err := h.cfg.Report.Of(ctx, req.Id)
 	if err != nil {

@@ -57,7 +57,7 @@ func (h Runs) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (ap
 	n := runs.Request{ProjectID: b.ProjectId, Name: rest.Val(b.Name), Prompt: b.Prompt}
 	ids := rest.Val(b.WorkspaceIds)
 	if len(ids) > 0 && len(rest.Val(b.Attempts)) > 0 {
-		return nil, fault.New(fault.Invalid, "invalid_run", "Give attempts or workspace_ids, not both.").With("field", "workspace_ids")
+		return nil, fault.New(fault.Invalid, "invalid_run", "Send attempts or workspace_ids, not both.").With("field", "workspace_ids")
 	}
 	for _, id := range ids {
 		if w, err := h.cfg.Workspaces.Records.Workspace(ctx, id); err == nil {

@@ -36,7 +36,7 @@ func (h Timeline) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 	keep := h.cfg.Workspaces.Snapshots.Retention()
 	out.PollDays, out.KeepDays = int(keep.Polls/(24*time.Hour)), int(keep.Others/(24*time.Hour))
 	if n, err := h.cfg.Workspaces.Snapshots.KeptBytes(ctx, req.Id); err != nil {
-		h.Log.WarnContext(ctx, "what snapshots hold could not be counted", "workspace_id", req.Id, "error", err)
+		h.Log.WarnContext(ctx, "the disk usage of snapshots could not be counted", "workspace_id", req.Id, "error", err)
 	} else if n >= 0 {
 		out.StoredBytes = &n
 	}

@@ -35,7 +35,7 @@ func (h Trash) inTrash(ctx context.Context, id string) (reclaim.Trashed, error) 
 			return t, nil
 		}
 	}
-	return reclaim.Trashed{}, fault.New(fault.NotFound, "not_found", "It is not in the trash: somebody restored it, or it was removed for good.")
+	return reclaim.Trashed{}, fault.New(fault.NotFound, "not_found", "It is not in the trash: somebody restored it, or it was deleted permanently.")
 }
 
 // GetTrash tells what can be restored.
@@ -106,7 +106,7 @@ func (h Trash) PurgeTrashed(ctx context.Context, req api.PurgeTrashedRequestObje
 // forgetSecrets removes the secrets of projects that are gone for good.
 func (h Trash) forgetSecrets(ctx context.Context) {
 	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it
-		h.Log.WarnContext(ctx, "secrets of projects that are gone not forgotten", "error", err)
+		h.Log.WarnContext(ctx, "the secrets of deleted projects were not deleted", "error", err)
 	}
 }
 
@@ -160,7 +160,7 @@ func (h Trash) FreeDisk(ctx context.Context, req api.FreeDiskRequestObject) (api
 	}
 	kinds := rest.List(req.Body.What, func(k api.FreeDiskWhat) disk.Kind { return disk.Kind(k) })
 	if len(kinds) == 0 {
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "Say in what what is to be made free.").With("field", "what")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "Set what to the kinds of space to free.").With("field", "what")
 	}
 	audit.Note(ctx, "what", string(kinds[0]))
 	f, err := h.cfg.Disk.Free(ctx, rest.CallOf(ctx).Team.ID, kinds, hidden)

@@ -20,7 +20,7 @@ func (h Workspaces) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRe
 	switch f.Show {
 	case "", workspaces.ShowActive, workspaces.ShowArchived, workspaces.ShowTrash, workspaces.ShowAll:
 	default:
-		return nil, fault.New(fault.Invalid, "invalid_parameter", "show is one of active, archived, trash and all.").With("field", "show")
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "show must be active, archived, trash or all.").With("field", "show")
 	}
 	if !rest.PlainID(f.ProjectID) {
 		return api.ListWorkspaces200JSONResponse{Items: []api.Workspace{}}, nil

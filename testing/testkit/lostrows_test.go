@@ -55,7 +55,7 @@ func TestADamagedLogOfTheDatabase(t *testing.T) {
 	h.Terminate()
 
 	out, err := h.AdminWith(nil, "adopt-leftovers")
-	if err == nil || !strings.Contains(out, "comes back") || !strings.Contains(out, "Nothing was changed") {
+	if err == nil || !strings.Contains(out, "is restored") || !strings.Contains(out, "Nothing was changed") {
 		t.Errorf("a look: %v %s", err, out)
 	}
 	if out, err = h.AdminWith(nil, "adopt-leftovers", "--yes"); err != nil {
@@ -106,7 +106,7 @@ func TestADatabaseThatCameBackOlder(t *testing.T) {
 	if err == nil || !strings.Contains(out, "workspace young of project") || !strings.Contains(out, "numbers up to 2") {
 		t.Errorf("a look: %v %s", err, out)
 	}
-	if out, err = h.AdminWith(nil, "adopt-leftovers", "--yes"); err != nil || !strings.Contains(out, "brought back 1 workspace") {
+	if out, err = h.AdminWith(nil, "adopt-leftovers", "--yes"); err != nil || !strings.Contains(out, "restored 1 workspace") {
 		t.Fatalf("%v %s", err, out)
 	}
 	h.Boot()
@@ -153,7 +153,7 @@ func TestADatabaseWithABadPage(t *testing.T) {
 		}
 		h.Terminate()
 	}
-	if out, err := h.AdminWith(nil, "adopt-leftovers", "--yes"); err == nil || !strings.Contains(out, "Put a backup of the database in its place") {
+	if out, err := h.AdminWith(nil, "adopt-leftovers", "--yes"); err == nil || !strings.Contains(out, "Replace it with a backup of the database") {
 		t.Fatalf("it settled a database that is not sound: %v %s", err, out)
 	}
 	_ = os.Remove(file + "-shm")

@@ -253,7 +253,7 @@ func TestAServerWhoseKeyIsLost(t *testing.T) {
 	if said := h.Refuses(); !strings.Contains(said, "secret.key is missing") {
 		t.Errorf("after a look: %s", said)
 	}
-	if out, err := h.AdminWith(nil, "rotate-key", "--lost", "--yes"); err != nil || !strings.Contains(out, "forgot ") {
+	if out, err := h.AdminWith(nil, "rotate-key", "--lost", "--yes"); err != nil || !strings.Contains(out, "deleted ") {
 		t.Fatalf("%v %s", err, out)
 	}
 	h.Boot()

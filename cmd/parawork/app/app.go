@@ -84,7 +84,7 @@ func Build(ctx context.Context, o Options) (_ *App, err error) {
 func (a *App) Close() {
 	if f := a.front; f != nil {
 		if err := f.web.Close(); err != nil {
-			a.log.Debug("folder of the web app not closed", "error", err)
+			a.log.Debug("the folder of the web app was not closed", "error", err)
 		}
 	}
 	if s := a.sandboxes; s != nil {

@@ -73,7 +73,7 @@ func newMoney(b *base, may *allowance, p *people, w *worktrees) *money {
 		PastDueDays: b.cfg.Billing.PastDueDays, DefaultPlan: b.plan, Store: store.NewStripe(b.db), Team: payers.Team, Changed: may.quota.Changed, Notify: payers.Notify,
 		Audit: b.audit, Events: b.events, Log: b.logOf("payments")})
 	if m.payments.Enabled() && !m.payments.AcceptsWebhooks() {
-		b.log.Warn("payments are on, and no webhook is taken: what happens at Stripe is noticed within hours", "hint", "run: parawork billing setup, or set billing.stripe.webhookSecrets")
+		b.log.Warn("payments are enabled without a webhook: changes at Stripe are noticed only within hours", "hint", "run: parawork billing setup, or set billing.stripe.webhookSecrets")
 	}
 	m.reports = stripe.NewReporter(stripe.ReporterConfig{Payments: m.payments, Store: store.NewUsageReports(b.db), Frozen: m.ledger.Frozen})
 	models := egress.New(egress.Config{Allow: b.cfg.Outgoing.Networks(), Streams: true})

@@ -45,7 +45,7 @@ func (a *App) Run(ctx context.Context, l net.Listener, stdout io.Writer) error {
 			if err := s.run(sctx); err != nil {
 				fail(fmt.Errorf("%s: %w", s.name, err))
 			} else if sctx.Err() == nil {
-				fail(fmt.Errorf("%s ended by itself", s.name))
+				fail(fmt.Errorf("%s ended unexpectedly", s.name))
 			}
 		}()
 		return s
@@ -56,10 +56,10 @@ func (a *App) Run(ctx context.Context, l net.Listener, stdout io.Writer) error {
 	var err error
 	if a.doubt != "" { // nothing is recovered, ended or given a number
 		fmt.Fprintln(os.Stderr, "parawork: "+a.doubt)
-		a.log.Error("the database is in doubt: operators may look, nobody works", "found", a.doubt)
+		a.log.Error("the state of the database is uncertain: the server is read-only, for operators alone", "found", a.doubt)
 		a.server.LookOnly(a.doubt)
 		if _, err = fmt.Fprintf(stdout, "listening on http://%s\n", l.Addr()); err != nil {
-			err = fmt.Errorf("saying where the server listens: %w", err)
+			err = fmt.Errorf("printing the address of the server: %w", err)
 		}
 	} else if err = a.recover(tenant.All(ctx, "start")); err == nil {
 		for _, c := range a.components() {
@@ -115,11 +115,11 @@ func (a *App) announce(ctx context.Context, addr net.Addr, stdout io.Writer) err
 		here = fmt.Sprintf("http://127.0.0.1:%d", tcp.Port)
 	}
 	if _, err := fmt.Fprintf(stdout, "listening on http://%s\n", addr); err != nil {
-		return fmt.Errorf("saying where the server listens: %w", err)
+		return fmt.Errorf("printing the address of the server: %w", err)
 	}
 	token, needed, err := a.directory.SetupToken(ctx)
 	if err != nil {
-		return fmt.Errorf("making the setup link: %w", err)
+		return fmt.Errorf("creating the setup link: %w", err)
 	}
 	if !needed {
 		return nil
@@ -128,7 +128,7 @@ func (a *App) announce(ctx context.Context, addr net.Addr, stdout io.Writer) err
 		here = a.cfg.Server.PublicURL
 	}
 	// Behind the # no proxy's log gets to see it.
-	_, err = fmt.Fprintf(stdout, "No user exists yet. Make the first one with this link, which works once, for 30 minutes:\n  %s/setup#%s\n", here, token)
+	_, err = fmt.Fprintf(stdout, "No user exists yet. Create the first one with this link, which works once and expires after 30 minutes:\n  %s/setup#%s\n", here, token)
 	return err
 }
 
@@ -151,7 +151,7 @@ func (a *App) LookAfter(ctx context.Context, d *instance.Doubt) error {
 		}
 		if len(d.Found) > 0 { // each login while operators look adds to the audit, which would hide that it has lost entries
 			if err := d.Write(a.cfg.DataDir); err != nil {
-				return fmt.Errorf("noting what the database has lost: %w", err)
+				return fmt.Errorf("recording what the database has lost: %w", err)
 			}
 		}
 	}

@@ -20,11 +20,11 @@ type DataLock struct{ f *os.File }
 // LockData makes the data folder, if need be, and locks it.
 func LockData(dir string) (*DataLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "data_dir_unusable", "The data folder %s cannot be made: %v. Set dataDir to a folder the server may write.", dir, err)
+		return nil, fault.Wrap(err, fault.Unavailable, "data_dir_unusable", "The data folder %s cannot be created: %v. Set dataDir to a folder that the server can write to.", dir, err)
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "parawork.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "data_dir_unusable", "The data folder %s cannot be written: %v. Set dataDir to a folder the server may write.", dir, err)
+		return nil, fault.Wrap(err, fault.Unavailable, "data_dir_unusable", "The data folder %s cannot be written: %v. Set dataDir to a folder that the server can write to.", dir, err)
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	// A server that was killed while it started a program leaves the lock to that for a moment: until the program runs.
@@ -37,7 +37,7 @@ func LockData(dir string) (*DataLock, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("locking the data folder: %w", err)
 		}
-		return nil, fault.New(fault.Conflict, "data_dir_in_use", "%s works in the data folder %s. Stop it first, or give this one a folder of its own with dataDir.", holder(f), dir)
+		return nil, fault.New(fault.Conflict, "data_dir_in_use", "%s uses the data folder %s. Stop it first, or set dataDir to another folder.", holder(f), dir)
 	}
 	if err := f.Truncate(0); err == nil { // the number is for people only
 		_, _ = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")

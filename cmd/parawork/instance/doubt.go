@@ -40,7 +40,7 @@ func (d *Doubt) Err() error {
 	if d == nil || len(d.Found) == 0 {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "database_damaged", "The database has lost what it knew: %s. %s", strings.Join(d.Found, "; "), goOn)
+	return fault.New(fault.Unavailable, "database_damaged", "The database has lost data: %s. %s", strings.Join(d.Found, "; "), goOn)
 }
 
 // DoubtFile is where what was found is noted.
@@ -57,7 +57,7 @@ func ReadDoubt(dataDir string) (*Doubt, error) {
 		err = json.Unmarshal(b, d)
 	}
 	if err == nil && len(d.Found) == 0 {
-		err = errors.New("it says nothing")
+		err = errors.New("it is empty")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", DoubtFile(dataDir), err)
@@ -92,7 +92,7 @@ func LookBefore(ctx context.Context, cfg *config.Config) (*Doubt, error) {
 	if w.Damaged() {
 		d.Found = append(d.Found, fmt.Sprintf("its log is damaged after %d of %d pages, and %s behind that would be forgotten", w.Read, w.Frames, Count(w.Lost, "transaction")))
 		if d.Copy, err = setAside(cfg.DataDir, path); err != nil {
-			return nil, fmt.Errorf("keeping a copy of the damaged database: %w", err)
+			return nil, fmt.Errorf("copying the damaged database: %w", err)
 		}
 		return d, d.Write(cfg.DataDir)
 	}

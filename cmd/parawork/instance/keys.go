@@ -96,7 +96,7 @@ func placeKey(dataDir string, next []byte) (unreadable int, err error) {
 		return 0, err
 	}
 	if _, unreadable, err = masks.ResealLaunches(dataDir, before, next); err != nil {
-		return unreadable, fmt.Errorf("sealing the files of sessions: %w", err)
+		return unreadable, fmt.Errorf("encrypting the files of sessions: %w", err)
 	}
 	failpoint.Reach(failpoint.KeyFiles)
 	return unreadable, vault.PlaceKey(path)
@@ -151,7 +151,7 @@ func ChangeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, u
 		return kept.SetSetting(ctx, vault.KeyPrintSetting, vault.Print(next))
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("sealing with the new key: %w", err)
+		return 0, 0, fmt.Errorf("encrypting with the new key: %w", err)
 	}
 	failpoint.Reach(failpoint.KeySealed)
 	lost, err := placeKey(cfg.DataDir, next)

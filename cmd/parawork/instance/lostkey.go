@@ -54,7 +54,7 @@ func Fit(ctx context.Context, db *store.DB, key []byte) (f keyFit, err error) {
 		return nil, nil // as it is
 	})
 	if err != nil {
-		return f, fmt.Errorf("trying secret.key: %w", err)
+		return f, fmt.Errorf("checking secret.key: %w", err)
 	}
 	return f, nil
 }
@@ -99,7 +99,7 @@ func ForgetLostKey(ctx context.Context, cfg *config.Config, db *store.DB, key []
 	// Their seals are the lost key's. Before the transaction: without the files nothing is taken for tampering.
 	for _, file := range []string{HeadsFile(cfg.DataDir), ReserveFile(cfg.DataDir)} {
 		if err := os.Rename(file, fmt.Sprintf("%s.lost-%d", file, time.Now().Unix())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("putting %s aside: %w", filepath.Base(file), err)
+			return fmt.Errorf("moving %s aside: %w", filepath.Base(file), err)
 		}
 	}
 	kept := store.NewInstance(db)
@@ -138,7 +138,7 @@ func ForgetLostKey(ctx context.Context, cfg *config.Config, db *store.DB, key []
 		return kept.SetSetting(ctx, vault.KeyPrintSetting, vault.Print(key))
 	})
 	if err != nil {
-		return fmt.Errorf("forgetting what the lost key sealed: %w", err)
+		return fmt.Errorf("deleting the values of the lost key: %w", err)
 	}
 	return log.Flush(ctx)
 }
