@@ -2966,6 +2966,36 @@ func (e SessionTokensSource) Valid() bool {
 	}
 }
 
+// Defines values for SettingType.
+const (
+	SettingTypeBoolean SettingType = "boolean"
+	SettingTypeChoice  SettingType = "choice"
+	SettingTypeNumber  SettingType = "number"
+	SettingTypeSecret  SettingType = "secret"
+	SettingTypeSize    SettingType = "size"
+	SettingTypeText    SettingType = "text"
+)
+
+// Valid indicates whether the value is a known member of the SettingType enum.
+func (e SettingType) Valid() bool {
+	switch e {
+	case SettingTypeBoolean:
+		return true
+	case SettingTypeChoice:
+		return true
+	case SettingTypeNumber:
+		return true
+	case SettingTypeSecret:
+		return true
+	case SettingTypeSize:
+		return true
+	case SettingTypeText:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SignInMethod.
 const (
 	SignInMethodPasskey      SignInMethod = "passkey"
@@ -5039,33 +5069,6 @@ type DraftEdit struct {
 // DraftEditVerdict defines model for DraftEdit.Verdict.
 type DraftEditVerdict string
 
-// E2BSettings defines model for E2BSettings.
-type E2BSettings struct {
-	ApiUrl          TextSetting   `json:"api_url"`
-	DefaultCpus     NumberSetting `json:"default_cpus"`
-	DefaultMemoryMb NumberSetting `json:"default_memory_mb"`
-	Domain          TextSetting   `json:"domain"`
-	FallbackToLocal YesSetting    `json:"fallback_to_local"`
-	IdleMinutes     NumberSetting `json:"idle_minutes"`
-	Key             struct {
-		LastFour string `json:"last_four"`
-
-		// Locked config.json or the environment gives it
-		Locked bool `json:"locked"`
-		Set    bool `json:"set"`
-	} `json:"key"`
-	MaxSessionMinutes NumberSetting `json:"max_session_minutes"`
-	SandboxUrl        TextSetting   `json:"sandbox_url"`
-	Template          TextSetting   `json:"template"`
-}
-
-// E2BTrial What is left out is as it is kept
-type E2BTrial struct {
-	ApiKey *string `json:"api_key,omitempty"`
-	ApiUrl *string `json:"api_url,omitempty"`
-	Domain *string `json:"domain,omitempty"`
-}
-
 // EnforcedLimit defines model for EnforcedLimit.
 type EnforcedLimit struct {
 	Enforced bool `json:"enforced"`
@@ -5684,41 +5687,10 @@ type InstanceMetrics struct {
 
 // InstancePlaces defines model for InstancePlaces.
 type InstancePlaces struct {
-	AllowUserChoice  YesSetting    `json:"allow_user_choice"`
-	DefaultExecutor  TextSetting   `json:"default_executor"`
-	E2b              E2BSettings   `json:"e2b"`
-	MonthlyBudgetUsd NumberSetting `json:"monthly_budget_usd"`
-	Pool             struct {
-		Enabled YesSetting    `json:"enabled"`
-		Max     NumberSetting `json:"max"`
-		Min     NumberSetting `json:"min"`
-	} `json:"pool"`
-	Test *PlaceTest `json:"test,omitempty"`
-}
+	Places []PlaceSettings `json:"places"`
 
-// InstancePlacesPatch defines model for InstancePlacesPatch.
-type InstancePlacesPatch struct {
-	AllowUserChoice *bool   `json:"allow_user_choice,omitempty"`
-	DefaultExecutor *string `json:"default_executor,omitempty"`
-	E2b             *struct {
-		// ApiKey Write-only; empty removes it
-		ApiKey            *string `json:"api_key,omitempty"`
-		ApiUrl            *string `json:"api_url,omitempty"`
-		DefaultCpus       *int64  `json:"default_cpus,omitempty"`
-		DefaultMemoryMb   *int64  `json:"default_memory_mb,omitempty"`
-		Domain            *string `json:"domain,omitempty"`
-		FallbackToLocal   *bool   `json:"fallback_to_local,omitempty"`
-		IdleMinutes       *int64  `json:"idle_minutes,omitempty"`
-		MaxSessionMinutes *int64  `json:"max_session_minutes,omitempty"`
-		SandboxUrl        *string `json:"sandbox_url,omitempty"`
-		Template          *string `json:"template,omitempty"`
-	} `json:"e2b,omitempty"`
-	MonthlyBudgetUsd *int64 `json:"monthly_budget_usd,omitempty"`
-	Pool             *struct {
-		Enabled *bool  `json:"enabled,omitempty"`
-		Max     *int64 `json:"max,omitempty"`
-		Min     *int64 `json:"min,omitempty"`
-	} `json:"pool,omitempty"`
+	// Settings Those of no single kind of place
+	Settings []Setting `json:"settings"`
 }
 
 // InstanceTeam defines model for InstanceTeam.
@@ -6975,12 +6947,6 @@ type NotifyWays struct {
 	Webhooks bool `json:"webhooks"`
 }
 
-// NumberSetting defines model for NumberSetting.
-type NumberSetting struct {
-	Locked bool  `json:"locked"`
-	Value  int64 `json:"value"`
-}
-
 // OpenConflict defines model for OpenConflict.
 type OpenConflict struct {
 	// Base Null if this side has no file
@@ -7221,6 +7187,31 @@ type PlaceMetrics struct {
 	Workspaces int64 `json:"workspaces"`
 }
 
+// PlaceSettings defines model for PlaceSettings.
+type PlaceSettings struct {
+	// Boundary How strongly a place isolates an agent, weakest first; empty = not known or not set
+	Boundary Boundary `json:"boundary"`
+
+	// Docs Its page, such as docs/e2b.md
+	Docs string `json:"docs"`
+
+	// Family It is many places, such as the members' own machines
+	Family bool `json:"family"`
+
+	// Free Nothing is ever charged for it
+	Free  bool   `json:"free"`
+	Kind  string `json:"kind"`
+	Label string `json:"label"`
+
+	// Rank Its place in lists
+	Rank     int        `json:"rank"`
+	Settings []Setting  `json:"settings"`
+	Test     *PlaceTest `json:"test,omitempty"`
+
+	// Testable Its settings can be tried
+	Testable bool `json:"testable"`
+}
+
 // PlaceSize defines model for PlaceSize.
 type PlaceSize struct {
 	Available bool `json:"available"`
@@ -7247,11 +7238,11 @@ type PlaceSize struct {
 type PlaceTest struct {
 	// Account Whose key it is, or what it may do, in words
 	Account *string `json:"account,omitempty"`
-	Hint    string  `json:"hint"`
+	Hint    *string `json:"hint,omitempty"`
 	Ok      bool    `json:"ok"`
 
 	// Reason In words, when not ok
-	Reason string `json:"reason"`
+	Reason *string `json:"reason,omitempty"`
 }
 
 // Plan defines model for Plan.
@@ -9029,6 +9020,50 @@ type SessionTokens struct {
 // SessionTokensSource Source of the newest value
 type SessionTokensSource string
 
+// Setting defines model for Setting.
+type Setting struct {
+	// Group advanced: rarely needed
+	Group *string `json:"group,omitempty"`
+	Hint  *string `json:"hint,omitempty"`
+	Label string  `json:"label"`
+
+	// LastFour Of a secret: how it ends, where it is long enough not to be given away by it
+	LastFour *string `json:"last_four,omitempty"`
+
+	// Locked config.json or the environment says it
+	Locked  bool   `json:"locked"`
+	Max     *int64 `json:"max,omitempty"`
+	Min     *int64 `json:"min,omitempty"`
+	Name    string `json:"name"`
+	Options *[]struct {
+		Label string `json:"label"`
+		Value string `json:"value"`
+	} `json:"options,omitempty"`
+	Placeholder *string `json:"placeholder,omitempty"`
+
+	// Set Of a secret: there is one
+	Set  *bool       `json:"set,omitempty"`
+	Type SettingType `json:"type"`
+
+	// Unit Of a number, such as minutes
+	Unit *string `json:"unit,omitempty"`
+
+	// Value Absent for secrets
+	Value SettingValue `json:"value,omitempty"`
+}
+
+// SettingType defines model for Setting.Type.
+type SettingType string
+
+// SettingValue Absent for secrets
+type SettingValue = any
+
+// SettingValues defines model for SettingValues.
+type SettingValues struct {
+	// Values By the settings' names
+	Values map[string]SettingValue `json:"values"`
+}
+
 // SetupRequest defines model for SetupRequest.
 type SetupRequest struct {
 	Email    string `json:"email"`
@@ -9475,13 +9510,6 @@ type TeamUser struct {
 	Email *string `json:"email,omitempty"`
 	Id    string  `json:"id"`
 	Name  string  `json:"name"`
-}
-
-// TextSetting defines model for TextSetting.
-type TextSetting struct {
-	// Locked config.json says it
-	Locked bool   `json:"locked"`
-	Value  string `json:"value"`
 }
 
 // Timeline defines model for Timeline.
@@ -10402,12 +10430,6 @@ type WorkspaceStorage struct {
 	Sessions []SessionStorage `json:"sessions"`
 }
 
-// YesSetting defines model for YesSetting.
-type YesSetting struct {
-	Locked bool `json:"locked"`
-	Value  bool `json:"value"`
-}
-
 // AgentName defines model for AgentName.
 type AgentName = string
 
@@ -10449,6 +10471,9 @@ type IgnoreSpace = bool
 
 // Limit defines model for Limit.
 type Limit = int
+
+// PlaceKind defines model for PlaceKind.
+type PlaceKind = string
 
 // RevFrom defines model for RevFrom.
 type RevFrom = string
@@ -11205,10 +11230,13 @@ type SetInstanceModelLimitsJSONRequestBody = NewModelLimits
 type AddModelPriceJSONRequestBody = NewModelPrice
 
 // SetInstancePlacesJSONRequestBody defines body for SetInstancePlaces for application/json ContentType.
-type SetInstancePlacesJSONRequestBody = InstancePlacesPatch
+type SetInstancePlacesJSONRequestBody = SettingValues
 
-// TestE2BJSONRequestBody defines body for TestE2B for application/json ContentType.
-type TestE2BJSONRequestBody = E2BTrial
+// SetPlaceSettingsJSONRequestBody defines body for SetPlaceSettings for application/json ContentType.
+type SetPlaceSettingsJSONRequestBody = SettingValues
+
+// TestPlaceJSONRequestBody defines body for TestPlace for application/json ContentType.
+type TestPlaceJSONRequestBody = SettingValues
 
 // CreatePlanJSONRequestBody defines body for CreatePlan for application/json ContentType.
 type CreatePlanJSONRequestBody = NewPlan
@@ -11608,15 +11636,21 @@ type ServerInterface interface {
 	// AddModelPrice Add a model price that takes effect at a given time; operators
 	// (POST /instance/model-prices)
 	AddModelPrice(ctx echo.Context) error
-	// GetInstancePlaces What operators say about this server's places; operators
+	// GetInstancePlaces The settings of where work runs, and of each kind of place; operators
 	// (GET /instance/places)
 	GetInstancePlaces(ctx echo.Context) error
-	// SetInstancePlaces Change them; what is left out stays; operators
+	// SetInstancePlaces Change settings that are of no single kind of place; operators
 	// (PUT /instance/places)
 	SetInstancePlaces(ctx echo.Context) error
-	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
-	// (POST /instance/places/e2b/test)
-	TestE2B(ctx echo.Context) error
+	// GetPlaceSettings The settings of one kind of place; operators
+	// (GET /instance/places/{kind})
+	GetPlaceSettings(ctx echo.Context, kind PlaceKind) error
+	// SetPlaceSettings Change settings of one kind of place; operators
+	// (PUT /instance/places/{kind})
+	SetPlaceSettings(ctx echo.Context, kind PlaceKind) error
+	// TestPlace Try a kind of place with its settings, or with others, without spending; operators
+	// (POST /instance/places/{kind}/test)
+	TestPlace(ctx echo.Context, kind PlaceKind) error
 	// ListPlans List all plans and the default plan; operators
 	// (GET /instance/plans)
 	ListPlans(ctx echo.Context) error
@@ -13062,12 +13096,51 @@ func (w *ServerInterfaceWrapper) SetInstancePlaces(ctx echo.Context) error {
 	return err
 }
 
-// TestE2B converts echo context to params.
-func (w *ServerInterfaceWrapper) TestE2B(ctx echo.Context) error {
+// GetPlaceSettings converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPlaceSettings(ctx echo.Context) error {
 	var err error
+	// ------------- Path parameter "kind" -------------
+	var kind PlaceKind
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", ctx.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.TestE2B(ctx)
+	err = w.Handler.GetPlaceSettings(ctx, kind)
+	return err
+}
+
+// SetPlaceSettings converts echo context to params.
+func (w *ServerInterfaceWrapper) SetPlaceSettings(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "kind" -------------
+	var kind PlaceKind
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", ctx.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetPlaceSettings(ctx, kind)
+	return err
+}
+
+// TestPlace converts echo context to params.
+func (w *ServerInterfaceWrapper) TestPlace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "kind" -------------
+	var kind PlaceKind
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kind", ctx.Param("kind"), &kind, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestPlace(ctx, kind)
 	return err
 }
 
@@ -19212,6 +19285,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
 	router.GET(options.BaseURL+"/instance/places", wrapper.GetInstancePlaces, options.OperationMiddlewares["getInstancePlaces"]...)
 	router.PUT(options.BaseURL+"/instance/places", wrapper.SetInstancePlaces, options.OperationMiddlewares["setInstancePlaces"]...)
+	router.GET(options.BaseURL+"/instance/places/:kind", wrapper.GetPlaceSettings, options.OperationMiddlewares["getPlaceSettings"]...)
+	router.PUT(options.BaseURL+"/instance/places/:kind", wrapper.SetPlaceSettings, options.OperationMiddlewares["setPlaceSettings"]...)
+	router.POST(options.BaseURL+"/instance/places/:kind/test", wrapper.TestPlace, options.OperationMiddlewares["testPlace"]...)
 	router.GET(options.BaseURL+"/instance/gateway", wrapper.GetGateway, options.OperationMiddlewares["getGateway"]...)
 	router.GET(options.BaseURL+"/instance/model-prices", wrapper.ListModelPrices, options.OperationMiddlewares["listModelPrices"]...)
 	router.POST(options.BaseURL+"/instance/model-prices", wrapper.AddModelPrice, options.OperationMiddlewares["addModelPrice"]...)
@@ -19223,7 +19299,6 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/model-requests", wrapper.ListModelRequests, options.OperationMiddlewares["listModelRequests"]...)
 	router.GET(options.BaseURL+"/instance/metrics", wrapper.GetInstanceMetrics, options.OperationMiddlewares["getInstanceMetrics"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)
-	router.POST(options.BaseURL+"/instance/places/e2b/test", wrapper.TestE2B, options.OperationMiddlewares["testE2B"]...)
 	router.GET(options.BaseURL+"/teams/:team/usage", wrapper.GetTeamUsage, options.OperationMiddlewares["getTeamUsage"]...)
 	router.GET(options.BaseURL+"/instance/usage", wrapper.GetInstanceUsage, options.OperationMiddlewares["getInstanceUsage"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/costs", wrapper.GetWorkspaceCosts, options.OperationMiddlewares["getWorkspaceCosts"]...)
@@ -20812,17 +20887,17 @@ func (response SetInstancePlacesdefaultApplicationProblemPlusJSONResponse) Visit
 	return err
 }
 
-type TestE2BRequestObject struct {
-	Body *TestE2BJSONRequestBody
+type GetPlaceSettingsRequestObject struct {
+	Kind PlaceKind `json:"kind"`
 }
 
-type TestE2BResponseObject interface {
-	VisitTestE2BResponse(w http.ResponseWriter) error
+type GetPlaceSettingsResponseObject interface {
+	VisitGetPlaceSettingsResponse(w http.ResponseWriter) error
 }
 
-type TestE2B200JSONResponse PlaceTest
+type GetPlaceSettings200JSONResponse PlaceSettings
 
-func (response TestE2B200JSONResponse) VisitTestE2BResponse(w http.ResponseWriter) error {
+func (response GetPlaceSettings200JSONResponse) VisitGetPlaceSettingsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -20834,12 +20909,92 @@ func (response TestE2B200JSONResponse) VisitTestE2BResponse(w http.ResponseWrite
 	return err
 }
 
-type TestE2BdefaultApplicationProblemPlusJSONResponse struct {
+type GetPlaceSettingsdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	StatusCode int
 }
 
-func (response TestE2BdefaultApplicationProblemPlusJSONResponse) VisitTestE2BResponse(w http.ResponseWriter) error {
+func (response GetPlaceSettingsdefaultApplicationProblemPlusJSONResponse) VisitGetPlaceSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetPlaceSettingsRequestObject struct {
+	Kind PlaceKind `json:"kind"`
+	Body *SetPlaceSettingsJSONRequestBody
+}
+
+type SetPlaceSettingsResponseObject interface {
+	VisitSetPlaceSettingsResponse(w http.ResponseWriter) error
+}
+
+type SetPlaceSettings200JSONResponse PlaceSettings
+
+func (response SetPlaceSettings200JSONResponse) VisitSetPlaceSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetPlaceSettingsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetPlaceSettingsdefaultApplicationProblemPlusJSONResponse) VisitSetPlaceSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestPlaceRequestObject struct {
+	Kind PlaceKind `json:"kind"`
+	Body *TestPlaceJSONRequestBody
+}
+
+type TestPlaceResponseObject interface {
+	VisitTestPlaceResponse(w http.ResponseWriter) error
+}
+
+type TestPlace200JSONResponse PlaceTest
+
+func (response TestPlace200JSONResponse) VisitTestPlaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestPlacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TestPlacedefaultApplicationProblemPlusJSONResponse) VisitTestPlaceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -32463,15 +32618,21 @@ type StrictServerInterface interface {
 	// AddModelPrice Add a model price that takes effect at a given time; operators
 	// (POST /instance/model-prices)
 	AddModelPrice(ctx context.Context, request AddModelPriceRequestObject) (AddModelPriceResponseObject, error)
-	// GetInstancePlaces What operators say about this server's places; operators
+	// GetInstancePlaces The settings of where work runs, and of each kind of place; operators
 	// (GET /instance/places)
 	GetInstancePlaces(ctx context.Context, request GetInstancePlacesRequestObject) (GetInstancePlacesResponseObject, error)
-	// SetInstancePlaces Change them; what is left out stays; operators
+	// SetInstancePlaces Change settings that are of no single kind of place; operators
 	// (PUT /instance/places)
 	SetInstancePlaces(ctx context.Context, request SetInstancePlacesRequestObject) (SetInstancePlacesResponseObject, error)
-	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
-	// (POST /instance/places/e2b/test)
-	TestE2B(ctx context.Context, request TestE2BRequestObject) (TestE2BResponseObject, error)
+	// GetPlaceSettings The settings of one kind of place; operators
+	// (GET /instance/places/{kind})
+	GetPlaceSettings(ctx context.Context, request GetPlaceSettingsRequestObject) (GetPlaceSettingsResponseObject, error)
+	// SetPlaceSettings Change settings of one kind of place; operators
+	// (PUT /instance/places/{kind})
+	SetPlaceSettings(ctx context.Context, request SetPlaceSettingsRequestObject) (SetPlaceSettingsResponseObject, error)
+	// TestPlace Try a kind of place with its settings, or with others, without spending; operators
+	// (POST /instance/places/{kind}/test)
+	TestPlace(ctx context.Context, request TestPlaceRequestObject) (TestPlaceResponseObject, error)
 	// ListPlans List all plans and the default plan; operators
 	// (GET /instance/plans)
 	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
@@ -34409,11 +34570,38 @@ func (sh *strictHandler) SetInstancePlaces(ctx echo.Context) error {
 	return nil
 }
 
-// TestE2B operation middleware
-func (sh *strictHandler) TestE2B(ctx echo.Context) error {
-	var request TestE2BRequestObject
+// GetPlaceSettings operation middleware
+func (sh *strictHandler) GetPlaceSettings(ctx echo.Context, kind PlaceKind) error {
+	var request GetPlaceSettingsRequestObject
 
-	var body TestE2BJSONRequestBody
+	request.Kind = kind
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlaceSettings(ctx.Request().Context(), request.(GetPlaceSettingsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlaceSettings")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPlaceSettingsResponseObject); ok {
+		return validResponse.VisitGetPlaceSettingsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetPlaceSettings operation middleware
+func (sh *strictHandler) SetPlaceSettings(ctx echo.Context, kind PlaceKind) error {
+	var request SetPlaceSettingsRequestObject
+
+	request.Kind = kind
+
+	var body SetPlaceSettingsJSONRequestBody
 	var err error
 	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
 		// A request validator built on kin-openapi's openapi3filter with
@@ -34437,18 +34625,66 @@ func (sh *strictHandler) TestE2B(ctx echo.Context) error {
 	request.Body = &body
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.TestE2B(ctx.Request().Context(), request.(TestE2BRequestObject))
+		return sh.ssi.SetPlaceSettings(ctx.Request().Context(), request.(SetPlaceSettingsRequestObject))
 	}
 	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "TestE2B")
+		handler = middleware(handler, "SetPlaceSettings")
 	}
 
 	response, err := handler(ctx, request)
 
 	if err != nil {
 		return err
-	} else if validResponse, ok := response.(TestE2BResponseObject); ok {
-		return validResponse.VisitTestE2BResponse(ctx.Response())
+	} else if validResponse, ok := response.(SetPlaceSettingsResponseObject); ok {
+		return validResponse.VisitSetPlaceSettingsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestPlace operation middleware
+func (sh *strictHandler) TestPlace(ctx echo.Context, kind PlaceKind) error {
+	var request TestPlaceRequestObject
+
+	request.Kind = kind
+
+	var body TestPlaceJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestPlace(ctx.Request().Context(), request.(TestPlaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestPlace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestPlaceResponseObject); ok {
+		return validResponse.VisitTestPlaceResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
