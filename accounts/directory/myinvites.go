@@ -10,7 +10,7 @@ import (
 )
 
 // errNoInvite is the answer to a request for an invite of somebody else, whether there is one or not.
-var errNoInvite = fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
+var errNoInvite = fault.New(fault.NotFound, "not_found", "It does not exist, or you do not have access to it.")
 
 // MyInvites returns the invites to the actor's address that can be accepted now, newest first. None where the address is not known to be
 // theirs: the first person to type somebody's address must not get in as them.

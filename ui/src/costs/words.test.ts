@@ -6,7 +6,7 @@ import { boundText, planPrice, planWords, readBound } from "./plans";
 import { books, hourOf } from "./prices";
 import { refusalOf } from "./refusal";
 import { bars, modelWords, nameOf, sorted, whole } from "./usage";
-import { alertWords, costNow, graceWords, rateWords, readThresholds, budgetStatus, whenWords } from "./words";
+import { alertWords, budgetStatus, costNow, graceWords, rateWords, readThresholds, whenWords } from "./words";
 
 const NOW = Date.UTC(2026, 10, 22, 15, 30);
 const HOUR = 3_600_000;

@@ -5,7 +5,7 @@ import { keys, membersQuery } from "@/api/queries";
 import { type Budget, budgetQuery, costKeys, saveBudget } from "@/costs/api";
 import { dollars, percents, secondsInMinutes } from "@/costs/codecs";
 import { Meter } from "@/costs/meter";
-import { alertWords, graceWords, rateWords, budgetStatus, whenWords } from "@/costs/words";
+import { alertWords, budgetStatus, graceWords, rateWords, whenWords } from "@/costs/words";
 import { usd } from "@/format/money";
 import { useNow } from "@/format/now";
 import { exact } from "@/format/time";
