@@ -56,7 +56,7 @@ func TestPlacesOfATeam(t *testing.T) {
 		t.Errorf("after it was raised: %s", raised.body)
 	}
 	h.do("GET", ws, "", member...).into(t, &one)
-	if !*one.PlaceBlocked || !strings.Contains(*one.PlaceWarning, "a process sandbox is asked for") {
+	if !*one.PlaceBlocked || !strings.Contains(*one.PlaceWarning, "a process sandbox is required") {
 		t.Errorf("workspace below it: %q, %v", *one.PlaceWarning, *one.PlaceBlocked)
 	}
 	var sandbox api.Sandbox
