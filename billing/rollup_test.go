@@ -153,7 +153,7 @@ func TestHoursAddUpToTheLedger(t *testing.T) {
 }
 
 // Usage that was not known when its hour was frozen is booked in the hour in which it became known.
-func TestWhatComesLateIsToldOfTheHourItComesIn(t *testing.T) {
+func TestLateUsageIsReportedInTheHourItArrives(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, storetest.SQLite(t)).withBook()
 	hs := newHours(h)

@@ -137,7 +137,7 @@ type Caches struct {
 	MaxMB   int64 `json:"maxMB"` // of one team; 0 = no bound
 }
 
-// Sync bounds what is brought home of a workspace whose place has a disk of its own.
+// Sync bounds what the server copies back from a workspace whose sandbox has its own disk.
 type Sync struct {
 	MaxFileMB  int64 `json:"maxFileMB"`  // of one changed file
 	MaxTotalMB int64 `json:"maxTotalMB"` // of all changed files of a workspace

@@ -25,7 +25,7 @@ type StopSource string
 // Sources of an end time, the best first.
 const (
 	ByExecutor  StopSource = "executor"  // the executor's own record
-	ByServer    StopSource = "server"    // this server ended it, or made it stand still
+	ByServer    StopSource = "server"    // this server ended it, or suspended it
 	ByHeartbeat StopSource = "heartbeat" // nobody: it was last known to run then
 )
 

@@ -176,7 +176,7 @@ func both(t *testing.T, test func(t *testing.T, h *harness)) {
 	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, newHarness(t, storetest.Postgres(t))) })
 }
 
-func TestEachItemIsToldOnce(t *testing.T) {
+func TestEachItemNotifiesOnce(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, h *harness) {
 		r := newReceiver(t)

@@ -8,7 +8,7 @@ import (
 )
 
 // News of a private workspace goes to its owner's browsers, and to no webhook of the team.
-func TestPrivateItemsAreToldToTheirOwnerAlone(t *testing.T) {
+func TestPrivateItemsNotifyTheirOwnerAlone(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, h *harness) {
 		key, err := h.PushKey(t.Context())

@@ -14,7 +14,7 @@ import (
 )
 
 // The response to an internal failure (a panic included) omits its text; the log has it under the same request id.
-func TestInnerFailuresAreLoggedAndNotTold(t *testing.T) {
+func TestInternalFailuresAreLoggedAndNotShown(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	h := newHarness(t, func(c *Config) {

@@ -72,7 +72,7 @@ func TestEventsAreFollowedAndResumed(t *testing.T) {
 }
 
 // A client that does not read receives a missed event and blocks nobody else.
-func TestSlowFollowerIsToldThatItMissed(t *testing.T) {
+func TestSlowFollowerLearnsThatItMissed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.serve()

@@ -15,7 +15,7 @@ import (
 
 // What people read of costs is the ledger, wherever they read it: the usage of the team and of the instance, its CSV, the workspace, the hours
 // that are reported, the metrics page and Prometheus.
-func TestEverybodyIsToldTheSameOfCosts(t *testing.T) {
+func TestEverybodySeesTheSameCosts(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.serve()

@@ -268,7 +268,7 @@ func (l *live) heard(sig agents.Signal) {
 
 // judge evaluates the state machine and publishes a change. The caller holds mu.
 func (l *live) judge() {
-	if l.row.State.Ended() || l.stopper != "" || l.standsStill() {
+	if l.row.State.Ended() || l.stopper != "" || l.isSuspended() {
 		return
 	}
 	changed, next := l.machine.Evaluate(time.Now())

@@ -88,9 +88,9 @@ func (l *live) turned() {
 	l.bump()
 }
 
-// standsStill reports whether the session's state must not be evaluated now: silence says nothing about a suspended program. The
+// isSuspended reports whether the session's state must not be evaluated now: silence says nothing about a suspended program. The
 // caller holds mu.
-func (l *live) standsStill() bool {
+func (l *live) isSuspended() bool {
 	_, still := l.paused()
 	if still {
 		if l.recheck.timer != nil {

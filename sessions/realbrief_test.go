@@ -12,7 +12,7 @@ import (
 )
 
 // Agents get a description of their sandbox: their model sees it before the conversation begins.
-func TestRealAgentsAreToldOfTheirPlace(t *testing.T) {
+func TestRealAgentsLearnOfTheirSandbox(t *testing.T) {
 	t.Parallel()
 	const prompt = `#script [{"recall":"Work Laptop"}]`
 	for name, set := range map[string]func(t *testing.T, h *harness){

@@ -123,7 +123,7 @@ func TestASleepingSessionIsShownAndWakesWhenSomebodyTypes(t *testing.T) {
 	}
 }
 
-func TestASessionWhoseSleepingSandboxIsLostIsToldSo(t *testing.T) {
+func TestASessionWhosePausedSandboxIsLostSaysSo(t *testing.T) {
 	t.Parallel()
 	h := newSleepy(t)
 	s := h.start()

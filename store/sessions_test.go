@@ -253,7 +253,7 @@ func TestTeamSessions(t *testing.T) {
 		if got := asking(user); !reflect.DeepEqual(got, sorted) {
 			t.Errorf("what may ask for somebody: %v", got)
 		}
-		// What somebody has called done asks for the others still, and what was before it asks for nobody again.
+		// An item that somebody marked done still needs the others, and an earlier one needs nobody again.
 		if err := st.PutMark(ctx, question.Mark{UserID: user, ItemID: last, TeamID: team, WorkspaceID: ws[0], DoneAt: 1}); err != nil {
 			t.Fatal(err)
 		}

@@ -299,7 +299,7 @@ func TestEventsAreFew(t *testing.T) {
 }
 
 // Touched gets the files that changed just now, but not those of a whole set, which does not say when they changed.
-func TestTouchedFilesAreTold(t *testing.T) {
+func TestTouchedFilesAreReported(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, storetest.SQLite(t))
 	h.run()

@@ -23,7 +23,7 @@ func TestHomesComeAndGo(t *testing.T) {
 	put(t, home(".cache/x"), "not kept\n")
 	put(t, home(".claude/empty"), "")
 	must(t, os.Symlink("/etc/passwd", home(".claude/link")))
-	must(t, r.service.BringHome(t.Context(), r.place))
+	must(t, r.service.SyncToServer(t.Context(), r.place))
 
 	same := func(want map[string]string) {
 		t.Helper()
@@ -54,14 +54,14 @@ func TestHomesComeAndGo(t *testing.T) {
 	must(t, f.Close())
 	put(t, home(".claude.json"), `{"a":1}`)
 	must(t, os.Remove(home(".claude/.credentials.json")))
-	must(t, r.service.BringHome(t.Context(), r.place))
+	must(t, r.service.SyncToServer(t.Context(), r.place))
 	want[record], want[".claude.json"] = long+"more\n", `{"a":1}`
 	delete(want, ".claude/.credentials.json")
 	same(want)
 
 	// A record that is another one by now is not joined with the old one.
 	put(t, home(record), strings.Repeat("x", len(long)+100))
-	must(t, r.service.BringHome(t.Context(), r.place))
+	must(t, r.service.SyncToServer(t.Context(), r.place))
 	want[record] = strings.Repeat("x", len(long)+100)
 	same(want)
 

@@ -11,9 +11,9 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// BringHome copies every changed file of a sandbox with its own disk to this server, before the sandbox is suspended or ends. It
+// SyncToServer copies every changed file of a sandbox with its own disk to this server, before the sandbox is suspended or ends. It
 // waits as long as ctx allows. Home also reports what could not be copied.
-func (s *Service) BringHome(ctx context.Context, p *executors.Place) error {
+func (s *Service) SyncToServer(ctx context.Context, p *executors.Place) error {
 	if !p.OwnDisk || s.cfg.Trees == nil {
 		return nil
 	}

@@ -145,14 +145,14 @@ func TestWithoutASandbox(t *testing.T) {
 }
 
 // Before a sandbox ends its files are synced, without a request.
-func TestTheLastFilesComeHome(t *testing.T) {
+func TestTheLastFilesAreSynced(t *testing.T) {
 	t.Parallel()
 	r := newRemoteHarness(t)
 	var inside map[string]string
 	put(t, r.in("last.txt"), "last\n")
 	must(t, os.Remove(r.in("README.md")))
 	inside = listing(t, r.inside)
-	must(t, r.service.BringHome(t.Context(), r.place))
+	must(t, r.service.SyncToServer(t.Context(), r.place))
 	must(t, r.manager.Destroy(t.Context(), r.workspaceID))
 	out := listing(t, r.host)
 	if len(out) != len(inside) || out["last.txt"] != inside["last.txt"] || out["README.md"] != "" {

@@ -23,7 +23,7 @@ func must(t *testing.T, err error) {
 }
 
 // Everything that can happen to a file is synced: content, mode, links, names, renames, empty files, folders that turn into files.
-func TestFilesComeHome(t *testing.T) {
+func TestFilesAreSynced(t *testing.T) {
 	t.Parallel()
 	r := newRemoteHarness(t)
 	r.same()

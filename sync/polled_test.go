@@ -74,7 +74,7 @@ func TestWhatWasNotKeptIsKeptLater(t *testing.T) {
 }
 
 // Likewise of a place with a disk of its own, whose files are on this server already.
-func TestWhatCameHomeAndWasNotKeptIsKeptLater(t *testing.T) {
+func TestSyncedFilesWithoutASnapshotGetOneLater(t *testing.T) {
 	t.Parallel()
 	var k keeper
 	r := newRemoteHarness(t, func(c *filesync.Config) { c.Polled = k.polled })
@@ -128,7 +128,7 @@ func TestWhoLooksKeepsWhatIsNew(t *testing.T) {
 
 // A server that dies between syncing files and storing the version with them: the next one has all files compared, although nothing of them
 // changes any more.
-func TestWhatCameHomeBeforeTheServerDiedIsKept(t *testing.T) {
+func TestFilesSyncedBeforeTheServerDiedAreInASnapshot(t *testing.T) {
 	t.Parallel()
 	var k keeper
 	r := newRemoteHarness(t, func(c *filesync.Config) { c.Polled = k.polled })

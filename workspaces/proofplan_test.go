@@ -280,7 +280,7 @@ func walk(t testing.TB, db *store.DB, far bool, seed uint64, steps []planned) {
 		return
 	}
 	if far {
-		p.comeHome()
+		p.endRemote()
 		return
 	}
 	p.afterwards(project)

@@ -100,8 +100,8 @@ func (p *proof) moveEnd(ctx context.Context, id string) (workspaces.Moving, erro
 	}
 }
 
-// comeHome ends the remote sandboxes: the rest is about what this server stores.
-func (p *proof) comeHome() {
+// endRemote ends the remote sandboxes: the rest is about what this server stores.
+func (p *proof) endRemote() {
 	if p.whole == nil {
 		return
 	}

@@ -103,7 +103,7 @@ func (x *whole) born(ctx context.Context) {
 	m.Attach(executors.Participant{Ended: func(r executors.Record) { s.Ingest.SandboxEnded(r.WorkspaceID, r.Handle.ID) }})
 	s.Stage.ConnectFiles(files)
 	m.Attach(executors.Participant{Arriving: files.Arrive})
-	home := func(ctx context.Context, p *executors.Place) { _ = files.BringHome(ctx, p) }
+	home := func(ctx context.Context, p *executors.Place) { _ = files.SyncToServer(ctx, p) }
 	m.Attach(executors.Participant{Pausing: home})
 	m.Attach(executors.Participant{Ending: home})
 	w := wholeWatcher{files}

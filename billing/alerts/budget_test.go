@@ -29,7 +29,7 @@ func (emptyInbox) Items(context.Context, string) ([]notify.Item, error) { return
 
 // Alerts of the instance's budget go to every operator who may sign in, by mail and by the webhooks they made, once for each threshold,
 // and to nobody else.
-func TestTheInstancesBudgetIsToldToItsOperators(t *testing.T) {
+func TestTheInstancesBudgetIsReportedToItsOperators(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	ctx := tenant.All(t.Context(), "a test")

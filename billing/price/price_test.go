@@ -117,7 +117,7 @@ func (a *asking) InsertPrice(ctx context.Context, r price.Row) (bool, error) {
 	return a.Store.InsertPrice(ctx, r)
 }
 
-func TestPricesAreToldWhileOneIsStored(t *testing.T) {
+func TestPricesAreReadWhileOneIsStored(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	a := &asking{Store: store.NewPrices(db), ask: func() {}}

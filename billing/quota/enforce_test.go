@@ -569,7 +569,7 @@ func TestAnotherServerGoesOn(t *testing.T) {
 	})
 }
 
-func TestAThresholdIsToldOnceByManyServers(t *testing.T) {
+func TestAThresholdIsReportedOnceByManyServers(t *testing.T) {
 	posts(t, func(t *testing.T, p *post) {
 		p.budget(func(b *quota.Budget) { b.LimitNano, b.Thresholds = new(int64(10*dollar)), []int64{10, 50} })
 		p.start("ws_1")

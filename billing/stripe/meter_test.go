@@ -305,7 +305,7 @@ func TestReportsAfterALongOutage(t *testing.T) {
 	h.want("all events", len(h.service.MeterEvents()), 2)
 }
 
-func TestWhatTheServiceLosesIsFoundAndMended(t *testing.T) {
+func TestWhatTheServiceLosesIsFoundAndFixed(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		h := newUsageHarness(t, db, "2026-11-20 10:00:00")

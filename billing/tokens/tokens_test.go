@@ -113,7 +113,7 @@ func find(t *testing.T, ctx context.Context, m *tokens.Meter, team, external str
 	return all[i]
 }
 
-func TestAnAnswerCountsOnceHoweverOftenItIsTold(t *testing.T) {
+func TestAnAnswerCountsOnceHoweverOftenItIsReported(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		ctx, m, bus, team := harness(t, db)
 		sub := bus.Subscribe(team, 0)

@@ -96,7 +96,7 @@ func main() {
 	}
 }
 
-// runHook hands one hook of an agent to the guest. What it is told ends with the program.
+// runHook hands one hook of an agent to the guest. What the server answers ends with the program.
 func runHook(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()

@@ -232,7 +232,7 @@ func TestDoctorNamesWhatIsWrongAndTheCure(t *testing.T) {
 		}
 		return run(env, "", "doctor", "--config", file)
 	}
-	want(t, doctor(`{"sever":{}}`), 1, "FAIL", "config", `"server"`, "mended first")
+	want(t, doctor(`{"sever":{}}`), 1, "FAIL", "config", `"server"`, "fixed first")
 	if err := os.WriteFile(filepath.Join(dir, "taken"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

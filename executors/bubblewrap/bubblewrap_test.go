@@ -128,7 +128,7 @@ func worktree(t *testing.T) string {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Abilities: []string{"Ender", "Remainer", "Remover"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser"},
+	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser"},
 		New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }, Root: worktree})
 }
 

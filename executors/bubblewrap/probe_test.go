@@ -64,7 +64,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-func TestMissingPathsAreTold(t *testing.T) {
+func TestMissingPathsAreReported(t *testing.T) {
 	t.Parallel()
 	needBoxes(t)
 	gone := filepath.Join(t.TempDir(), "gone")

@@ -80,7 +80,7 @@ func newWith(t *testing.T, dir string, change func(*docker.Config)) *docker.Exec
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Abilities: []string{"Ender", "Remainer", "Remover", "Stopper", "Witness"}, SandboxAbilities: []string{"Limiter", "Metered", "Narrow", "Pauser"},
+	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "Stopper", "RunRecorder"}, SandboxAbilities: []string{"Limiter", "Metered", "SinglePipe", "Pauser"},
 		New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }})
 }
 

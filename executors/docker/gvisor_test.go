@@ -34,7 +34,7 @@ func TestGVisor(t *testing.T) {
 		return newWith(t, dir, func(c *docker.Config) { c.Host, c.Runtime = d.Host, "runsc" })
 	}
 	t.Run("suite", func(t *testing.T) {
-		executortest.Run(t, executortest.Config{Abilities: []string{"Ender", "Remainer", "Remover", "Stopper", "Witness"}, SandboxAbilities: []string{"Limiter", "Metered", "Narrow", "Pauser"},
+		executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "Stopper", "RunRecorder"}, SandboxAbilities: []string{"Limiter", "Metered", "SinglePipe", "Pauser"},
 			New: func(t *testing.T, dir string) executors.Executor { return behind(t, dir) }})
 	})
 	t.Run("a kernel of its own", func(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 // remoteHost is the engine's address as one on another machine.
 var remoteHost string
 
-// afar makes it. It lasts as long as the tests.
+// remotely makes it. It lasts as long as the tests.
 func remotely() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,7 +63,7 @@ func newRemote(t *testing.T, dir string) *docker.Executor {
 
 func TestConformanceFarAway(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Abilities: []string{"Ender", "Remainer", "Remover", "Stopper", "Witness"}, SandboxAbilities: []string{"Limiter", "Metered", "Narrow", "Pauser"},
+	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "Stopper", "RunRecorder"}, SandboxAbilities: []string{"Limiter", "Metered", "SinglePipe", "Pauser"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newRemote(t, dir) }})
 }
 

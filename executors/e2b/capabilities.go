@@ -146,7 +146,7 @@ func (a *account) has(ctx context.Context, now func() time.Time, name string) (b
 func Check(ctx context.Context, set Settings) (running int, err error) {
 	set, err = set.Normal()
 	if err != nil {
-		return 0, only(err, BadKey, "These settings cannot be used: "+err.Error()+".", "Mend them.")
+		return 0, only(err, BadKey, "These settings cannot be used: "+err.Error()+".", "Fix them.")
 	}
 	if !set.on() {
 		return 0, only(nil, NoKey, words[NoKey][0]+".", words[NoKey][1])

@@ -57,7 +57,7 @@ func TestATemplateWithoutTheGuestGetsItUploaded(t *testing.T) {
 	}
 }
 
-func TestWhyAGuestDoesNotRunIsToldAsSeen(t *testing.T) {
+func TestWhyAGuestDoesNotRunIsReportedAsSeen(t *testing.T) {
 	t.Parallel()
 	script := func(text string) string {
 		path := filepath.Join(t.TempDir(), "guest")

@@ -291,7 +291,7 @@ func TestALeaseIsExtendedAndWhatIsNotIsPaused(t *testing.T) {
 	}
 }
 
-func TestTheEndOfARunIsToldInTime(t *testing.T) {
+func TestTheEndOfARunIsReportedInTime(t *testing.T) {
 	p := newPlace(t, e2btest.Config{Plan: e2btest.Plan{MaxRun: time.Hour}})
 	l, err := p.sb.(executors.Leased).Extend(p.ctx, 3*time.Hour) // more than the plan has
 	if err != nil {
@@ -452,7 +452,7 @@ func TestAnotherKeyLosesNoSandbox(t *testing.T) {
 	}
 }
 
-func TestWhatItCanDoIsToldWithReasons(t *testing.T) {
+func TestCapabilitiesComeWithReasons(t *testing.T) {
 	t.Parallel()
 	s := e2btest.New(t, e2btest.Config{})
 	var mu sync.Mutex

@@ -11,15 +11,15 @@ import (
 // forward one loses it silently.
 func Abilities(e executors.Executor) []string {
 	return named(map[string]bool{
-		"Ender": can[executors.Destroyer](e), "Owned": can[executors.Owned](e), "Remainer": can[executors.RemnantKeeper](e), "Remover": can[executors.Remover](e),
-		"Sleeper": can[executors.Sleeper](e), "Stopper": can[executors.Stopper](e), "Warmer": can[executors.Warmer](e), "Witness": can[executors.RunRecorder](e),
+		"Destroyer": can[executors.Destroyer](e), "Owned": can[executors.Owned](e), "RemnantKeeper": can[executors.RemnantKeeper](e), "Remover": can[executors.Remover](e),
+		"Sleeper": can[executors.Sleeper](e), "Stopper": can[executors.Stopper](e), "Warmer": can[executors.Warmer](e), "RunRecorder": can[executors.RunRecorder](e),
 	})
 }
 
 // SandboxAbilities returns the names of the optional abilities of a sandbox likewise.
 func SandboxAbilities(sb executors.Sandbox) []string {
 	return named(map[string]bool{
-		"Leased": can[executors.Leased](sb), "Limiter": can[executors.Limiter](sb), "Metered": can[executors.Metered](sb), "Narrow": can[executors.SinglePipe](sb),
+		"Leased": can[executors.Leased](sb), "Limiter": can[executors.Limiter](sb), "Metered": can[executors.Metered](sb), "SinglePipe": can[executors.SinglePipe](sb),
 		"Pauser": can[executors.Pauser](sb),
 	})
 }

@@ -95,11 +95,11 @@ func (c *Cloud) Asleep(_ context.Context, h executors.Handle) (bool, error) {
 	if b == nil {
 		return false, executors.ErrGone
 	}
-	return c.w.standsStill(b), nil
+	return c.w.isSuspended(b), nil
 }
 
-// standsStill reports whether a box is suspended, also because its lease ended. Guarded by w.mu.
-func (w *World) standsStill(b *box) bool {
+// isSuspended reports whether a box is suspended, also because its lease ended. Guarded by w.mu.
+func (w *World) isSuspended(b *box) bool {
 	if !b.still && b.leaseEnds > 0 && w.now() >= b.leaseEnds {
 		b.still = true
 		b.listen.cut()
@@ -139,7 +139,7 @@ func (w *World) Still(id string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.boxes[id]
-	return b != nil && w.standsStill(b)
+	return b != nil && w.isSuspended(b)
 }
 
 type cloudSandbox struct{ *sandbox }
@@ -170,7 +170,7 @@ func (s cloudSandbox) Pause(context.Context) error {
 
 func (s cloudSandbox) Resume(context.Context) error {
 	return s.change(s.e.get().ResumeErr, func(b *box) {
-		if s.e.w.standsStill(b) {
+		if s.e.w.isSuspended(b) {
 			s.e.w.run(b, s.e.get())
 		}
 	})
@@ -182,7 +182,7 @@ func (s cloudSandbox) Extend(_ context.Context, d time.Duration) (executors.Leas
 	var l executors.Lease
 	var refused error
 	err := s.change(s.e.get().ExtendErr, func(b *box) {
-		if s.e.w.standsStill(b) {
+		if s.e.w.isSuspended(b) {
 			refused = errAsleep
 			return
 		}

@@ -310,7 +310,7 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	s.e.w.mu.Lock()
 	b := s.e.w.boxes[s.handle.ID]
-	still := b != nil && s.e.w.standsStill(b)
+	still := b != nil && s.e.w.isSuspended(b)
 	s.e.w.mu.Unlock()
 	if b == nil || still {
 		return nil, errors.New("nobody is there")

@@ -63,7 +63,7 @@ func newExecutor(t *testing.T, dir string) *local.Executor {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Abilities: []string{"Ender", "Remainer", "Remover"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser"},
+	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser"},
 		New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }})
 }
 

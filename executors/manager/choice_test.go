@@ -85,7 +85,7 @@ func TestLeavingAPlaceThatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := m.UnreachableSandbox(s.ws); got != p.SandboxID {
-		t.Fatalf("astray: %q", got)
+		t.Fatalf("unreachable: %q", got)
 	}
 	if r := s.last(); !strings.Contains(r.Reason, "container") || r.EndedAt != 0 {
 		t.Errorf("stored %+v", r)

@@ -41,7 +41,7 @@ func TestHooksAreCalledAtTheTurnsOfALife(t *testing.T) {
 	}
 }
 
-func TestARefusalBeforeTheMakingIsTold(t *testing.T) {
+func TestARefusalBeforeTheMakingIsReported(t *testing.T) {
 	h := newHarness(t)
 	var ended []executors.State
 	h.m.Attach(executors.Participant{Making: func(context.Context, executors.Capabilities, *executors.Spec) error { return errors.New("no box") }})

@@ -99,7 +99,7 @@ func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 		t.Errorf("stored %+v", r)
 	}
 	if len(home) != 1 || home[0] != p.SandboxID {
-		t.Errorf("brought home: %v", home)
+		t.Errorf("synced: %v", home)
 	}
 	if next := h.ensure(); next.SandboxID == p.SandboxID {
 		t.Error("the ended one came back")

@@ -71,7 +71,7 @@ func stepLine(steps []executors.Step) string {
 	return strings.Join(out, " ")
 }
 
-func TestAMakingIsToldStepByStep(t *testing.T) {
+func TestAMakingIsReportedStepByStep(t *testing.T) {
 	h := newCloudHarness(t, nil)
 	var during []string
 	h.m.Attach(executors.Participant{Arriving: func(ctx context.Context, a executors.Arrival) error {

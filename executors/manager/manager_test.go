@@ -189,7 +189,7 @@ func TestACallerWhoLeavesDoesNotStopTheMaking(t *testing.T) {
 	}
 }
 
-// witness looks into the store while a sandbox is made.
+// endSource looks into the store while a sandbox is made.
 type runRecorder struct {
 	executors.Executor
 	seen func()

@@ -168,7 +168,7 @@ type placeRecord struct {
 
 func (p placeRecord) Ran(context.Context, executors.Handle) (executors.Ran, error) { return p.ran, nil }
 
-func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
+func TestAPlacesOwnRecordDecidesTheEnd(t *testing.T) {
 	h := newHarness(t)
 	l := newLedger()
 	h.m = executortest.NewManager(executortest.ManagerConfig{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711, EndedAt: 4712}}},

@@ -167,7 +167,7 @@ func (m *Manager) refreeze(ctx context.Context) {
 		}
 		if why := p.paused.Load(); why != nil && !p.Asleep() && s.current() == p {
 			if p.OwnDisk {
-				_ = s.standStill(ctx, p)
+				_ = s.syncBeforeSuspend(ctx, p)
 			}
 			if err := p.freeze(ctx, *why); err != nil {
 				m.cfg.Log.Error("a paused sandbox runs on after a restart", "sandbox_id", p.SandboxID, "error", err)

@@ -23,9 +23,9 @@ func (p *place) arrive(ctx context.Context, s executors.Spec, say func(step, tit
 	return nil
 }
 
-// standStill lets every participant copy to the server what is in a sandbox that is about to be paused. It returns the error of a Home
+// syncBeforeSuspend lets every participant copy to the server what is in a sandbox that is about to be paused. It returns the error of a Home
 // callback.
-func (s *slot) standStill(ctx context.Context, p *place) error {
+func (s *slot) syncBeforeSuspend(ctx context.Context, p *place) error {
 	s.mu.Lock()
 	runEndsAt := p.record.RunEndsAt
 	s.mu.Unlock()

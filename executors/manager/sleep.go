@@ -58,7 +58,7 @@ func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reas
 	began := s.m.now()
 	ctx = context.WithoutCancel(ctx)
 	if p.OwnDisk {
-		_ = s.standStill(ctx, p) // what only it holds stays in it
+		_ = s.syncBeforeSuspend(ctx, p) // what only it holds stays in it
 		if words := s.m.behindWords(ctx, p.WorkspaceID); words != "" {
 			reason += " " + words
 		}

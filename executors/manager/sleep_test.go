@@ -454,7 +454,7 @@ func TestWithoutMoneyARunThatEndsLeavesTheWorkSaved(t *testing.T) {
 	s.runs(p, 2)
 }
 
-func TestWhatCouldNotBeBroughtHomeIsTold(t *testing.T) {
+func TestUnsyncedWorkIsReported(t *testing.T) {
 	s := newSleeper(t)
 	p := s.ensure()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -539,7 +539,7 @@ func TestASandboxIsNotEndedWhileSomethingIsThereAlone(t *testing.T) {
 		t.Fatalf("with files on their way: %v", err)
 	}
 	if _, live := s.m.Live(s.ws); !live || len(s.home) != 1 {
-		t.Errorf("after it was refused: live %v, brought home %q", live, s.home)
+		t.Errorf("after it was refused: live %v, synced %q", live, s.home)
 	}
 	s.kept(0, "synced", 2)
 	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_synced" || !strings.Contains(err.Error(), "2 files are only in the sandbox") {
@@ -551,7 +551,7 @@ func TestASandboxIsNotEndedWhileSomethingIsThereAlone(t *testing.T) {
 	if _, live := s.m.Live(s.ws); live {
 		t.Error("given up, and it lives")
 	}
-	// What stands still and is home is ended without being asked.
+	// A suspended sandbox whose work is synced is ended without being asked.
 	s.kept(0, "synced", 0)
 	s.ensure()
 	if err := s.m.Pause(s.ctx, s.ws, "It was paused."); err != nil {
@@ -559,7 +559,7 @@ func TestASandboxIsNotEndedWhileSomethingIsThereAlone(t *testing.T) {
 	}
 	s.home = nil
 	if err := s.m.Destroy(s.ctx, s.ws); err != nil || slices.Contains(s.home, "pausing") {
-		t.Errorf("asleep and home: %v, brought home %q", err, s.home)
+		t.Errorf("suspended and synced: %v, synced %q", err, s.home)
 	}
 }
 
@@ -595,7 +595,7 @@ func TestASandboxIsNotEndedWhileItsCommitsAreThereAlone(t *testing.T) {
 	}
 }
 
-// kept says how far the workspace's files are home.
+// kept says how far the workspace's files are synced.
 func (s *sleeper) kept(pending int, state string, left int) {
 	s.t.Helper()
 	for _, q := range []string{`DELETE FROM sync_states`, `DELETE FROM synced_files`} {

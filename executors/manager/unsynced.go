@@ -28,7 +28,7 @@ func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 			return notHome("It cannot be woken to copy its newest changes to the server.", err)
 		}
 	}
-	if err := s.standStill(context.WithoutCancel(ctx), p); err != nil {
+	if err := s.syncBeforeSuspend(context.WithoutCancel(ctx), p); err != nil {
 		what := "Not all changes in it could be copied to the server."
 		if f, ok := errors.AsType[*fault.Error](err); ok {
 			what = f.Message

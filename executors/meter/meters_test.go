@@ -305,7 +305,7 @@ func TestLimitsOfASandboxThatRuns(t *testing.T) {
 	}
 }
 
-// A kill is told one reading late: a session that died of it says it better, and takes it for its own.
+// A kill is reported one reading late: a session that died of it says it better, and takes it for its own.
 func TestKillsForWantOfMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -325,13 +325,13 @@ func TestKillsForWantOfMemory(t *testing.T) {
 	f.OOMKills = 4
 	r.read(t, 5*time.Second, f)
 	if says := r.Killed("sbx", f); says != "out of memory at 1 GiB" {
-		t.Errorf("the session is told %q", says)
+		t.Errorf("the session reports %q", says)
 	}
 	if n := r.read(t, 5*time.Second, f); len(n) != 1 || !strings.HasSuffix(n[0], "(2 times)") {
 		t.Errorf("without the one it claimed: %q", n)
 	}
 	if says := r.Killed("sbx", f); says != "" {
-		t.Errorf("a process that died of something else is told %q", says)
+		t.Errorf("a process that died of something else reports %q", says)
 	}
 	if n := r.read(t, 5*time.Second, f); len(n) != 0 {
 		t.Errorf("again: %q", n)
@@ -474,7 +474,7 @@ func (r *rig) fill(t *testing.T, dir, name string, mb int) {
 	r.figures.CPUMs++
 }
 
-// look lets the disk be looked at again, and returns what people were told.
+// look lets the disk be looked at again, and returns what people see.
 func (r *rig) look() []string {
 	<-time.After(30 * time.Second)
 	synctest.Wait()
@@ -510,7 +510,7 @@ func TestASandboxThatFillsItsDisk(t *testing.T) {
 			t.Errorf("paused: %q; stopped %q", reason, r.stopped)
 		}
 		if n := r.look(); len(n) != 0 {
-			t.Errorf("while it stands still: %q", n)
+			t.Errorf("while it is suspended: %q", n)
 		}
 		// Somebody wakes it to tidy up: it gets room for that, and no more.
 		r.mu.Lock()
@@ -543,7 +543,7 @@ func TestASandboxThatFillsItsDisk(t *testing.T) {
 	})
 }
 
-func TestASandboxThatCannotStandStillIsEnded(t *testing.T) {
+func TestASandboxThatCannotBeSuspendedIsEnded(t *testing.T) {
 	disks(t, func(t *testing.T, r *rig, dir string) {
 		r.pauseErr = errors.New("it cannot")
 		r.fill(t, dir, "a", 21)

@@ -239,7 +239,7 @@ func TestPoliciesThatAreNone(t *testing.T) {
 	}
 }
 
-func TestRefusedHostsAreKeptAndTold(t *testing.T) {
+func TestRefusedHostsAreStoredAndReported(t *testing.T) {
 	h := newHarness(t)
 	h.set(network.Policy{Mode: executors.NetworkAllow})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -88,7 +88,7 @@ func TestTheRulesOfEachSetting(t *testing.T) {
 			}
 			// The pool's bounds are judged together, and told at its upper one.
 			if field := f.Details["field"]; field != strings.TrimPrefix(name, "e2b.") && (name != settings.PoolMin || field != settings.PoolMax) {
-				t.Errorf("%s = %v is told as wrong at %v", name, v, field)
+				t.Errorf("%s = %v is reported as wrong at %v", name, v, field)
 			}
 		}
 		if after := s.Values(t.Context()); after != before || !held(t, s).Equal(of) {

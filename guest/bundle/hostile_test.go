@@ -84,8 +84,8 @@ func TestWhatIsNoBundle(t *testing.T) {
 		{"no plan", raw(file(guest.BundleTree+"a", "a")), "it does not begin with its plan"},
 		{"a plan that cannot be read", raw(file(guest.BundlePlanEntry, "{")), "its plan cannot be read"},
 		{"an empty plan", raw(file(guest.BundlePlanEntry, "")), "its plan cannot be read"},
-		{"another kind", archive(t, "everything", file(guest.BundleTree+"a", "a")), `no bundles of kind "everything"`},
-		{"no kind", raw(file(guest.BundlePlanEntry, "{}")), `no bundles of kind ""`},
+		{"another kind", archive(t, "everything", file(guest.BundleTree+"a", "a")), `does not support bundles of kind "everything"`},
+		{"no kind", raw(file(guest.BundlePlanEntry, "{}")), `does not support bundles of kind ""`},
 		{"cut among its files", whole[:len(whole)-4096], ""},
 		{"cut within git's folder", whole[:len(whole)/4/512*512+100], ""},
 		{"noise behind its beginning", append(slices.Clone(whole[:2048]), bytes.Repeat([]byte("noise"), 1000)...), ""},
@@ -207,7 +207,7 @@ func TestTheWorktreeIsAsItWasSent(t *testing.T) {
 	}
 }
 
-func TestCommitsWithoutParentsAreToldOnce(t *testing.T) {
+func TestCommitsWithoutParentsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	if p := r.unpack("p1", archive(t, guest.BundleWorktree, repository(t)...)); p.State != guest.BundleDone {
@@ -227,7 +227,7 @@ func TestCommitsWithoutParentsAreToldOnce(t *testing.T) {
 	}
 }
 
-func TestWhatGitSaysIsTold(t *testing.T) {
+func TestGitsOwnErrorIsReported(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ git, code, says string }{
 		{"git-that-fails", "bundle_failed", "git read-tree failed in the sandbox: fatal: bad ?object"},

@@ -105,7 +105,7 @@ func TestWatchSendsOnlyDifferences(t *testing.T) {
 }
 
 // A write is reported, however it was noticed. The schedule, which is tested without a clock, decides how soon.
-func TestWriteIsToldSoon(t *testing.T) {
+func TestAWriteIsReportedSoon(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string

@@ -184,7 +184,7 @@ func BenchmarkRest(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkBundle sends a bundle to a guest and compares that with bare bytes over a socket like the pipe's: parcel_vs_raw is the
+// BenchmarkBundle sends a bundle to a guest and compares that with bare bytes over a socket like the pipe's: bundle_vs_raw is the
 // ratio of the throughputs. The guest writes what it gets to its disk.
 func BenchmarkBundle(b *testing.B) {
 	p := newPlace(b)
@@ -233,6 +233,6 @@ func BenchmarkBundle(b *testing.B) {
 		}
 		raw += time.Since(at)
 	}
-	b.ReportMetric(raw.Seconds()/ours.Seconds(), "parcel_vs_raw")
+	b.ReportMetric(raw.Seconds()/ours.Seconds(), "bundle_vs_raw")
 	b.ReportMetric(float64(n)*size/(1<<20)/ours.Seconds(), "MB/s")
 }

@@ -63,7 +63,7 @@ func call(t *testing.T, h *client.Hooks) (c guest.HookCall, synced bool) {
 	}
 }
 
-func TestHooksAreToldAndAnswered(t *testing.T) {
+func TestHooksAreReportedAndAnswered(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	if h, err := p.Hello(within(t)); err != nil || !h.Hooks {

@@ -192,7 +192,7 @@ func TestAServerThatIsAwayIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAServerThatStaysAwayIsTold(t *testing.T) {
+func TestAServerThatStaysAwayIsReported(t *testing.T) {
 	r := run(t, relay.Config{Socket: socketPath(t), DialIn: 50 * time.Millisecond})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(r.URL(), "http://"))
 	if err != nil {

@@ -52,7 +52,7 @@ func TestEventsReachTheirTeam(t *testing.T) {
 	want(t, drain(one), "closed")
 }
 
-func TestSlowReceiverMissesAndIsTold(t *testing.T) {
+func TestSlowReceiverLearnsThatItMissed(t *testing.T) {
 	t.Parallel()
 	b := events.New()
 	s, quick := b.Subscribe("t", 0), b.Subscribe("t", 0)

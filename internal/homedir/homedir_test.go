@@ -162,7 +162,7 @@ func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("who had it open reads %q, %v", p, err)
 	}
 	if st, err := h.Stat("f"); err != nil || st.ID == before || st.ID == "" {
-		t.Errorf("the file that took its name cannot be told from it: %q, %q, %v", st.ID, before, err)
+		t.Errorf("the file that took its name looks the same: %q, %q, %v", st.ID, before, err)
 	}
 	h.put("folder/f", "x")
 	if err := h.WriteFile("folder", []byte("x")); err == nil {

@@ -60,7 +60,7 @@ wait`)
 	}
 }
 
-func TestCancelIsToldWithItsCause(t *testing.T) {
+func TestCancelReportsItsCause(t *testing.T) {
 	t.Parallel()
 	g, dir := fake(t, `touch "$(dirname "$0")/started"; exec sleep 600`)
 	ctx, cancel := context.WithCancelCause(t.Context())

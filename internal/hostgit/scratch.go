@@ -33,7 +33,7 @@ func (g *Git) ScratchOver(ctx context.Context, parent, gitDir, objects string) (
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(parent, "desk-")
+	dir, err := os.MkdirTemp(parent, "scratch-")
 	if err != nil {
 		return nil, err
 	}

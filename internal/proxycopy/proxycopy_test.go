@@ -93,7 +93,7 @@ func TestTheOtherDirectionGoesOn(t *testing.T) {
 	<-done
 }
 
-func TestStandingStillEndsIt(t *testing.T) {
+func TestAStalledCopyEnds(t *testing.T) {
 	near, far, done := joined(t, proxycopy.Options{Idle: 150 * time.Millisecond})
 	for range 6 { // less than Idle each, more together
 		time.Sleep(50 * time.Millisecond) // time is what this is about

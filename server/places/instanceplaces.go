@@ -31,7 +31,7 @@ func (h Instance) SetInstancePlaces(ctx context.Context, req api.SetInstancePlac
 		return nil, err
 	}
 	h.cfg.Choice.Reprobe()
-	if _, ok := changes[settings.MonthlyBudgetUSD]; ok { // what stands still for it may go on
+	if _, ok := changes[settings.MonthlyBudgetUSD]; ok { // sandboxes that were suspended for it may resume
 		h.cfg.Quota.Changed(ctx, "")
 	}
 	return api.SetInstancePlaces200JSONResponse(h.instancePlaces(ctx)), nil

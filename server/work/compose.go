@@ -184,8 +184,8 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	return out
 }
 
-// attentionOf says why a person should look at a workspace: one that could not be made, else what its sessions say. Work that
-// was put away asks for nobody.
+// attentionOf returns why a person should look at a workspace: it could not be created, or what its sessions need. An archived
+// workspace needs nobody.
 func attentionOf(w workspaces.Workspace, ss sessions.Summary) *api.Attention {
 	switch {
 	case w.DeletedAt != 0 || w.State == workspaces.Archived:

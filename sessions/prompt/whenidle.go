@@ -16,17 +16,17 @@ import (
 
 // Conditions for sending a queued prompt, and their timing.
 const (
-	keysQuiet   = 3 * time.Second        // nobody typed for this long,
-	idleFor     = time.Second            // the agent has been idle for this long,
-	untoldIdle  = 3 * time.Second        // for an agent that does not report: since the last prompt and its last output,
-	quietWait   = 30 * time.Second       // and its screen is quiet, or it has been idle for this long
-	firstTurn   = 15 * time.Second       // how long an initial prompt may take to show an effect
-	askAgain    = 2 * time.Second        // between two looks at a question on the screen
-	enterAgain  = 4 * time.Second        // an agent that has not started to work gets one more Enter, and then each time after twice as long
-	storeWithin = 2 * time.Second        // for a write while the keyboard is taken
-	pasteSeen   = 1 * time.Second        // how long to wait until a paste shows on the screen
-	settleFor   = 15 * time.Second       // for finding out what has arrived
-	lookEvery   = 250 * time.Millisecond // while polling for something that sends no notification
+	keysQuiet      = 3 * time.Second        // nobody typed for this long,
+	idleFor        = time.Second            // the agent has been idle for this long,
+	unreportedIdle = 3 * time.Second        // for an agent that does not report: since the last prompt and its last output,
+	quietWait      = 30 * time.Second       // and its screen is quiet, or it has been idle for this long
+	firstTurn      = 15 * time.Second       // how long an initial prompt may take to show an effect
+	askAgain       = 2 * time.Second        // between two looks at a question on the screen
+	enterAgain     = 4 * time.Second        // an agent that has not started to work gets one more Enter, and then each time after twice as long
+	storeWithin    = 2 * time.Second        // for a write while the keyboard is taken
+	pasteSeen      = 1 * time.Second        // how long to wait until a paste shows on the screen
+	settleFor      = 15 * time.Second       // for finding out what has arrived
+	lookEvery      = 250 * time.Millisecond // while polling for something that sends no notification
 )
 
 // steering is what a session knows about its queue of prompts. Its goroutine lives while something is queued.
@@ -274,8 +274,8 @@ func (s *Session) notYet(p Prompt, now time.Time) (why string, wait time.Duratio
 		return "somebody is typing", keysQuiet - now.Sub(s.steering.typedAt)
 	case idle < idleFor && s.steering.worked:
 		return "the agent has just become idle", idleFor - idle
-	case !s.about.Explicit && !s.steering.sentAt.IsZero() && min(quiet, now.Sub(s.steering.sentAt)) < untoldIdle && now.Sub(s.steering.sentAt) < quietWait:
-		return "the program may still be working", max(untoldIdle-min(quiet, now.Sub(s.steering.sentAt)), lookEvery)
+	case !s.about.Explicit && !s.steering.sentAt.IsZero() && min(quiet, now.Sub(s.steering.sentAt)) < unreportedIdle && now.Sub(s.steering.sentAt) < quietWait:
+		return "the program may still be working", max(unreportedIdle-min(quiet, now.Sub(s.steering.sentAt)), lookEvery)
 	case quiet < pasteQuiet && idle < quietWait:
 		return "the screen is still changing", pasteQuiet - quiet
 	}

@@ -158,7 +158,7 @@ func (c *cloud) sh(ws testkit.Workspace, line string) string {
 
 // Files of a cloud sandbox are synced: thousands at once, modes, links, deletions, unusual names, and nothing that leads out of
 // the worktree; the sandbox ends, and the next one begins from there.
-func TestACloudSandboxesFilesComeHome(t *testing.T) {
+func TestACloudSandboxesFilesAreSynced(t *testing.T) {
 	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "Far")
 	if out := c.sh(ws, "pwd; id -un; env"); !strings.HasPrefix(out, "/work/") || !strings.Contains(out, "\nuser\n") || strings.Contains(out, c.Dir) || strings.Contains(out, c.e2b.Key()) {
@@ -225,7 +225,7 @@ func (c *cloud) same2(ws testkit.Workspace, path string) {
 }
 
 // kill -9 of the server again and again while files arrive, and once while it is paused: every file is synced in the end.
-func TestAServerKilledWhileFilesComeHome(t *testing.T) {
+func TestAServerKilledWhileFilesAreSynced(t *testing.T) {
 	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "Killed")
 	s := c.Run(ws.ID, "sh", "-c", `set -e; for i in $(seq 1500); do mkdir -p d$((i%20)); echo "$i" > d$((i%20))/f$i; if [ $i -gt 5 ]; then rm -f d$(((i-3)%20))/f$((i-3)); fi; echo "$i" >> grown; [ $((i%10)) -ne 0 ] || sleep 0.02; done; git add -A; git -c user.name=x -c user.email=x@example.com commit -qm poured; echo END`)

@@ -160,10 +160,10 @@ rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo o
 		case far(from) && strings.Contains(ignored, "They are lost with the old sandbox"), !far(from) && far(to) && strings.Contains(ignored, "kept.out"),
 			!far(from) && !far(to) && strings.Contains(ignored, "the same folder"):
 		default:
-			t.Errorf("from %s to %s ignored files are told of as %q", from, to, ignored)
+			t.Errorf("from %s to %s ignored files are reported as %q", from, to, ignored)
 		}
 		if chosen := p.says("kept_ignored"); (far(from) || far(to)) && chosen != "1 ignored file that the project selects, 2 bytes: chosen.out." {
-			t.Errorf("from %s to %s those that are kept are told of as %q", from, to, chosen)
+			t.Errorf("from %s to %s those that are kept are reported as %q", from, to, chosen)
 		}
 		h.API("POST", "/workspaces/"+ws.ID+"/move", h.to(to), nil)
 		if m := moved(t, h.Instance, ws.ID); m.State != "done" || executorOf(h.Instance, ws.ID) != to {

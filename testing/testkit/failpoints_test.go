@@ -53,10 +53,10 @@ var scenarios = map[failpoint.Point]scenario{
 	failpoint.UpdateApplied: {(*death).workBesideOthers, (*death).update, (*death).updated},
 
 	failpoint.ObjectsLent: {nil, (*death).create, (*death).created},
-	failpoint.HomeChecked: {(*death).workInBox, (*death).list, (*death).broughtHome},
-	failpoint.HomeTaken:   {(*death).workInBox, (*death).list, (*death).broughtHome},
-	failpoint.HomeMoved:   {(*death).workInBox, (*death).list, (*death).broughtHome},
-	failpoint.BoxCleared:  {(*death).workInBox, (*death).remove, (*death).broughtHome},
+	failpoint.HomeChecked: {(*death).workInBox, (*death).list, (*death).commitsSynced},
+	failpoint.HomeTaken:   {(*death).workInBox, (*death).list, (*death).commitsSynced},
+	failpoint.HomeMoved:   {(*death).workInBox, (*death).list, (*death).commitsSynced},
+	failpoint.BoxCleared:  {(*death).workInBox, (*death).remove, (*death).commitsSynced},
 
 	failpoint.PutAwayKept:    {(*death).work, (*death).remove, (*death).nothingLost},
 	failpoint.PutAwayStored:  {(*death).work, (*death).remove, (*death).nothingLost},

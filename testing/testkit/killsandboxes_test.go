@@ -53,9 +53,9 @@ func (d *death) subjects() string {
 	return strings.Join(out, " ")
 }
 
-// broughtHome: whatever was committed in the sandbox is known, also when the sandbox died with the server, and comes back from the
+// commitsSynced: whatever was committed in the sandbox is known, also when the sandbox died with the server, and comes back from the
 // trash with what was not committed.
-func (d *death) broughtHome() {
+func (d *death) commitsSynced() {
 	if strings.Contains(d.subjects(), "two") || d.execStillIn("two") {
 		d.Wait("every commit is fetched", func() bool { return d.subjects() == "two one" })
 	}

@@ -36,7 +36,7 @@ func TestBudgetSuspendsRemoteSandboxAndResumesIt(t *testing.T) {
 		c.API("GET", "/workspaces/"+ws.ID, nil, &v)
 		return v
 	}
-	standsStill := func() {
+	isSuspended := func() {
 		t.Helper()
 		c.Wait("it is suspended", func() bool { v := look(); return v.Grace != nil && v.Grace.State == "stopped" })
 		v := look()
@@ -70,15 +70,15 @@ func TestBudgetSuspendsRemoteSandboxAndResumesIt(t *testing.T) {
 	raised := members{"limit_nano": 100_000_000_000}
 
 	c.DieAt(failpoint.GraceBegun, func() { spend(spent) })
-	standsStill()
+	isSuspended()
 	c.DieAt(failpoint.GraceLifted, func() { spend(raised) })
 	goesOn()
 	c.DieAt(failpoint.GraceStopping, func() { spend(spent) })
-	standsStill()
+	isSuspended()
 	spend(raised)
 	goesOn()
 	c.DieAt(failpoint.GraceStopped, func() { spend(spent) })
-	standsStill()
+	isSuspended()
 	spend(raised)
 	goesOn()
 

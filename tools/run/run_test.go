@@ -142,7 +142,7 @@ func call(t *testing.T, tool tools.Tool, c tools.Caller, args string) (tools.Res
 }
 
 // The agent sees that a command failed, with its output; a background command continues.
-func TestWhatAnAgentIsTold(t *testing.T) {
+func TestWhatAnAgentGetsBack(t *testing.T) {
 	tool, caller, root := bench(t)
 	if err := os.Mkdir(filepath.Join(root, "sub"), 0o755); err != nil {
 		t.Fatal(err)

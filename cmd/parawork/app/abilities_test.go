@@ -27,10 +27,10 @@ var (
 func TestExecutorsKeepTheirAbilities(t *testing.T) {
 	h := built(t)
 	want := map[executors.Kind][]string{
-		"bubblewrap":    {"Ender", "Remainer", "Remover"},
-		executors.Local: {"Ender", "Remainer", "Remover"},
-		"docker":        {"Ender", "Remainer", "Remover", "Stopper", "Witness"},
-		"e2b":           {"Remainer", "Sleeper", "Warmer", "Witness"},
+		"bubblewrap":    {"Destroyer", "RemnantKeeper", "Remover"},
+		executors.Local: {"Destroyer", "RemnantKeeper", "Remover"},
+		"docker":        {"Destroyer", "RemnantKeeper", "Remover", "Stopper", "RunRecorder"},
+		"e2b":           {"RemnantKeeper", "Sleeper", "Warmer", "RunRecorder"},
 	}
 	for _, e := range h.executors.Own() {
 		if got := executortest.Abilities(e); !slices.Equal(got, want[e.Kind()]) {

@@ -74,7 +74,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 	for _, s := range h.recovery() {
 		got = append(got, s.what)
 	}
-	if want := []string{"sealing secrets", "sweeping secrets", "recovering the ledger", "reading the prices", "recovering tokens", "recovering machines", "recovering sandboxes",
+	if want := []string{"sweeping secrets", "recovering the ledger", "reading the prices", "recovering tokens", "recovering machines", "recovering sandboxes",
 		"recovering sessions", "recovering commands", "recovering workspaces", "recovering builds of images", "recovering graces", "recovering checks"}; !slices.Equal(got, want) {
 		t.Errorf("recovery: %q, not %q", got, want)
 	}

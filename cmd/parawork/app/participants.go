@@ -53,7 +53,7 @@ func (a *App) commitsHome(ctx context.Context, p *executors.Place) error {
 
 // filesHome syncs the files of a sandbox with a disk of its own that is ending or being suspended.
 func (a *App) filesHome(ctx context.Context, p *executors.Place) {
-	if err := a.files.BringHome(ctx, p); err != nil {
+	if err := a.files.SyncToServer(ctx, p); err != nil {
 		a.log.WarnContext(ctx, "files of an ending or suspended sandbox could not be synced", "workspace_id", p.WorkspaceID, "error", err)
 	}
 }

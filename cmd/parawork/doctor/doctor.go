@@ -67,7 +67,7 @@ func (x Examination) Run(ctx context.Context, out io.Writer) bool {
 	r.say(good, "parawork", fmt.Sprintf("%s, %s, %s/%s", x.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH), "")
 	if err != nil {
 		r.say(bad, "config", err.Error(), "")
-		fmt.Fprintln(out, "\nThe configuration must be mended first: everything else depends on it.")
+		fmt.Fprintln(out, "\nThe configuration must be fixed first: everything else depends on it.")
 		return false
 	}
 	if cfg.File == "" {
@@ -99,7 +99,7 @@ func (x Examination) Run(ctx context.Context, out io.Writer) bool {
 	r.quotas(cfg, state)
 	switch {
 	case r.failed > 0:
-		fmt.Fprintf(out, "\n%s to mend before Parawork can work.\n", instance.Count(r.failed, "thing"))
+		fmt.Fprintf(out, "\n%s to fix before Parawork can work.\n", instance.Count(r.failed, "thing"))
 		return false
 	case r.notes > 0:
 		fmt.Fprintf(out, "\nParawork can work. %s above may matter to you.\n", instance.Count(r.notes, "note"))

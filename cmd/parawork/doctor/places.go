@@ -50,7 +50,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, kinds executors
 	def, err := ch.Choose(ctx, "")
 	switch {
 	case err != nil && works == 0:
-		r.say(bad, "place", "no place to work: "+err.Error(), "Mend one of the places above.")
+		r.say(bad, "place", "no place to work: "+err.Error(), "Fix one of the places above.")
 	case err != nil:
 		r.say(bad, "place", "the default (sandboxing.defaultProvider: "+cfg.Sandboxing.DefaultProvider+") cannot be used: "+err.Error(), "")
 	default:

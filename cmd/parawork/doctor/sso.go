@@ -22,7 +22,7 @@ func (r *report) signIn(ctx context.Context, cfg *config.Config) {
 		return
 	}
 	if cfg.Server.PublicURL == "" {
-		r.say(minor, "sign-in", "server.publicUrl is empty: providers are told the address the browser asked for", "Set server.publicUrl to the address people use, as it is registered with the providers.")
+		r.say(minor, "sign-in", "server.publicUrl is empty: providers get the address the browser asked for", "Set server.publicUrl to the address people use, as it is registered with the providers.")
 	}
 	ctx, cancel := context.WithTimeout(ctx, signInTime)
 	defer cancel()
@@ -36,6 +36,6 @@ func (r *report) signIn(ctx context.Context, cfg *config.Config) {
 		if f, ok := errors.AsType[*fault.Error](p.Err); ok {
 			words = f.Message
 		}
-		r.say(minor, "sign-in", words, "Nobody can sign in with it until this is mended: docs/sso.md.")
+		r.say(minor, "sign-in", words, "Nobody can sign in with it until this is fixed: docs/sso.md.")
 	}
 }

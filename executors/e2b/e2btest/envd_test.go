@@ -146,7 +146,7 @@ func TestAProgramThatIsNotThereEndsWith127(t *testing.T) {
 			t.Errorf("%v: connecting to what has ended: %+v, %v", c.in, e, err)
 		}
 		if _, end, err := again.rest(); err != nil || end == nil || end.ExitCode != c.code {
-			t.Errorf("%v: its end is told as %+v, %v", c.in, end, err)
+			t.Errorf("%v: its end is reported as %+v, %v", c.in, end, err)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func Commands(packages []Package) []string {
 // Variable is one of an environment.
 type Variable struct{ Name, Value string }
 
-// Env is what the agents are told wherever they are installed, sorted by name.
+// Env is the environment of the agents wherever they are installed, sorted by name.
 func Env(packages []Package) []Variable {
 	all := map[string]string{}
 	for _, p := range packages {
@@ -172,7 +172,7 @@ func folded(command string) string {
 type Derived struct {
 	Base     string   // the image it is derived from
 	Root     bool     // that image's commands run as somebody else than root
-	Args     []string // build arguments that the script heeds
+	Args     []string // build arguments that the script reads
 	Tools    bool     // git and the tools around it are installed
 	Packages []Package
 }

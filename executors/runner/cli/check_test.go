@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/wire"
 )
 
-func TestCheckNamesWhatIsToBeMended(t *testing.T) {
+func TestCheckNamesWhatToFix(t *testing.T) {
 	t.Parallel()
 	p, id, out := connected(t, wire.Docker)
 	env := p.Env

@@ -101,7 +101,7 @@ func TestTheFileHoldsAsSoonAsItIsChanged(t *testing.T) {
 	}
 	write(t, filepath.Join(dir, "runner.json"), `{}`)
 	if err := k.Check(t.Context(), process("ws_1", "ls")); err != nil {
-		t.Errorf("mended: %v", err)
+		t.Errorf("fixed: %v", err)
 	}
 	if changed != 4 {
 		t.Errorf("told %d times of 4 changes", changed)

@@ -370,7 +370,7 @@ func TestOnlyTheServerSendsAMachineAwayForGood(t *testing.T) {
 	}
 }
 
-func TestAMachineIsToldWhyItIsLetGo(t *testing.T) {
+func TestAMachineLearnsWhyItIsDisconnected(t *testing.T) {
 	t.Parallel()
 	for reason, code := range map[string]string{tunnel.ReasonRevoked: wire.CodeRevoked, tunnel.ReasonReplaced: wire.CodeReplaced, "The server ends.": ""} {
 		t.Run(reason, func(t *testing.T) {

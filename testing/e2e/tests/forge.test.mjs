@@ -61,7 +61,7 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     await signIn(page, instance, password);
     await page.goto(`${instance.url}/${instance.team}/w/${ws.key}?tab=merge`);
     const card = page.getByRole("region", { name: "Pull request", exact: true });
-    await card.getByText(/Which forge 127\.0\.0\.1.* cannot be told from its name/).waitFor();
+    await card.getByText(/Which forge 127\.0\.0\.1.* cannot be derived from its name/).waitFor();
 
     await page.goto(`${instance.url}/${instance.team}/p/${project.id}`);
     const form = page.getByRole("form", { name: "Forge" });

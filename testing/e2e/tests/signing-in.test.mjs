@@ -117,9 +117,9 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await mine.getByText("Chrome on Linux").waitFor();
     assert.equal((await device.credentials()).length, 1);
     await mine.getByRole("button", { name: /^Rename/ }).click();
-    await page.getByLabel("Passkey name").fill("Desk");
+    await page.getByLabel("Passkey name").fill("Laptop");
     await page.getByRole("button", { name: "Save" }).click();
-    await mine.getByText("Desk", { exact: true }).waitFor();
+    await mine.getByText("Laptop", { exact: true }).waitFor();
     await check(page, "security-wide");
 
     // While nobody touches the device, the password leads to the second step.
@@ -141,7 +141,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     const again = (await (await page.request.get(`${at}/api/v1/me/login-sessions`)).json()).items;
     assert.deepEqual(again.find((s) => s.current).factors, ["passkey"]);
 
-    await mine.getByRole("button", { name: "Remove the passkey Desk" }).click();
+    await mine.getByRole("button", { name: "Remove the passkey Laptop" }).click();
     await yes(page, "Remove");
     await mine.waitFor({ state: "detached" });
     await close(page);

@@ -2648,7 +2648,7 @@ export interface paths {
          *     Up: `0` + bytes = input; `1` + u16 cols + u16 rows = size wish; `2` + u64 offset = acknowledged up to; `3` = ping; `4` = take the size;
          *     `5` + JSON `{"do","to"}` = the keyboard: `hold`, `release`, `ask`, `unask`, `give` and `decline` (to a user's id). While somebody holds it,
          *     the others' input is refused with `keyboard_held`; the state frame's `keyboard` names the holder and who asks;
-         *     `6` + three times u8 red + u8 green + u8 blue = your colours of text, background and cursor, which programs are told while you size the terminal.
+         *     `6` + three times u8 red + u8 green + u8 blue = your colours of text, background and cursor, which programs get while you size the terminal.
          *     Without `from` the first output is one frame `1`: the bytes bring a terminal of the size told before, whatever it showed, to the screen as
          *     it is, with what has scrolled off it; output follows from its offset. With `from` every byte from there on comes, and never a snapshot.
          *     A size frame stands where the size changed between the bytes. The server alone answers what programs ask a terminal; clients must not.

@@ -40,7 +40,7 @@ export default function BillingSettings() {
   );
 }
 
-/** Who comes back from the payment service is told what came of it: it is asked at once, without waiting for it to tell. */
+/** Shows the result to somebody who returns from the payment service: the page asks at once instead of waiting for a webhook. */
 function useWayBack() {
   const team = useTeam();
   const client = useQueryClient();

@@ -24,7 +24,7 @@ const KINDS: [Kind, string][] = [
   ["finished", "An agent has finished"],
 ];
 
-/** What one's browsers are told through their push services, also while Parawork is closed. */
+/** Notifications that your browsers get through their push services, also while Parawork is closed. */
 export function Push() {
   const client = useQueryClient();
   const settings = useQuery({ queryKey: KEY, queryFn: () => data(api.GET("/me/notifications")) });

@@ -201,7 +201,7 @@ describe("a form of settings", () => {
   });
 
   test("tells a refusal that names no field of the form above its button", async () => {
-    await show({ save: () => Promise.reject(refused("unheard_of")) });
+    await show({ save: () => Promise.reject(refused("unknown_code")) });
     await type("Name", "Taken");
     await send();
     expect(box.querySelector("[role=alert]")?.textContent).toContain("That is not taken.");
