@@ -80,7 +80,7 @@ func newWith(t *testing.T, dir string, change func(*docker.Config)) *docker.Exec
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "Stopper", "RunRecorder"}, SandboxAbilities: []string{"Limiter", "Metered", "SinglePipe", "Pauser"},
+	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser", "SinglePipe"},
 		New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }})
 }
 

@@ -34,7 +34,7 @@ func TestGVisor(t *testing.T) {
 		return newWith(t, dir, func(c *docker.Config) { c.Host, c.Runtime = d.Host, "runsc" })
 	}
 	t.Run("suite", func(t *testing.T) {
-		executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "Stopper", "RunRecorder"}, SandboxAbilities: []string{"Limiter", "Metered", "SinglePipe", "Pauser"},
+		executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser", "SinglePipe"},
 			New: func(t *testing.T, dir string) executors.Executor { return behind(t, dir) }})
 	})
 	t.Run("a kernel of its own", func(t *testing.T) {

@@ -63,7 +63,7 @@ func newRemote(t *testing.T, dir string) *docker.Executor {
 
 func TestConformanceFarAway(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "Stopper", "RunRecorder"}, SandboxAbilities: []string{"Limiter", "Metered", "SinglePipe", "Pauser"},
+	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newRemote(t, dir) }})
 }
 

@@ -90,7 +90,7 @@ func newExecutor(t *testing.T, s *e2btest.Server, dir string, change func(*e2b.C
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	executortest.Run(t, executortest.Config{Abilities: []string{"RemnantKeeper", "Sleeper", "Warmer", "RunRecorder"}, SandboxAbilities: []string{"Leased", "Metered", "SinglePipe", "Pauser"},
+	executortest.Run(t, executortest.Config{Abilities: []string{"RemnantKeeper", "RunRecorder", "Sleeper", "Warmer"}, SandboxAbilities: []string{"Leased", "Metered", "Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
 			return newExecutor(t, server(t, dir), dir, nil)
 		}})

@@ -29,8 +29,8 @@ func TestExecutorsKeepTheirAbilities(t *testing.T) {
 	want := map[executors.Kind][]string{
 		"bubblewrap":    {"Destroyer", "RemnantKeeper", "Remover"},
 		executors.Local: {"Destroyer", "RemnantKeeper", "Remover"},
-		"docker":        {"Destroyer", "RemnantKeeper", "Remover", "Stopper", "RunRecorder"},
-		"e2b":           {"RemnantKeeper", "Sleeper", "Warmer", "RunRecorder"},
+		"docker":        {"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"},
+		"e2b":           {"RemnantKeeper", "RunRecorder", "Sleeper", "Warmer"},
 	}
 	for _, e := range h.executors.Own() {
 		if got := executortest.Abilities(e); !slices.Equal(got, want[e.Kind()]) {

@@ -55,7 +55,7 @@ func conformance(t *testing.T, change func(t *testing.T, dir string, c *machine.
 	rigs := make(map[string]*rig)
 	p := policy.Default()
 	p.Limits.Sandboxes = 0
-	executortest.Run(t, executortest.Config{Abilities: []string{"Owned", "Remover"}, SandboxAbilities: []string{"Limiter", "Metered", "SinglePipe", "Pauser"},
+	executortest.Run(t, executortest.Config{Abilities: []string{"Owned", "Remover"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser", "SinglePipe"},
 		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
 			mu.Lock()
 			r := rigs[dir]
