@@ -86,7 +86,7 @@ func TestADatabaseThatIsAwayIsLoggedOnce(t *testing.T) {
 		sc.shows(t, "changed")
 	}
 	eventually(t, "the sessions were tried again", func() bool { return store.tries.Load() >= 12 })
-	if n := log.count("not stored"); n != 1 {
+	if n := log.count("could not be stored; the server keeps trying"); n != 1 {
 		t.Errorf("the log says %d times that sessions are not stored", n)
 	}
 	if n := log.count("stored again"); n != 0 {

@@ -180,7 +180,7 @@ func TestQueueWaitsForPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.queue(t, row.ID, "queued 0")
-	s.waitsFor(t, row.ID, "typed text")
+	s.waitsFor(t, row.ID, "unsent text")
 	if err := sc.Input(t.Context(), []byte(" line 0\r")); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestPromptThatIsNotTakenUp(t *testing.T) {
 	s.queue(t, row.ID, "next 0")
 	eventually(t, "it fails", func() bool {
 		p, err := s.Prompt(t.Context(), deaf.ID)
-		return err == nil && p.State == prompt.Failed && strings.Contains(p.Reason, "did not go to work") && p.Text == "deaf 0"
+		return err == nil && p.State == prompt.Failed && strings.Contains(p.Reason, "did not start working on it") && p.Text == "deaf 0"
 	})
 	s.waitsFor(t, row.ID, "the prompt before it failed")
 	if got := h.reported(); len(got) != 0 {

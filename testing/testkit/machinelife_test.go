@@ -36,7 +36,7 @@ func TestAMachinesLife(t *testing.T) {
 	}
 	h.API("POST", path+"/regenerate", nil, &made)
 	m.Ended()
-	if log := m.Log(); made.RunnerID != m.ID || !strings.Contains(log, "A new key was asked for it") {
+	if log := m.Log(); made.RunnerID != m.ID || !strings.Contains(log, "Somebody requested a new key for it") {
 		t.Errorf("%+v\n%s", made, log)
 	}
 	m.Boot("--token", made.Token)

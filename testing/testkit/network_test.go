@@ -87,7 +87,7 @@ type networkInfo struct {
 	Enforced *bool
 	Names    []struct{ Name, From string }
 	Refused  []struct {
-		Host, Reason, Words string
+		Host, Reason, Explanation string
 		Port                int
 		Allowable           bool
 	}
@@ -178,7 +178,7 @@ func TestTheOnlyWayOut(t *testing.T) {
 	var n networkInfo
 	h.Wait("what was refused is listed", func() bool { n = show(); return len(n.Refused) >= 2 })
 	for _, r := range n.Refused {
-		if r.Reason != "not_listed" || !r.Allowable || r.Words == "" {
+		if r.Reason != "not_listed" || !r.Allowable || r.Explanation == "" {
 			t.Errorf("%+v", r)
 		}
 	}
