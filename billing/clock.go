@@ -127,7 +127,7 @@ func (c *Clock) noticed() (now int64, j *jump, pending bool) {
 	return now, j, len(c.leaps) > 0
 }
 
-// leap is the first time the clock was put forward that is not written yet; false when there is none.
+// clockJump is the first time the clock was put forward that is not written yet; false when there is none.
 func (c *Clock) clockJump() (next [2]int64, any bool) {
 	c.leapsMu.Lock()
 	defer c.leapsMu.Unlock()
@@ -137,7 +137,7 @@ func (c *Clock) clockJump() (next [2]int64, any bool) {
 	return c.leaps[0], true
 }
 
-// written takes out what leap returned, once it is written.
+// written takes out what clockJump returned, once it is written.
 func (c *Clock) written() {
 	c.leapsMu.Lock()
 	defer c.leapsMu.Unlock()

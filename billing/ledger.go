@@ -58,7 +58,7 @@ func (l *Ledger) Recover(ctx context.Context) error {
 	return nil
 }
 
-// leap ends the open segments at from and continues them at to. Call it only while nothing else is written (turns.leap).
+// clockJump ends the open segments at from and continues them at to. Call it only while nothing else is written (turns.clockJump).
 func (l *Ledger) clockJump(ctx context.Context, from, to int64) error {
 	if err := l.cfg.Store.SetAhead(ctx, 0); err != nil {
 		return err

@@ -58,6 +58,6 @@ func (l *Ledger) writeLeaps(ctx context.Context) error {
 		if err := l.clockJump(ctx, next[0], next[1]); err != nil {
 			return err
 		}
-		l.clock.written() // only who holds turns.leap takes one out
+		l.clock.written() // only the holder of turns.clockJump takes one out
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -59,6 +60,20 @@ func literal(e ast.Expr) (string, bool) {
 	return "", false
 }
 
+// words is the text of a message, with … for what is put together only as the program runs; "" where all of it is.
+func words(e ast.Expr) string {
+	sum, ok := e.(*ast.BinaryExpr)
+	if !ok {
+		text, _ := literal(e)
+		return text
+	}
+	a, b := words(sum.X), words(sum.Y)
+	if a == "" && b == "" {
+		return ""
+	}
+	return cmp.Or(a, "…") + cmp.Or(b, "…")
+}
+
 func (c *collector) note(code string, k fault.Kind, message string) {
 	if code != "" {
 		c.codes[code] = append(c.codes[code], seen{k, message})
@@ -113,7 +128,7 @@ func (c *collector) call(args []ast.Expr, stack []ast.Node) {
 	if s, ok := args[0].(*ast.SelectorExpr); ok {
 		k = kinds[s.Sel.Name]
 	}
-	message, _ := literal(args[2])
+	message := words(args[2])
 	switch code := args[1].(type) {
 	case *ast.BasicLit:
 		s, _ := literal(code)
@@ -192,7 +207,7 @@ func (c *collector) calls(name string, at, of int, k fault.Kind) {
 			}
 			message := ""
 			if of >= 0 && len(call.Args) > of {
-				message, _ = literal(call.Args[of])
+				message = words(call.Args[of])
 			}
 			switch code := call.Args[at].(type) {
 			case *ast.BasicLit:
@@ -275,7 +290,7 @@ func codesOf(t *testing.T, root string) map[string][]seen {
 }
 
 var (
-	verb     = regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`)
+	verb     = regexp.MustCompile(`%[-+#0-9.\[\]]*[a-zA-Z]`)
 	codeForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 

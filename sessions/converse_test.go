@@ -34,7 +34,7 @@ type (
 
 func tool(name string, input any) []call { return []call{{"name": name, "input": input}} }
 
-// told is the conversation of a session in short: a line an item.
+// reported is the conversation of a session in short: a line an item.
 func (s *server) reported(t testing.TB, id string) []string {
 	t.Helper()
 	c, err := s.Conversation(t.Context(), id, conversation.Query{Limit: 500})

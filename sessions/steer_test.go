@@ -46,7 +46,7 @@ while :; do
 done
 `
 
-// talks makes Codex a talker and returns a running one.
+// summaries makes Codex a talker and returns a running one.
 func (h *harness) summaries() {
 	h.t.Helper()
 	path := filepath.Join(h.dir, "talker")
@@ -99,7 +99,7 @@ func (s *server) prompts(t *testing.T, id string) (out []string) {
 	return out
 }
 
-// tells says, should the test fail, what the queue and the program have seen.
+// notifies says, should the test fail, what the queue and the program have seen.
 func (s *server) notifies(t *testing.T, id string) {
 	t.Cleanup(func() {
 		if !t.Failed() {

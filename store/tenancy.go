@@ -21,7 +21,7 @@ import (
 //	{team?}         a `?` whose value must be one of them: of a new row, or in `team_id = {team?}`
 //
 // A statement that is about every team on purpose says so, and why, in a comment: /* every team: the instance has one budget */.
-// TestEveryStatementCarriesItsTeam reads all statements and fails on one that does neither.
+// TestASVS_8_4_1_EveryStatementCarriesItsTeam reads all statements and fails on one that does neither.
 const markOpen = "{team"
 
 // errNoScope is a bug: work that touches a team's rows did not say for whom it is done.

@@ -39,7 +39,7 @@ func (s *Records) Note(ctx context.Context, a Activity) {
 	}
 }
 
-// Tell records in a workspace's timeline something the server did unasked, and has open views reload.
+// Notify records in a workspace's timeline something the server did unasked, and has open views reload.
 func (s *Records) Notify(ctx context.Context, workspaceID, kind, text string) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
 	if err != nil {

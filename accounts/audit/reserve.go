@@ -424,7 +424,7 @@ func (r *reserve) unreported() []loss {
 	return slices.Clone(r.losses)
 }
 
-// told forgets losses whose entries are stored.
+// reported forgets losses whose entries are stored.
 func (r *reserve) reported(losses []loss) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

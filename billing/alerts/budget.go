@@ -37,7 +37,7 @@ type Budget struct{ cfg BudgetConfig }
 // NewBudget makes a Budget.
 func NewBudget(cfg BudgetConfig) *Budget { return &Budget{cfg} }
 
-// Tell reports the state of the instance's budget in the timelines of workspaces that cost something, and to every operator.
+// Notify reports the state of the instance's budget in the timelines of workspaces that cost something, and to every operator.
 func (t *Budget) Notify(ctx context.Context, a billing.Alert) error {
 	running, err := t.cfg.Paid.WorkspacesRunning(ctx)
 	if err != nil {

@@ -39,7 +39,7 @@ func (p *Payments) Team(ctx context.Context, teamID string) (stripe.Team, error)
 	return out, err
 }
 
-// Tell mails what concerns a payment to who can do something about it. Without a mail server the pages of the web app say it.
+// Notify mails what concerns a payment to who can do something about it. Without a mail server the pages of the web app say it.
 func (p *Payments) Notify(ctx context.Context, n stripe.Notice) error {
 	if !p.cfg.Mail.Enabled() {
 		return nil

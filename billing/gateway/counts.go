@@ -127,7 +127,7 @@ func (s *Service) Counts() Counts {
 	return out
 }
 
-// told keeps a session that is refused again and again from filling the table: one row a minute for each kind of refusal is enough.
+// reported keeps a session that is refused again and again from filling the table: one row a minute for each kind of refusal is enough.
 type reported struct {
 	mu sync.Mutex
 	at map[string]int64

@@ -223,7 +223,7 @@ func Within(ctx context.Context, workspaceID string) context.Context {
 }
 
 var errToken = fault.New(fault.Unauthorized, "gateway_token_invalid",
-	"This token is not good for the model gateway, or no longer: its session has ended. Start the agent in a session of Parawork.")
+	"The model gateway does not accept this token: its session has ended, or it never had one. Start the agent in a session of Parawork.")
 
 // grant says whose a request is, by the token it brings.
 func (s *Service) grant(r *http.Request) (Grant, string, error) {
@@ -247,7 +247,7 @@ func (s *Service) grant(r *http.Request) (Grant, string, error) {
 	return g, token, nil
 }
 
-// room bounds what is under way at once.
+// capacity bounds what is under way at once.
 type capacity struct {
 	mu       sync.Mutex
 	sessions map[string]int

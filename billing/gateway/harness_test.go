@@ -233,7 +233,7 @@ var opus = []string{
 	`{"type":"message_stop"}`,
 }
 
-// costs of it: 100 x 5 + 7 x 25 + 20 x 0.5 + 8 x 6.25 + 4 x 10 USD for a million.
+// opusCost is its cost: 100 x 5 + 7 x 25 + 20 x 0.5 + 8 x 6.25 + 4 x 10 USD for a million.
 const opusCost = 500_000 + 175_000 + 10_000 + 50_000 + 40_000
 
 func wants(t *testing.T, r tokens.Request, want string) {

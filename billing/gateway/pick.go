@@ -259,7 +259,7 @@ func (p *picker) end() {
 	p.keeping = ""
 }
 
-// text returns a string that was kept, "" when there is none.
+// str returns a string that was kept, "" when there is none.
 func (p *picker) str(path string) (s string) {
 	if raw, ok := p.got[path]; ok && json.Unmarshal(raw, &s) != nil {
 		return ""

@@ -112,7 +112,7 @@ func (a Account) upstream(rt route, query url.Values) (*url.URL, error) {
 	}
 	u, err := url.Parse(strings.TrimRight(home, "/"))
 	if err != nil || u.Host == "" {
-		return nil, fault.New(fault.Invalid, "invalid_base_url", "The address of this session's account cannot be asked: enter it again in Settings, Accounts.")
+		return nil, fault.New(fault.Invalid, "invalid_base_url", "The address of this session's account cannot be used: enter it again in Settings, Agents.")
 	}
 	if rt.dialect == anthropicDialect && !strings.HasSuffix(u.Path, "/v1") {
 		u.Path += "/v1"

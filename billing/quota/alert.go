@@ -9,7 +9,7 @@ import (
 	"github.com/parawork/parawork/billing"
 )
 
-// Tell says through which channels people are notified of thresholds.
+// Notify says through which channels people are notified of thresholds.
 type Notify struct {
 	App      bool // in the app, in timelines, and by push messages
 	Mail     bool // owners and admins; of a user's own hours that user too
@@ -170,7 +170,7 @@ func (e *Enforcer) warn(ctx context.Context, l Level, now int64) error {
 	return nil
 }
 
-// told is what was looked up of a level last: the same needs no look into the storage.
+// reported is what was looked up of a level last: the same needs no look into the storage.
 type reported struct {
 	period  string
 	reached int

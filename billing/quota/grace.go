@@ -129,7 +129,7 @@ func (e *Enforcer) News(ctx context.Context, teamID string) ([]Crossing, error) 
 	return out, nil
 }
 
-// Tells returns the channels through which a team is notified. Until the team's budget was read, that is all of them.
+// Notifies returns the channels through which a team is notified. Until the team's budget was read, that is all of them.
 func (e *Enforcer) Notifies(teamID string) Notify {
 	e.mu.Lock()
 	defer e.mu.Unlock()

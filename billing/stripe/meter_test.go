@@ -136,7 +136,7 @@ func (h *usageHarness) ran(from string, ms int64) {
 	}
 }
 
-// go_ puts the clock to a time, with the hours before frozen as the ledger freezes them.
+// until puts the clock to a time, with the hours before frozen as the ledger freezes them.
 func (h *usageHarness) until(text string) {
 	h.t.Helper()
 	now := at(text)
@@ -145,7 +145,7 @@ func (h *usageHarness) until(text string) {
 	h.frozen = now - 5*minute - (now-5*minute)%hour
 }
 
-// tell makes and sends what is due.
+// notify makes and sends what is due.
 func (h *usageHarness) notify() {
 	h.t.Helper()
 	if err := h.report.Prepare(h.ctx); err != nil {

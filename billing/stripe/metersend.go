@@ -164,7 +164,7 @@ func gone(err error) bool {
 	return e != nil && e.HTTPStatusCode == http.StatusBadRequest && (e.Code == "timestamp_too_far_in_past" || e.Code == sdk.ErrorCodeResourceMissing && e.Param == "customer")
 }
 
-// told reports whether the service says that it has a report already. It comes as a refusal, mostly without a code.
+// given reports whether the service says that it has a report already. It comes as a refusal, mostly without a code.
 func given(err error) bool {
 	e := errorOf(err)
 	return e != nil && e.HTTPStatusCode == http.StatusBadRequest && (e.Code == "duplicate_meter_event" || strings.HasPrefix(e.Msg, "An event already exists with identifier"))

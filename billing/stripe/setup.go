@@ -186,8 +186,8 @@ func fingerprint(v any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// params are those of a call that makes something. A setup that is cut short finds what it made by its metadata, so that the library's
-// own key is enough.
+// mark adds the instance's id, and more in pairs, to the metadata of something that is made. A setup that is cut short finds what it made
+// by its metadata, so that the library's own key is enough.
 func (u *setup) mark(p *sdk.Params, more ...string) {
 	p.AddMetadata(metaInstance, u.instance)
 	for i := 0; i < len(more); i += 2 {

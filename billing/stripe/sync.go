@@ -269,7 +269,7 @@ func (s *Service) keep(ctx context.Context, before Account, f finding, also func
 	return after, nil
 }
 
-// standing is an account as the payment service has it, all but the plan that follows from it.
+// stateOf returns an account as the payment service has it, all but the plan that follows from it.
 func (s *Service) stateOf(a Account, f finding) Account {
 	a.UpdatedAt = s.now()
 	a.SyncedAt = max(a.UpdatedAt, a.SyncedAt+1) // it orders what was read, also when the clock goes back

@@ -223,7 +223,7 @@ func (m *Meter) price(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// beside returns the cost of what was used besides tokens; nil when it is unknown.
+// additional returns the cost of what was used besides tokens; nil when it is unknown.
 func (r *Request) additional(all []Price, b Additional) *int64 {
 	prompt, _ := b.Prompt()
 	models := []string{b.Model}

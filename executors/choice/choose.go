@@ -300,7 +300,7 @@ func (ch *Chooser) PermitIn(ctx context.Context, teamID string, k executors.Kind
 		return nil
 	}
 	would, words := ch.wouldDo(ctx, pol, c.Kind)
-	return fault.New(fault.Forbidden, "place_too_weak", "The workspace lives in %s (%s), which is weaker than this team allows by now: it requires at least %s. Move it to another place first; what runs may go on.%s",
+	return fault.New(fault.Forbidden, "place_too_weak", "The workspace lives in %s (%s), which is weaker than this team allows: it requires at least %s. Move it to another place first; what runs may go on.%s",
 		c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords(), words).With("places", would).
 		With("boundary", string(c.Boundary)).With("weakest_boundary", string(pol.Weakest))
 }

@@ -86,7 +86,7 @@ func (ch *Chooser) answer(ctx context.Context, e executors.Executor) executors.C
 	return p.reported()
 }
 
-// told returns the answer and how long makings took. Guarded by p.mu.
+// reported returns the answer and how long makings took. Guarded by p.mu.
 func (p *probe) reported() executors.Capabilities {
 	c := p.caps
 	if p.startMs > 0 {

@@ -67,7 +67,7 @@ func (c Command) DurationMs(now int64) int64 {
 	return max(c.EndedAt-c.StartedAt, 0)
 }
 
-// Kinds of an ExecEvent.
+// Types of an Event.
 const (
 	EventQueued  = "queued"  // Command is set: its executor is unreachable, and it waits
 	EventStarted = "started" // Command is set: its id is known

@@ -85,7 +85,7 @@ func (r *running) snapshot() Command {
 	return c
 }
 
-// tell passes an event to the streaming caller; an error it returns cancels the command.
+// notify passes an event to the streaming caller; an error it returns cancels the command.
 func (r *running) notify(e Event) {
 	if r.fn == nil {
 		return

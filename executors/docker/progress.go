@@ -21,7 +21,7 @@ import (
 // maxWords limits the size of one progress message of a build.
 const maxWords = 160
 
-// told parses a build's output and reports its progress to people.
+// reported parses a build's output and reports its progress to people.
 type reported struct {
 	ctx       context.Context
 	title     string

@@ -165,7 +165,7 @@ func (c *carrier) end() {
 	<-c.done
 }
 
-// carryAgain are the delays before the way out is opened again.
+// carrySoon and carryLate bound the delay before the way out is opened again.
 const (
 	carrySoon = 250 * time.Millisecond
 	carryLate = 10 * time.Second

@@ -205,7 +205,7 @@ func (e *Executor) later(do func(context.Context)) {
 	})
 }
 
-// cut ends every pipe. over: there will be no other.
+// cutAll ends every pipe. over says why there will be no other.
 func (s *sandbox) cutAll(over error) {
 	s.mu.Lock()
 	s.over = over

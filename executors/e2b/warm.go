@@ -87,7 +87,7 @@ func (e *Executor) warm(ctx context.Context, a *account, id string, rec *record)
 	return e.writeRecord(id, *rec)
 }
 
-// taken is a warm sandbox on its way to be somebody's.
+// takenWarm is a warm sandbox on its way to be somebody's.
 type takenWarm struct {
 	rec record
 	got answer

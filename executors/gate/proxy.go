@@ -109,7 +109,7 @@ func (b *box) sorry(w http.ResponseWriter, err error) {
 		status, strings.TrimSuffix(words, "."), len(body), body)
 }
 
-// tell converts an error of reach to a status and a message. The part that names a host is plain ASCII.
+// notify converts an error of reach to a status and a message. The part that names a host is plain ASCII.
 func notify(err error) (int, string) {
 	if r, is := errors.AsType[refused](err); is {
 		if r.Reason == executors.Unresolved {

@@ -81,7 +81,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 // trustFor is how long a good answer from a sandbox on another machine counts without asking again.
 const trustFor = 30 * time.Second
 
-// standing returns the slot's live sandbox when it can be used as it is; nil when the caller must first wake or make one.
+// usable returns the slot's live sandbox when it can be used as it is; nil when the caller must first wake or make one.
 func (s *slot) usable(ctx context.Context) (*place, error) {
 	for looked := false; ; looked = true {
 		s.mu.Lock()

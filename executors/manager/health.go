@@ -78,7 +78,7 @@ func (m *Manager) closePipes() {
 	}
 }
 
-// recheckDials checks the sandboxes that could not be dialed, each on its own: one that hangs delays no other.
+// recheck checks the sandboxes that could not be dialed, each on its own: one that hangs delays no other.
 func (c *checks) recheck(ctx context.Context) {
 	for {
 		select {

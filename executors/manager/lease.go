@@ -190,7 +190,7 @@ func (s *slot) lose(ctx context.Context, p *place, cause error) {
 	s.endPlace(ctx, p, executors.Gone, words)
 }
 
-// tell adds a note about the sandbox to the workspace's timeline.
+// notify adds a note about the sandbox to the workspace's timeline.
 func (p *place) notify(ctx context.Context, kind, text string) {
 	if p.m.cfg.Notify != nil {
 		p.m.cfg.Notify(context.WithoutCancel(ctx), executors.Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: kind, Text: text})

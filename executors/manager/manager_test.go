@@ -189,7 +189,7 @@ func TestACallerWhoLeavesDoesNotStopTheMaking(t *testing.T) {
 	}
 }
 
-// endSource looks into the store while a sandbox is made.
+// runRecorder looks into the store while a sandbox is made.
 type runRecorder struct {
 	executors.Executor
 	seen func()

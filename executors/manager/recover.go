@@ -117,7 +117,7 @@ func (s *slot) reviveBy(ctx, by context.Context, rec executors.Record) (*place, 
 	return nil, err
 }
 
-// markStray makes an open record that could not be reached the slot's stray, and shows the reason to people.
+// markUnreachable makes an open record that could not be reached the slot's stray, and shows the reason to people.
 func (s *slot) markUnreachable(ctx context.Context, rec executors.Record, cause error) {
 	reason := "It cannot be reached: " + executors.CleanReason(executors.ReasonOf(cause))
 	news := rec.Reason != reason

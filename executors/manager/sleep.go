@@ -52,7 +52,7 @@ func timeoutOf(p *place) time.Duration {
 	return pauseTimeout
 }
 
-// suspend copies a sandbox's changes to the server and suspends it for a reason that people read. The caller holds the slot's turn. unless,
+// lull copies a sandbox's changes to the server and suspends it for a reason that people read. The caller holds the slot's turn. unless,
 // if given, is asked last: when it returns true, nothing is done.
 func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reason string, unless func() bool) error {
 	began := s.m.now()
@@ -83,7 +83,7 @@ func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reas
 	return nil
 }
 
-// wakeNeeded wakes, for somebody who needs it, a sandbox that wakes when needed. The caller holds the slot's turn. It returns nil without an
+// wakeForUse wakes, for somebody who needs it, a sandbox that wakes when needed. The caller holds the slot's turn. It returns nil without an
 // error when the sandbox turned out to be gone.
 func (s *slot) wakeForUse(ctx context.Context, p *place) (*place, error) {
 	why := p.paused.Load()

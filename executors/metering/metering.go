@@ -232,7 +232,7 @@ func (t *Metering) Beat(ctx context.Context, every time.Duration, resting func()
 	}
 }
 
-// recorder returns an executor's RunRecorder, where it has one and somebody needs it.
+// runRecorder returns an executor's RunRecorder, where it has one and somebody needs it.
 func (t *Metering) runRecorder(ctx context.Context, k executors.Kind) (executors.RunRecorder, bool) {
 	e, ok := t.cfg.Executors.Find(ctx, k)
 	if !ok || t.cfg.Ledger == nil {

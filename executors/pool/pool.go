@@ -76,7 +76,7 @@ const (
 	wanted = time.Hour
 	// atOnce is how many are made at a time: services allow few creations per second.
 	atOnce = 2
-	// waits bound the delay after a failed making: doubled each time.
+	// waitLeast and waitMost bound the delay after a failed making: doubled each time.
 	waitLeast, waitMost = time.Minute, 15 * time.Minute
 )
 

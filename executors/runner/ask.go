@@ -146,7 +146,7 @@ func (e *member) refusal(resp *http.Response) error {
 	return e.reported(w)
 }
 
-// told converts a machine's error to one of ours.
+// reported converts a machine's error to one of ours.
 func (e *member) reported(w wire.Error) error {
 	kind, words := fault.Kind(w.Kind), clean(w.Message, maxWords)
 	if !slices.Contains(kinds, kind) || !plainCode.MatchString(w.Code) || words == "" {

@@ -221,7 +221,7 @@ func (b *blocked) check(root string) error {
 		return nil
 	}
 	return fault.New(fault.Conflict, "git_blocked",
-		"The file %q is a FIFO or a device, and git would wait for it for ever. Remove it to see changes again.", b.path)
+		"The file %q is a FIFO or a device, and git would wait for it forever. Remove it to see changes again.", b.path)
 }
 
 // active reports whether untracked files cannot be listed now.
@@ -237,7 +237,7 @@ func (b *blocked) active(root string) bool {
 
 func (b *blocked) note() string {
 	if b.path != "" {
-		return fmt.Sprintf("The file %q is a FIFO or a device, and git would wait for it for ever: new untracked files are not shown until it is removed.", b.path)
+		return fmt.Sprintf("The file %q is a FIFO or a device, and git would wait for it forever: new untracked files are not shown until it is removed.", b.path)
 	}
 	return "Git does not answer in time when it looks for untracked files: new ones are not shown for now."
 }

@@ -46,7 +46,7 @@ func next(t testing.TB, sets <-chan guest.ChangeSet, within time.Duration) guest
 	}
 }
 
-// seen waits for a set with an upsert of path.
+// upserted waits for a set with an upsert of path.
 func upserted(t testing.TB, sets <-chan guest.ChangeSet, path string) guest.ChangeSet {
 	t.Helper()
 	end := time.Now().Add(time.Minute)

@@ -47,7 +47,7 @@ func checkBundle(p *guest.Bundle, id string) error {
 	return nil
 }
 
-// SendBundle sends size bytes of r as a bundle, from where an earlier transfer ended, and over as many pipes as it takes. tell,
+// SendBundle sends size bytes of r as a bundle, from where an earlier transfer ended, and over as many pipes as it takes. notify,
 // which is optional, is called with the number of received bytes, by one goroutine at a time. SendBundle gives up after a while
 // without progress.
 func (c *Client) SendBundle(ctx context.Context, id string, r io.ReaderAt, size int64, notify func(done int64)) error {

@@ -98,7 +98,7 @@ func (g *Git) objectFormat(ctx context.Context, gitDir string) (string, error) {
 	return name, nil
 }
 
-// Isolate makes objects written in the scratch repository stay in it, so that they go when it is closed: for trying what a result would be.
+// Scratch makes objects written in the scratch repository stay in it, so that they go when it is closed: for trying what a result would be.
 func (d *Scratch) Scratch() error {
 	if strings.ContainsAny(d.objects, "\n\"") {
 		return fmt.Errorf("hostgit: %q cannot be an alternate", d.objects)

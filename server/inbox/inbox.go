@@ -1,4 +1,4 @@
-// Package inbox shows what waits for people of a team to who notifies them: the same that the API's inbox is composed of, without what one
+// Package inbox shows what waits for people of a team to whoever notifies them: the same that the API's inbox is composed of, without what one
 // person called done. It has no goroutine and no lock.
 package inbox
 

@@ -31,7 +31,7 @@ func (h Runs) ByRun(ctx context.Context, call *rest.Call, id string) (accounts.O
 	return accounts.InTeam(r.TeamID), nil
 }
 
-// tells reports whether a run is for who asks. What was asked for in private workspaces alone is as private as they are.
+// notifies reports whether a run is for who asks. What was asked for in private workspaces alone is as private as they are.
 func notifies(call *rest.Call, r runs.Run, hidden map[string]bool) bool {
 	if r.CreatedBy == call.Actor.User.ID {
 		return true

@@ -118,7 +118,7 @@ func (h *harness) Archive(_ context.Context, _ accounts.Actor, id string) (works
 	return workspaces.Workspace{}, nil
 }
 
-// crew is the harness as the sessions' room.
+// crew is the harness as the service of sessions.
 type crew struct{ *harness }
 
 func (c crew) CheckAgent(_ context.Context, name string) error {

@@ -89,14 +89,14 @@ func (p *proc) stop() {
 	}
 }
 
-// instance is a running server with an owner, a team and a client.
+// harness is a running server with an owner, a team and a client.
 type harness struct {
 	*proc
 	token, team, project, workspace string
 	data                            string
 }
 
-// instance starts the real server once, on an empty data folder of its own.
+// harness starts the real server once, on an empty data folder of its own.
 func (b *bench) harness() (*harness, error) {
 	if b.h != nil {
 		return b.h, nil

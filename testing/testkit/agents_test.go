@@ -36,7 +36,7 @@ func script(t *testing.T, steps ...map[string]any) string {
 // modelsHere lets the model gateway ask the scripted model, which listens on this machine.
 const modelsHere = `"outgoing":{"allow":["127.0.0.0/8"]}`
 
-// agentInstance boots a instance in which a real agent works under the scripted model.
+// agentInstance boots an instance in which a real agent works under the scripted model.
 func agentInstance(t *testing.T, agent string, extra ...string) *testkit.Instance {
 	t.Helper()
 	return agentInstanceAt(t, "127.0.0.1", agent, extra...)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Client calls the API of a instance as one user.
+// Client calls the API of an instance as one user.
 type Client struct {
 	URL   string
 	Token string // API token; "" = nobody

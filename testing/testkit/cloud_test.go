@@ -19,7 +19,7 @@ import (
 	"github.com/parawork/parawork/testing/testkit"
 )
 
-// cloud is a instance whose workspaces live at a stand-in for E2B.
+// cloud is an instance whose workspaces live at a stand-in for E2B.
 type cloud struct {
 	*testkit.Instance
 	t   *testing.T

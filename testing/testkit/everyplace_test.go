@@ -16,7 +16,7 @@ import (
 
 var everyplace = flag.Bool("everyplace", false, "TestEveryPlace goes to the places that take long, too: bubblewrap, E2B's stand-in and, for the mile, a machine")
 
-// travels is a instance whose workspaces can live in several kinds of place at once: this server, a container, a member's machine and, with
+// travels is an instance whose workspaces can live in several kinds of place at once: this server, a container, a member's machine and, with
 // -everyplace, a process sandbox and the cloud.
 type travels struct {
 	*testkit.Instance

@@ -90,7 +90,7 @@ func unseen(t *testing.T, h *testkit.Instance, keys ...string) {
 	}))
 }
 
-// gatewayHarness boots a instance in which both agents work under a scripted model, without asking, with keys of their own.
+// gatewayHarness boots an instance in which both agents work under a scripted model, without asking, with keys of their own.
 func gatewayHarness(t *testing.T, extra ...string) (h *testkit.Instance, model string, keys map[string]string) {
 	t.Helper()
 	h = testkit.Start(t, append(extra, modelsHere, fmt.Sprintf(`"agents":{"claude-code":{"enabled":true,"command":%q,"defaultArgs":["--model","claude-opus-4-8","--permission-mode","acceptEdits","--allowedTools","Bash,Write"]},

@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/testing/testkit"
 )
 
-// killGuests kills every guest of a instance, found by the records in its data folder.
+// killGuests kills every guest of an instance, found by the records in its data folder.
 func killGuests(t *testing.T, h *testkit.Instance) {
 	t.Helper()
 	records, err := filepath.Glob(filepath.Join(h.DataDir(), "sandboxes", "*", "guest.json"))

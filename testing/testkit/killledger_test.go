@@ -22,7 +22,7 @@ func ofLedger(p failpoint.Point) bool {
 	return false
 }
 
-// paidPlace is the configuration of a instance whose workspaces live at a stand-in for E2B.
+// paidPlace is the configuration of an instance whose workspaces live at a stand-in for E2B.
 func paidPlace(t *testing.T) string {
 	t.Helper()
 	s := e2btest.New(t, e2btest.Config{})
@@ -103,7 +103,7 @@ func (d *death) charged() {
 	}
 	must(d.t, rows.Err())
 	if n == 0 || sum < 1_000 || sum > time.Since(d.born).Milliseconds() {
-		d.t.Errorf("%d segments of %d ms, in a instance of %s; it ran for more than a second since %s", n, sum, time.Since(d.born), began)
+		d.t.Errorf("%d segments of %d ms, in an instance of %s; it ran for more than a second since %s", n, sum, time.Since(d.born), began)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 
 const hookSecret = "whsec_of_the_kill_tests_0123456789"
 
-// till is a instance beside a payment service.
+// till is an instance beside a payment service.
 type till struct {
 	*testkit.Instance
 	t    *testing.T

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/testing/testlink"
 )
 
-// Machine is a member's own machine that is connected to a instance: the real program, with a home of its own.
+// Machine is a member's own machine that is connected to an instance: the real program, with a home of its own.
 type Machine struct {
 	ID, Name string
 	Home     string // the owner's home; everything the program keeps is below it
@@ -34,7 +34,7 @@ type Runner struct {
 	OfflineAt             int64  `json:"offline_at"`
 }
 
-// Ping makes both ends of a instance's tunnels notice silence within two seconds: a busy machine is silent for one. It does so in programs that tests may kill, and in no other.
+// Ping makes both ends of an instance's tunnels notice silence within two seconds: a busy machine is silent for one. It does so in programs that tests may kill, and in no other.
 const Ping = "PARAWORK_TUNNEL_PING=600ms"
 
 // Connect enrols a machine with a new token, starts its program with these flags, and waits until the instance shows it online.

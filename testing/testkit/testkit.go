@@ -28,7 +28,7 @@ import (
 // Deadline bounds every wait of a test. It is generous: a loaded machine is slow, a hang is for ever.
 const Deadline = 2 * time.Minute
 
-// Local has the workspaces of a instance live on the server itself, without isolation: for tests of what that means, and for those whose
+// Local has the workspaces of an instance live on the server itself, without isolation: for tests of what that means, and for those whose
 // agents must reach what listens on this machine.
 const Local = `"sandboxing":{"defaultProvider":"local"}`
 
@@ -117,7 +117,7 @@ func moduleRoot() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// Start boots a instance with an owner signed in by token. extra holds further top-level members of config.json as JSON text,
+// Start boots an instance with an owner signed in by token. extra holds further top-level members of config.json as JSON text,
 // such as `"database":{"url":"..."}`.
 func Start(t testing.TB, extra ...string) *Instance {
 	t.Helper()
@@ -134,13 +134,13 @@ func StartBehind(t testing.TB, link *testlink.Link, extra ...string) *Instance {
 	return h
 }
 
-// With is what a instance has that others have not.
+// With is what an instance has that others have not.
 type With struct {
 	Env  []string         // of the server, beside the test's own
 	Disk func(dir string) // mounts a disk for the data folder
 }
 
-// StartWith is Start with what a instance has that others have not.
+// StartWith is Start with what an instance has that others have not.
 func StartWith(t testing.TB, w With, extra ...string) *Instance {
 	t.Helper()
 	h := newInstance(t, nil)
@@ -156,7 +156,7 @@ func StartWith(t testing.TB, w With, extra ...string) *Instance {
 	return h
 }
 
-// Bare boots a instance without a user.
+// Bare boots an instance without a user.
 func Bare(t testing.TB, extra ...string) *Instance {
 	t.Helper()
 	return bare(t, nil, extra...)

@@ -155,7 +155,7 @@ func goodRepository(k Kind, name string) bool {
 	return len(parts) == 2 || k == GitLab
 }
 
-// Check validates and cleans settings somebody enters. check validates an address, if not nil.
+// clean validates and cleans settings somebody enters. check validates an address, if not nil.
 func (s Settings) clean(check func(string) error) (Settings, error) {
 	s.APIURL, s.Repository = strings.TrimRight(strings.TrimSpace(s.APIURL), "/"), strings.Trim(strings.TrimSpace(s.Repository), "/")
 	if s.Kind != "" && !slices.Contains(Kinds, s.Kind) {

@@ -130,7 +130,7 @@ func (s *Service) remoteStatus(ctx context.Context, p workspaces.Project, w work
 	return git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the remote")
 }
 
-// UnderWay names the unfinished merge, rebase or the like in the worktree. It only checks for files of certain names; for a sandbox with
+// underWay names the unfinished merge, rebase or the like in the worktree. It only checks for files of certain names; for a sandbox with
 // its own disk this server does not know.
 func (s *Service) underWay(p workspaces.Project, w workspaces.Workspace) string {
 	dir := git.LinkedDir(p, w)

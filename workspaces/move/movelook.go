@@ -21,7 +21,7 @@ type Keepers interface {
 	OnlyThere(ctx context.Context, workspaceID string) (int64, error)
 }
 
-// liveBox is openBox for a live sandbox; nil if there is none. It neither creates nor wakes one.
+// liveBox opens the workspace's sandbox if it is live; nil if it is not. It neither creates nor wakes one.
 func (s *Service) liveBox(ctx context.Context, w workspaces.Workspace) (*sandboxgit.Sandbox, error) {
 	places, _, err := s.records.Connected()
 	if err != nil {

@@ -302,7 +302,7 @@ func (s *Service) overlaps(ctx context.Context, projectID, teamID string, one Fo
 	return list, nil
 }
 
-// tell publishes whose overlaps have changed. teams are those of the workspaces that are not deleted.
+// notify publishes whose overlaps have changed. teams are those of the workspaces that are not deleted.
 func (s *Service) notify(ctx context.Context, ids map[string]bool, teams map[string]string) {
 	for id := range ids {
 		team, there := teams[id]

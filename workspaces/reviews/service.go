@@ -183,7 +183,7 @@ func New(cfg Config) *Service {
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
-// tell publishes that a workspace's reviews changed.
+// notify publishes that a workspace's reviews changed.
 func (s *Service) notify(ctx context.Context, workspaceID, teamID string) {
 	s.cfg.Events.Publish(ctx, events.Event{Type: "reviews.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: s.now()})
 }

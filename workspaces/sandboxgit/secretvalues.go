@@ -51,7 +51,7 @@ func NoSecret(f workspaces.SecretFiles, run func(args ...string) (string, error)
 	return fault.New(fault.Conflict, "secret_file_staged", "%q is a secret's file and cannot be committed. Have git ignore it, and unstage it: git rm --cached.", names[0]).With("paths", git.EncodePaths(names))
 }
 
-// StagedValue rejects committing files that contain a secret's value. git runs a git command with the index, run another one in the
+// stagedValue rejects committing files that contain a secret's value. git runs a git command with the index, run another one in the
 // sandbox.
 func (b *Sandbox) stagedValue(ctx context.Context, run func(args ...string) (string, error)) error {
 	if b.Secrets.Values == nil {

@@ -26,7 +26,7 @@ type commitIndex struct {
 	old, new map[string]git.FileEntry
 }
 
-// tell updates the index to what commit has.
+// notify updates the index to what commit has.
 func (i commitIndex) notify(ctx context.Context, commit string, tries int) error {
 	switch {
 	case i.none:

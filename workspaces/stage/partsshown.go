@@ -24,7 +24,7 @@ type shown struct {
 	anyNow   bool // no newer state was named: the current files
 }
 
-// side is what stands for one of the two.
+// resolvePart returns the tree of one of the two states: none for the index and for the default.
 func (s *Service) resolvePart(ctx context.Context, w workspaces.Workspace, rev, userID string) (git.Tree, error) {
 	if rev == "" || rev == indexRev {
 		return git.Tree{}, nil
@@ -53,7 +53,7 @@ func (s *Service) shownParts(ctx context.Context, p workspaces.Project, w worksp
 	return v, err
 }
 
-// text reads a file of one of the two states: of the agent's index in the sandbox, of others in the repository.
+// partText reads a file of one of the two states: of the agent's index in the sandbox, of others in the repository.
 func (s *Service) partText(ctx context.Context, p workspaces.Project, b *sandboxgit.Sandbox, own bool, name string, e git.FileEntry) ([]byte, error) {
 	if own {
 		return b.OwnBlob(ctx, name, e)

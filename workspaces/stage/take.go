@@ -107,8 +107,8 @@ func (s *Service) Take(ctx context.Context, actor accounts.Actor, workspaceID st
 		return out, nil
 	}
 	if len(conflicts) > 0 && r.OnConflict == TakeRefuse {
-		return out, fault.New(fault.Conflict, "take_conflicts", "%s here in a way of %s own. Keep both, overwrite, or leave out.",
-			git.Plural(len(conflicts), "file differs", "files differ"), map[bool]string{true: "its", false: "their"}[len(conflicts) == 1]).With("paths", conflicts)
+		return out, fault.New(fault.Conflict, "take_conflicts", "%s also changed here. Keep both, overwrite, or leave out.",
+			git.Plural(len(conflicts), "file was", "files were")).With("paths", conflicts)
 	}
 	return t.run(ctx, actor, out)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// told is what a workspace's activity says, the newest first.
+// reported is what a workspace's activity says, the newest first.
 func reported(h *wstest.Env, w workspaces.Workspace) string {
 	h.T.Helper()
 	acts, _, err := h.S.Records.Activity(h.T.Context(), w.ID, page.Page{Limit: 20})

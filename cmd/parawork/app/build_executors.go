@@ -154,7 +154,7 @@ func (s *sandboxes) capabilities(ctx context.Context, executor string) (executor
 	return s.choice.Place(ctx, executors.Kind(executor))
 }
 
-// tell writes into a workspace's timeline what its limits did.
+// alert writes into a workspace's timeline what its limits did.
 func (w *worktrees) alert(log *slog.Logger) func(context.Context, executors.Note) {
 	return func(ctx context.Context, n executors.Note) {
 		if err := w.workspaces.Records.Notify(ctx, n.WorkspaceID, n.Kind, n.Text); err != nil {

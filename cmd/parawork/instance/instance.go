@@ -71,7 +71,7 @@ func ByCommandLine(ctx context.Context) context.Context {
 	return audit.By(ctx, audit.Source{Kind: audit.ByCommandLine, ActorName: name})
 }
 
-// Tell records what a command did. facts are names and values in turn.
+// Notify records what a command did. facts are names and values in turn.
 func (in *Instance) Notify(ctx context.Context, chain, action, kind, id, name string, facts ...string) error {
 	e := audit.Entry{Chain: chain, Action: action, TargetKind: kind, TargetID: id, TargetName: name, Data: map[string]string{}}
 	for i := 0; i+1 < len(facts); i += 2 {

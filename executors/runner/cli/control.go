@@ -179,7 +179,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 // errNotRunning says that no program of this machine runs.
 var errNotRunning = errors.New("the program does not run")
 
-// tell sends a request to the running program. errNotRunning when there is none.
+// notify sends a request to the running program. errNotRunning when there is none.
 func notify(ctx context.Context, dir, method, path string, body, into any) error {
 	socket, err := controlPath(dir)
 	if err != nil {

@@ -214,7 +214,7 @@ func (b *box) quit() {
 	b.m.hub.sandbox(b.notify())
 }
 
-// tell returns the box as reported to the server.
+// notify returns the box as reported to the server.
 func (b *box) notify() wire.Sandbox {
 	p := b.get()
 	out := wire.Sandbox{ID: p.ID, WorkspaceID: p.WorkspaceID, State: wire.Running, Reason: p.Reason, Token: p.Token, Root: b.m.tree(p), Home: b.m.insideHome(p), MadeAt: p.MadeAt}

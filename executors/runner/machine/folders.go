@@ -34,7 +34,7 @@ var (
 	errNoFolder  = fault.New(fault.Conflict, "runner_no_folder", "The sandbox does not use a folder of the machine.")
 )
 
-// shared returns the mounts of the objects a box shares with a folder.
+// lent returns the mounts of the objects a box shares with a folder.
 func (m *Machine) lent(ctx context.Context, p page) ([]executors.Mount, error) {
 	if m.cfg.Folders == nil {
 		return nil, errNoFolders

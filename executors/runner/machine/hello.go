@@ -141,7 +141,7 @@ func (m *Machine) beat(ctx context.Context) {
 	}
 }
 
-// told is the part of a hello that changes on its own.
+// reported is the part of a hello that changes on its own.
 type reported struct {
 	available       bool
 	reason, warning string

@@ -72,7 +72,7 @@ func (f *flight) end(p wire.Progress) {
 	f.notify()
 }
 
-// tell wakes the listeners. The caller holds mu.
+// notify wakes the listeners. The caller holds mu.
 func (f *flight) notify() {
 	close(f.changed)
 	f.changed = make(chan struct{})

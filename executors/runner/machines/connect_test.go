@@ -24,7 +24,7 @@ import (
 	"github.com/parawork/parawork/store/storetest"
 )
 
-// told records what the package reports about machines.
+// reported records what the package reports about machines.
 type reported struct {
 	mu     sync.Mutex
 	states []bool

@@ -92,7 +92,7 @@ var refusals = []fault.Kind{fault.Invalid, fault.Forbidden, fault.NotFound, faul
 
 var refusalCode = regexp.MustCompile(`^[a-z][a-z0-9_]{1,59}$`)
 
-// told reads a machine's refusal.
+// reported reads a machine's refusal.
 func reported(m Machine, resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	var e wire.Error

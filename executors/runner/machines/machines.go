@@ -324,7 +324,7 @@ func (s *Service) History(ctx context.Context, id string, pg Page) ([]Connection
 	return s.store.RunnerConnections(ctx, id, pg)
 }
 
-// tell notifies others that a machine changed, and returns its current state.
+// notify notifies others that a machine changed, and returns its current state.
 func (s *Service) notify(ctx context.Context, e *entry) Machine {
 	e.said.Lock()
 	defer e.said.Unlock()

@@ -27,7 +27,7 @@ type control struct {
 	all  map[string]*testforge.Forge
 }
 
-// told is what POSTs carry.
+// reported is what POSTs carry.
 type reported struct {
 	Kind, Token        string
 	Branch, File, Text string

@@ -28,7 +28,7 @@ func main() {
 	log.Fatal(server.Serve(l))
 }
 
-// tell takes a JSON body.
+// notify takes a JSON body.
 func notify[T any](fn func(T)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var v T

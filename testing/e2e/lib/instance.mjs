@@ -123,7 +123,7 @@ export class Instance {
     this.team = (await this.api("GET", "/teams")).items[0].slug;
   }
 
-  /** takeToken, the first time only: for a instance whose first user was made through the screen. */
+  /** takeToken, the first time only: for an instance whose first user was made through the screen. */
   async takeTokenOnce() {
     if (!this.token) await this.takeToken();
   }

@@ -262,7 +262,7 @@ function PlanForm({ plan: p, close }: { plan: Plan; close: () => void }) {
       save={(changed, plan) => (isNew ? addPlan(plan) : changePlan(p.id, changed))}
       onSaved={(made) => {
         refresh();
-        toast({ kind: "good", title: `The plan ${made.name} saved` });
+        toast({ kind: "good", title: `The plan ${made.name} is saved` });
         close();
       }}
       button="Save the plan"
