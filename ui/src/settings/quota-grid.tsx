@@ -42,10 +42,11 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
   const count = Object.keys(edits).length;
   useUnsaved(count > 0);
   const save = useAction({
-    act: () => saveQuotas(of, ready ?? []),
-    done: (now) => {
+    act: (sent: Edits) => saveQuotas(of, changes(sent, rows) ?? []),
+    done: (now, sent) => {
       client.setQueryData(quotasKey(of), now);
-      setEdits({});
+      // What was typed while it was saved stays.
+      setEdits((all) => Object.fromEntries(Object.entries(all).filter(([cell, text]) => sent[cell] !== text)));
       toast({ kind: "good", title: "Quotas saved", text: "They apply from now on." });
     },
     refresh: [["team"], costKeys.mine],
@@ -177,7 +178,7 @@ export function QuotaGrid({ list, of, may }: { list: QuotaList; of: QuotasOf; ma
             look="primary"
             disabled={ready === undefined}
             busy={save.busy && "Saving"}
-            onClick={() => void save.run()}
+            onClick={() => void save.run(edits)}
           >
             Save
           </Button>

@@ -66,13 +66,20 @@ export function SettingField({ field: f, form }: { field: AnyField; form: Form<o
       );
     case "radio":
       return (
-        <Choice
-          name={f.name}
-          legend={f.label}
-          value={String(typed)}
-          onChange={set}
-          options={(f.options ?? []).map((o) => ({ ...o, disabled: o.disabled || disabled }))}
-        />
+        <div className="min-w-0">
+          <Choice
+            name={f.name}
+            legend={f.label}
+            value={String(typed)}
+            onChange={set}
+            options={(f.options ?? []).map((o) => ({ ...o, disabled: o.disabled || disabled }))}
+          />
+          {error && (
+            <p role="alert" className="mt-1 text-meta text-failed">
+              {error}
+            </p>
+          )}
+        </div>
       );
     case "secret":
       return (
