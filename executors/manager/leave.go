@@ -19,7 +19,7 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 		return nil
 	}
 	s := m.slot(workspaceID)
-	if p := s.current(); p != nil && fault.CodeOf(err) == codeNotHome {
+	if p := s.current(); p != nil && fault.CodeOf(err) == codeNotSynced {
 		// A reachable executor first copies to the server what only it holds, unless its people discard that. An unreachable one keeps
 		// nobody from leaving.
 		if c, ok := m.cfg.Choice.Place(ctx, p.Kind); ok && c.Available {

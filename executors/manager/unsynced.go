@@ -10,8 +10,8 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// codeNotHome is the code of the error by which the Manager refuses to end a sandbox that holds unsynced files.
-const codeNotHome = "sandbox_not_synced"
+// codeNotSynced is the code of the error by which the Manager refuses to end a sandbox that holds unsynced files.
+const codeNotSynced = "sandbox_not_synced"
 
 // mustBeHome copies to the server what a sandbox with a disk of its own holds, and refuses its end while something is left that would be
 // lost. The caller holds the slot's turn.
@@ -25,7 +25,7 @@ func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 			return nil // nothing changes in a suspended sandbox
 		}
 		if err := s.wake(ctx, p); err != nil {
-			return notHome("It cannot be woken to copy its newest changes to the server.", err)
+			return unsyncedFault("It cannot be woken to copy its newest changes to the server.", err)
 		}
 	}
 	if err := s.syncBeforeSuspend(context.WithoutCancel(ctx), p); err != nil {
@@ -33,7 +33,7 @@ func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 		if f, ok := errors.AsType[*fault.Error](err); ok {
 			what = f.Message
 		}
-		return notHome(what, err)
+		return unsyncedFault(what, err)
 	}
 	last, err := s.m.cfg.Store.LastSync(ctx, p.WorkspaceID)
 	var left []string
@@ -56,7 +56,7 @@ func (s *slot) mustBeHome(ctx context.Context, p *place) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return notHome(strings.Join(left, " "), nil).With("pending", last.Pending).With("not_synced", last.Left)
+	return unsyncedFault(strings.Join(left, " "), nil).With("pending", last.Pending).With("not_synced", last.Left)
 }
 
 // OnlyThere returns how many files only the workspace's sandbox holds, because they are too large or of a kind that is not synced.
@@ -65,6 +65,6 @@ func (m *Manager) OnlyThere(ctx context.Context, workspaceID string) (int64, err
 	return s.Left, err
 }
 
-func notHome(what string, cause error) *fault.Error {
-	return fault.Wrap(cause, fault.Conflict, codeNotHome, "The sandbox was not ended: %s Ending it would lose them. Look at the files that are not synced, or end it anyway with discard.", what)
+func unsyncedFault(what string, cause error) *fault.Error {
+	return fault.Wrap(cause, fault.Conflict, codeNotSynced, "The sandbox was not ended: %s Ending it would lose them. Look at the files that are not synced, or end it anyway with discard.", what)
 }

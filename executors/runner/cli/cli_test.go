@@ -318,7 +318,7 @@ func TestAMachineThatWasRevokedEnds(t *testing.T) {
 	}
 }
 
-func TestRemoveKeepsWorkThatIsNotHome(t *testing.T) {
+func TestRemoveKeepsUnsyncedWork(t *testing.T) {
 	t.Parallel()
 	one := id.New("sbx")
 	s, b := newServer(t), newBox(t)

@@ -40,7 +40,7 @@ export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; exe
       onSaved={(now) => {
         setTest(now.test);
         if (now.test && !now.test.ok)
-          toast({ kind: "bad", title: "Saved, but not tested", text: testWords(now.test).join(" ") });
+          toast({ kind: "bad", title: "Saved, but the test failed", text: testWords(now.test).join(" ") });
       }}
       refresh={[remoteKeys.instance, keys.executors(team.slug), placeKeys.policy(team.slug)]}
       button={`Save ${p.label}`}

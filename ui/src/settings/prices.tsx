@@ -164,7 +164,7 @@ function NewPriceForm({ book, name, close }: { book: Book; name: string; close: 
           name: "metered",
           label: "Its time counts in quotas",
           type: "boolean",
-          hint: "Hours of a month and sandboxes at once are of such places only.",
+          hint: "Only such places count in monthly hours and concurrent sandboxes.",
         },
       ]}
       save={(_, { effective_from: day, ...rest }) =>
