@@ -73,6 +73,14 @@ func (s *Set) shown(ctx context.Context, teamID string, args json.RawMessage) st
 	if len(args) > MaxArguments || teamID == "" {
 		return ""
 	}
+	var value any
+	if err := json.Unmarshal(args, &value); err != nil {
+		return ""
+	}
+	args, err := json.Marshal(value) // a client may escape letters that we do not: secrets are looked for in one form
+	if err != nil {
+		return ""
+	}
 	if s.cfg.Secrets != nil {
 		f, err := s.cfg.Secrets.InAnswers(ctx, teamID)
 		if err != nil {
@@ -80,7 +88,6 @@ func (s *Set) shown(ctx context.Context, teamID string, args json.RawMessage) st
 			return ""
 		}
 		if f != nil {
-			args = append(json.RawMessage(nil), args...)
 			f.MaskJSON(args)
 		}
 	}

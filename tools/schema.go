@@ -43,7 +43,7 @@ func check(name string, schema *jsonschema.Resolved, args json.RawMessage) error
 	if _, object := value.(map[string]any); !object {
 		return fault.New(fault.Invalid, "tool_arguments_invalid", "The arguments of %s must be a JSON object.", name)
 	}
-	if field, found := nul(value, ""); found {
+	if field, found := nul(value); found {
 		return misfit(name, field, `it has a NUL character (\u0000), which no text here may have`)
 	}
 	if err := schema.Validate(value); err != nil {
@@ -71,24 +71,25 @@ func decode(raw []byte) (value any, err error) {
 	return value, nil
 }
 
-// nul finds a NUL in a text or a name: PostgreSQL stores none, and no argument of a program can have one.
-func nul(value any, at string) (field string, found bool) {
+// nul finds a NUL in a text or a name: PostgreSQL stores none, and no argument of a program can have one. It builds the path of the
+// field on the way back: JSON may be nested 10,000 deep, and a path for each level would take memory that grows with its square.
+func nul(value any) (field string, found bool) {
 	switch v := value.(type) {
 	case string:
-		return at, strings.IndexByte(v, 0) >= 0
+		return "", strings.IndexByte(v, 0) >= 0
 	case []any:
 		for _, e := range v {
-			if field, found = nul(e, at); found {
+			if field, found = nul(e); found {
 				return field, true
 			}
 		}
 	case map[string]any:
 		for k, e := range v {
 			if strings.IndexByte(k, 0) >= 0 {
-				return at, true
+				return "", true
 			}
-			if field, found = nul(e, strings.TrimPrefix(at+"."+k, ".")); found {
-				return field, true
+			if field, found = nul(e); found {
+				return strings.TrimSuffix(k+"."+field, "."), true
 			}
 		}
 	}

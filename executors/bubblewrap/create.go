@@ -31,10 +31,15 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if info, err := os.Lstat(s.Root); err != nil || !info.IsDir() || !filepath.IsAbs(s.Root) {
 		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
 	}
-	began := time.Now()
-	sb, started, err := e.Make(ctx, s, e.launch)
+	var began time.Time // zero: nothing was launched
+	sb, started, err := e.Make(ctx, s, func(ctx context.Context, start hostproc.Start) (hostproc.Record, <-chan struct{}, error) {
+		began = time.Now()
+		return e.launch(ctx, start)
+	})
 	if err != nil {
-		e.probe.forget() // what worked a minute ago may no longer work
+		if !began.IsZero() {
+			e.probe.forget() // what worked a minute ago may no longer work
+		}
 		return nil, err
 	}
 	if started {

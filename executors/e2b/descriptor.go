@@ -14,6 +14,9 @@ import (
 	"github.com/parawork/parawork/internal/schema"
 )
 
+// mostMinutes bounds what people set as minutes, so that the nanoseconds of a time.Duration hold it.
+const mostMinutes = 100_000
+
 // Descriptor is the kind for the registry.
 func Descriptor() executors.Descriptor {
 	return executors.Descriptor{
@@ -77,9 +80,9 @@ var settings = schema.Schema{
 			}
 			return ""
 		}},
-	{Key: "maxSessionDuration", Name: "max_session_minutes", Type: schema.Number, Default: 86400, Min: 60, Scale: 60, Label: "Longest run", Unit: "minutes",
+	{Key: "maxSessionDuration", Name: "max_session_minutes", Type: schema.Number, Default: 86400, Min: 60, Max: mostMinutes * 60, Scale: 60, Label: "Longest run", Unit: "minutes",
 		Hint: "Then the sandbox is saved, paused and goes on in a new run."},
-	{Key: "autoShutdownIdle", Name: "idle_minutes", Type: schema.Number, Default: 1800, Scale: 60, Label: "Suspend when idle", Unit: "minutes",
+	{Key: "autoShutdownIdle", Name: "idle_minutes", Type: schema.Number, Default: 1800, Max: mostMinutes * 60, Scale: 60, Label: "Suspend when idle", Unit: "minutes",
 		Hint: "A sandbox that is suspended costs nothing. 0: never."},
 	{Key: "fallbackToLocal", Name: "fallback_to_local", Type: schema.Boolean, Label: "A workspace may start on this server when E2B cannot serve",
 		Hint: "Only where whoever made the workspace agreed. It is announced, because cost, isolation and where code goes change."},

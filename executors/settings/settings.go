@@ -49,8 +49,17 @@ type Sealer interface {
 // rowInstance is the row of the settings that are of no kind of place.
 const rowInstance = "instance"
 
-// KeyPurpose is what the secrets of places are sealed for.
-const KeyPurpose = "place key"
+// KeyPurpose is what the secret of a kind of place is sealed for: this kind, and the addresses it was entered for. With other addresses the
+// secret cannot be opened, whoever changed them, and on whichever server.
+func KeyPurpose(kind string, v schema.Values) string {
+	purpose := "place key of " + kind
+	for _, f := range v.Schema() {
+		if f.Address {
+			purpose += "\x00" + f.Name + "=" + v.Text(f.Key)
+		}
+	}
+	return purpose
+}
 
 // Group is settings that are kept in one row.
 type Group struct {
@@ -162,9 +171,9 @@ func (s *Service) Said(ctx context.Context, name string) (bool, error) {
 	return said, err
 }
 
-// Load reads what is kept.
+// Load reads what is kept. A kind whose settings cannot be read stays as it was known, and the error names it.
 func (s *Service) Load(ctx context.Context) error {
-	held := make(map[string]state, len(s.groups))
+	held, wrong := make(map[string]state, len(s.groups)), []error(nil)
 	for name, g := range s.groups {
 		if len(g.Base.Schema().Shown()) == 0 { // nothing of it is ever kept
 			held[name] = g.start()
@@ -174,14 +183,22 @@ func (s *Service) Load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if held[name], err = s.with(name, kept, row); err != nil {
-			return err
+		st, err := s.with(name, kept, row)
+		if err != nil { // what was known of this kind stays, and the others are read
+			wrong = append(wrong, err)
+			continue
 		}
+		held[name] = st
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for name := range s.groups {
+		if _, ok := held[name]; !ok {
+			held[name] = s.held[name]
+		}
+	}
 	s.held, s.read, s.at = held, true, s.cfg.Now() // never changed: who got it may keep it
-	return nil
+	return errors.Join(wrong...)
 }
 
 // kept reads a row.
@@ -219,7 +236,7 @@ func (s *Service) with(name string, kept map[string]any, row Row) (state, error)
 	if !ok || g.Locked[f.Name] || row.Sealed == "" {
 		return st, nil
 	}
-	secret, err := s.cfg.Sealer.Unseal(KeyPurpose, row.Sealed)
+	secret, err := s.cfg.Sealer.Unseal(KeyPurpose(name, st.values), row.Sealed)
 	if err != nil {
 		s.cfg.Log.Error("the secret that is kept of a place cannot be read: enter it again", "place", name, "setting", f.Name, "error", err)
 		return st, nil
@@ -242,17 +259,18 @@ func (s *Service) SetPlace(ctx context.Context, by, kind string, changes map[str
 	return s.set(ctx, by, kind, changes)
 }
 
-// Check refuses changes that Set or SetPlace would refuse, and says what would hold with them.
-func (s *Service) Check(ctx context.Context, kind string, changes map[string]any) (schema.Values, error) {
+// Check refuses changes that Set or SetPlace would refuse, and returns what holds and what would hold with them.
+func (s *Service) Check(ctx context.Context, kind string, changes map[string]any) (held, with schema.Values, err error) {
 	read, err := s.parse(kind, changes)
 	if err != nil {
-		return schema.Values{}, err
+		return held, with, err
 	}
-	v, _ := s.Place(ctx, kind)
+	held, _ = s.Place(ctx, kind)
+	with = held
 	for f, value := range read {
-		v = v.With(f, value)
+		with = with.With(f, value)
 	}
-	return v, check(v)
+	return held, with, check(with)
 }
 
 // parse reads changes of one group, as Values hold them, by key.
@@ -290,12 +308,22 @@ func (s *Service) set(ctx context.Context, by, name string, changes map[string]a
 		if err != nil {
 			return err
 		}
+		_, again := changes[secret.Name]
+		again = again && hasSecret
+		before, err := s.with(name, kept, row)
+		if err != nil {
+			return err
+		}
 		for n, value := range changes {
-			if !hasSecret || n != secret.Name {
+			if !again || n != secret.Name {
 				kept[n] = value
 			}
 		}
-		st, err := s.with(name, kept, row)
+		held := row
+		if again {
+			held.Sealed = "" // another takes its place
+		}
+		st, err := s.with(name, kept, Row{})
 		if err != nil {
 			return err
 		}
@@ -307,8 +335,11 @@ func (s *Service) set(ctx context.Context, by, name string, changes map[string]a
 			return err
 		}
 		row.Settings, row.UpdatedBy, row.UpdatedAt = string(text), by, s.cfg.Now().UnixMilli()
-		if key, ok := read[secret.Key].(string); ok && hasSecret {
-			if row.Sealed, row.KeyVersion, row.LastFour, err = s.seal(key); err != nil {
+		if KeyPurpose(name, before.values) != KeyPurpose(name, st.values) && held.Sealed != "" {
+			return fault.New(fault.Invalid, "key_needed", "Enter the key as well to use it at another address.").With("field", secret.Name)
+		}
+		if key, ok := read[secret.Key].(string); ok && again {
+			if row.Sealed, row.KeyVersion, row.LastFour, err = s.seal(KeyPurpose(name, st.values), key); err != nil {
 				return err
 			}
 		}
@@ -328,11 +359,11 @@ func (s *Service) set(ctx context.Context, by, name string, changes map[string]a
 }
 
 // seal seals a secret; "" is none.
-func (s *Service) seal(key string) (sealed string, version int, end string, err error) {
+func (s *Service) seal(purpose, key string) (sealed string, version int, end string, err error) {
 	if key == "" {
 		return "", 0, "", nil
 	}
-	if sealed, err = s.cfg.Sealer.Seal(KeyPurpose, key); err != nil {
+	if sealed, err = s.cfg.Sealer.Seal(purpose, key); err != nil {
 		return "", 0, "", fmt.Errorf("sealing the secret of a place: %w", err)
 	}
 	return sealed, 1, lastFour(key), nil

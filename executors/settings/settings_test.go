@@ -167,3 +167,55 @@ func TestAKeyThatCannotBeOpenedIsNone(t *testing.T) {
 		t.Errorf("got %+v", v)
 	}
 }
+
+// A server that has not read yet that there is a key, or that has other addresses, sends it nowhere else.
+func TestAKeyGoesToNoAddressItWasNotEnteredFor(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		now := time.UnixMilli(1_000_000)
+		cfg := config(store.NewPlaceSettings(db))
+		cfg.Now = func() time.Time { return now }
+		s, behind := settings.New(cfg), settings.New(cfg)
+		held(t, behind) // it reads now, and not again for a while
+		if err := set(t, s, map[string]any{"e2b.api_key": "e2b_abcdefghijklmnop"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := set(t, behind, map[string]any{"e2b.api_url": "https://elsewhere.example"}); fault.CodeOf(err) != "key_needed" {
+			t.Errorf("by a server that does not know of the key: %v", err)
+		}
+		if v := held(t, s); v.Text("apiKey") == "" || v.Text("apiUrl") != "" {
+			t.Errorf("after it was refused: %+v", v)
+		}
+		other := config(store.NewPlaceSettings(db))
+		other.Places["e2b"] = settings.Group{Base: cloud.Defaults().With("apiUrl", "https://elsewhere.example"), Locked: map[string]bool{"api_url": true}}
+		if v := held(t, settings.New(other)); v.Text("apiKey") != "" {
+			t.Errorf("a server whose config.json names another address has %+v", v)
+		}
+		if err := set(t, behind, map[string]any{"e2b.api_url": "https://elsewhere.example", "e2b.api_key": "e2b_another_key_1"}); err != nil {
+			t.Fatal(err)
+		}
+		if v := held(t, settings.New(cfg)); v.Text("apiKey") != "e2b_another_key_1" {
+			t.Errorf("with the key again: %+v", v)
+		}
+	})
+}
+
+// A row that cannot be read is that kind's trouble alone.
+func TestARowThatCannotBeReadLeavesTheOthers(t *testing.T) {
+	t.Parallel()
+	db := storetest.SQLite(t)
+	cfg := config(store.NewPlaceSettings(db))
+	if err := set(t, settings.New(cfg), map[string]any{settings.DefaultExecutor: "local", "e2b.idle_minutes": int64(10)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(t.Context(), `UPDATE place_settings SET settings = '{"idle_minutes":"soon"}' WHERE executor = 'e2b'`); err != nil {
+		t.Fatal(err)
+	}
+	s := settings.New(cfg)
+	if err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "idle_minutes of e2b") {
+		t.Errorf("what cannot be read is not named: %v", err)
+	}
+	if v := s.Values(t.Context()); v.DefaultExecutor != "local" || !held(t, s).Equal(cloud.Defaults()) {
+		t.Errorf("got %+v %+v", v, held(t, s))
+	}
+}

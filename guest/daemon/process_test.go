@@ -122,7 +122,7 @@ func TestStartIsIdempotentAndAFailedOneIsAProcess(t *testing.T) {
 			t.Errorf("waiting for %v: %+v", argv, w)
 		}
 	}
-	if got := p.start(guest.ProcessSpec{ID: "f", Argv: []string{"true"}, Cwd: "no/such/dir"}); !strings.Contains(got.Reason, "not there") {
+	if got := p.start(guest.ProcessSpec{ID: "f", Argv: []string{"true"}, Cwd: "no/such/dir"}); !strings.Contains(got.Reason, "does not exist") {
 		t.Errorf("a folder that is not there: %+v", got)
 	}
 	for name, bad := range map[string]guest.ProcessSpec{

@@ -101,8 +101,7 @@ func (h Instance) kind(name string) (executors.Descriptor, error) {
 // trial is what would hold of a kind with changes. A secret that is kept goes to the addresses it was kept for, and nowhere else: who changes one
 // enters the secret again.
 func (h Instance) trial(ctx context.Context, d executors.Descriptor, changes map[string]any, verb string) (schema.Values, error) {
-	held, _ := h.cfg.Settings.Place(ctx, string(d.Kind))
-	with, err := h.cfg.Settings.Check(ctx, string(d.Kind), changes)
+	held, with, err := h.cfg.Settings.Check(ctx, string(d.Kind), changes)
 	if err != nil {
 		return with, err
 	}

@@ -210,7 +210,7 @@ func (w *Writer) shrink() error {
 	for i, p := range keep {
 		lines[i] = io.NewSectionReader(f, p.off, p.len)
 	}
-	if err := atomicfile.Copy(w.path, bufio.NewReader(io.MultiReader(lines...)), 0o600); err != nil {
+	if err := atomicfile.Copy(w.path, struct{ io.Reader }{bufio.NewReaderSize(io.MultiReader(lines...), 256<<10)}, 0o600); err != nil {
 		return err
 	}
 	next := w.next

@@ -105,7 +105,7 @@ func TestAReportTellsWhatWasDone(t *testing.T) {
 	if len(r.Sessions) != 3 || r.Sessions[0].ID != "ses_1" || r.Sessions[0].StartedBy != "Ana" || !r.Sessions[0].Recorded || r.Sessions[2].Recorded {
 		t.Errorf("sessions: %+v", r.Sessions)
 	}
-	for _, want := range []string{"1 request to a model cost", "1 session keeps no record", "typed in 1 shell", "what their commands wrote"} {
+	for _, want := range []string{"The cost of 1 request to a model is unknown", "1 session keeps no record", "typed in 1 shell", "what their commands wrote"} {
 		if !strings.Contains(strings.Join(r.Unknown, "\n"), want) {
 			t.Errorf("%q is not among what is unknown: %q", want, r.Unknown)
 		}

@@ -95,7 +95,7 @@ func TestAgentsInDocker(t *testing.T) {
 		ws := h.WorkspaceIn("docker", h.Sample(), "Nothing there")
 		var s testkit.Session
 		h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "gemini"}, &s)
-		if s.State != "failed" || !strings.Contains(s.StateReason, "Gemini CLI is not in this place's image") || !strings.Contains(s.StateReason, "npm install") || !strings.Contains(s.StateReason, "The guest looked for it in /usr/local/sbin, ") {
+		if s.State != "failed" || !strings.Contains(s.StateReason, "Gemini CLI is not in this sandbox's image") || !strings.Contains(s.StateReason, "npm install") || !strings.Contains(s.StateReason, "The guest looked for it in /usr/local/sbin, ") {
 			t.Errorf("an agent that is not in the image: %s, %q", s.State, s.StateReason)
 		}
 	})

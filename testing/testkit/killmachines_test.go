@@ -85,7 +85,7 @@ func (d *death) dieConnected() {
 // deviceBack looks for the end of the connection the server died on, and connects again.
 func (d *death) deviceBack() {
 	d.t.Helper()
-	if all := d.devices(); len(all) != 1 || all[0].State != "offline" || !strings.Contains(all[0].OfflineReason, "without a word") {
+	if all := d.devices(); len(all) != 1 || all[0].State != "offline" || !strings.Contains(all[0].OfflineReason, "stopped unexpectedly") {
 		d.t.Errorf("%+v", all)
 	}
 	var history struct {
@@ -95,7 +95,7 @@ func (d *death) deviceBack() {
 		}
 	}
 	d.API("GET", "/runners/"+d.device.is.RunnerID+"/history", nil, &history)
-	if len(history.Items) != 1 || history.Items[0].EndedAt == nil || !strings.Contains(history.Items[0].Reason, "without a word") {
+	if len(history.Items) != 1 || history.Items[0].EndedAt == nil || !strings.Contains(history.Items[0].Reason, "stopped unexpectedly") {
 		d.t.Errorf("%+v", history)
 	}
 	d.deviceOnline()

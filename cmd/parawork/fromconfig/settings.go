@@ -8,7 +8,7 @@ import (
 )
 
 // Settings are those that operators may change in the browser: what config.json says, and which of it is locked. A secret that config.json or the
-// environment gives locks the addresses, too: it goes to no others.
+// environment gives locks the addresses, too: it goes to no others. So do headers, which may hold a credential.
 func Settings(cfg *config.Config, kinds executors.Descriptors) settings.Config {
 	s := cfg.Sandboxing
 	v := settings.Instance.Defaults()
@@ -30,8 +30,12 @@ func group(cfg *config.Config, v schema.Values, head string) settings.Group {
 	g := settings.Group{Base: v, Locked: make(map[string]bool)}
 	secret, ok := v.Schema().Secret()
 	given := ok && v.Text(secret.Key) != ""
+	headers := false
+	for _, f := range v.Schema() {
+		headers = headers || f.Type == schema.Map && cfg.Given(head+f.Key)
+	}
 	for _, f := range v.Schema().Shown() {
-		g.Locked[f.Name] = cfg.Given(head+f.Key) && f.Type != schema.Secret || given && (f.Address || f.Type == schema.Secret)
+		g.Locked[f.Name] = cfg.Given(head+f.Key) && f.Type != schema.Secret || given && f.Type == schema.Secret || (given || headers) && f.Address
 	}
 	return g
 }

@@ -69,7 +69,7 @@ func TestConnectLeaveAndComeBack(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--name box":             "Say --dangerous again",
+		"--name box":             "Add --dangerous again",
 		"--name other":           "not connected as",
 		"--dangerous --image x":  "Choose one",
 		"--token x":              "needs --server",

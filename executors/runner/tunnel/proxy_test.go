@@ -166,7 +166,7 @@ func TestThroughProxies(t *testing.T) {
 	for proxy, want := range map[string]string{
 		closed.URL:       "wants a login",
 		nobody.URL:       "Nobody answers",
-		"gopher://x.y:1": "of a kind that is not known",
+		"gopher://x.y:1": "has an unsupported scheme",
 	} {
 		if _, err := tunnel.Dial(t.Context(), by(proxy)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", proxy, err)

@@ -172,14 +172,14 @@ func TestACutForAMinute(t *testing.T) {
 		if d := time.Since(cut); d > tunnel.Dead+time.Second {
 			t.Errorf("the server took %s to notice", d)
 		}
-		if !strings.Contains(l.Reason(), "Nothing was heard") {
+		if !strings.Contains(l.Reason(), "Nothing was received") {
 			t.Errorf("the server says %q", l.Reason())
 		}
 		if s := <-h.states; !s.Connected {
 			t.Errorf("first %+v", s)
 		}
 		s := <-h.states
-		if s.Connected || !strings.Contains(s.Reason, "Nothing was heard") || s.Next.IsZero() || time.Since(cut) > tunnel.Dead+time.Second {
+		if s.Connected || !strings.Contains(s.Reason, "Nothing was received") || s.Next.IsZero() || time.Since(cut) > tunnel.Dead+time.Second {
 			t.Errorf("the machine after %s: %+v", time.Since(cut), s)
 		}
 		time.Sleep(time.Minute - time.Since(cut))

@@ -339,7 +339,7 @@ func TestEachEndMustHaveItsKey(t *testing.T) {
 
 	cfg := d.dial(srv.URL)
 	cfg.ServerKey = public(other.server)
-	if _, err := tunnel.Dial(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "another key") {
+	if _, err := tunnel.Dial(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "differs from that of the server") {
 		t.Errorf("a strange server was believed: %v", err)
 	}
 	if err := <-d.errs; err == nil {
