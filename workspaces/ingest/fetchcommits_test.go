@@ -153,7 +153,7 @@ func TestALyingSandboxIsRefused(t *testing.T) {
 			b.Answer = nil
 			if err == nil {
 				t.Error("it was merged")
-			} else if !strings.Contains(err.Error(), "refused") && !strings.Contains(err.Error(), "failed") {
+			} else if !strings.Contains(err.Error(), "rejected") && !strings.Contains(err.Error(), "failed") {
 				t.Errorf("refused with %v", err)
 			}
 			if got := state(); got != before {

@@ -330,7 +330,7 @@ func TestClonedBaseIsFastForwarded(t *testing.T) {
 		h.Commit(w, "x")
 		r, err := h.S.Merging.Merge(t.Context(), h.Actor, w.ID, workspaces.MergeRequest{Strategy: "merge", DryRun: true})
 		wstest.Must(t, err)
-		if r.Base != "main" || len(r.Conflicts) > 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "have parted") {
+		if r.Base != "main" || len(r.Conflicts) > 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "have diverged") {
 			t.Errorf("%s: %+v", base, r)
 		}
 	}

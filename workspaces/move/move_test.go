@@ -76,7 +76,7 @@ func TestWorkspaceUsesItsProjectsExecutor(t *testing.T) {
 	}
 	items, _, err := h.S.Records.Activity(t.Context(), w.ID, page.Page{Limit: 10})
 	wstest.Must(t, err)
-	if text := items[len(items)-1].Text; !strings.Contains(text, "lives in A sandbox: process sandbox") {
+	if text := items[len(items)-1].Text; !strings.Contains(text, "runs in A sandbox: process sandbox") {
 		t.Errorf("the timeline says %q", text)
 	}
 	if _, err := h.S.Lifecycle.Create(t.Context(), h.Actor, h.Team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "two", Executor: "docker"}); fault.CodeOf(err) != "executor_unavailable" {
@@ -110,7 +110,7 @@ func TestMoving(t *testing.T) {
 		t.Errorf("moved %+v, left %d times", moved, c.left)
 	}
 	words := strings.Join(changes, " ")
-	for _, want := range []string{"stronger: process sandbox instead of no isolation", "network is kept", "enforced", "another home"} {
+	for _, want := range []string{"stronger: process sandbox instead of no isolation", "Only hosts the project allows", "enforced", "another home"} {
 		if !strings.Contains(words, want) {
 			t.Errorf("%q is not said in %q", want, words)
 		}
