@@ -90,7 +90,7 @@ func (c *clock) again() {
 type Clock struct {
 	clock
 
-	leapsMu sync.Mutex
+	clockJumpsMu sync.Mutex
 	leaps   [][2]int64 // from, to: times the clock was put forward that are not written yet
 }
 
@@ -118,8 +118,8 @@ func (c *Clock) Now() int64 {
 
 // noticed is the ledger's time, the jump that was noticed, and whether one is not written yet.
 func (c *Clock) noticed() (now int64, j *jump, pending bool) {
-	c.leapsMu.Lock()
-	defer c.leapsMu.Unlock()
+	c.clockJumpsMu.Lock()
+	defer c.clockJumpsMu.Unlock()
 	now, j = c.read()
 	if j != nil && j.forward > 0 {
 		c.leaps = append(c.leaps, [2]int64{j.from, now})
@@ -129,8 +129,8 @@ func (c *Clock) noticed() (now int64, j *jump, pending bool) {
 
 // clockJump is the first time the clock was put forward that is not written yet; false when there is none.
 func (c *Clock) clockJump() (next [2]int64, any bool) {
-	c.leapsMu.Lock()
-	defer c.leapsMu.Unlock()
+	c.clockJumpsMu.Lock()
+	defer c.clockJumpsMu.Unlock()
 	if len(c.leaps) == 0 {
 		return next, false
 	}
@@ -139,7 +139,7 @@ func (c *Clock) clockJump() (next [2]int64, any bool) {
 
 // written takes out what clockJump returned, once it is written.
 func (c *Clock) written() {
-	c.leapsMu.Lock()
-	defer c.leapsMu.Unlock()
+	c.clockJumpsMu.Lock()
+	defer c.clockJumpsMu.Unlock()
 	c.leaps = c.leaps[1:]
 }

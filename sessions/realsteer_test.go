@@ -60,7 +60,7 @@ func steerReal(t *testing.T, h *harness, agent string, run func(command string) 
 		}
 	}
 	row := s.begin(t, sessions.StartRequest{Agent: agent})
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	a := s.queue(t, row.ID, run("until [ -e one ]; do sleep 0.1; done; echo A >> log.txt"))
 	s.sent(t, a) // an agent may call itself working for a moment while it starts
 	b := s.queue(t, row.ID, run("echo B >> log.txt"))
@@ -111,7 +111,7 @@ func steerReal(t *testing.T, h *harness, agent string, run func(command string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.notifies(t, p.SessionID)
+	s.logOnFailure(t, p.SessionID)
 	has("A C B2 D E F G H")
 	if next := s.get(t, p.SessionID); next.Conversation != s.get(t, row.ID).Conversation {
 		t.Error("it is another conversation")

@@ -47,7 +47,7 @@ done
 `
 
 // summaries makes Codex a talker and returns a running one.
-func (h *harness) summaries() {
+func (h *harness) talker() {
 	h.t.Helper()
 	path := filepath.Join(h.dir, "talker")
 	if err := os.WriteFile(path, []byte(talker), 0o755); err != nil {
@@ -100,7 +100,7 @@ func (s *server) prompts(t *testing.T, id string) (out []string) {
 }
 
 // notifies says, should the test fail, what the queue and the program have seen.
-func (s *server) notifies(t *testing.T, id string) {
+func (s *server) logOnFailure(t *testing.T, id string) {
 	t.Cleanup(func() {
 		if !t.Failed() {
 			return
@@ -126,10 +126,10 @@ func (s *server) waitsFor(t *testing.T, id, why string) {
 func TestQueueIsSentInOrder(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.summaries()
+	h.talker()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	s.queue(t, row.ID, "one held")
 	eventually(t, "the first is at work", func() bool { return len(h.reported()) == 1 })
 	two, three, four := s.queue(t, row.ID, "two 0"), s.queue(t, row.ID, "three 0"), s.queue(t, row.ID, "four 0")
@@ -170,10 +170,10 @@ func TestQueueIsSentInOrder(t *testing.T) {
 func TestQueueWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.summaries()
+	h.talker()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	s.reaches(t, row.ID, state.Idle)
 	sc := s.watch(t, row.ID, sessions.Attach{UserID: h.actor.User.ID, Name: "Ada", Writer: true})
 	if err := sc.Input(t.Context(), []byte("half a")); err != nil {
@@ -205,11 +205,11 @@ func TestQueueWaitsForPeople(t *testing.T) {
 func TestPromptThatIsNotTakenUp(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.summaries()
+	h.talker()
 	h.tune = func(c *sessions.Config) { c.AcceptWithin = 5 * time.Second }
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	deaf := s.queue(t, row.ID, "deaf 0")
 	s.queue(t, row.ID, "next 0")
 	eventually(t, "it fails", func() bool {
@@ -231,10 +231,10 @@ func TestPromptThatIsNotTakenUp(t *testing.T) {
 func TestEnterIsPressedUntilThePromptIsTaken(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.summaries()
+	h.talker()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	p := s.queue(t, row.ID, "drowsy 0")
 	eventually(t, "it is sent", func() bool {
 		got, err := s.Prompt(t.Context(), p.ID)
@@ -250,7 +250,7 @@ func TestInterrupt(t *testing.T) {
 	h := newHarness(t)
 	s := h.start()
 	row := s.run(t, "sh", "-c", `trap 'echo caught-$((40+2))' INT; echo begun; while :; do sleep 0.05; done`)
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
 	sc.shows(t, "begun")
 	got, err := s.Interrupt(t.Context(), h.actor, row.ID, false)
@@ -269,10 +269,10 @@ func TestInterrupt(t *testing.T) {
 func TestInterruptHoldsTheQueue(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.summaries()
+	h.talker()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	s.reaches(t, row.ID, state.Idle)
 	if got, err := s.Interrupt(t.Context(), h.actor, row.ID, false); err != nil || got.Outcome != sessions.NotWorking {
 		t.Fatalf("got %+v, %v", got, err)
@@ -303,10 +303,10 @@ func TestInterruptHoldsTheQueue(t *testing.T) {
 func TestResumeAndSend(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.summaries()
+	h.talker()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	s.sent(t, s.queue(t, row.ID, "long 6000"))
 	s.queue(t, row.ID, "left 0")
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
@@ -317,7 +317,7 @@ func TestResumeAndSend(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	p, err := s.AddPrompt(t.Context(), h.actor, row.ID, prompt.Request{Text: "more 0", Resume: true})
-	s.notifies(t, p.SessionID)
+	s.logOnFailure(t, p.SessionID)
 	if err != nil || p.SessionID == row.ID {
 		t.Fatalf("got %+v, %v", p, err)
 	}
@@ -331,10 +331,10 @@ func TestResumeAndSend(t *testing.T) {
 func TestQueueOverRestarts(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.summaries()
+	h.talker()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
-	s.notifies(t, row.ID)
+	s.logOnFailure(t, row.ID)
 	s.reaches(t, row.ID, state.Idle)
 	var want []string
 	big := strings.Repeat("x", 3000)
@@ -370,7 +370,7 @@ func TestQueueOverRestarts(t *testing.T) {
 func TestAnotherAgentInItsPlace(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	h.summaries()
+	h.talker()
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.queue(t, row.ID, "first 0")
@@ -390,6 +390,6 @@ func TestAnotherAgentInItsPlace(t *testing.T) {
 	if err != nil || !s.get(t, row.ID).State.Ended() || next.Prompt != "first 0\n\nsecond 6000" {
 		t.Fatalf("got %q, %v", next.Prompt, err)
 	}
-	s.notifies(t, next.ID)
+	s.logOnFailure(t, next.ID)
 	eventually(t, "the queue went over", func() bool { return strings.Contains(s.output(t, next.ID), "third 0") })
 }

@@ -128,7 +128,7 @@ func (s *Service) Counts() Counts {
 }
 
 // reported keeps a session that is refused again and again from filling the table: one row a minute for each kind of refusal is enough.
-type reported struct {
+type refusalRows struct {
 	mu sync.Mutex
 	at map[string]int64
 }
@@ -138,7 +138,7 @@ const (
 	mostTold    = 10_000
 )
 
-func (t *reported) again(key string, now int64) bool {
+func (t *refusalRows) again(key string, now int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last, ok := t.at[key]; ok && now-last < notifyEvery && now >= last {

@@ -162,7 +162,7 @@ type Service struct {
 	counts   counts
 	rules    rules
 	capacity capacity
-	reported reported
+	refusalRows refusalRows
 }
 
 // New makes a Service. It starts nothing and panics on an incomplete Config.

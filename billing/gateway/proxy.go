@@ -188,7 +188,7 @@ func (c *call) refuse(err error) {
 		level = c.s.cfg.Log.Error
 	}
 	level("a model was not asked", "session_id", c.grant.SessionID, "status", r.status, "code", r.code, "error", err)
-	if r.outer != "" && c.route.api != other && c.s.reported.again(c.grant.SessionID+" "+r.outer+" "+c.asked.model, c.s.cfg.Now().UnixMilli()) {
+	if r.outer != "" && c.route.api != other && c.s.refusalRows.again(c.grant.SessionID+" "+r.outer+" "+c.asked.model, c.s.cfg.Now().UnixMilli()) {
 		c.record.Error, c.record.Status, c.record.Tokens = r.outer, r.status, tokens.None()
 		c.keep()
 	}

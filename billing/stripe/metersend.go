@@ -138,7 +138,7 @@ func (r *Reporter) send(ctx context.Context, row Report) bool {
 // judge says what the answer to an attempt that began at a time means for a report; false when the service does not take any now.
 func (r *Reporter) judge(ctx context.Context, row *Report, began int64, err error) bool {
 	switch {
-	case err == nil || given(err):
+	case err == nil || alreadyReported(err):
 		row.State, row.Reason, row.SentAt = ReportSent, "", r.s.now()
 		return true
 	case ctx.Err() != nil:
@@ -165,7 +165,7 @@ func gone(err error) bool {
 }
 
 // given reports whether the service says that it has a report already. It comes as a refusal, mostly without a code.
-func given(err error) bool {
+func alreadyReported(err error) bool {
 	e := errorOf(err)
 	return e != nil && e.HTTPStatusCode == http.StatusBadRequest && (e.Code == "duplicate_meter_event" || strings.HasPrefix(e.Msg, "An event already exists with identifier"))
 }

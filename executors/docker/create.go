@@ -102,11 +102,11 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 	if err != nil {
 		return nil, err
 	}
-	door, err := openDoor(ctx, e.callDir(s.ID), token)
+	listener, err := listen(ctx, e.callDir(s.ID), token)
 	if err != nil {
 		return nil, err
 	}
-	sb := &sandbox{e: e, id: s.ID, token: token, door: door, rec: record{Engine: info.ID, Image: name, Runtime: e.cfg.Runtime}}
+	sb := &sandbox{e: e, id: s.ID, token: token, listener: listener, rec: record{Engine: info.ID, Image: name, Runtime: e.cfg.Runtime}}
 	e.opened(sb)
 	p := plan{e: e, spec: s, owner: o, home: home, instance: instance, info: info, image: img}
 	made, err := e.api.ContainerCreate(ctx, p.config(), p.host(), &network.NetworkingConfig{}, nil, containerName(s.ID))

@@ -144,7 +144,7 @@ func (e *Executor) open(ctx context.Context, id string, rec record) (*sandbox, e
 	if rec.Remote {
 		return e.openRemote(id, rec)
 	}
-	if s := e.known(id); s != nil && !s.door.Closed() {
+	if s := e.known(id); s != nil && !s.listener.Closed() {
 		return s, nil
 	}
 	e.mu.Lock()
@@ -160,14 +160,14 @@ func (e *Executor) open(ctx context.Context, id string, rec record) (*sandbox, e
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s has no token (%w): %w", id, err, executors.ErrGone)
 	}
-	door, err := openDoor(ctx, e.callDir(id), token)
+	listener, err := listen(ctx, e.callDir(id), token)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("sandbox %s has no folder (%w): %w", id, err, executors.ErrGone)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s := &sandbox{e: e, id: id, token: token, door: door, rec: rec}
+	s := &sandbox{e: e, id: id, token: token, listener: listener, rec: rec}
 	e.opened(s)
 	return s, nil
 }

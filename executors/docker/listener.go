@@ -16,8 +16,8 @@ import (
 // socketName is the socket guests call, in a folder of its own that is mounted in the container.
 const socketName = "host"
 
-// openDoor makes the socket in dir and listens. A server that still listens there, because it has not ended yet, loses its callers.
-func openDoor(ctx context.Context, dir, token string) (*reversedial.Acceptor, error) {
+// listen makes the socket in dir and listens. A server that still listens there, because it has not ended yet, loses its callers.
+func listen(ctx context.Context, dir, token string) (*reversedial.Acceptor, error) {
 	path, done, err := sockpath.Short(dir, socketName)
 	if err != nil {
 		return nil, err

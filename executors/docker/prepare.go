@@ -221,12 +221,12 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 			agents = append(agents, a)
 		}
 	}
-	build := func(tag string, agents []recipe.Package) (*reported, error) {
+	build := func(tag string, agents []recipe.Package) (*buildProgress, error) {
 		files, err := p.context(base, slices.Contains(lacks, "git"), agents)
 		if err != nil {
 			return nil, err
 		}
-		t := &reported{ctx: ctx, title: title}
+		t := &buildProgress{ctx: ctx, title: title}
 		return t, e.Builder().Build(ctx, executors.ImageBuild{Tag: tag, Dockerfile: "Dockerfile", Args: p.args(), Network: p.network(), Bounded: true,
 			Labels: map[string]string{labelBase: name}, Context: files}, t)
 	}

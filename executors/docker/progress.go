@@ -22,7 +22,7 @@ import (
 const maxWords = 160
 
 // reported parses a build's output and reports its progress to people.
-type reported struct {
+type buildProgress struct {
 	ctx       context.Context
 	title     string
 	rest      []byte // of an unfinished line
@@ -32,7 +32,7 @@ type reported struct {
 	reason    string // what install.sh reported of it
 }
 
-func (t *reported) Write(p []byte) (int, error) {
+func (t *buildProgress) Write(p []byte) (int, error) {
 	t.rest = append(t.rest, p...)
 	for {
 		line, rest, ok := bytes.Cut(t.rest, []byte{'\n'})
@@ -54,7 +54,7 @@ const everyAgent = "*"
 // colours are the escape sequences the engine puts around standard error.
 var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
-func (t *reported) line(raw string) {
+func (t *buildProgress) line(raw string) {
 	s := plain(colours.ReplaceAllString(raw, ""), maxWords)
 	switch {
 	case s == "", strings.HasPrefix(s, "---> "), strings.HasPrefix(s, "Removing intermediate container "):
@@ -79,7 +79,7 @@ func (t *reported) line(raw string) {
 }
 
 // why returns the reason of a failed build, as short as possible.
-func (t *reported) why(err error) string {
+func (t *buildProgress) why(err error) string {
 	switch {
 	case t.reason != "" && t.said != "":
 		return t.reason + " (" + t.said + ")"

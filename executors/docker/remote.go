@@ -148,11 +148,11 @@ func (e *Executor) startRemote(ctx context.Context, s executors.Spec) (*sandbox,
 
 // raise starts a stopped container, sends the guest its boot file, and waits for the guest.
 func (e *Executor) raise(ctx context.Context, sb *sandbox) error {
-	reported, err := json.Marshal(bootfile.BootFile{Token: sb.token})
+	content, err := json.Marshal(bootfile.BootFile{Token: sb.token})
 	if err != nil {
 		return err
 	}
-	if err := e.copyIn(ctx, sb, entry{path: remoteBootFile, mode: 0o400, uid: remoteUID, content: reported}); err != nil {
+	if err := e.copyIn(ctx, sb, entry{path: remoteBootFile, mode: 0o400, uid: remoteUID, content: content}); err != nil {
 		return err
 	}
 	if err := e.writeRun(sb.id, runRecord{}); err != nil { // another run begins

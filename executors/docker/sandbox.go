@@ -24,7 +24,7 @@ type sandbox struct {
 	e     *Executor
 	id    string
 	token string
-	door  *reversedial.Acceptor // nil in a container that shares nothing with this machine
+	listener  *reversedial.Acceptor // nil in a container that shares nothing with this machine
 	rec   record
 
 	mu     sync.Mutex
@@ -56,8 +56,8 @@ func (s *sandbox) OnePipe() bool { return s.rec.Remote }
 
 // shut closes the listener, or the way out.
 func (s *sandbox) shut() {
-	if s.door != nil {
-		s.door.Close()
+	if s.listener != nil {
+		s.listener.Close()
 	}
 	s.mu.Lock()
 	way := s.way
@@ -77,7 +77,7 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 		return s.dialRemote(ctx)
 	}
 	soon, cancel := context.WithTimeout(ctx, callWithin)
-	conn, err := s.door.Dial(soon)
+	conn, err := s.listener.Dial(soon)
 	cancel()
 	if err == nil {
 		return conn, nil
@@ -121,7 +121,7 @@ func (s *sandbox) await(ctx context.Context) (io.ReadWriteCloser, error) {
 	if s.rec.Remote {
 		return s.bridge(ctx, s.e.cfg.ReadyIn)
 	}
-	conn, err := s.door.Dial(ctx)
+	conn, err := s.listener.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (b *box) connect(w http.ResponseWriter, r *http.Request) {
 
 // sorry answers a failed CONNECT. Programs that show anything show the words after the status code.
 func (b *box) sorry(w http.ResponseWriter, err error) {
-	status, words := notify(err)
+	status, words := refusalAnswer(err)
 	conn, _, herr := http.NewResponseController(w).Hijack()
 	if herr != nil {
 		return
@@ -110,7 +110,7 @@ func (b *box) sorry(w http.ResponseWriter, err error) {
 }
 
 // notify converts an error of reach to a status and a message. The part that names a host is plain ASCII.
-func notify(err error) (int, string) {
+func refusalAnswer(err error) (int, string) {
 	if r, is := errors.AsType[refused](err); is {
 		if r.Reason == executors.Unresolved {
 			return http.StatusBadGateway, r.Words()
@@ -147,13 +147,13 @@ func (b *box) forward(w http.ResponseWriter, r *http.Request) {
 	// The connection to a host is reused for a while, its permission is not.
 	if why := b.judge(r.Context(), host, port); why != "" {
 		b.refuse(host, port, why)
-		status, words := notify(refused{b.refusal(host, port, why)})
+		status, words := refusalAnswer(refused{b.refusal(host, port, why)})
 		http.Error(w, "Parawork: "+words, status)
 		return
 	}
 	transport, done, err := b.transportFor(&r, host, port)
 	if err != nil {
-		status, words := notify(err)
+		status, words := refusalAnswer(err)
 		http.Error(w, "Parawork: "+words, status)
 		return
 	}
@@ -171,7 +171,7 @@ func (b *box) forward(w http.ResponseWriter, r *http.Request) {
 		FlushInterval: -1,
 		ErrorLog:      b.srv.ErrorLog,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			status, words := notify(err)
+			status, words := refusalAnswer(err)
 			http.Error(w, "Parawork: "+words, status)
 		},
 	}

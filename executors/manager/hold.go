@@ -37,7 +37,7 @@ func (m *Manager) Hold(ctx context.Context, workspaceID, sandboxID, reason strin
 		return false, why
 	}
 	if _, ok := p.pauser(ctx); ok {
-		return true, s.lull(ctx, p, executors.ByLimit, reason, nil)
+		return true, s.suspend(ctx, p, executors.ByLimit, reason, nil)
 	}
 	if err := s.mustBeHome(ctx, p); err != nil {
 		return false, err

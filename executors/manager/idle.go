@@ -112,7 +112,7 @@ func (s *slot) suspendIdle(ctx context.Context, p *place, after time.Duration) {
 		return
 	}
 	reason := fmt.Sprintf("Asleep after %s. It wakes when you type.", idleWords(after))
-	if err := s.lull(ctx, p, executors.ByIdle, reason, stirred); err != nil {
+	if err := s.suspend(ctx, p, executors.ByIdle, reason, stirred); err != nil {
 		s.m.cfg.Log.Warn("an idle sandbox could not be paused", "sandbox_id", p.SandboxID, "error", err)
 		return
 	}

@@ -113,7 +113,7 @@ func (s *slot) renew(ctx context.Context, p *place) {
 		return
 	}
 	reason := "Asleep: its run reached the longest time its place allows. It wakes when you type."
-	if err := s.lull(ctx, p, executors.ByCeiling, reason, nil); err != nil {
+	if err := s.suspend(ctx, p, executors.ByCeiling, reason, nil); err != nil {
 		s.m.cfg.Log.Error("a sandbox whose run ends could not be paused", "sandbox_id", p.SandboxID, "error", err)
 		return
 	}

@@ -73,7 +73,7 @@ func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 	if _, ok := p.pauser(ctx); !ok {
 		return fault.New(fault.Unsupported, "pause_unsupported", "%s cannot pause a sandbox. Destroy it instead: the worktree stays.", m.cfg.Choice.NameOf(ctx, p.Kind))
 	}
-	return s.lull(ctx, p, executors.ByPerson, reason, nil)
+	return s.suspend(ctx, p, executors.ByPerson, reason, nil)
 }
 
 // holdStill makes a suspended sandbox that would wake when needed, or when its limit allows, wait for a person instead.

@@ -54,7 +54,7 @@ func timeoutOf(p *place) time.Duration {
 
 // lull copies a sandbox's changes to the server and suspends it for a reason that people read. The caller holds the slot's turn. unless,
 // if given, is asked last: when it returns true, nothing is done.
-func (s *slot) lull(ctx context.Context, p *place, why executors.PausedFor, reason string, unless func() bool) error {
+func (s *slot) suspend(ctx context.Context, p *place, why executors.PausedFor, reason string, unless func() bool) error {
 	began := s.m.now()
 	ctx = context.WithoutCancel(ctx)
 	if p.OwnDisk {

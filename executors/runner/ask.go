@@ -143,11 +143,11 @@ func (e *member) refusal(resp *http.Response) error {
 	if err != nil || json.Unmarshal(b, &w) != nil {
 		return e.wrong(fmt.Errorf("status %d", resp.StatusCode))
 	}
-	return e.reported(w)
+	return e.remoteError(w)
 }
 
 // reported converts a machine's error to one of ours.
-func (e *member) reported(w wire.Error) error {
+func (e *member) remoteError(w wire.Error) error {
 	kind, words := fault.Kind(w.Kind), clean(w.Message, maxWords)
 	if !slices.Contains(kinds, kind) || !plainCode.MatchString(w.Code) || words == "" {
 		return e.wrong(fmt.Errorf("an error of kind %q and code %q", clean(w.Kind, maxName), clean(w.Code, maxName)))

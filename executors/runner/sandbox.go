@@ -79,7 +79,7 @@ func (e *member) create(ctx context.Context, s executors.Spec) (*sandbox, error)
 		}
 		switch {
 		case p.Error != nil:
-			return nil, e.reported(*p.Error)
+			return nil, e.remoteError(*p.Error)
 		case p.Sandbox != nil:
 			return e.sandbox(s.ID, *p.Sandbox)
 		case p.Step != "" && plainCode.MatchString(p.Step):
@@ -157,7 +157,7 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	// A failed pipe does not tell whether the sandbox is gone: other calls ask for that.
 	if f, ok := errors.AsType[*fault.Error](err); ok && ctx.Err() == nil && s.e.away() == nil && slices.Contains(kinds, f.Kind) && f.Kind != fault.NotFound && f.Kind != fault.Gone {
-		return nil, s.e.reported(wire.Error{Kind: string(f.Kind), Code: f.Code, Message: f.Message})
+		return nil, s.e.remoteError(wire.Error{Kind: string(f.Kind), Code: f.Code, Message: f.Message})
 	}
 	return nil, s.e.cut(ctx, err)
 }

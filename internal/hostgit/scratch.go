@@ -98,8 +98,8 @@ func (g *Git) objectFormat(ctx context.Context, gitDir string) (string, error) {
 	return name, nil
 }
 
-// Scratch makes objects written in the scratch repository stay in it, so that they go when it is closed: for trying what a result would be.
-func (d *Scratch) Scratch() error {
+// Isolate makes objects written in the scratch repository stay in it, so that they go when it is closed: for trying what a result would be.
+func (d *Scratch) Isolate() error {
 	if strings.ContainsAny(d.objects, "\n\"") {
 		return fmt.Errorf("hostgit: %q cannot be an alternate", d.objects)
 	}

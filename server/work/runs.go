@@ -25,14 +25,14 @@ func (h Runs) ByRun(ctx context.Context, call *rest.Call, id string) (accounts.O
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	if !notifies(call, r, hidden) {
+	if !concerns(call, r, hidden) {
 		return accounts.Object{}, rest.ErrNotFound
 	}
 	return accounts.InTeam(r.TeamID), nil
 }
 
 // notifies reports whether a run is for who asks. What was asked for in private workspaces alone is as private as they are.
-func notifies(call *rest.Call, r runs.Run, hidden map[string]bool) bool {
+func concerns(call *rest.Call, r runs.Run, hidden map[string]bool) bool {
 	if r.CreatedBy == call.Actor.User.ID {
 		return true
 	}
@@ -121,7 +121,7 @@ func (h Runs) ListRuns(ctx context.Context, req api.ListRunsRequestObject) (api.
 	if err != nil {
 		return nil, err
 	}
-	items = slices.DeleteFunc(items, func(r runs.Run) bool { return !notifies(rest.CallOf(ctx), r, hidden) })
+	items = slices.DeleteFunc(items, func(r runs.Run) bool { return !concerns(rest.CallOf(ctx), r, hidden) })
 	out, err := h.composeRuns(ctx, rest.CallOf(ctx).Team.ID, items)
 	return api.ListRuns200JSONResponse{Items: out, NextCursor: rest.Text(next)}, err
 }

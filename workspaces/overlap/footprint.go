@@ -266,7 +266,7 @@ func (s *Trees) Collide(ctx context.Context, projectID string, one Footprint, ot
 		return nil, git.GitFault(err, fault.Unavailable, "repository_unreadable", "Comparing workspaces")
 	}
 	defer func() { _ = scratch.Close() }()
-	if err := scratch.Scratch(); err != nil {
+	if err := scratch.Isolate(); err != nil {
 		return nil, err
 	}
 	commits, err := tips(ctx, scratch, append([]Footprint{one}, others...))

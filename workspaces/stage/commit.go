@@ -65,7 +65,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	}
 	// Update the index first: a crash before the branch moves leaves the work staged. The other way round, the agent's next commit would
 	// silently revert the work.
-	reported := index.notify(ctx, commit, 1) == nil
+	reported := index.update(ctx, commit, 1) == nil
 	failpoint.Reach(failpoint.CommitStaged)
 	if _, err := b.Git(ctx, nil, "update-ref", "--create-reflog", "-m", "commit (parawork): "+sandboxgit.FirstLine(r.Message), git.HeadsPrefix+branch, commit, head); err != nil {
 		if reported {
@@ -77,7 +77,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	}
 	failpoint.Reach(failpoint.CommitMoved)
 	if !reported {
-		if err := index.notify(ctx, "HEAD", IndexTries); err != nil {
+		if err := index.update(ctx, "HEAD", IndexTries); err != nil {
 			s.cfg.Log.WarnContext(ctx, "index could not be refreshed after a commit", "workspace_id", w.ID, "error", err)
 		}
 	}

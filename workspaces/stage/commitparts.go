@@ -27,7 +27,7 @@ type commitIndex struct {
 }
 
 // notify updates the index to what commit has.
-func (i commitIndex) notify(ctx context.Context, commit string, tries int) error {
+func (i commitIndex) update(ctx context.Context, commit string, tries int) error {
 	switch {
 	case i.none:
 		return nil

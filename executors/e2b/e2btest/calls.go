@@ -150,12 +150,12 @@ func (s *Server) connect(c *call, in connectRequest, std int32) error {
 		if err := s.prolong(b, d, false); err != nil {
 			return err
 		}
-		return c.answer(http.StatusOK, s.notify(b))
+		return c.answer(http.StatusOK, s.describe(b))
 	}
 	if err := s.resume(b, d); err != nil {
 		return err
 	}
-	return c.answer(http.StatusCreated, s.notify(b))
+	return c.answer(http.StatusCreated, s.describe(b))
 }
 
 func (s *Server) resumeSandbox(c *call) error {
@@ -182,7 +182,7 @@ func (s *Server) resumeSandbox(c *call) error {
 		b.autoPause = *in.AutoPause
 		s.mu.Unlock()
 	}
-	return c.answer(http.StatusCreated, s.notify(b))
+	return c.answer(http.StatusCreated, s.describe(b))
 }
 
 func (s *Server) putNetwork(c *call) error {

@@ -61,7 +61,7 @@ type sandboxAnswer struct {
 
 const clientID = "6532622b"
 
-func (s *Server) notify(b *sandbox) sandboxAnswer {
+func (s *Server) describe(b *sandbox) sandboxAnswer {
 	a := sandboxAnswer{TemplateID: b.template.id, SandboxID: b.id, Alias: b.template.Name, ClientID: clientID, EnvdVersion: envd.Version, Token: b.token}
 	if b.traffic != "" {
 		a.Traffic = &b.traffic
@@ -165,7 +165,7 @@ func (s *Server) create(c *call, in newSandbox, secure bool, std int32) error {
 	s.mu.Unlock()
 	s.wg.Go(func() { s.guard(b, m) })
 	s.kick()
-	return c.answer(http.StatusCreated, s.notify(b))
+	return c.answer(http.StatusCreated, s.describe(b))
 }
 
 // admit counts a sandbox among those of the team, when it may have one more.

@@ -132,7 +132,7 @@ func (s *Server) template(id, buildID string) (*Template, *build, error) {
 	return s.templates[i], b, nil
 }
 
-func (t *Template) notify() map[string]any {
+func (t *Template) describe() map[string]any {
 	return map[string]any{"templateID": t.id, "aliases": []string{t.Name}, "names": []string{t.Name}, "cpuCount": t.CPUs, "memoryMB": t.MemoryMB, "diskSizeMB": diskMB,
 		"public": false, "buildStatus": map[bool]string{true: "ready", false: "waiting"}[t.CPUs > 0], "envdVersion": "0.6.13", "tags": append([]string{}, t.Tags...)}
 }
@@ -143,7 +143,7 @@ func (s *Server) listTemplates(c *call) error {
 	out := []map[string]any{}
 	for _, t := range s.templates {
 		if !t.Foreign {
-			out = append(out, t.notify())
+			out = append(out, t.describe())
 		}
 	}
 	return c.answer(http.StatusOK, out)
@@ -156,7 +156,7 @@ func (s *Server) getTemplate(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.answer(http.StatusOK, t.notify())
+	return c.answer(http.StatusOK, t.describe())
 }
 
 func (s *Server) getAlias(c *call) error {

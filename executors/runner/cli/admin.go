@@ -56,7 +56,7 @@ func (p *Program) status(ctx context.Context, args []string) error {
 func (p *Program) statusOf(ctx context.Context, id *identity.Identity) error {
 	p.say("%s  (%s, team %s)", id.Name, id.Server, id.Team)
 	var r report
-	err := notify(ctx, id.Dir, "GET", "/status", nil, &r)
+	err := request(ctx, id.Dir, "GET", "/status", nil, &r)
 	now := time.Now()
 	if errors.Is(err, errNotRunning) {
 		if _, err := os.Lstat(filepath.Join(id.Dir, policy.StopName)); err == nil {
@@ -177,7 +177,7 @@ func (p *Program) answer(ctx context.Context, w which, words []string, a policy.
 	}
 	var last error = errNotRunning
 	for _, id := range all { // the question's name says which machine it belongs to
-		err := notify(ctx, id.Dir, "POST", "/answer", answer{ID: words[0], Answer: a}, &struct{}{})
+		err := request(ctx, id.Dir, "POST", "/answer", answer{ID: words[0], Answer: a}, &struct{}{})
 		if err == nil {
 			p.say("Done.")
 			return nil
@@ -298,7 +298,7 @@ func (p *Program) stop(ctx context.Context, args []string) error {
 func (p *Program) stopOne(ctx context.Context, id *identity.Identity, now bool) error {
 	if !now {
 		var out left
-		err := notify(ctx, id.Dir, "POST", "/leave", leave{}, &out)
+		err := request(ctx, id.Dir, "POST", "/leave", leave{}, &out)
 		if errors.Is(err, errNotRunning) {
 			p.say("%s: the program does not run.", id.Name)
 			return nil
@@ -315,7 +315,7 @@ func (p *Program) stopOne(ctx context.Context, id *identity.Identity, now bool) 
 	ask, cancel := context.WithTimeout(ctx, hung)
 	defer cancel()
 	var out left
-	err := notify(ask, id.Dir, "POST", "/leave", leave{Now: true}, &out)
+	err := request(ask, id.Dir, "POST", "/leave", leave{Now: true}, &out)
 	if err == nil {
 		p.say("%s: stopped. %s ended; nothing runs until you start it again.", id.Name, count(out.Ended, "sandbox"))
 		return nil

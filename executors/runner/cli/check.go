@@ -207,7 +207,7 @@ func (f *findings) server(ctx context.Context, id *identity.Identity) {
 	}
 	if pid := holder(id.Dir); pid > 0 { // a second connection of this machine would cut the first
 		var r report
-		switch err := notify(ctx, id.Dir, http.MethodGet, "/status", nil, &r); {
+		switch err := request(ctx, id.Dir, http.MethodGet, "/status", nil, &r); {
 		case err != nil:
 			f.say(bad, "program", fmt.Sprintf("process %d runs and does not answer: %v", pid, err), "End it with parawork runner stop --now, and start it again.")
 		case r.Connected:

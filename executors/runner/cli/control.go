@@ -180,7 +180,7 @@ func reply(w http.ResponseWriter, v any, err error) {
 var errNotRunning = errors.New("the program does not run")
 
 // notify sends a request to the running program. errNotRunning when there is none.
-func notify(ctx context.Context, dir, method, path string, body, into any) error {
+func request(ctx context.Context, dir, method, path string, body, into any) error {
 	socket, err := controlPath(dir)
 	if err != nil {
 		return err

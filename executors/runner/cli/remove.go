@@ -84,7 +84,7 @@ func keptWork(id *identity.Identity) ([]string, error) {
 // emptied makes the running program sync everything to the server.
 func (p *Program) emptied(ctx context.Context, id *identity.Identity, lose bool) error {
 	var out left
-	err := notify(ctx, id.Dir, "POST", "/leave", leave{Remove: true}, &out)
+	err := request(ctx, id.Dir, "POST", "/leave", leave{Remove: true}, &out)
 	for _, line := range out.Words {
 		p.say("%s", line)
 	}

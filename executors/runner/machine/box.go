@@ -141,7 +141,7 @@ func (b *box) reached(ctx context.Context) (executors.Sandbox, error) {
 		return nil, errors.Join(err, sb.Destroy(context.WithoutCancel(ctx)))
 	}
 	b.setLive(sb)
-	m.hub.sandbox(b.notify())
+	m.hub.sandbox(b.status())
 	return sb, nil
 }
 
@@ -211,11 +211,11 @@ func (b *box) quit() {
 	if err := b.set(func(p *page) { p.State, p.Reason = gone, "It was asked to end." }); err != nil {
 		b.m.cfg.Log.Error("the end of a sandbox could not be stored", "sandbox_id", b.page.ID, "error", err)
 	}
-	b.m.hub.sandbox(b.notify())
+	b.m.hub.sandbox(b.status())
 }
 
-// notify returns the box as reported to the server.
-func (b *box) notify() wire.Sandbox {
+// status returns the sandbox as reported to the server.
+func (b *box) status() wire.Sandbox {
 	p := b.get()
 	out := wire.Sandbox{ID: p.ID, WorkspaceID: p.WorkspaceID, State: wire.Running, Reason: p.Reason, Token: p.Token, Root: b.m.tree(p), Home: b.m.insideHome(p), MadeAt: p.MadeAt}
 	if single, ok := b.sandbox().(executors.SinglePipe); ok {

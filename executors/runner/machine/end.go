@@ -69,7 +69,7 @@ func (m *Machine) clear(ctx context.Context, b *box) error {
 		return err
 	}
 	m.drop(b)
-	out := b.notify()
+	out := b.status()
 	out.State, out.Token = wire.Gone, ""
 	m.hub.sandbox(out)
 	if !m.start(func() { m.shred(trash) }) {
@@ -212,7 +212,7 @@ func (m *Machine) halt(ctx context.Context, b *box, reason string) error {
 		m.cfg.Log.Error("a sandbox could not be stored as stopped", "sandbox_id", b.page.ID, "error", err)
 	}
 	err = m.down(ctx, b, true)
-	m.hub.sandbox(b.notify())
+	m.hub.sandbox(b.status())
 	return err
 }
 

@@ -214,7 +214,7 @@ func (b *box) again(ctx context.Context, ask wire.Make) (*flight, *wire.Sandbox,
 			return nil, nil, err
 		}
 	}
-	s := b.notify()
+	s := b.status()
 	return nil, &s, nil
 }
 
@@ -281,7 +281,7 @@ func (m *Machine) fly(ctx context.Context, b *box, f *flight, cmd wire.Command) 
 		f.end(wire.Progress{Error: &e})
 		return
 	}
-	s := b.notify()
+	s := b.status()
 	m.hub.sandbox(s)
 	f.end(wire.Progress{Sandbox: &s})
 }

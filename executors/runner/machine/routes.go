@@ -153,7 +153,7 @@ type list[T any] struct {
 func (m *Machine) serveSandboxes(w http.ResponseWriter, _ *http.Request) error {
 	out := list[wire.Sandbox]{Items: []wire.Sandbox{}}
 	for _, b := range m.all() {
-		s := b.notify()
+		s := b.status()
 		s.Token = ""
 		out.Items = append(out.Items, s)
 	}
@@ -172,7 +172,7 @@ func (m *Machine) serveSandbox(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	answer(w, http.StatusOK, b.notify())
+	answer(w, http.StatusOK, b.status())
 	return nil
 }
 

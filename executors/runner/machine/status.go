@@ -24,7 +24,7 @@ func (m *Machine) Standings() []Standing {
 		if p.State == gone || p.State == ending {
 			continue
 		}
-		s := Standing{Sandbox: b.notify(), Key: p.Key, State: p.State}
+		s := Standing{Sandbox: b.status(), Key: p.Key, State: p.State}
 		s.Token = ""
 		b.mu.Lock()
 		s.Programs = slices.Compact(slices.Sorted(maps.Values(b.names)))

@@ -61,7 +61,7 @@ func (s *Service) ask(ctx context.Context, id, method, path string, body any) (*
 	}
 	if resp.StatusCode >= 400 {
 		defer resp.Body.Close()
-		return nil, reported(m, resp)
+		return nil, remoteError(m, resp)
 	}
 	return resp, nil
 }
@@ -93,7 +93,7 @@ var refusals = []fault.Kind{fault.Invalid, fault.Forbidden, fault.NotFound, faul
 var refusalCode = regexp.MustCompile(`^[a-z][a-z0-9_]{1,59}$`)
 
 // reported reads a machine's refusal.
-func reported(m Machine, resp *http.Response) error {
+func remoteError(m Machine, resp *http.Response) error {
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	var e wire.Error
 	if err == nil {

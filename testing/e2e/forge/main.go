@@ -27,8 +27,8 @@ type control struct {
 	all  map[string]*testforge.Forge
 }
 
-// reported is what POSTs carry.
-type reported struct {
+// body is what POSTs carry.
+type body struct {
 	Kind, Token        string
 	Branch, File, Text string
 	Number             int64
@@ -58,22 +58,22 @@ func main() {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /test/new", c.does(c.make))
-	mux.HandleFunc("POST /test/put", c.does(func(f *testforge.Forge, t reported) (any, error) {
+	mux.HandleFunc("POST /test/put", c.does(func(f *testforge.Forge, t body) (any, error) {
 		commit, err := f.Put(repo, t.Branch, t.File, t.Text)
 		return map[string]string{"commit": commit}, err
 	}))
-	mux.HandleFunc("POST /test/check", c.does(func(f *testforge.Forge, t reported) (any, error) {
+	mux.HandleFunc("POST /test/check", c.does(func(f *testforge.Forge, t body) (any, error) {
 		f.Say(repo, t.Check)
 		return struct{}{}, nil
 	}))
-	mux.HandleFunc("POST /test/edit", c.does(func(f *testforge.Forge, t reported) (any, error) {
+	mux.HandleFunc("POST /test/edit", c.does(func(f *testforge.Forge, t body) (any, error) {
 		return struct{}{}, f.Edit(repo, t.Number, func(p *testforge.Pull) { p.Reviews, p.Blocked = t.Reviews, t.Blocked })
 	}))
-	mux.HandleFunc("POST /test/merge", c.does(func(f *testforge.Forge, t reported) (any, error) {
+	mux.HandleFunc("POST /test/merge", c.does(func(f *testforge.Forge, t body) (any, error) {
 		return struct{}{}, f.Merge(repo, t.Number, t.Strategy)
 	}))
-	mux.HandleFunc("POST /test/pulls", c.does(func(f *testforge.Forge, _ reported) (any, error) { return f.Pulls(repo), nil }))
-	mux.HandleFunc("POST /test/ref", c.does(func(f *testforge.Forge, t reported) (any, error) {
+	mux.HandleFunc("POST /test/pulls", c.does(func(f *testforge.Forge, _ body) (any, error) { return f.Pulls(repo), nil }))
+	mux.HandleFunc("POST /test/ref", c.does(func(f *testforge.Forge, t body) (any, error) {
 		return map[string]string{"commit": f.Ref(repo, t.Branch)}, nil
 	}))
 	fmt.Println("listening on http://" + l.Addr().String())
@@ -82,7 +82,7 @@ func main() {
 }
 
 // make starts a forge with one repository that has one commit, and lets a token in.
-func (c *control) make(_ *testforge.Forge, t reported) (any, error) {
+func (c *control) make(_ *testforge.Forge, t body) (any, error) {
 	f, err := testforge.New(t.Kind, filepath.Join(c.root, t.Kind))
 	if err != nil {
 		return nil, err
@@ -104,9 +104,9 @@ func (c *control) make(_ *testforge.Forge, t reported) (any, error) {
 	return map[string]string{"url": f.URL, "host": f.Host(), "api": f.API(), "ca": ca, "repository": repo}, nil
 }
 
-func (c *control) does(fn func(*testforge.Forge, reported) (any, error)) http.HandlerFunc {
+func (c *control) does(fn func(*testforge.Forge, body) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var t reported
+		var t body
 		err := json.NewDecoder(r.Body).Decode(&t)
 		c.mu.Lock()
 		f := c.all[t.Kind]

@@ -21,15 +21,15 @@ func main() {
 	i := testissuer.New(base, time.Now)
 	mux := http.NewServeMux()
 	mux.Handle("/", i)
-	mux.HandleFunc("POST /test/client", notify(i.Register))
-	mux.HandleFunc("POST /test/person", notify(i.Know))
+	mux.HandleFunc("POST /test/client", withBody(i.Register))
+	mux.HandleFunc("POST /test/person", withBody(i.Know))
 	fmt.Println("listening on " + base)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(server.Serve(l))
 }
 
 // notify takes a JSON body.
-func notify[T any](fn func(T)) http.HandlerFunc {
+func withBody[T any](fn func(T)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var v T
 		if err := json.NewDecoder(r.Body).Decode(&v); err != nil {

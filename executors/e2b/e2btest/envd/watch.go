@@ -39,7 +39,7 @@ type (
 type watcher struct {
 	root    string
 	in      watchRequest
-	notify  *fsnotify.Watcher
+	describe  *fsnotify.Watcher
 	mu      sync.Mutex
 	waiting []fileEvent
 }
@@ -60,19 +60,19 @@ func newWatcher(u *account, in *watchRequest) (*watcher, error) {
 	if err != nil {
 		return nil, refuse("internal", "error creating watcher: %v", err)
 	}
-	w := &watcher{root: root, in: *in, notify: n}
+	w := &watcher{root: root, in: *in, describe: n}
 	w.add(root)
 	return w, nil
 }
 
 func (w *watcher) add(dir string) {
-	_ = w.notify.Add(dir)
+	_ = w.describe.Add(dir)
 	if !w.in.Recursive {
 		return
 	}
 	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && p != dir {
-			_ = w.notify.Add(p)
+			_ = w.describe.Add(p)
 		}
 		return nil
 	})
@@ -111,7 +111,7 @@ func (s *server) watchDir(ctx context.Context, r *http.Request, u *account, in *
 	if err != nil {
 		return err
 	}
-	defer w.notify.Close()
+	defer w.describe.Close()
 	if err := out.send(watchEvent{Start: &struct{}{}}); err != nil {
 		return err
 	}
@@ -126,9 +126,9 @@ func (s *server) watchDir(ctx context.Context, r *http.Request, u *account, in *
 			if err := out.send(watchEvent{Keepalive: &struct{}{}}); err != nil {
 				return err
 			}
-		case err := <-w.notify.Errors:
+		case err := <-w.describe.Errors:
 			return refuse("internal", "watcher error: %v", err)
-		case e, ok := <-w.notify.Events:
+		case e, ok := <-w.describe.Events:
 			if !ok {
 				return nil
 			}
@@ -148,7 +148,7 @@ func (s *server) createWatcher(_ context.Context, u *account, in *watchRequest) 
 		return nil, err
 	}
 	go func() {
-		for e := range w.notify.Events {
+		for e := range w.describe.Events {
 			found := w.events(e)
 			w.mu.Lock()
 			w.waiting = append(w.waiting, found...)
@@ -192,7 +192,7 @@ func (s *server) removeWatcher(_ context.Context, _ *account, in *watcherRequest
 	if err != nil {
 		return nil, err
 	}
-	_ = w.notify.Close()
+	_ = w.describe.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.watchers, in.WatcherID)
