@@ -10,7 +10,7 @@ export const place = (over = {}) => ({
   available: true,
   reason: "",
   hint: "",
-  isolation: "MicroVM: agents live in a virtual machine at E2B, with a kernel of their own",
+  isolation: "MicroVM: a machine of its own at E2B, with its own kernel and disk; the code is sent there",
   isolated: true,
   boundary: "microvm",
   boundary_name: "MicroVM",
@@ -32,7 +32,7 @@ export const place = (over = {}) => ({
     price_nano_per_hour: cpus * 66_200_000,
     available: cpus < 8,
     reason: cpus < 8 ? "" : "E2B has no template parawork-base-8x8192 for this size",
-    hint: cpus < 8 ? "" : "Build it on the server: `parawork e2b template build -cpus 8 -memory 8192`.",
+    hint: cpus < 8 ? "" : "Build it on the server: `parawork e2b template build --size 8x8192`.",
     default: cpus === 2,
   })),
   lease_ms: 600_000,
@@ -79,7 +79,7 @@ export const sandbox = (over = {}) => {
   };
 };
 
-const TITLES = { create: "Make a sandbox at E2B", guest: "Start Parawork's guest in it", send: "Send the repository", checkout: "Write the files" };
+const TITLES = { create: "Make the sandbox", guest: "Start Parawork's helper in it", send: "Send the repository", checkout: "Check out the worktree" };
 
 /** The steps of a making in these states. */
 export const steps = (...states) =>
@@ -114,10 +114,10 @@ export async function farAway(page, id, state) {
   await page.route(api(`/workspaces/${id}`), async (r) => (r.request().method() === "GET" ? json(r, far(await real(r))) : r.fallback()));
   await page.route(api(`/workspaces/${id}/sandbox`), (r) => json(r, state.sandbox));
   await page.route(api(`/workspaces/${id}/sync`), (r) => (r.request().method() === "GET" ? json(r, state.sync) : r.fallback()));
-  await page.route(api(`/workspaces/${id}/ports`), (r) => json(r, state.ports ?? { enabled: false, reason: "Previews of ports are off. Set preview.baseDomain to a domain of its own.", items: [{ port: 5173, url: "" }] }));
+  await page.route(api(`/workspaces/${id}/ports`), (r) => json(r, state.ports ?? { enabled: false, reason: "Previews of ports are off. An operator turns them on with preview.baseDomain in config.json.", items: [{ port: 5173, url: "" }] }));
   await page.route(api(`/workspaces/${id}/places`), async (r) => {
     const there = await real(r);
-    return json(r, { ...there, executor: "e2b", items: [...there.items.filter((i) => i.executor.kind !== "e2b").map((i) => ({ ...i, changes: ["Agents are no longer in a virtual machine of their own.", "Nothing is charged by the hour."] })), { executor: state.place, changes: [] }] });
+    return json(r, { ...there, executor: "e2b", items: [...there.items.filter((i) => i.executor.kind !== "e2b").map((i) => ({ ...i, changes: ["The boundary becomes weaker: process sandbox instead of microvm.", "It costs nothing by the hour."] })), { executor: state.place, changes: [] }] });
   });
   for (const [path, answer] of Object.entries(state.answers ?? {})) await page.route(api(path), (r) => answer(r, json));
 }

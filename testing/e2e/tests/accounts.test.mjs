@@ -116,6 +116,7 @@ describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed
     assert.deepEqual(await axe(page, [".xterm"]), []);
     await shot(page, "choose-account");
     await page.getByRole("button", { name: "Start", exact: true }).click();
+    await page.locator("[data-link=live]").waitFor(); // the page has its answer, and has remembered what was chosen
     await until("the team's account is used", () => readFileSync(join(ws.path, "account.txt"), "utf8") === keys.team.slice(-4));
     const s = (await instance.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
     const ours = (await instance.api("GET", `/teams/${instance.team}/agent-accounts`)).items[0];

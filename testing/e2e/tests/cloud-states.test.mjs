@@ -55,12 +55,12 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await size.getByRole("radio", { name: /4 cores, 4 GB/ }).check();
       await choice.getByText("$0.26 an hour while it runs").waitFor();
       await page.getByText("Command for the missing size").click();
-      await page.getByText("parawork e2b template build -cpus 8 -memory 8192", { exact: true }).waitFor();
+      await page.getByText("parawork e2b template build --size 8x8192", { exact: true }).waitFor();
       await page.getByText("Command for the missing size").scrollIntoViewIfNeeded();
       const consent = page.getByRole("checkbox", { name: /start on this server instead/ });
       assert.equal(await consent.isChecked(), false);
       await consent.check();
-      await page.getByText(/Its code stays on this server instead of going to E2B/).waitFor();
+      await page.getByText(/Its code stays on this server instead of moving to E2B/).waitFor();
       let sent;
       await page.route(/\/api\/v1\/teams\/[^/]+\/workspaces$/, (r) => {
         if (r.request().method() !== "POST") return r.fallback();
@@ -108,7 +108,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       assert.deepEqual(await axe(page), []);
       await panel.getByRole("button", { name: "Try local mode" }).click();
       const ask = page.getByRole("alertdialog");
-      await ask.getByText("Agents are no longer in a virtual machine of their own.").waitFor();
+      await ask.getByText("The boundary becomes weaker: process sandbox instead of microvm.").waitFor();
       await ask.getByRole("button", { name: "Try local mode" }).click();
       await page.getByText("Agents share this server's kernel.").first().waitFor();
       assert.equal(moved, 1);
@@ -125,7 +125,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await dialog.getByRole("definition").filter({ hasText: "2 cores, 2 GB" }).waitFor();
       assert.ok(await dialog.getByRole("radio", { name: /2 cores, 2 GB/ }).isChecked());
       for (const name of ["Sync now", "Pause", "End"]) await dialog.getByRole("button", { name, exact: true }).waitFor();
-      await dialog.getByText("Previews of ports are off. Set preview.baseDomain to a domain of its own.").waitFor();
+      await dialog.getByText("Previews of ports are off. An operator turns them on with preview.baseDomain in config.json.").waitFor();
       await shot(page, `cloud-panel-${look}`);
       assert.deepEqual(await axe(page), []);
       await dialog.getByRole("button", { name: "Close" }).click();
@@ -143,7 +143,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       state.answers = { [`/workspaces/${workspace.id}/wake`]: (r, json) => ((woken++, Object.assign(state.sandbox, sandbox())), json(r, state.sandbox)) };
       const page = await open(look, state, `/w/${workspace.key}?session=${session.id}&live=1`);
       await page.getByText("the kept screen").waitFor();
-      await page.getByText(/Asleep since .*\. Wakes when you type or press Wake\./).waitFor();
+      await page.getByText(/Asleep since .*\. It wakes when you type or press Wake\./).waitFor();
       await shot(page, `cloud-asleep-${look}`);
       assert.deepEqual(await axe(page), []);
       if (look === "wide") {
@@ -173,7 +173,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
         },
       };
       const page = await open(look, state, `/w/${workspace.key}?tab=changes`);
-      await page.getByText("Sync is behind, 3 files to go, last 1 min ago", { exact: true }).waitFor();
+      await page.getByText("Sync is behind, 3 files left, last 1 min ago", { exact: true }).waitFor();
       await page.getByText("The disk of the server is full.").waitFor();
       await page.getByText("1 file changed on both sides, 1 file not synced").click();
       await page.getByText("Larger than 100 MB.").waitFor();
@@ -183,7 +183,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await page.waitForURL(/file=README.md.server/);
       await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?tab=changes`);
       await page.getByText("1 file changed on both sides, 1 file not synced").click();
-      await page.getByRole("button", { name: "README.md is dealt with" }).click();
+      await page.getByRole("button", { name: "Mark as resolved: README.md" }).click();
       await page.getByRole("heading", { name: "Changed on both sides" }).waitFor({ state: "detached" });
       assert.deepEqual(settled, ["DELETE"]);
       await done(page, `cloud-settled-${look}`);

@@ -143,7 +143,7 @@ describe("a cloud place", { skip }, () => {
     await fine("cloud-real-outage");
     await panel.getByRole("button", { name: "Try local mode" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Try local mode" }).click();
-    await page.getByText(/lives in .* now/).first().waitFor();
+    await page.getByText(/is now in /).first().waitFor();
     const moved = await instance.api("GET", `/workspaces/${workspace.id}`);
     assert.notEqual(moved.executor, "e2b");
     // It continues here with the synced files.

@@ -85,7 +85,7 @@ describe("the edge", { skip: !haveChromium && "Chromium is not installed" }, () 
       const dialog = page.getByRole("dialog");
       await dialog.getByLabel("Name").fill(`Ann ${size}`);
       await dialog.getByRole("button", { name: "Create link" }).click();
-      await dialog.getByText("shown this once").waitFor();
+      await dialog.getByText("It is not shown again.").waitFor();
       const url = await dialog.getByText(/\/watch#pw_watch_/).first().textContent();
       secrets.set(`the link's token, ${size}`, new URL(url).hash.slice(1));
       assert.deepEqual(await axe(page, [".xterm"]), []);

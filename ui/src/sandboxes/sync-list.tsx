@@ -70,7 +70,7 @@ function Conflicts({ workspace: w, list }: { workspace: Workspace; list: Conflic
             {team.can("workspace.edit") && (
               <Button
                 busy={settle.isPending && settle.variables === c.id && "Saving"}
-                aria-label={`${visible(c.path)} is resolved`}
+                aria-label={`Mark as resolved: ${visible(c.path)}`}
                 onClick={() => settle.mutate(c.id)}
               >
                 Mark as resolved
