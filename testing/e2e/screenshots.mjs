@@ -210,7 +210,7 @@ try {
     await open("light", "?tab=changes", async (page) => {
       await page.getByText("wordcount.py").first().waitFor();
       await page.getByText("wordcount.py", { exact: true }).first().click();
-      await page.getByRole("region", { name: /^Comment of Mika/ }).first().waitFor();
+      await page.getByRole("region", { name: /^Comment by Mika/ }).first().waitFor();
     }),
     "changes",
   );

@@ -198,7 +198,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     });
     await page.goto(`${at}/${instance.team}/settings/tokens`);
     await page.getByLabel("Name", { exact: true }).fill("Nightly");
-    await page.getByLabel("Team", { exact: true }).selectOption({ label: "Harbour only" });
+    await page.getByRole("combobox", { name: "Team", exact: true }).selectOption({ label: "Harbour only" });
     await page.getByRole("checkbox", { name: /^Work/ }).uncheck();
     await page.getByRole("checkbox", { name: /^Sessions/ }).uncheck();
     assert.ok(await page.getByRole("button", { name: "Create token" }).isDisabled());
@@ -224,8 +224,8 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     const row = page.getByRole("list", { name: "Your tokens" }).getByRole("listitem").filter({ hasText: "Nightly" });
     await row.getByText("read, in Harbour").waitFor();
     assert.ok(!(await page.content()).includes(value), "the token is still on the page");
-    await row.getByRole("button", { name: "End the token Nightly" }).click();
-    await yes(page, "End it");
+    await row.getByRole("button", { name: "Revoke the token Nightly" }).click();
+    await yes(page, "Revoke");
     await row.waitFor({ state: "detached" });
     assert.equal((await use("GET", `/teams/${instance.team}/workspaces`)).status, 401);
     await close(page);
@@ -243,7 +243,7 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await bo.locator("[aria-invalid=true]").waitFor(); // a common one
     await bo.getByLabel("New password").fill("a lighthouse in fog");
     await bo.getByRole("button", { name: "Set password" }).click();
-    await bo.getByRole("link", { name: "Sign in" }).click();
+    await bo.getByRole("link", { name: "Sign in", exact: true }).click();
     await signIn(bo, { url: at }, "a lighthouse in fog", "bo@example.com");
     await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
 

@@ -46,11 +46,11 @@ describe("signing in elsewhere", { skip: !haveChromium && "Chromium is not insta
   test("a refusal is shown as a message, and an accepted user joins the team of their group", async () => {
     const page = await newPage(browser);
     await goes(page, "Continue as Eve");
-    await page.getByRole("alert").getByText(/mail domain may not sign in here with Corp/).waitFor();
+    await page.getByRole("alert").getByText(/in your domain may not sign in with Corp/).waitFor();
     assert.deepEqual(await axe(page), []);
     await shot(page, "sso-refused");
     await goes(page, "Deny");
-    await page.getByRole("alert").getByText(/Corp did not let you in/).waitFor();
+    await page.getByRole("alert").getByText(/Corp denied the sign-in/).waitFor();
     await goes(page, "Continue as Grace");
     await page.waitForURL((u) => u.pathname === `/${instance.team}/p`);
     await page.getByRole("heading", { name: "Projects", exact: true }).waitFor();

@@ -35,7 +35,7 @@ describe("state", { skip: !haveChromium && "Chromium is not installed" }, () => 
       await chip.click();
       const popover = page.getByRole("dialog", { name: "How this state is known" });
       await popover.getByText("Delete 12 files? [y/N]").first().waitFor();
-      await popover.getByText(/The screen said so/).waitFor();
+      await popover.getByText(/The screen reported it/).waitFor();
       await shot(page, `state-${size}`);
       assert.deepEqual(await axe(page, [".xterm"]), []);
       await popover.getByRole("button", { name: "Idle" }).click();

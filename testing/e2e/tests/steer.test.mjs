@@ -102,7 +102,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
     await until("it gets the prompt", () => told(ws).at(-1) === "again 0");
     await page.waitForURL((u) => u.searchParams.get("session") !== s.id);
 
-    await page.getByRole("button", { name: "More for Codex" }).click();
+    await page.getByRole("button", { name: "More actions for Codex" }).click();
     await page.getByRole("menuitem", { name: /another agent/ }).click();
     const dialog = page.getByRole("dialog");
     await until("the prompts are filled in", async () => (await dialog.getByLabel("Prompt").inputValue()) === "again 0");

@@ -107,19 +107,19 @@ describe("usage and quotas", { skip }, () => {
     await go("/settings/quotas");
     await page.getByLabel(/^Hours of Ana/).fill("40");
     await page.keyboard.press("ArrowUp");
-    await page.getByText("1 change, not saved yet").waitFor();
+    await page.getByText("1 change, unsaved").waitFor();
     await page.getByLabel("Select everyone").check();
     const bulk = page.getByRole("form", { name: "Set for all selected" });
     await bulk.getByLabel("What to set").selectOption("concurrent");
     await bulk.getByLabel("The value").fill("3");
     await bulk.getByRole("button", { name: "Set", exact: true }).click();
-    await page.getByText("3 changes, not saved yet").waitFor();
+    await page.getByText("3 changes, unsaved").waitFor();
     await page.getByLabel(/^Cores of Ana/).evaluate((el) => {
       const data = new DataTransfer();
       data.setData("text/plain", "1\t2\n");
       el.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
     });
-    await page.getByText("5 changes, not saved yet").waitFor();
+    await page.getByText("5 changes, unsaved").waitFor();
     await fine("usage-quotas");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.getByText("Quotas saved").first().waitFor();
@@ -154,14 +154,14 @@ describe("usage and quotas", { skip }, () => {
     await page.getByRole("group", { name: "Agent" }).getByRole("radio", { name: /Shell/ }).check();
     await page.getByRole("button", { name: "Create" }).click();
     const panel = page.getByRole("alert").filter({ hasText: "Your hours for this month are used up" });
-    await panel.getByText("Limit").waitFor();
+    await panel.getByText("Limit", { exact: true }).waitFor();
     await panel.getByRole("button", { name: "Upgrade plan" }).click();
     await panel.getByRole("link", { name: "Choose a larger plan" }).waitFor();
     page.problems.length = 0; // as above
     await fine("usage-refused");
     await panel.getByRole("button", { name: "Try local mode" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Try local mode" }).click();
-    await page.getByText(/lives in .* now/).first().waitFor();
+    await page.getByText(/is now in /).first().waitFor();
     const moved = (await instance.api("GET", `/teams/${instance.team}/workspaces`)).items.find((w) => w.name === "Refused");
     assert.notEqual(moved.executor, "e2b");
   });

@@ -49,7 +49,7 @@ test("the keyboard is held, asked for and handed over", { skip }, async () => {
   await mika.getByText("3 here").waitFor();
   await other.getByText("sized to Mika's screen").waitFor();
   await watcher.getByText("View only").waitFor();
-  assert.equal(await watcher.getByRole("button", { name: /keyboard/ }).count(), 0, "a viewer has nothing to hold");
+  assert.equal(await watcher.getByRole("button", { name: /control/ }).count(), 0, "a viewer has nothing to hold");
 
   const said = async (text) => until(`the program got ${text}`, async () => (await instance.output(s.id)).includes(`got ${text}`));
   const type = async (page, text) => {

@@ -48,14 +48,14 @@ function Row({ token: t, now }: { token: OpenToken; now: number }) {
         <p className="font-medium break-words">{name}</p>
         <p className="text-meta text-fg3">
           {[t.reusable ? "connects many machines" : "connects one machine", t.user_name].filter(Boolean).join(", ")} ·{" "}
-          <span title={exact(t.created_at)}>made {ago(t.created_at, now)}</span>
+          <span title={exact(t.created_at)}>created {ago(t.created_at, now)}</span>
           {t.uses > 0 && ` · used ${plural(t.uses, "time")}`} ·{" "}
           {t.expires_at ? `ends ${clock(t.expires_at, now)}` : "until it is revoked"}
         </p>
       </div>
       {(t.mine || team.can("team.manage")) && (
         <Button busy={end.busy && "Revoking"} onClick={() => void end.run()} aria-label={`Revoke the token ${name}`}>
-          End
+          Revoke
         </Button>
       )}
     </li>

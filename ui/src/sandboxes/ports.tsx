@@ -33,7 +33,7 @@ export function Ports({ workspace: w, ports }: { workspace: Workspace; ports: Po
               {enabled && team.can("workspace.edit") && (
                 <Button
                   busy={open.isPending && open.variables === p.port && "Opening"}
-                  aria-label={`Open the preview of port ${p.port}`}
+                  aria-label={`Open preview of port ${p.port}`}
                   onClick={() => open.mutate(p.port)}
                 >
                   Open preview

@@ -144,7 +144,7 @@ function BrowserRow({ browser: b, mine }: { browser: Schemas["PushSubscription"]
         Test
       </Button>
       <Button busy={remove.busy} onClick={() => void remove.run()} aria-label={`Remove ${name}`}>
-        Forget
+        Remove
       </Button>
     </li>
   );

@@ -194,7 +194,7 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
         </p>
       </div>
       <Button busy={end.busy} onClick={() => void end.run()} aria-label={`Revoke the token ${t.name}`}>
-        End
+        Revoke
       </Button>
     </li>
   );
