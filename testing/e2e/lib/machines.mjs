@@ -29,7 +29,7 @@ export const machine = (over = {}) => {
     allow: [],
     quiet_hours: "",
     limits: { sandboxes: 4, cpus: 4, memory_mb: 8192, disk_mb: 0, processes: 0 },
-    isolation: "Container: agents live in an image of their own; they share the machine's kernel",
+    isolation: "Container: its own processes, file system and network, on this machine's kernel",
     boundary: "container",
     shared_home: false,
     available: true,
@@ -71,12 +71,12 @@ export const tower = (over = {}) =>
     os: "darwin",
     arch: "arm64",
     release: "macOS 15.1",
-    isolation: "No isolation: commands run as the user who connected it",
+    isolation: "No isolation: agents have the rights of the machine's owner",
     boundary: "none",
     shared_home: true,
     version: "1.3.2",
     latest: false,
-    update_hint: "Version 1.4.0 is there",
+    update_hint: "This server offers version 1.4.0. Update it there with: parawork runner update",
     access: "ask",
     folders: [],
     ...over,
@@ -100,7 +100,7 @@ export const away = (over = {}) =>
     connected_at: null,
     seen_at: Date.now() - 3 * HOUR,
     offline_at: Date.now() - 3 * HOUR,
-    offline_reason: "no heartbeat for 25 s",
+    offline_reason: "No sign of life for 25s.",
     ...over,
   });
 
@@ -159,7 +159,7 @@ const programs = (origin) =>
     version: "1.4.0",
     install: i < 3 ? `curl -fsSLo parawork ${origin}/api/v1/runner/downloads/parawork-${os}-${arch} && echo '${sha}  parawork' | sha256sum -c && chmod +x parawork` : "",
     available: i < 3,
-    reason: i < 3 ? "" : "it is being built; try again in a minute",
+    reason: i < 3 ? "" : "Not built on this server yet: make run builds it in the background, make downloads at once.",
   }));
 
 /** The response to a new token. */
@@ -179,7 +179,7 @@ export const enrolment = (origin, over = {}) => ({
 /** When it was connected. */
 export const history = () => {
   const now = Date.now();
-  const ends = ["stopped by its owner: going home", "no heartbeat for 25 s", "a newer connection of the same machine took its place"];
+  const ends = ["Its owner used the kill switch.", "No sign of life for 25s.", "Another program connected as this machine."];
   return [
     { id: "c0", began_at: now - 2 * HOUR, ended_at: null, reason: "", address: "203.0.113.7", version: "1.4.0" },
     ...ends.map((reason, i) => ({ id: `c${i + 1}`, began_at: now - (10 + 20 * i) * HOUR, ended_at: now - (4 + 20 * i) * HOUR, reason, address: "203.0.113.7", version: "1.3.2" })),

@@ -76,10 +76,10 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       assert.equal(await laptop.getByText("DANGEROUS").count(), 0);
       const box = page.getByRole("region", { name: "Shared with the team" }).getByRole("link");
       await box.getByText("Offline", { exact: true }).waitFor();
-      await box.getByText(/since .*: no heartbeat for 25 s/).waitFor();
+      await box.getByText(/since .*: No sign of life for 25s/).waitFor();
       await sound(page, `machines-${look}`);
-      await page.getByRole("button", { name: "End the token Lab" }).click();
-      await page.getByRole("alertdialog").getByRole("button", { name: "End it" }).click();
+      await page.getByRole("button", { name: "Revoke the token Lab" }).click();
+      await page.getByRole("alertdialog").getByRole("button", { name: "Revoke" }).click();
       await page.waitForFunction(() => document.querySelector("[role=alertdialog]") === null);
       assert.deepEqual(page.state.sent, [["DELETE", "/runner-tokens/rtk_2", null]]);
       await page.unrouteAll({ behavior: "ignoreErrors" });
@@ -107,7 +107,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await dialog.getByLabel("The machine runs").selectOption("darwin-arm64");
       await dialog.getByText(/parawork-darwin-arm64/).waitFor();
       await dialog.getByLabel("The machine runs").selectOption("darwin-amd64");
-      await dialog.getByText(/does not have it yet: it is being built/).waitFor();
+      await dialog.getByText(/does not have the program yet: Not built on this server yet/).waitFor();
       await dialog.getByLabel("The machine runs").selectOption("linux-amd64");
       await sound(page, `connect-command-${look}`);
       page.state.machines = [machine()];
@@ -124,9 +124,9 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await page.getByText("DANGEROUS").first().waitFor();
       await page.getByText("parawork runner allow q7", { exact: true }).waitFor();
       await page.getByText("The machine asks its owner before anything starts or writes.").waitFor();
-      await page.getByText("No heartbeat for 25 s.").waitFor();
+      await page.getByText("No sign of life for 25s.").waitFor();
       await page.getByText("Connected now").waitFor();
-      await page.getByText(/Version 1.4.0 is there/).waitFor();
+      await page.getByText(/This server offers version 1\.4\.0/).waitFor();
       await sound(page, `machine-${look}`);
       await page.getByRole("button", { name: "Rename" }).click();
       const dialog = page.getByRole("dialog", { name: "Rename Tower" });
@@ -151,11 +151,11 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
 
     test(`with several machines the place is asked for, ${look}`, async () => {
       const machines = [machine(), tower(), away()];
-      const page = await open(look, `/w?new=${workspace.project_id}`, { machines, suggested: { executor: "", runner_id: "", ask: true } });
+      const page = await open(look, `/w?new=${workspace.project_id}`, { machines, suggested: { executor: "", runner_id: "", ask: true, reason: "Several of your machines are connected." } });
       const choice = page.getByRole("group", { name: "Place" });
       const laptop = choice.getByRole("radio", { name: /Work Laptop/ });
       await laptop.waitFor();
-      await page.getByText("Several machines are connected. Choose a machine.").waitFor();
+      await page.getByText("Several of your machines are connected. Choose one.").waitFor();
       await page.getByLabel("Name", { exact: true }).first().fill("On a machine");
       const create = page.getByRole("button", { name: "Create" });
       assert.ok(await create.isDisabled());
@@ -165,7 +165,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await choice.getByText("DANGEROUS").scrollIntoViewIfNeeded();
       await sound(page, `place-machines-${look}`);
       await choice.getByRole("radio", { name: /Tower/ }).check();
-      await page.getByText(/You are asked at the machine before anything starts there/).waitFor();
+      await page.getByText(/You are asked for approval at the machine before anything starts there/).waitFor();
       await laptop.check();
       await page.getByLabel("Repository on Work Laptop").selectOption("/home/mika/code/shop");
       await page.getByLabel("Repository on Work Laptop").scrollIntoViewIfNeeded();
@@ -235,11 +235,11 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
     });
 
     test(`a machine that is away is waited for, or left, when somebody says so, ${look}`, async () => {
-      const m = machine({ state: "offline", offline_at: Date.now() - 600_000, offline_reason: "no heartbeat for 25 s", connected_at: null });
+      const m = machine({ state: "offline", offline_at: Date.now() - 600_000, offline_reason: "No sign of life for 25s.", connected_at: null });
       const page = await onMachine(m, { path: "?tab=shell" });
       const bar = page.getByRole("region", { name: "Work Laptop is offline" });
       await bar.getByText(/Work Laptop has been offline since \d/).waitFor();
-      await bar.getByText(/No heartbeat for 25 s/).waitFor();
+      await bar.getByText(/No sign of life for 25s/).waitFor();
       const go = bar.getByRole("button", { name: /Continue in E2B from the last synced state, \$0\.13 an hour/ });
       await go.waitFor();
       await page.getByText("No shell open").waitFor();
@@ -263,7 +263,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await ask.getByText(/saved as a snapshot/).waitFor();
       await shot(page, `workspace-continue-${look}`);
       await ask.getByRole("button", { name: "Continue in E2B" }).click();
-      await page.getByText(`${workspace.key} goes on in E2B`).first().waitFor();
+      await page.getByText(`${workspace.key} continues in E2B`).first().waitFor();
       assert.deepEqual(moved, { executor: "e2b" });
       await bar.waitFor({ state: "detached" });
       await page.unrouteAll({ behavior: "ignoreErrors" });
@@ -291,7 +291,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
     const laptop = page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /Work Laptop/ });
     await laptop.waitFor();
     assert.ok(await laptop.isChecked());
-    assert.equal(await page.getByText("Several machines are connected").count(), 0);
+    assert.equal(await page.getByText(/machines are connected/).count(), 0);
     await done(page, "place-one`);
   });
 
@@ -307,7 +307,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
     });
     await page.goto(`${instance.url}/${instance.team}/w/${workspace.key}?tab=activity`);
     await page.getByRole("button", { name: "Deliver" }).click();
-    await page.getByRole("alertdialog").getByText(/stays as it is/).waitFor();
+    await page.getByRole("alertdialog").getByText(/Files checked out there do not change/).waitFor();
     await page.getByRole("alertdialog").getByRole("button", { name: "Deliver" }).click();
     await page.getByText(/At commit 01234567, in \/home\/mika\/code\/shop/).first().waitFor();
     await done(page, "workspace-delivered");

@@ -58,7 +58,7 @@ test("a webhook is added, tried and told", { skip }, async () => {
     await page.getByRole("button", { name: `Send a test to Channel ${colorScheme}` }).click();
     await page.getByText("Delivered").first().waitFor();
     assert.equal(told.at(-1).body.type, "ping");
-    await page.getByRole("button", { name: `More about Channel ${colorScheme}` }).click();
+    await page.getByRole("button", { name: `More actions for Channel ${colorScheme}` }).click();
     await page.getByText("delivered · 204").waitFor();
     assert.deepEqual(await axe(page), [], `${colorScheme}: the list`);
     await shot(page, `webhooks-${colorScheme}`);

@@ -209,7 +209,7 @@ test("files of another workspace are taken, with a preview", part, async () => {
   await dialog.getByText("also changed in this workspace").waitFor();
   assert.deepEqual(await axe(page), []);
   await dialog.getByRole("button", { name: "Take 2 files" }).click();
-  await page.getByText("Took 2 files", { exact: true }).waitFor();
+  await page.getByText("Copied 2 files", { exact: true }).waitFor();
   assert.equal(await get(ws, "taken.txt"), "from there\n");
   assert.equal(await get(ws, `notes.${other.key}.txt`), "theirs\n");
   assert.match(await get(ws, "notes.txt"), /line 1\n/);
@@ -233,7 +233,7 @@ test("the same on a phone, in both themes", part, async () => {
   await both("the list", phone.getByRole("treeitem", { name: /notes\.txt/ }));
   await phone.getByRole("treeitem", { name: /notes\.txt/ }).tap();
   await phone.getByRole("button", { name: "Comment on notes.txt", exact: true }).waitFor();
-  await phone.getByRole("button", { name: "More of notes.txt", exact: true }).tap();
+  await phone.getByRole("button", { name: "More actions for notes.txt", exact: true }).tap();
   await phone.getByRole("menuitem", { name: "Edit the file" }).tap();
   await both("the editor", phone.getByRole("textbox", { name: "Text of notes.txt" }));
   await shot(phone, "editor-phone");

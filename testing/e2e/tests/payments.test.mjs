@@ -87,7 +87,7 @@ describe("paying", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await service.tell("advance", { Seconds: 32 * 24 * 3600 });
     // By a webhook and an event: the page was not touched.
     const banner = page.getByRole("region", { name: "Payment" });
-    await banner.getByText(/The team keeps its plan for \d+ more days\. Pay, or change how you pay\./).waitFor();
+    await banner.getByText(/The team keeps its plan for \d+ more days\. Pay the invoice or change the payment method\./).waitFor();
     await page.setViewportSize({ width: 390, height: 844 });
     assert.deepEqual(await axe(page), []);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing lies beside a phone's screen");

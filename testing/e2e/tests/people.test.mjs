@@ -31,7 +31,7 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await page.getByLabel("E-mail (optional)").fill(email);
     await page.getByLabel("Role", { exact: true }).selectOption(role);
     await page.getByRole("button", { name: "Create invite" }).click();
-    const shown = page.getByRole("status").filter({ hasText: "shown this once" });
+    const shown = page.getByRole("status").filter({ hasText: "It is not shown again" });
     return shown.getByText(/\/join#/).innerText();
   };
 
@@ -256,14 +256,14 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     await row.getByText("Harbour (viewer), Lighthouse (admin)").waitFor();
     await shot(page, "users-light-wide");
     assert.deepEqual(await axe(page), []);
-    await row.getByRole("button", { name: "More about Bo" }).click();
+    await row.getByRole("button", { name: "More actions for Bo" }).click();
     await page.getByRole("menuitem", { name: "Suspend" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Suspend" }).click();
     await row.getByText("suspended").waitFor();
     await bo.goto(`${instance.url}/lighthouse/settings/members`);
     await bo.waitForURL(/\/login/);
     await row.getByRole("button", { name: "Restore Bo" }).click();
-    await row.getByRole("button", { name: "More about Bo" }).waitFor();
+    await row.getByRole("button", { name: "More actions for Bo" }).waitFor();
     await row.getByRole("button", { name: "Password link for Bo" }).click();
     await page
       .getByRole("status")

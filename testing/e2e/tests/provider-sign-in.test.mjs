@@ -110,10 +110,10 @@ describe("sign-in with a provider", { skip: !haveChromium && "Chromium is not in
   test("a refused user sees why", async () => {
     const page = await newPage(browser);
     await go(page, "Corp", "Deny");
-    await page.getByText("Corp did not let you in, or you cancelled").waitFor();
+    await page.getByText("Corp denied the sign-in, or you cancelled it").waitFor();
     assert.deepEqual(await axe(page), []);
     await go(page, "Corp", "Continue as Eve");
-    await page.getByText("Corp does not vouch for your e-mail address").waitFor();
+    await page.getByText("Corp has not verified your email address").waitFor();
     await go(page, "Corp", "Continue as Mika"); // has a user with that address, which is not linked
     await page.getByText("A user with your email address already exists").waitFor();
     await go(page, "GitHub", "Continue as Ada");

@@ -64,14 +64,14 @@ describe("review", { skip }, () => {
     await page.reload(); // what is being written stays
     await until("the text is there", async () => /number two/.test(await box.inputValue()));
     await box.press("Control+Enter");
-    const thread = page.getByRole("region", { name: /^Comment of Mika on line 2/ });
+    const thread = page.getByRole("region", { name: /^Comment by Mika on line 2/ });
     await thread.getByText("Draft").waitFor();
     assert.deepEqual(await axe(page), []);
 
     // Another device has the draft, too.
     const phone = await open(ws, { colorScheme: "light", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
     await phone.getByText("made.txt").first().tap();
-    await phone.getByRole("region", { name: /^Comment of Mika on line 2/ }).getByText("Draft").waitFor();
+    await phone.getByRole("region", { name: /^Comment by Mika on line 2/ }).getByText("Draft").waitFor();
     assert.deepEqual(await axe(phone), []);
     await phone.getByRole("button", { name: /^Review/ }).tap();
     await phone.getByRole("dialog", { name: "Review" }).waitFor();
