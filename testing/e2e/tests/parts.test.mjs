@@ -208,7 +208,7 @@ test("files of another workspace are taken, with a preview", part, async () => {
   await dialog.getByRole("button", { name: "Preview 2 files" }).click();
   await dialog.getByText("also changed in this workspace").waitFor();
   assert.deepEqual(await axe(page), []);
-  await dialog.getByRole("button", { name: "Take 2 files" }).click();
+  await dialog.getByRole("button", { name: "Copy 2 files" }).click();
   await page.getByText("Copied 2 files", { exact: true }).waitFor();
   assert.equal(await get(ws, "taken.txt"), "from there\n");
   assert.equal(await get(ws, `notes.${other.key}.txt`), "theirs\n");

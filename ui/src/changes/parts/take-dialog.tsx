@@ -146,8 +146,8 @@ export default function TakeDialog({ acting, onClose }: { acting: Acting; onClos
         {preview.data ? (
           <>
             <Button onClick={() => preview.reset()}>Back</Button>
-            <Button look="primary" busy={take.isPending && "Taking"} onClick={() => take.mutate()}>
-              Take {plural(preview.data.items.filter((i) => i.state !== "same").length, "file")}
+            <Button look="primary" busy={take.isPending && "Copying"} onClick={() => take.mutate()}>
+              Copy {plural(preview.data.items.filter((i) => i.state !== "same").length, "file")}
             </Button>
           </>
         ) : (
