@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -242,5 +243,25 @@ func TestRecordsHoldNoSecrets(t *testing.T) {
 	s = set(t, tools.Config{Recorder: &rows, Secrets: hidden{err: errors.New("no database")}, Tools: []tools.Tool{stub{long, failing}}})
 	if _, err := s.Call(t.Context(), somebody, "greet", args); err != nil || rows[1].Arguments != "" {
 		t.Errorf("when the secrets are not known: %v, recorded %.50q", err, rows[1].Arguments)
+	}
+}
+
+// JSON may be nested thousands deep: what a call costs grows with its length alone.
+func TestDeepArgumentsCostWhatTheyWeigh(t *testing.T) {
+	const depth = 5000
+	s := set(t, tools.Config{Tools: []tools.Tool{stub{spec(), greets}}})
+	key := `{"` + strings.Repeat("k", 100) + `":`
+	args := json.RawMessage(strings.Repeat(key, depth) + `"x"` + strings.Repeat("}", depth))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := s.Call(t.Context(), somebody, "greet", args); fault.CodeOf(err) != "tool_arguments_invalid" {
+		t.Errorf("got %v", err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100*uint64(len(args)) {
+		t.Errorf("%d bytes of arguments took %d bytes of memory", len(args), used)
+	}
+	if _, err := s.Call(t.Context(), somebody, "greet", json.RawMessage(`{"name":"a","of":{"list":["a\u0000"]}}`)); err == nil || !strings.Contains(err.Error(), "of.list") {
+		t.Errorf("a NUL deep inside: %v", err)
 	}
 }
