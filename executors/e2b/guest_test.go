@@ -73,7 +73,7 @@ func TestWhyAGuestDoesNotRunIsReportedAsSeen(t *testing.T) {
 		says   []string
 		not    string
 	}{
-		"it ends by itself": {guest: script("#!/bin/sh\nhead -c 9000 /dev/zero | tr '\\0' x\necho out of luck >&2\nexit 3\n"), reason: e2b.GuestFailed,
+		"it ends by itself": {guest: script("#!/bin/sh\nhead -c 9000 /dev/zero | tr '\\0' x >&2\necho out of luck >&2\nexit 3\n"), reason: e2b.GuestFailed,
 			says: []string{"exit status 3", "out of luck"}, not: "not answer"},
 		"what runs it is not there": {guest: script("#!/nowhere/sh\n"), reason: e2b.GuestFailed, says: []string{"exit status 127", "No such file"}, not: "not answer"},
 		"the daemon has an error": {guest: guestPath(t), reason: e2b.Outage, says: []string{"HTTP 500", "went wrong"}, not: "not answer",
