@@ -3,7 +3,7 @@
 //
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen-fd 3 --token-file FILE
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --call SOCKET --token-file FILE
-//	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen SOCKET --letter FILE
+//	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen SOCKET --boot-file FILE
 //	parawork-guest bridge [--wait DURATION] SOCKET [ID]
 //	parawork-guest egress-bridge SOCKET
 //	parawork-guest hook [--wait DURATION] AGENT
@@ -51,7 +51,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --letter FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--own-network] [--make-root]
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --boot-file FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--own-network] [--make-root]
        parawork-guest bridge [--wait DURATION] SOCKET [ID]
        parawork-guest egress-bridge SOCKET
        parawork-guest hook [--wait DURATION] AGENT
@@ -145,7 +145,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.call, "call", "", "the host's unix socket, to be called instead of listening")
 	fs.StringVar(&o.listen, "listen", "", "unix socket to listen at, made anew")
 	fs.BoolVar(&o.sealed, "sealed", false, "encrypt every pipe with the token: what carries it keeps a record")
-	fs.StringVar(&o.bootfile, "letter", "", "file with the token and what all processes are given, removed when it was read")
+	fs.StringVar(&o.bootfile, "boot-file", "", "file with the token and what all processes are given, removed when it was read")
 	fs.StringVar(&o.log, "log", "", "file for what the guest itself says, instead of standard error")
 	fs.StringVar(&o.ended, "ended", "", "file that is made when a host had the guest end")
 	fs.BoolVar(&o.ownEnv, "own-env", false, "the environment is the place's own, as an image's is: processes get all of it")

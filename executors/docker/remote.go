@@ -37,7 +37,7 @@ const (
 	remoteDir      = "/var/lib/parawork"   // the guest user's
 	remoteGuest    = remoteDir + "/guest"  // the guest's own folder
 	remoteSocket   = remoteDir + "/socket" // the guest's socket
-	remoteBootFile = remoteDir + "/letter" // boot file: the guest reads its token and settings from it
+	remoteBootFile = remoteDir + "/boot-file" // boot file: the guest reads its token and settings from it
 	remoteGate     = remoteDir + "/egress" // the way out
 	remoteEnded    = remoteDir + "/ended"  // exists when a host told the guest to shut down
 	remoteUID      = 1000
@@ -220,7 +220,7 @@ func (e *Executor) openRemote(id string, rec record) (*sandbox, error) {
 
 // remoteArgs returns the guest's command line. It contains no secret.
 func (p *plan) remoteArgs(root string) []string {
-	args := []string{"serve", "--sandbox", p.spec.ID, "--root", root, "--make-root", "--dir", remoteGuest, "--listen", remoteSocket, "--letter", remoteBootFile,
+	args := []string{"serve", "--sandbox", p.spec.ID, "--root", root, "--make-root", "--dir", remoteGuest, "--listen", remoteSocket, "--boot-file", remoteBootFile,
 		"--ended", remoteEnded,
 		"--sealed", "--own-env", "--home", p.home}
 	if p.spec.Gate != "" {

@@ -37,7 +37,7 @@ var plainEnv = map[string]string{"HOME": insideHome, "USER": sandboxUser, "LOGNA
 
 func (s *sandbox) guestDir() string { return guestDirs + s.id }
 func (s *sandbox) socket() string   { return path.Join(s.guestDir(), "guest.sock") }
-func (s *sandbox) bootfile() string { return path.Join(s.guestDir(), "letter") }
+func (s *sandbox) bootfile() string { return path.Join(s.guestDir(), "boot-file") }
 func (s *sandbox) ended() string    { return path.Join(s.guestDir(), "ended") }
 
 // settleTimeout bounds what must happen although the caller has left.
@@ -294,7 +294,7 @@ const endGrace = time.Second
 // guestArgs is the guest's command line. No secret is in it.
 func (s *sandbox) guestArgs() []string {
 	return []string{"serve", "--sandbox", s.id, "--root", s.record().Root, "--dir", s.guestDir(), "--listen", s.socket(), "--home", insideHome,
-		"--letter", s.bootfile(), "--log", path.Join(s.guestDir(), "guest.log"), "--ended", s.ended(), "--own-env", "--own-network", "--sealed"}
+		"--boot-file", s.bootfile(), "--log", path.Join(s.guestDir(), "guest.log"), "--ended", s.ended(), "--own-env", "--own-network", "--sealed"}
 }
 
 // guestStart is how the guest's program is started.

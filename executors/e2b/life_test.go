@@ -135,7 +135,7 @@ func TestASandboxIsSafeAndNamedAndTellsNoSecret(t *testing.T) {
 	if end := time.Until(b.EndAt); end > e2b.Lease || end < e2b.Lease-patience {
 		t.Errorf("it lives for %s", end)
 	}
-	if got := p.run("pwd; echo $GIVEN; echo $HOME; ls -a /var/lib/parawork/*/"); !strings.HasPrefix(got, "/work/thing\nto-all\n/home/user\n") || strings.Contains(got, "letter") {
+	if got := p.run("pwd; echo $GIVEN; echo $HOME; ls -a /var/lib/parawork/*/"); !strings.HasPrefix(got, "/work/thing\nto-all\n/home/user\n") || strings.Contains(got, "boot-file") {
 		t.Errorf("inside: %q", got)
 	}
 	for _, r := range p.s.Requests() {
