@@ -110,7 +110,7 @@ function NewTeam() {
         await refresh();
         await navigate({ to: "/$team/w", params: { team: made.slug } });
       }}
-      button="Make"
+      button="Create"
       busy="Creating"
     />
   );
