@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
+	"github.com/parawork/parawork/server/tooling"
 	"github.com/parawork/parawork/server/work"
 )
 
@@ -19,6 +20,7 @@ type operations struct {
 	people.People
 	places.Places
 	running.Running
+	tooling.Tooling
 }
 
 var _ api.StrictServerInterface = operations{}
@@ -41,7 +43,8 @@ func (s *Server) operations() operations {
 		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
 			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),
 		Running: running.New(running.Config{Image: cfg.Image, Directory: cfg.Directory, Sessions: cfg.Sessions, Prompts: cfg.Sessions.Queue, Questions: cfg.Sessions.Board, History: cfg.History,
-			Commands: cfg.Commands, Tools: cfg.Tools, Images: cfg.Images, Tokens: cfg.Tokens, Standings: place.Standings, Now: cfg.Now}, shared),
-		Money: costs,
+			Commands: cfg.Commands, Images: cfg.Images, Tokens: cfg.Tokens, Standings: place.Standings, Now: cfg.Now}, shared),
+		Tooling: tooling.New(tooling.Config{Tools: cfg.Tools, Directory: cfg.Directory, Now: cfg.Now}, shared),
+		Money:   costs,
 	}
 }

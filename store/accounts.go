@@ -143,7 +143,7 @@ func (s *Accounts) CountTeams(ctx context.Context) (n int, err error) {
 func (s *Accounts) Memberships(ctx context.Context, userID string) ([]accounts.Membership, error) {
 	rows, err := s.db.Query(ctx, `/* every team: which a user is in is what a scope is made of */ SELECT t.id, t.slug, t.name, t.created_at, t.suspended_at, t.second_factor, m.role FROM members m
 		JOIN teams t ON t.id = m.team_id WHERE m.user_id = ? ORDER BY t.name, t.id`, userID)
-	return collect(rows, err, func(r scanner) (m accounts.Membership, err error) {
+	return Collect(rows, err, func(r Scanner) (m accounts.Membership, err error) {
 		err = r.Scan(&m.Team.ID, &m.Team.Slug, &m.Team.Name, &m.Team.CreatedAt, &m.Team.SuspendedAt, &m.Team.SecondFactor, &m.Role)
 		return m, err
 	})
@@ -153,7 +153,7 @@ func (s *Accounts) Memberships(ctx context.Context, userID string) ([]accounts.M
 func (s *Accounts) Members(ctx context.Context, teamID string) ([]accounts.TeamMember, error) {
 	rows, err := s.db.Query(ctx, `SELECT u.id, u.email, u.name, u.operator, u.created_at, u.suspended_at, m.role, m.created_at FROM members m
 		JOIN users u ON u.id = m.user_id WHERE m.team_id = {team?} ORDER BY m.created_at, u.id`, teamID)
-	return collect(rows, err, func(r scanner) (m accounts.TeamMember, err error) {
+	return Collect(rows, err, func(r Scanner) (m accounts.TeamMember, err error) {
 		err = r.Scan(&m.User.ID, &m.User.Email, &m.User.Name, &m.User.Operator, &m.User.CreatedAt, &m.User.SuspendedAt, &m.Role, &m.JoinedAt)
 		return m, err
 	})
@@ -177,7 +177,7 @@ func (s *Accounts) DeleteMember(ctx context.Context, teamID, userID string) erro
 
 const loginColumns = `id_hash, id, user_id, created_at, seen_at, expires_at, user_agent, ip, factors, provider, confirmed_at`
 
-func scanLogin(r scanner) (accounts.LoginSession, error) {
+func scanLogin(r Scanner) (accounts.LoginSession, error) {
 	var l accounts.LoginSession
 	var factors string
 	err := r.Scan(&l.Hash, &l.ID, &l.UserID, &l.CreatedAt, &l.SeenAt, &l.ExpiresAt, &l.UserAgent, &l.IP, &factors, &l.Provider, &l.ConfirmedAt)
@@ -212,7 +212,7 @@ func (s *Accounts) DeleteSession(ctx context.Context, hash string) error {
 // Sessions returns a user's login sessions that have not ended.
 func (s *Accounts) Sessions(ctx context.Context, userID string, now, idle int64) ([]accounts.LoginSession, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+loginColumns+` FROM login_sessions WHERE user_id = ? AND expires_at > ? AND seen_at > ? ORDER BY seen_at DESC, id`, userID, now, idle)
-	return collect(rows, err, scanLogin)
+	return Collect(rows, err, scanLogin)
 }
 
 // EndSession ends a user's login session by what it is known by.
@@ -240,7 +240,7 @@ func (s *Accounts) DropSessions(ctx context.Context, now, idle int64) error {
 const tokenColumns = `k.id, k.user_id, k.name, k.created_at, k.last_used_at, k.expires_at, k.scopes, COALESCE(k.team_id, ''), k.last_used_ip, COALESCE(k.parent_id, ''),
 	COALESCE(p.name, ''), k.session_id, k.session_name FROM api_tokens k LEFT JOIN api_tokens p ON p.id = k.parent_id`
 
-func scanToken(r scanner) (accounts.Token, error) {
+func scanToken(r Scanner) (accounts.Token, error) {
 	var t accounts.Token
 	var scopes string
 	err := r.Scan(&t.ID, &t.UserID, &t.Name, &t.CreatedAt, &t.LastUsedAt, &t.ExpiresAt, &scopes, &t.TeamID, &t.LastUsedIP, &t.ParentID, &t.ParentName, &t.SessionID, &t.SessionName)
@@ -277,7 +277,7 @@ func (s *Accounts) TokenByHash(ctx context.Context, hash string) (accounts.Token
 // Tokens returns a user's API tokens, newest first.
 func (s *Accounts) Tokens(ctx context.Context, userID string) ([]accounts.Token, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+tokenColumns+` WHERE k.user_id = ? ORDER BY k.created_at DESC, k.id DESC`, userID)
-	return collect(rows, err, scanToken)
+	return Collect(rows, err, scanToken)
 }
 
 // TouchToken notes that an API token was used.

@@ -45,7 +45,7 @@ const agentAccountColumns = `a.id, COALESCE(a.user_id, ''), COALESCE(a.team_id, 
 	(SELECT COUNT(*) FROM sessions WHERE account_id = a.id AND ended_at = 0 /* every team: a user's account works in all their teams */)
 	FROM agent_accounts a LEFT JOIN secrets k ON k.id = a.secret_id`
 
-func scanAgentAccount(r scanner) (a accounts.AgentAccount, err error) {
+func scanAgentAccount(r Scanner) (a accounts.AgentAccount, err error) {
 	err = r.Scan(&a.ID, &a.UserID, &a.TeamID, &a.Agent, &a.Name, &a.Kind, &a.SecretID, &a.LastFour, &a.BaseURL, &a.Default, &a.InHome,
 		&a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.Running)
 	return a, err
@@ -83,7 +83,7 @@ func (s *Accounts) AgentAccounts(ctx context.Context, o accounts.Holder) ([]acco
 		where, arg = `a.team_id = {team?}`, o.TeamID
 	}
 	rows, err := s.db.Query(ctx, `SELECT `+agentAccountColumns+` WHERE {team|none:a} AND `+where+` ORDER BY a.agent, a.created_at, a.id`, arg)
-	return collect(rows, err, scanAgentAccount)
+	return Collect(rows, err, scanAgentAccount)
 }
 
 // ClearDefault leaves an owner's accounts of an agent without a default.

@@ -57,7 +57,7 @@ func (s *Audit) AuditSeal(ctx context.Context, chain string, seq int64) (seal st
 // AuditChains returns the chains that have rows.
 func (s *Audit) AuditChains(ctx context.Context) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT chain FROM audit GROUP BY chain ORDER BY chain`)
-	return collect(rows, err, func(r scanner) (string, error) {
+	return Collect(rows, err, func(r Scanner) (string, error) {
 		var c string
 		return c, r.Scan(&c)
 	})
@@ -115,10 +115,10 @@ func (s *Audit) AuditRows(ctx context.Context, q audit.Query) ([]audit.Row, erro
 		and("seq < ?", q.After)
 	}
 	rows, err := s.db.Query(ctx, `SELECT `+auditColumns+` FROM audit WHERE `+strings.Join(where, " AND ")+` ORDER BY seq `+order+` LIMIT ?`, append(args, q.Limit)...)
-	return collect(rows, err, scanAudit)
+	return Collect(rows, err, scanAudit)
 }
 
-func scanAudit(r scanner) (audit.Row, error) {
+func scanAudit(r Scanner) (audit.Row, error) {
 	var a audit.Row
 	var data string
 	if err := r.Scan(&a.Chain, &a.Seq, &a.ID, &a.At, &a.Kind, &a.ActorID, &a.ActorName, &a.Credential, &a.IP, &a.Action, &a.TargetKind, &a.TargetID, &a.TargetName,

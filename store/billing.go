@@ -26,7 +26,7 @@ func (s *Billing) Tx(ctx context.Context, fn func(ctx context.Context) error) er
 const segmentColumns = `id, team_id, workspace_id, sandbox_id, user_id, executor, purpose, cpus, memory_mb, price_nano, started_at, seen_at,
 	ended_at, end_source, cost_nano, project_id, metered, price_id, adjusts_id`
 
-func scanSegment(r scanner) (g billing.Segment, err error) {
+func scanSegment(r Scanner) (g billing.Segment, err error) {
 	err = r.Scan(&g.ID, &g.TeamID, &g.WorkspaceID, &g.SandboxID, &g.UserID, &g.Executor, &g.Purpose, &g.CPUs, &g.MemoryMB, &g.PriceNano,
 		&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.EndSource, &g.CostNano,
 		&g.ProjectID, &g.Metered, &g.PriceID, &g.AdjustsID)
@@ -36,13 +36,13 @@ func scanSegment(r scanner) (g billing.Segment, err error) {
 // OpenSegments returns the segments that have not ended.
 func (s *Billing) OpenSegments(ctx context.Context) ([]billing.Segment, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+segmentColumns+` FROM segments WHERE {team} AND ended_at = 0 ORDER BY id`)
-	return collect(rows, err, scanSegment)
+	return Collect(rows, err, scanSegment)
 }
 
 // OpenSegment returns a sandbox's open segment; false when it has none.
 func (s *Billing) OpenSegment(ctx context.Context, sandboxID string) (billing.Segment, bool, error) {
 	g, err := scanSegment(s.db.QueryRow(ctx, `SELECT `+segmentColumns+` FROM segments WHERE sandbox_id = ? AND {team} AND ended_at = 0`, sandboxID))
-	return optional(g, err)
+	return Optional(g, err)
 }
 
 // LastEnd is when a sandbox's latest segment ended, and which that is; 0 = none has.
@@ -97,7 +97,7 @@ func (s *Billing) BeatSegments(ctx context.Context, sandboxIDs []string, seenAt 
 			args = append(args, id)
 		}
 		_, err := s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, cost_nano = (price_nano * (CAST(? AS BIGINT) - started_at) + 1800000) / 3600000
-			WHERE {team} AND ended_at = 0 AND seen_at < ? AND sandbox_id IN (`+marks(len(some))+`)`, args...)
+			WHERE {team} AND ended_at = 0 AND seen_at < ? AND sandbox_id IN (`+Marks(len(some))+`)`, args...)
 		if err != nil {
 			return fmt.Errorf("writing heartbeats: %w", err)
 		}
@@ -106,7 +106,7 @@ func (s *Billing) BeatSegments(ctx context.Context, sandboxIDs []string, seenAt 
 }
 
 // marks are n question marks for a list.
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+func Marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
 // keyAhead names how far the ledger's time is ahead of the server's clock.
 const keyAhead = "ledger_ahead_ms"
@@ -157,8 +157,8 @@ func (s *Billing) Costs(ctx context.Context, workspaceIDs []string) (map[string]
 		args[i] = id
 	}
 	rows, err := s.db.Query(ctx, `SELECT workspace_id, CAST(SUM(cost_nano) AS BIGINT) FROM segments
-		WHERE {team} AND workspace_id IN (`+marks(len(args))+`) AND cost_nano > 0 GROUP BY workspace_id`, args...)
-	return pairs[string, int64](rows, err)
+		WHERE {team} AND workspace_id IN (`+Marks(len(args))+`) AND cost_nano > 0 GROUP BY workspace_id`, args...)
+	return Pairs[string, int64](rows, err)
 }
 
 // ByWorkspace is what the dearest workspaces cost in segments that began in [from, to).
@@ -168,7 +168,7 @@ func (s *Billing) ByWorkspace(ctx context.Context, from, to int64, most int) ([]
 			WHERE started_at >= ? AND started_at < ? AND workspace_id <> '' GROUP BY workspace_id, team_id) g
 		LEFT JOIN workspaces w ON w.id = g.workspace_id LEFT JOIN teams t ON t.id = g.team_id
 		WHERE g.nano > 0 ORDER BY g.nano DESC, g.workspace_id LIMIT ?`, from, to, most)
-	return collect(rows, err, func(r scanner) (c billing.WorkspaceCost, err error) {
+	return Collect(rows, err, func(r Scanner) (c billing.WorkspaceCost, err error) {
 		return c, r.Scan(&c.WorkspaceID, &c.Num, &c.Name, &c.Team, &c.CostNano, &c.RunMs)
 	})
 }
@@ -180,7 +180,7 @@ func (s *Billing) ByUser(ctx context.Context, from, to int64, most int) ([]billi
 			WHERE started_at >= ? AND started_at < ? AND workspace_id <> '' GROUP BY user_id) g
 		LEFT JOIN users u ON u.id = g.user_id
 		WHERE g.nano > 0 ORDER BY g.nano DESC, g.user_id LIMIT ?`, from, to, most)
-	return collect(rows, err, func(r scanner) (c billing.UserCost, err error) {
+	return Collect(rows, err, func(r Scanner) (c billing.UserCost, err error) {
 		return c, r.Scan(&c.UserID, &c.Name, &c.CostNano, &c.RunMs)
 	})
 }
@@ -192,7 +192,7 @@ func (s *Billing) ByTeam(ctx context.Context, from, to int64, most int) ([]billi
 			WHERE started_at >= ? AND started_at < ? GROUP BY team_id) g
 		LEFT JOIN teams t ON t.id = g.team_id
 		WHERE g.nano > 0 ORDER BY g.nano DESC, g.team_id LIMIT ?`, from, to, most)
-	return collect(rows, err, func(r scanner) (c billing.TeamCost, err error) {
+	return Collect(rows, err, func(r Scanner) (c billing.TeamCost, err error) {
 		return c, r.Scan(&c.TeamID, &c.Slug, &c.Name, &c.CostNano, &c.RunMs)
 	})
 }
@@ -202,7 +202,7 @@ func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.Exe
 	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, CAST(SUM(cost_nano) AS BIGINT), CAST(SUM(seen_at - started_at) AS BIGINT),
 		CAST(SUM(CASE WHEN workspace_id = '' THEN cost_nano ELSE 0 END) AS BIGINT) FROM segments
 		WHERE started_at >= ? AND started_at < ? GROUP BY executor ORDER BY executor`, from, to)
-	return collect(rows, err, func(r scanner) (c billing.ExecutorCost, err error) {
+	return Collect(rows, err, func(r Scanner) (c billing.ExecutorCost, err error) {
 		return c, r.Scan(&c.Executor, &c.CostNano, &c.RunMs, &c.PoolCostNano)
 	})
 }
@@ -210,17 +210,17 @@ func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.Exe
 // Living returns how many workspaces live in each executor.
 func (s *Billing) Living(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, COUNT(*) FROM workspaces WHERE deleted_at = 0 AND archived_at = 0 GROUP BY executor`)
-	return pairs[string, int64](rows, err)
+	return Pairs[string, int64](rows, err)
 }
 
 // TeamsRunning are the teams with a paid sandbox that runs.
 func (s *Billing) TeamsRunning(ctx context.Context) ([]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: whom to tell that the instance's budget is used up */ SELECT DISTINCT team_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND team_id <> '' ORDER BY team_id`)
-	return column[string](rows, err)
+	return Column[string](rows, err)
 }
 
 // WorkspacesRunning are the workspaces with a paid sandbox that runs.
 func (s *Billing) WorkspacesRunning(ctx context.Context) ([]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: what to stop when the budget of the instance is used up */ SELECT DISTINCT workspace_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND workspace_id <> '' ORDER BY workspace_id`)
-	return column[string](rows, err)
+	return Column[string](rows, err)
 }

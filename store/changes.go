@@ -21,7 +21,7 @@ func NewChanges(db *DB) *Changes { return &Changes{db: db} }
 
 const changeColumns = `path, old_path, status, mode, old_mode, size, is_binary, additions, deletions, hash, staged, committed`
 
-func scanChange(s scanner) (guest.Change, error) {
+func scanChange(s Scanner) (guest.Change, error) {
 	var c guest.Change
 	var path, old []byte
 	err := s.Scan(&path, &old, &c.Status, &c.Mode, &c.OldMode, &c.Size, &c.Binary, &c.Additions, &c.Deletions, &c.Hash,
@@ -70,7 +70,7 @@ func (s *Changes) Change(ctx context.Context, workspaceID, path string) (guest.C
 	if errors.Is(err, ErrNotFound) {
 		return c, fault.New(fault.NotFound, "not_changed", "The file does not differ from the base.")
 	}
-	return c, wrap(err, "reading a change")
+	return c, Wrap(err, "reading a change")
 }
 
 // header reads what stands in the set's own row; Version 0 and false when there is none.
@@ -78,12 +78,12 @@ func (s *Changes) header(ctx context.Context, workspaceID string) (set filesync.
 	err = s.db.QueryRow(ctx, `SELECT version, base_commit, head_commit, branch, error, synced_at FROM change_sets
 		WHERE workspace_id = ? AND {team}`, workspaceID).
 		Scan(&set.Version, &set.BaseCommit, &set.HeadCommit, &set.Branch, &set.Error, &set.SyncedAt)
-	return optional(set, err)
+	return Optional(set, err)
 }
 
 func (s *Changes) items(ctx context.Context, workspaceID string) ([]guest.Change, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+changeColumns+` FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w}) ORDER BY path`, workspaceID)
-	return collect(rows, err, scanChange)
+	return Collect(rows, err, scanChange)
 }
 
 // ApplyChanges writes a delta in one transaction. The version grows by one when anything but SyncedAt differs. It fails with
@@ -215,9 +215,9 @@ func (s *Changes) putHeader(ctx context.Context, d filesync.Delta, version int64
 func (s *Changes) ChangeSummaries(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]filesync.Summary, error) {
 	these, args := only("workspace_id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `SELECT workspace_id, files, additions, deletions, version FROM change_sets WHERE team_id = {team?}`+these, append([]any{teamID}, args...)...)
-	out, err := keyed(rows, err, func(r scanner) (id string, sum filesync.Summary, err error) {
+	out, err := Keyed(rows, err, func(r Scanner) (id string, sum filesync.Summary, err error) {
 		err = r.Scan(&id, &sum.Files, &sum.Additions, &sum.Deletions, &sum.Version)
 		return id, sum, err
 	})
-	return out, wrap(err, "reading summaries of changes")
+	return out, Wrap(err, "reading summaries of changes")
 }

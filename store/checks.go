@@ -20,7 +20,7 @@ func NewChecks(db *DB) *Checks { return &Checks{db} }
 const checkColumns = `id, team_id, workspace_id, project_id, batch_id, queue_id, check_id, name, command, required, tree_id, commit_id, state, reason, exit_code,
 	truncated, command_id, started_by, created_at, started_at, ended_at`
 
-func scanCheck(s scanner, more ...any) (r checks.Run, err error) {
+func scanCheck(s Scanner, more ...any) (r checks.Run, err error) {
 	var required, truncated bool
 	err = s.Scan(append([]any{&r.ID, &r.TeamID, &r.WorkspaceID, &r.ProjectID, &r.BatchID, &r.QueueID, &r.CheckID, &r.Name, &r.Command, &required, &r.Tree, &r.Commit,
 		&r.State, &r.Reason, &r.ExitCode, &truncated, &r.CommandID, &r.StartedBy, &r.CreatedAt, &r.StartedAt, &r.EndedAt}, more...)...)
@@ -41,7 +41,7 @@ func (s *Checks) InsertCheckRuns(ctx context.Context, runs []checks.Run) error {
 		}
 		return nil
 	})
-	return wrap(err, "inserting runs of checks")
+	return Wrap(err, "inserting runs of checks")
 }
 
 // CheckRun returns a run with its output.
@@ -83,8 +83,8 @@ func (s *Checks) EditCheckRun(ctx context.Context, id string, fn func(*checks.Ru
 
 func (s *Checks) runs(ctx context.Context, query string, args ...any) ([]checks.Run, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, func(r scanner) (checks.Run, error) { return scanCheck(r) })
-	return out, wrap(err, "reading runs of checks")
+	out, err := Collect(rows, err, func(r Scanner) (checks.Run, error) { return scanCheck(r) })
+	return out, Wrap(err, "reading runs of checks")
 }
 
 // CheckRuns returns a workspace's newest runs.
@@ -121,7 +121,7 @@ func (s *Checks) OpenCheckRuns(ctx context.Context) ([]checks.Run, error) {
 func (s *Checks) DropCheckRuns(ctx context.Context, workspaceID string, keep int) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM check_runs WHERE workspace_id = ? AND {team} AND ended_at <> 0 AND id NOT IN
 		(SELECT n.id FROM check_runs n /* every team: of the same workspace */ WHERE n.workspace_id = ? ORDER BY n.created_at DESC, n.id DESC LIMIT ?)`, workspaceID, workspaceID, keep)
-	return wrap(err, "forgetting runs of checks")
+	return Wrap(err, "forgetting runs of checks")
 }
 
 // FilesNow returns the newest snapshot of workspaces of a team that have runs of checks, or of those that are named.
@@ -133,16 +133,16 @@ func (s *Checks) FilesNow(ctx context.Context, teamID string, workspaceIDs ...st
 	}
 	rows, err := s.db.Query(ctx, query+` AND NOT EXISTS (SELECT 1 FROM snapshots n /* every team: of the same workspace */
 		WHERE n.workspace_id = s.workspace_id AND (n.at > s.at OR n.at = s.at AND n.id > s.id))`, args...)
-	out, err := keyed(rows, err, func(r scanner) (id string, n checks.Now, err error) {
+	out, err := Keyed(rows, err, func(r Scanner) (id string, n checks.Now, err error) {
 		err = r.Scan(&id, &n.Tree, &n.Head)
 		return id, n, err
 	})
-	return out, wrap(err, "reading the newest snapshots")
+	return out, Wrap(err, "reading the newest snapshots")
 }
 
 const entryColumns = `id, team_id, project_id, workspace_id, base, strategy, message, state, reason, head, base_commit, commit_id, position, added_by, created_at, updated_at, ended_at`
 
-func scanEntry(s scanner) (e checks.Entry, err error) {
+func scanEntry(s Scanner) (e checks.Entry, err error) {
 	err = s.Scan(&e.ID, &e.TeamID, &e.ProjectID, &e.WorkspaceID, &e.Base, &e.Strategy, &e.Message, &e.State, &e.Reason, &e.Head, &e.BaseCommit, &e.Commit, &e.Position,
 		&e.AddedBy, &e.CreatedAt, &e.UpdatedAt, &e.EndedAt)
 	return e, err
@@ -195,8 +195,8 @@ func (s *Checks) EditEntry(ctx context.Context, id string, fn func(*checks.Entry
 
 func (s *Checks) entries(ctx context.Context, query string, args ...any) ([]checks.Entry, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanEntry)
-	return out, wrap(err, "reading the merge queue")
+	out, err := Collect(rows, err, scanEntry)
+	return out, Wrap(err, "reading the merge queue")
 }
 
 // OpenEntries returns entries that have not ended, in order.

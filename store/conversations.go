@@ -36,13 +36,13 @@ func (s *Sessions) ClaimConversation(ctx context.Context, c sessions.Claim) (boo
 			AND conversation <> ?`, c.SessionID, c.TeamID, c.SessionID, maxClaims, c.Conversation)
 		return err
 	})
-	return claimed, wrap(err, "claiming a conversation")
+	return claimed, Wrap(err, "claiming a conversation")
 }
 
 // Conversations returns the conversation ids that sessions of an agent hold which were running at some time after since.
 func (s *Sessions) Conversations(ctx context.Context, agent string, since int64) ([]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: records of an agent lie in a home that the teams of its user share */ SELECT conversation FROM sessions WHERE agent = ? AND conversation <> '' AND (ended_at = 0 OR ended_at >= ?)`,
 		agent, since)
-	out, err := column[string](rows, err)
-	return out, wrap(err, "reading conversations")
+	out, err := Column[string](rows, err)
+	return out, Wrap(err, "reading conversations")
 }

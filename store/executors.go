@@ -27,7 +27,7 @@ func NewExecutors(db *DB) *Executors { return &Executors{db: db} }
 const sandboxColumns = `id, team_id, workspace_id, kind, handle_version, handle_state, state, state_reason,
 	started_at, health_at, ended_at, user_id, purpose, steps, cpus, memory_mb, price_nano, lease_until, run_ends_at, paused_for, pooled`
 
-func scanSandbox(s scanner) (executors.Record, error) {
+func scanSandbox(s Scanner) (executors.Record, error) {
 	var r executors.Record
 	var steps string
 	err := s.Scan(&r.Handle.ID, &r.TeamID, &r.WorkspaceID, &r.Handle.Kind, &r.Handle.Version, &r.Handle.State, &r.State,
@@ -88,14 +88,14 @@ func (s *Executors) UpdateSandbox(ctx context.Context, r executors.Record) error
 		run_ends_at = ?, paused_for = ?, pooled = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		r.Handle.Version, r.Handle.State, string(r.State), r.Reason, r.HealthAt, r.EndedAt, string(r.Purpose), steps, r.CPUs,
 		r.MemoryMB, r.PriceNano, r.LeaseUntil, r.RunEndsAt, string(r.PausedFor), r.Pooled, r.Handle.ID, r.TeamID)
-	return wrap(err, "updating sandbox")
+	return Wrap(err, "updating sandbox")
 }
 
 // OpenSandboxes returns every sandbox that has not ended.
 func (s *Executors) OpenSandboxes(ctx context.Context) ([]executors.Record, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE {team} AND ended_at = 0 ORDER BY id`)
-	out, err := collect(rows, err, scanSandbox)
-	return out, wrap(err, "reading open sandboxes")
+	out, err := Collect(rows, err, scanSandbox)
+	return out, Wrap(err, "reading open sandboxes")
 }
 
 // Sandbox returns a sandbox, open or ended.
@@ -104,7 +104,7 @@ func (s *Executors) Sandbox(ctx context.Context, id string) (executors.Record, e
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "sandbox_not_found", "There is no such sandbox.")
 	}
-	return r, wrap(err, "reading a sandbox")
+	return r, Wrap(err, "reading a sandbox")
 }
 
 // LastSandbox returns the workspace's newest sandbox, the open one first.
@@ -114,7 +114,7 @@ func (s *Executors) LastSandbox(ctx context.Context, workspaceID string) (execut
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "sandbox_not_found", "The workspace has no sandbox. Starting a session makes one.")
 	}
-	return r, wrap(err, "reading the sandbox of a workspace")
+	return r, Wrap(err, "reading the sandbox of a workspace")
 }
 
 // LastSync returns how far a workspace's files are synced.
@@ -146,7 +146,7 @@ func (s *Executors) InsertCommand(ctx context.Context, c command.Command) error 
 		VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		c.ID, c.TeamID, c.WorkspaceID, c.SandboxID, c.ActorID, string(argv), c.Cwd, string(c.State),
 		c.Reason, c.Background, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.OwnSecrets, c.CreatedAt, c.StartedAt, c.EndedAt)
-	return wrap(err, "inserting command")
+	return Wrap(err, "inserting command")
 }
 
 // UpdateCommand writes what changes in a command's life. A command that has ended stays as it ended.
@@ -155,13 +155,13 @@ func (s *Executors) UpdateCommand(ctx context.Context, c command.Command) error 
 		stderr = ?, truncated = ?, started_at = ?, ended_at = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		c.SandboxID, string(c.State), c.Reason, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.StartedAt, c.EndedAt,
 		c.ID, c.TeamID)
-	return wrap(err, "updating command")
+	return Wrap(err, "updating command")
 }
 
 const commandColumns = `id, team_id, workspace_id, sandbox_id, actor_id, argv, cwd, state, state_reason, background,
 	exit_code, truncated, own_secrets, created_at, started_at, ended_at`
 
-func scanCommand(s scanner, more ...any) (command.Command, error) {
+func scanCommand(s Scanner, more ...any) (command.Command, error) {
 	var c command.Command
 	var argv string
 	var code sql.NullInt64
@@ -189,14 +189,14 @@ func (s *Executors) Command(ctx context.Context, id string) (command.Command, er
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return c, fault.New(fault.NotFound, "command_not_found", "There is no such command, or its record was dropped.")
 	}
-	return c, wrap(err, "reading command")
+	return c, Wrap(err, "reading command")
 }
 
 // OpenCommands returns every command that has not ended, without outputs.
 func (s *Executors) OpenCommands(ctx context.Context) ([]command.Command, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+commandColumns+` FROM commands WHERE {team} AND ended_at = 0 ORDER BY id`)
-	out, err := collect(rows, err, func(r scanner) (command.Command, error) { return scanCommand(r) })
-	return out, wrap(err, "reading open commands")
+	out, err := Collect(rows, err, func(r Scanner) (command.Command, error) { return scanCommand(r) })
+	return out, Wrap(err, "reading open commands")
 }
 
 // DropCommands removes commands that ended before the given time and says how many.
@@ -213,7 +213,7 @@ func (s *Executors) RememberPlace(ctx context.Context, teamID, projectID, userID
 	_, err := s.db.Exec(ctx, `INSERT INTO chosen_executors (project_id, user_id, team_id, executor, chosen_at) VALUES (?, ?, {team?}, ?, ?)
 		ON CONFLICT (project_id, user_id) DO UPDATE SET executor = excluded.executor, chosen_at = excluded.chosen_at`,
 		projectID, userID, teamID, string(kind), s.db.now().UnixMilli())
-	return wrap(err, "keeping which place was chosen")
+	return Wrap(err, "keeping which place was chosen")
 }
 
 // LastPlace returns the executor a user chose last in a project, "" for none.

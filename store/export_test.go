@@ -50,7 +50,7 @@ func (db *DB) Plans(ctx context.Context, do func() error) (plans [][]string, err
 		if err != nil {
 			return nil, err
 		}
-		steps, err := collect(&Rows{rows}, nil, func(r scanner) (step string, err error) {
+		steps, err := Collect(&Rows{rows}, nil, func(r Scanner) (step string, err error) {
 			var id, parent, unused int
 			return step, r.Scan(&id, &parent, &unused, &step)
 		})

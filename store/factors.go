@@ -122,7 +122,7 @@ func (s *Accounts) InsertPasskey(ctx context.Context, k accounts.Passkey) (bool,
 // Passkeys returns a user's passkeys, the oldest first.
 func (s *Accounts) Passkeys(ctx context.Context, userID string) ([]accounts.Passkey, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+passkeyColumns+` FROM passkeys WHERE user_id = ? ORDER BY created_at, id`, userID)
-	return collect(rows, err, func(r scanner) (k accounts.Passkey, err error) {
+	return Collect(rows, err, func(r Scanner) (k accounts.Passkey, err error) {
 		err = r.Scan(&k.ID, &k.UserID, &k.Name, &k.CredentialID, &k.Credential, &k.CreatedAt, &k.LastUsedAt)
 		return k, err
 	})

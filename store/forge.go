@@ -19,14 +19,14 @@ func NewForge(db *DB) *Forge { return &Forge{db} }
 const pullColumns = `p.id, p.team_id, p.workspace_id, p.project_id, p.forge, p.host, p.repository, p.number, p.url, p.title, p.state, p.head, p.head_commit, p.base,
 	p.mergeable, p.blocked, p.checks_state, p.checks, p.reviews, p.opened_by, p.opened_at, p.merged_at, p.merged_commit, p.synced_at, p.error`
 
-func scanPull(s scanner) (p forge.PullRequest, err error) {
+func scanPull(s Scanner) (p forge.PullRequest, err error) {
 	var checks, reviews string
 	if err = s.Scan(&p.ID, &p.TeamID, &p.WorkspaceID, &p.ProjectID, &p.Forge, &p.Host, &p.Repository, &p.Number, &p.URL, &p.Title, &p.State, &p.Head, &p.HeadCommit, &p.Base,
 		&p.Mergeable, &p.Blocked, &p.ChecksState, &checks, &reviews, &p.OpenedBy, &p.OpenedAt, &p.MergedAt, &p.MergedCommit, &p.SyncedAt, &p.Error); err != nil {
 		return p, err
 	}
-	if err = fromJSON(checks, &p.Checks); err == nil {
-		err = fromJSON(reviews, &p.Reviews)
+	if err = FromJSON(checks, &p.Checks); err == nil {
+		err = FromJSON(reviews, &p.Reviews)
 	}
 	return p, err
 }
@@ -38,12 +38,12 @@ func (s *Forge) ProjectForge(ctx context.Context, projectID string) (forge.Setti
 	if err := s.db.QueryRow(ctx, `SELECT forge FROM projects WHERE id = ? AND {team}`, projectID).Scan(&text); err != nil {
 		return out, fmt.Errorf("reading a project's forge: %w", err)
 	}
-	return out, fromJSON(text, &out)
+	return out, FromJSON(text, &out)
 }
 
 // SetProjectForge replaces it.
 func (s *Forge) SetProjectForge(ctx context.Context, projectID string, f forge.Settings) error {
-	text, err := toJSON(f)
+	text, err := ToJSON(f)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Forge) PullRequestAt(ctx context.Context, workspaceID, host, repository
 		workspaceID, host, repository, number))
 }
 
-func (s *Forge) pull(row scanner) (forge.PullRequest, error) {
+func (s *Forge) pull(row Scanner) (forge.PullRequest, error) {
 	p, err := scanPull(row)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		err = fmt.Errorf("reading a pull request: %w", err)
@@ -76,7 +76,7 @@ func (s *Forge) pull(row scanner) (forge.PullRequest, error) {
 func (s *Forge) PullRequests(ctx context.Context, teamID string, workspaceIDs ...string) (map[string]forge.PullRequest, error) {
 	these, args := only("p.workspace_id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `SELECT `+pullColumns+` FROM pull_requests p WHERE {team:p} AND `+among("p.team_id", workspaceIDs)+` AND p.number > 0`+these+best, append([]any{teamID}, args...)...)
-	items, err := collect(rows, err, scanPull)
+	items, err := Collect(rows, err, scanPull)
 	if err != nil {
 		return nil, fmt.Errorf("reading pull requests: %w", err)
 	}
@@ -93,8 +93,8 @@ func (s *Forge) PullRequests(ctx context.Context, teamID string, workspaceIDs ..
 func (s *Forge) OpenPullRequests(ctx context.Context) ([]forge.PullRequest, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+pullColumns+` FROM pull_requests p JOIN workspaces w ON w.id = p.workspace_id AND {team:w}
 		WHERE {team:p} AND w.deleted_at = 0 AND (p.state IN ('draft', 'open', 'asked') OR p.state = 'merged' AND p.error <> '') ORDER BY p.opened_at, p.id`)
-	items, err := collect(rows, err, scanPull)
-	return items, wrap(err, "reading open pull requests")
+	items, err := Collect(rows, err, scanPull)
+	return items, Wrap(err, "reading open pull requests")
 }
 
 // InsertPullRequest stores a new one.
@@ -107,7 +107,7 @@ func (s *Forge) InsertPullRequest(ctx context.Context, p forge.PullRequest) erro
 		mergeable, blocked, checks_state, checks, reviews, opened_by, opened_at, merged_at, merged_commit, synced_at, error) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.WorkspaceID, p.ProjectID, string(p.Forge), p.Host, p.Repository, p.Number, p.URL, p.Title, string(p.State), p.Head, p.HeadCommit, p.Base,
 		p.Mergeable, p.Blocked, p.ChecksState, checks, reviews, p.OpenedBy, p.OpenedAt, p.MergedAt, p.MergedCommit, p.SyncedAt, p.Error)
-	return wrap(err, "inserting a pull request")
+	return Wrap(err, "inserting a pull request")
 }
 
 // DropAskedPullRequest removes the row of one that has no number.
@@ -124,12 +124,12 @@ func (s *Forge) SavePullRequest(ctx context.Context, p forge.PullRequest) error 
 	err = changed(s.db.Exec(ctx, `UPDATE pull_requests SET url = ?, title = ?, state = ?, head = ?, head_commit = ?, base = ?, mergeable = ?, blocked = ?, checks_state = ?,
 		checks = ?, reviews = ?, merged_at = ?, merged_commit = ?, synced_at = ?, error = ? WHERE id = ? AND {team}`,
 		p.URL, p.Title, string(p.State), p.Head, p.HeadCommit, p.Base, p.Mergeable, p.Blocked, p.ChecksState, checks, reviews, p.MergedAt, p.MergedCommit, p.SyncedAt, p.Error, p.ID))
-	return wrap(err, "storing a pull request")
+	return Wrap(err, "storing a pull request")
 }
 
 func pullLists(p forge.PullRequest) (checks, reviews string, err error) {
-	if checks, err = toJSON(p.Checks); err == nil {
-		reviews, err = toJSON(p.Reviews)
+	if checks, err = ToJSON(p.Checks); err == nil {
+		reviews, err = ToJSON(p.Reviews)
 	}
 	return checks, reviews, err
 }

@@ -43,7 +43,7 @@ const limitColumns = `team_id, model, allowed, requests_minute, tokens_minute, u
 // Limits returns the rules of a team, and of every team, by model.
 func (s *Gateway) Limits(ctx context.Context, teamID string) ([]gateway.Limit, error) {
 	rows, err := s.db.Query(ctx, `/* every team: some rules are for all */ SELECT `+limitColumns+` FROM model_limits WHERE team_id = '' OR team_id = ? ORDER BY team_id, model`, teamID)
-	return collect(rows, err, func(r scanner) (l gateway.Limit, err error) {
+	return Collect(rows, err, func(r Scanner) (l gateway.Limit, err error) {
 		err = r.Scan(&l.TeamID, &l.Model, &l.Allowed, &l.RequestsMinute, &l.TokensMinute, &l.UpdatedBy, &l.UpdatedAt)
 		return l, err
 	})
@@ -69,7 +69,7 @@ func (s *Gateway) SetLimits(ctx context.Context, teamID string, limits []gateway
 func (s *Gateway) Passed(ctx context.Context, from, to int64, most int, fn func(gateway.Passed)) error {
 	rows, err := s.db.Query(ctx, `SELECT upstream, model, api, error, status, attempts, first_byte_ms, at FROM model_requests
 		WHERE {team} AND source = 'gateway' AND at >= ? AND at < ? ORDER BY at DESC LIMIT ?`, from, to, most)
-	return each(rows, err, func(r scanner) error {
+	return Each(rows, err, func(r Scanner) error {
 		var p gateway.Passed
 		if err := r.Scan(&p.Upstream, &p.Model, &p.API, &p.Error, &p.Status, &p.Attempts, &p.FirstByteMs, &p.At); err != nil {
 			return err

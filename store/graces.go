@@ -27,21 +27,21 @@ func (s *Enforce) RunningSandboxes(ctx context.Context) ([]quota.AtWork, error) 
 				COALESCE((SELECT MAX(e.ended_at) FROM segments e WHERE {team:e} AND e.sandbox_id = g.sandbox_id AND e.adjusts_id = '' AND e.ended_at > 0
 					AND e.end_source NOT IN ('day', 'price', 'clock')), 0)), g.started_at)
 		FROM segments g WHERE {team:g} AND g.ended_at = 0 AND g.workspace_id <> '' AND (g.metered OR g.price_nano > 0) ORDER BY g.workspace_id, g.id`)
-	return collect(rows, err, func(r scanner) (v quota.AtWork, err error) {
+	return Collect(rows, err, func(r Scanner) (v quota.AtWork, err error) {
 		return v, r.Scan(&v.TeamID, &v.WorkspaceID, &v.SandboxID, &v.UserID, &v.Executor, &v.PriceNano, &v.Metered, &v.RunBegan)
 	})
 }
 
 const graceColumns = `id, team_id, workspace_id, user_id, scope, scope_id, period, state, state_reason, began_at, ends_at, ended_at`
 
-func scanGrace(r scanner) (g quota.WorkGrace, err error) {
+func scanGrace(r Scanner) (g quota.WorkGrace, err error) {
 	return g, r.Scan(&g.ID, &g.TeamID, &g.WorkspaceID, &g.UserID, &g.Scope, &g.ScopeID, &g.Period, &g.State, &g.Reason, &g.BeganAt, &g.EndsAt, &g.EndedAt)
 }
 
 // OpenGraces are those that were not lifted.
 func (s *Enforce) OpenGraces(ctx context.Context) ([]quota.WorkGrace, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+graceColumns+` FROM graces WHERE {team} AND state <> 'lifted' ORDER BY id`)
-	return collect(rows, err, scanGrace)
+	return Collect(rows, err, scanGrace)
 }
 
 // InsertGrace stores a new one; false when the workspace has an open one.
@@ -73,7 +73,7 @@ func (s *Enforce) DropAlerts(ctx context.Context, a quota.Crossing) error {
 func (s *Enforce) Alerts(ctx context.Context, teamID, period string) ([]quota.Crossing, error) {
 	rows, err := s.db.Query(ctx, `SELECT scope, scope_id, team_id, period, percent, used, limit_at, noted_at FROM limit_alerts
 		WHERE team_id = {team?} AND period = ? ORDER BY noted_at DESC, scope, scope_id, percent DESC`, teamID, period)
-	return collect(rows, err, func(r scanner) (a quota.Crossing, err error) {
+	return Collect(rows, err, func(r Scanner) (a quota.Crossing, err error) {
 		return a, r.Scan(&a.Scope, &a.ScopeID, &a.TeamID, &a.Period, &a.Percent, &a.Used, &a.Limit, &a.At)
 	})
 }
@@ -82,5 +82,5 @@ func (s *Enforce) Alerts(ctx context.Context, teamID, period string) ([]quota.Cr
 func (s *Enforce) TeamsOver(ctx context.Context, _ string, from, to int64) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT b.team_id FROM budgets b WHERE {team:b} AND b.limit_nano IS NOT NULL AND b.count_tokens
 		AND EXISTS (SELECT 1 FROM model_requests m WHERE {team:m} AND m.team_id = b.team_id AND m.at >= ? AND m.at < ?) ORDER BY b.team_id`, from, to)
-	return column[string](rows, err)
+	return Column[string](rows, err)
 }

@@ -23,19 +23,19 @@ func (s *Images) ImageChoice(ctx context.Context, projectID string) (images.Choi
 	var raw string
 	err := s.db.QueryRow(ctx, `SELECT image FROM projects WHERE id = ? AND {team} AND deleted_at = 0`, projectID).Scan(&raw)
 	if err == nil {
-		err = fromJSON(raw, &c)
+		err = FromJSON(raw, &c)
 	}
-	return c, wrap(err, "reading a project's image")
+	return c, Wrap(err, "reading a project's image")
 }
 
 // SetImageChoice changes it.
 func (s *Images) SetImageChoice(ctx context.Context, projectID string, c images.Choice) error {
-	raw, err := toJSON(c)
+	raw, err := ToJSON(c)
 	if err != nil {
 		return err
 	}
 	_, err = s.db.Exec(ctx, `UPDATE projects SET image = ? WHERE id = ? AND {team} AND deleted_at = 0`, raw, projectID)
-	return wrap(err, "storing a project's image")
+	return Wrap(err, "storing a project's image")
 }
 
 // ChoiceOfWorkspace returns what the project of a workspace says.
@@ -43,7 +43,7 @@ func (s *Images) ChoiceOfWorkspace(ctx context.Context, workspaceID string) (pro
 	var raw string
 	err = s.db.QueryRow(ctx, `SELECT p.id, p.image FROM projects p JOIN workspaces w ON w.project_id = p.id WHERE w.id = ? AND {team:p}`, workspaceID).Scan(&projectID, &raw)
 	if err == nil {
-		err = fromJSON(raw, &c)
+		err = FromJSON(raw, &c)
 	}
 	if err != nil {
 		return "", c, fmt.Errorf("reading the image of a workspace's project: %w", err)
@@ -53,7 +53,7 @@ func (s *Images) ChoiceOfWorkspace(ctx context.Context, workspaceID string) (pro
 
 const buildColumns = `id, team_id, project_id, source, commit_id, tag, state, state_reason, created_by, created_at, ended_at`
 
-func scanBuild(r scanner) (b images.Build, err error) {
+func scanBuild(r Scanner) (b images.Build, err error) {
 	err = r.Scan(&b.ID, &b.TeamID, &b.ProjectID, &b.Source, &b.Commit, &b.Tag, &b.State, &b.Reason, &b.CreatedBy, &b.CreatedAt, &b.EndedAt)
 	return b, err
 }
@@ -74,7 +74,7 @@ func (s *Images) InsertImageBuild(ctx context.Context, b images.Build) error {
 		}
 		_, err := s.db.Exec(ctx, `INSERT INTO image_builds (`+buildColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?)`, b.ID, b.TeamID, b.ProjectID, b.Source,
 			b.Commit, b.Tag, string(b.State), b.Reason, b.CreatedBy, b.CreatedAt, b.EndedAt)
-		return wrap(err, "inserting a build")
+		return Wrap(err, "inserting a build")
 	})
 }
 
@@ -89,7 +89,7 @@ func (s *Images) EndImageBuild(ctx context.Context, b images.Build, log string) 
 		_, err = s.db.Exec(ctx, `UPDATE image_builds SET log = '' WHERE project_id = ? AND {team} AND log <> '' AND id NOT IN
 			(SELECT id FROM image_builds WHERE project_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT ?)`, b.ProjectID, b.ProjectID, keepLogs)
 	}
-	return wrap(err, "storing the end of a build")
+	return Wrap(err, "storing the end of a build")
 }
 
 // ImageBuild returns a build; fault.NotFound when there is none.
@@ -108,12 +108,12 @@ func noBuild(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return fault.New(fault.NotFound, "image_build_not_found", "There is no such build.")
 	}
-	return wrap(err, "reading a build")
+	return Wrap(err, "reading a build")
 }
 
 // ImageBuilds returns a page of a project's builds, newest first.
 func (s *Images) ImageBuilds(ctx context.Context, projectID string, pg page.Page) ([]images.Build, string, error) {
-	query, args, err := keyset(`SELECT `+buildColumns+` FROM image_builds WHERE project_id = ? AND {team}`, "created_at", []any{projectID}, pg)
+	query, args, err := Keyset(`SELECT `+buildColumns+` FROM image_builds WHERE project_id = ? AND {team}`, "created_at", []any{projectID}, pg)
 	if err != nil {
 		return nil, "", err
 	}
@@ -137,6 +137,6 @@ func (s *Images) OpenImageBuilds(ctx context.Context) ([]images.Build, error) {
 
 func (s *Images) list(ctx context.Context, query string, args ...any) ([]images.Build, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanBuild)
-	return out, wrap(err, "reading builds")
+	out, err := Collect(rows, err, scanBuild)
+	return out, Wrap(err, "reading builds")
 }

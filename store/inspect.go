@@ -95,7 +95,7 @@ func (db *DB) inspect(ctx context.Context, st *State) error {
 		return nil
 	}
 	rows, err := db.Query(ctx, `SELECT id FROM plans WHERE hours_month IS NULL AND concurrent_user IS NULL AND concurrent_team IS NULL AND creations_hour IS NULL ORDER BY id`)
-	if st.Unbound, err = column[string](rows, err); err != nil {
+	if st.Unbound, err = Column[string](rows, err); err != nil {
 		return err
 	}
 	err = db.QueryRow(ctx, `/* every team: the doctor counts */ SELECT COUNT(*) FROM team_billing t JOIN plans p ON p.id = t.plan_id

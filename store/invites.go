@@ -11,7 +11,7 @@ import (
 const inviteColumns = `i.id, i.team_id, i.role, i.email, i.created_by, COALESCE(u.name, ''), i.created_at, i.expires_at, i.mailed_at, i.used_at, i.used_by, i.revoked_at
 	FROM invites i LEFT JOIN users u ON u.id = i.created_by`
 
-func scanInvite(r scanner) (accounts.Invite, error) {
+func scanInvite(r Scanner) (accounts.Invite, error) {
 	var i accounts.Invite
 	err := r.Scan(&i.ID, &i.TeamID, &i.Role, &i.Email, &i.CreatedBy, &i.CreatorName, &i.CreatedAt, &i.ExpiresAt, &i.MailedAt, &i.UsedAt, &i.UsedBy, &i.RevokedAt)
 	return i, err
@@ -39,7 +39,7 @@ func (s *Accounts) InvitesTo(ctx context.Context, email string, now int64) ([]ac
 	rows, err := s.db.Query(ctx, `/* every team: who has the address may see who invites them */ SELECT i.id, i.team_id, i.role, i.email, i.created_by, COALESCE(u.name, ''), i.created_at,
 		i.expires_at, t.name, t.slug FROM invites i JOIN teams t ON t.id = i.team_id LEFT JOIN users u ON u.id = i.created_by
 		WHERE i.email = ? AND i.used_at = 0 AND i.revoked_at = 0 AND i.expires_at > ? AND t.suspended_at = 0 ORDER BY i.created_at DESC, i.id DESC LIMIT 100`, email, now)
-	return collect(rows, err, func(r scanner) (i accounts.TeamInvite, err error) {
+	return Collect(rows, err, func(r Scanner) (i accounts.TeamInvite, err error) {
 		err = r.Scan(&i.ID, &i.TeamID, &i.Role, &i.Email, &i.CreatedBy, &i.CreatorName, &i.CreatedAt, &i.ExpiresAt, &i.Team.Name, &i.Team.Slug)
 		i.Team.ID = i.TeamID
 		return i, err
@@ -55,7 +55,7 @@ func (s *Accounts) Invite(ctx context.Context, id string) (accounts.Invite, erro
 func (s *Accounts) PendingInvites(ctx context.Context, teamID string, now int64) ([]accounts.Invite, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+inviteColumns+` WHERE i.team_id = {team?} AND i.used_at = 0 AND i.revoked_at = 0 AND i.expires_at > ?
 		ORDER BY i.created_at DESC, i.id DESC`, teamID, now)
-	return collect(rows, err, scanInvite)
+	return Collect(rows, err, scanInvite)
 }
 
 // CountInvites counts a team's invites made since a time, whatever became of them.

@@ -26,7 +26,7 @@ func (s *Machines) Tx(ctx context.Context, fn func(ctx context.Context) error) e
 
 const runnerColumns = `id, team_id, user_id, name, public_key, hello, version, protocol, connected_at, seen_at, offline_at, offline_reason, created_at, updated_at, revoked_at`
 
-func scanRunner(r scanner) (m machines.Machine, err error) {
+func scanRunner(r Scanner) (m machines.Machine, err error) {
 	var key []byte
 	var hello string
 	if err := r.Scan(&m.ID, &m.TeamID, &m.UserID, &m.Name, &key, &hello, &m.Version, &m.Protocol, &m.ConnectedAt, &m.SeenAt, &m.OfflineAt, &m.OfflineReason,
@@ -45,7 +45,7 @@ func scanRunner(r scanner) (m machines.Machine, err error) {
 // Runners returns all machines, oldest first.
 func (s *Machines) Runners(ctx context.Context) ([]machines.Machine, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+runnerColumns+` FROM runners WHERE {team} ORDER BY created_at, id`)
-	return collect(rows, err, scanRunner)
+	return Collect(rows, err, scanRunner)
 }
 
 // Runner returns one machine; ErrNotFound when there is none.
@@ -56,7 +56,7 @@ func (s *Machines) Runner(ctx context.Context, id string) (machines.Machine, err
 // RunnerNames returns the names of a user's machines in a team that are not revoked.
 func (s *Machines) RunnerNames(ctx context.Context, teamID, userID string) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT name FROM runners WHERE team_id = {team?} AND user_id = ? AND revoked_at = 0`, teamID, userID)
-	return column[string](rows, err)
+	return Column[string](rows, err)
 }
 
 // keyBytes returns a machine's key as it is stored: empty for none.
@@ -102,7 +102,7 @@ func (s *Machines) RevokeRunner(ctx context.Context, id string, at int64) error 
 func (s *Machines) RunnerWork(ctx context.Context, teamID string) ([]machines.Work, error) {
 	rows, err := s.db.Query(ctx, `SELECT executor, id, num, name, state FROM workspaces
 		WHERE team_id = {team?} AND executor LIKE 'runner:%' AND deleted_at = 0 AND archived_at = 0 ORDER BY created_at DESC, id DESC`, teamID)
-	return collect(rows, err, func(r scanner) (w machines.Work, err error) {
+	return Collect(rows, err, func(r Scanner) (w machines.Work, err error) {
 		var kind string
 		var ws workspaces.Workspace
 		if err := r.Scan(&kind, &w.ID, &ws.Num, &w.Name, &w.State); err != nil {
@@ -115,7 +115,7 @@ func (s *Machines) RunnerWork(ctx context.Context, teamID string) ([]machines.Wo
 
 const connectionColumns = `id, runner_id, team_id, address, version, began_at, ended_at, reason`
 
-func scanConnection(r scanner) (c machines.Connection, err error) {
+func scanConnection(r Scanner) (c machines.Connection, err error) {
 	return c, r.Scan(&c.ID, &c.RunnerID, &c.TeamID, &c.Address, &c.Version, &c.BeganAt, &c.EndedAt, &c.Reason)
 }
 
@@ -180,7 +180,7 @@ func (s *Machines) RunnerConnections(ctx context.Context, runnerID string, pg pa
 		query, args = query+` AND (began_at < ? OR began_at = ? AND id < ?)`, append(args, key.At, key.At, key.ID)
 	}
 	rows, err := s.db.Query(ctx, query+` ORDER BY began_at DESC, id DESC LIMIT ?`, append(args, pg.Size()+1)...)
-	all, err := collect(rows, err, scanConnection)
+	all, err := Collect(rows, err, scanConnection)
 	if err != nil {
 		return nil, "", err
 	}
@@ -190,7 +190,7 @@ func (s *Machines) RunnerConnections(ctx context.Context, runnerID string, pg pa
 
 const runnerTokenColumns = `id, team_id, user_id, name, hash, reusable, runner_id, renews, uses, created_at, expires_at, used_at, revoked_at`
 
-func scanRunnerToken(r scanner) (t machines.Token, err error) {
+func scanRunnerToken(r Scanner) (t machines.Token, err error) {
 	return t, r.Scan(&t.ID, &t.TeamID, &t.UserID, &t.Name, &t.Hash, &t.Reusable, &t.RunnerID, &t.Renews, &t.Uses, &t.CreatedAt, &t.ExpiresAt, &t.UsedAt, &t.RevokedAt)
 }
 
@@ -210,7 +210,7 @@ func (s *Machines) RunnerToken(ctx context.Context, id string) (machines.Token, 
 func (s *Machines) RunnerTokens(ctx context.Context, teamID string, at int64) ([]machines.Token, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+runnerTokenColumns+` FROM runner_tokens WHERE team_id = {team?} AND revoked_at = 0 AND (expires_at = 0 OR expires_at > ?) AND (reusable OR uses = 0)
 		ORDER BY created_at DESC, id DESC`, teamID, at)
-	return collect(rows, err, scanRunnerToken)
+	return Collect(rows, err, scanRunnerToken)
 }
 
 // UseRunnerToken counts a use; false when the token was revoked or used up meanwhile.

@@ -26,7 +26,7 @@ func (s *Mails) InsertMail(ctx context.Context, m mail.Mail) error {
 func (s *Mails) DueMails(ctx context.Context, now int64, limit int) ([]mail.Mail, int64, error) {
 	rows, err := s.db.Query(ctx, `/* every team: the instance sends them */ SELECT id, COALESCE(team_id, ''), kind, recipient, sealed, state, attempts, next_at, error, created_at, done_at FROM mails
 		WHERE state = 'pending' AND next_at <= ? AND claimed_until <= ? ORDER BY next_at, id LIMIT ?`, now, now, limit)
-	due, err := collect(rows, err, func(r scanner) (m mail.Mail, err error) {
+	due, err := Collect(rows, err, func(r Scanner) (m mail.Mail, err error) {
 		err = r.Scan(&m.ID, &m.TeamID, &m.Kind, &m.To, &m.Sealed, &m.State, &m.Attempts, &m.NextAt, &m.Error, &m.CreatedAt, &m.DoneAt)
 		return m, err
 	})
@@ -58,7 +58,7 @@ func (s *Mails) MailCounts(ctx context.Context, since int64) (pending, givenUp i
 		return 0, 0, "", err
 	}
 	rows, err := s.db.Query(ctx, `/* every team: the instance sends them */ SELECT error FROM mails WHERE error <> '' AND created_at >= ? ORDER BY created_at DESC, id DESC LIMIT 1`, since)
-	errs, err := collect(rows, err, func(r scanner) (e string, err error) { err = r.Scan(&e); return e, err })
+	errs, err := Collect(rows, err, func(r Scanner) (e string, err error) { err = r.Scan(&e); return e, err })
 	if len(errs) > 0 {
 		lastError = errs[0]
 	}

@@ -172,11 +172,11 @@ func compare(applied, list []migration) error {
 // applied returns the migrations the database has, in order.
 func (db *DB) applied(ctx context.Context) ([]migration, error) {
 	rows, err := db.Query(ctx, `SELECT version, name, checksum FROM schema_migrations ORDER BY version`)
-	out, err := collect(rows, err, func(r scanner) (m migration, err error) {
+	out, err := Collect(rows, err, func(r Scanner) (m migration, err error) {
 		err = r.Scan(&m.version, &m.name, &m.checksum)
 		return m, err
 	})
-	return out, wrap(err, "reading applied migrations")
+	return out, Wrap(err, "reading applied migrations")
 }
 
 // SchemaVersion returns the number of the last migration applied and of the last this program knows.

@@ -17,7 +17,7 @@ func (s *Changes) MirrorState(ctx context.Context, workspaceID string) (filesync
 	if errors.Is(err, ErrNotFound) {
 		return filesync.MirrorState{}, nil
 	}
-	return m, wrap(err, "reading how far files are synced")
+	return m, Wrap(err, "reading how far files are synced")
 }
 
 // MirrorFiles returns every file known of a workspace, in order of paths.
@@ -32,13 +32,13 @@ func (s *Changes) NotSynced(ctx context.Context, workspaceID string, limit int) 
 
 func (s *Changes) mirrored(ctx context.Context, where string, args ...any) ([]filesync.File, error) {
 	rows, err := s.db.Query(ctx, `SELECT path, hash, mode, size, state, reason, synced_at FROM synced_files WHERE {team} AND `+where, args...)
-	files, err := collect(rows, err, func(r scanner) (f filesync.File, err error) {
+	files, err := Collect(rows, err, func(r Scanner) (f filesync.File, err error) {
 		var path []byte
 		err = r.Scan(&path, &f.Hash, &f.Mode, &f.Size, &f.State, &f.Reason, &f.At)
 		f.Path = string(path)
 		return f, err
 	})
-	return files, wrap(err, "reading mirrored files")
+	return files, Wrap(err, "reading mirrored files")
 }
 
 // ApplyMirror writes a delta in one transaction.
@@ -63,7 +63,7 @@ func (s *Changes) ApplyMirror(ctx context.Context, d filesync.MirrorDelta) error
 			d.WorkspaceID, d.TeamID, st.SandboxID, st.BaseCommit, st.State, st.Pending, st.Reason, st.SyncedAt)
 		return err
 	})
-	return wrap(err, "writing which files are synced")
+	return Wrap(err, "writing which files are synced")
 }
 
 func (s *Changes) unmirror(ctx context.Context, workspaceID string, paths []string) error {
@@ -101,7 +101,7 @@ func (s *Changes) mirror(ctx context.Context, d filesync.MirrorDelta) error {
 
 const conflictColumns = `id, team_id, workspace_id, path, kept_path, found_at, settled_at`
 
-func scanConflict(s scanner) (filesync.Conflict, error) {
+func scanConflict(s Scanner) (filesync.Conflict, error) {
 	var c filesync.Conflict
 	var path, kept []byte
 	err := s.Scan(&c.ID, &c.TeamID, &c.WorkspaceID, &path, &kept, &c.FoundAt, &c.SettledAt)
@@ -113,8 +113,8 @@ func scanConflict(s scanner) (filesync.Conflict, error) {
 func (s *Changes) OpenConflicts(ctx context.Context, workspaceID string, limit int) ([]filesync.Conflict, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+conflictColumns+` FROM sync_conflicts WHERE workspace_id = ? AND {team} AND settled_at = 0 ORDER BY found_at, id LIMIT ?`,
 		workspaceID, limit)
-	out, err := collect(rows, err, scanConflict)
-	return out, wrap(err, "reading conflicts")
+	out, err := Collect(rows, err, scanConflict)
+	return out, Wrap(err, "reading conflicts")
 }
 
 // Conflict returns one conflict, settled or not; fault.NotFound.
@@ -123,11 +123,11 @@ func (s *Changes) Conflict(ctx context.Context, id string) (filesync.Conflict, e
 	if errors.Is(err, ErrNotFound) {
 		return c, fault.New(fault.NotFound, "not_found", "There is no such conflict.")
 	}
-	return c, wrap(err, "reading a conflict")
+	return c, Wrap(err, "reading a conflict")
 }
 
 // SettleConflict notes when a conflict was dealt with; the first time stays.
 func (s *Changes) SettleConflict(ctx context.Context, id string, at int64) error {
 	_, err := s.db.Exec(ctx, `UPDATE sync_conflicts SET settled_at = ? WHERE id = ? AND {team} AND settled_at = 0`, at, id)
-	return wrap(err, "settling a conflict")
+	return Wrap(err, "settling a conflict")
 }

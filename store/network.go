@@ -27,7 +27,7 @@ func (s *Network) Said(ctx context.Context, workspaceID string) (network.Said, e
 	if err != nil {
 		return said, err
 	}
-	return said, errors.Join(fromJSON(policy, &said.Project), fromJSON(allowed, &said.Allowed))
+	return said, errors.Join(FromJSON(policy, &said.Project), FromJSON(allowed, &said.Allowed))
 }
 
 // saidAtOnce is how many workspaces one statement names.
@@ -40,12 +40,12 @@ func (s *Network) SaidOf(ctx context.Context, workspaceIDs []string) (map[string
 		these, args := only("w.id", some)
 		rows, err := s.db.Query(ctx, `SELECT w.id, w.team_id, w.project_id, p.network, w.allowed_hosts FROM workspaces w JOIN projects p ON p.id = w.project_id
 			WHERE {team:w} AND w.deleted_at = 0`+these, args...)
-		err = each(rows, err, func(r scanner) error {
+		err = Each(rows, err, func(r Scanner) error {
 			var id, policy, allowed string
 			var said network.Said
 			err := r.Scan(&id, &said.TeamID, &said.ProjectID, &policy, &allowed)
 			if err == nil {
-				err = errors.Join(fromJSON(policy, &said.Project), fromJSON(allowed, &said.Allowed))
+				err = errors.Join(FromJSON(policy, &said.Project), FromJSON(allowed, &said.Allowed))
 			}
 			out[id] = said
 			return err
@@ -60,10 +60,10 @@ func (s *Network) SaidOf(ctx context.Context, workspaceIDs []string) (map[string
 // ProjectPolicies returns the policies of a team's projects that have one, by id.
 func (s *Network) ProjectPolicies(ctx context.Context, teamID string) (map[string]network.Policy, error) {
 	rows, err := s.db.Query(ctx, `SELECT id, network FROM projects WHERE team_id = {team?} AND deleted_at = 0 AND network NOT IN ('', '{}')`, teamID)
-	return keyed(rows, err, func(r scanner) (id string, p network.Policy, err error) {
+	return Keyed(rows, err, func(r Scanner) (id string, p network.Policy, err error) {
 		var text string
 		if err = r.Scan(&id, &text); err == nil {
-			err = fromJSON(text, &p)
+			err = FromJSON(text, &p)
 		}
 		return id, p, err
 	})
@@ -71,7 +71,7 @@ func (s *Network) ProjectPolicies(ctx context.Context, teamID string) (map[strin
 
 // SetProjectPolicy replaces a project's policy.
 func (s *Network) SetProjectPolicy(ctx context.Context, projectID string, p network.Policy) error {
-	text, err := toJSON(p)
+	text, err := ToJSON(p)
 	if err != nil {
 		return err
 	}
@@ -90,14 +90,14 @@ func (s *Network) EditAllowed(ctx context.Context, workspaceID string, fn func([
 			return err
 		}
 		var all []string
-		if err := fromJSON(text, &all); err != nil {
+		if err := FromJSON(text, &all); err != nil {
 			return err
 		}
 		all, err := fn(all)
 		if err != nil {
 			return err
 		}
-		if text, err = toJSON(all); err != nil {
+		if text, err = ToJSON(all); err != nil {
 			return err
 		}
 		_, err = s.db.Exec(ctx, `UPDATE workspaces SET allowed_hosts = ? WHERE id = ? AND {team}`, text, workspaceID)
@@ -109,7 +109,7 @@ func (s *Network) EditAllowed(ctx context.Context, workspaceID string, fn func([
 func (s *Network) BaseURLs(ctx context.Context, teamID string) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT DISTINCT a.base_url FROM agent_accounts a WHERE a.base_url <> '' AND (a.team_id = {team?}
 		OR a.user_id IN (SELECT m.user_id FROM members m WHERE m.team_id = {team?} AND m.role IN ('owner', 'admin'))) ORDER BY a.base_url`, teamID, teamID)
-	return collect(rows, err, func(r scanner) (u string, err error) { err = r.Scan(&u); return u, err })
+	return Collect(rows, err, func(r Scanner) (u string, err error) { err = r.Scan(&u); return u, err })
 }
 
 // AddRefused adds refusals to those known, keeps the newest most of each workspace, and returns the workspaces that have a new one.
@@ -157,7 +157,7 @@ func (s *Network) AddRefused(ctx context.Context, all []network.Refused, most in
 func (s *Network) Refused(ctx context.Context, workspaceID string) ([]network.Refused, error) {
 	rows, err := s.db.Query(ctx, `SELECT team_id, workspace_id, host, port, reason, times, first_at, last_at FROM refused_hosts
 		WHERE workspace_id = ? AND {team} ORDER BY last_at DESC, host, port`, workspaceID)
-	return collect(rows, err, func(r scanner) (f network.Refused, err error) {
+	return Collect(rows, err, func(r Scanner) (f network.Refused, err error) {
 		err = r.Scan(&f.TeamID, &f.WorkspaceID, &f.Host, &f.Port, &f.Reason, &f.Times, &f.FirstAt, &f.LastAt)
 		return f, err
 	})

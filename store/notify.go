@@ -30,7 +30,7 @@ func (s *Notify) Tx(ctx context.Context, fn func(ctx context.Context) error) err
 // TeamIDs returns the ids of all teams.
 func (s *Notify) TeamIDs(ctx context.Context) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT id FROM teams WHERE {team:teams.id} ORDER BY id`)
-	return column[string](rows, err)
+	return Column[string](rows, err)
 }
 
 // NoteItem stores that an item was seen; false when it was already.
@@ -40,7 +40,7 @@ func (s *Notify) NoteItem(ctx context.Context, teamID, itemID string, at int64) 
 
 const webhookColumns = `id, team_id, name, shown, format, kinds, enabled, disabled_reason, secret_id, failed_at, created_by, created_at, updated_at`
 
-func scanWebhook(r scanner) (w notify.Webhook, err error) {
+func scanWebhook(r Scanner) (w notify.Webhook, err error) {
 	var kinds string
 	if err := r.Scan(&w.ID, &w.TeamID, &w.Name, &w.Shown, &w.Format, &kinds, &w.Enabled, &w.Why, &w.SecretID, &w.FailedAt, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt); err != nil {
 		return w, err
@@ -85,12 +85,12 @@ func (s *Notify) Webhook(ctx context.Context, id string) (notify.Webhook, error)
 // Webhooks returns a team's webhooks, oldest first.
 func (s *Notify) Webhooks(ctx context.Context, teamID string) ([]notify.Webhook, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE team_id = {team?} ORDER BY created_at, id`, teamID)
-	return collect(rows, err, scanWebhook)
+	return Collect(rows, err, scanWebhook)
 }
 
 const deliveryColumns = `id, team_id, webhook_id, subscription_id, item_id, kind, body, state, attempts, next_at, status, error, duration_ms, created_at, done_at`
 
-func scanDelivery(r scanner) (d notify.Delivery, err error) {
+func scanDelivery(r Scanner) (d notify.Delivery, err error) {
 	var webhook, subscription sql.NullString
 	err = r.Scan(&d.ID, &d.TeamID, &webhook, &subscription, &d.ItemID, &d.Kind, &d.Body, &d.State, &d.Attempts, &d.NextAt, &d.Status, &d.Error, &d.DurationMs,
 		&d.CreatedAt, &d.DoneAt)
@@ -111,7 +111,7 @@ func (s *Notify) InsertDelivery(ctx context.Context, d notify.Delivery) error {
 func (s *Notify) Due(ctx context.Context, now int64, limit int) (due []notify.Delivery, next int64, err error) {
 	rows, err := s.db.Query(ctx, `SELECT `+deliveryColumns+` FROM deliveries WHERE {team} AND state = 'pending' AND next_at <= ? AND claimed_until <= ?
 		ORDER BY next_at, id LIMIT ?`, now, now, limit)
-	if due, err = collect(rows, err, scanDelivery); err != nil {
+	if due, err = Collect(rows, err, scanDelivery); err != nil {
 		return nil, 0, err
 	}
 	var soonest sql.NullInt64
@@ -153,7 +153,7 @@ func (s *Notify) Deliveries(ctx context.Context, webhookID string, pg page.Page)
 		query, args = query+` AND (created_at < ? OR created_at = ? AND id < ?)`, append(args, key.At, key.At, key.ID)
 	}
 	rows, err := s.db.Query(ctx, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pg.Size()+1)...)
-	all, err := collect(rows, err, scanDelivery)
+	all, err := Collect(rows, err, scanDelivery)
 	if err != nil {
 		return nil, "", err
 	}
@@ -175,7 +175,7 @@ func (s *Notify) Targets(ctx context.Context, teamID string) ([]notify.Target, e
 	rows, err := s.db.Query(ctx, `SELECT p.id, p.user_id, COALESCE(r.rules, '') FROM push_subscriptions p
 		JOIN members m ON m.user_id = p.user_id JOIN users u ON u.id = p.user_id JOIN teams t ON t.id = m.team_id LEFT JOIN notification_rules r ON r.user_id = p.user_id
 		WHERE m.team_id = {team?} AND u.suspended_at = 0 AND t.suspended_at = 0 ORDER BY p.id`, teamID)
-	return collect(rows, err, func(r scanner) (t notify.Target, err error) {
+	return Collect(rows, err, func(r Scanner) (t notify.Target, err error) {
 		var rules string
 		if err = r.Scan(&t.SubscriptionID, &t.UserID, &rules); err != nil || rules == "" {
 			return t, err
@@ -186,7 +186,7 @@ func (s *Notify) Targets(ctx context.Context, teamID string) ([]notify.Target, e
 
 const subscriptionColumns = `id, user_id, endpoint, p256dh, auth, label, created_at, used_at`
 
-func scanSubscription(r scanner) (p notify.Subscription, err error) {
+func scanSubscription(r Scanner) (p notify.Subscription, err error) {
 	err = r.Scan(&p.ID, &p.UserID, &p.Endpoint, &p.P256dh, &p.Auth, &p.Label, &p.CreatedAt, &p.UsedAt)
 	return p, err
 }
@@ -209,7 +209,7 @@ func (s *Notify) Subscription(ctx context.Context, id string) (notify.Subscripti
 // Subscriptions returns a user's browsers, oldest first.
 func (s *Notify) Subscriptions(ctx context.Context, userID string) ([]notify.Subscription, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+subscriptionColumns+` FROM push_subscriptions WHERE user_id = ? ORDER BY created_at, id`, userID)
-	return collect(rows, err, scanSubscription)
+	return Collect(rows, err, scanSubscription)
 }
 
 // DeleteSubscription deletes a browser and its pending deliveries. A missing one is not an error.

@@ -13,7 +13,7 @@ func only(column string, ids []string) (condition string, args []any) {
 	for i, id := range ids {
 		args[i] = id
 	}
-	return " AND " + column + " IN (" + marks(len(ids)) + ")", args
+	return " AND " + column + " IN (" + Marks(len(ids)) + ")", args
 }
 
 // among says that column is the team a statement is given. Where rows are named, it decides about these and does not look for them: SQLite would

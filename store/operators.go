@@ -27,7 +27,7 @@ const userInfoColumns = `u.id, u.email, u.name, u.operator, u.created_at, u.susp
 	COALESCE((SELECT MAX(l.seen_at) FROM login_sessions l WHERE l.user_id = u.id), 0), COALESCE((SELECT MAX(k.last_used_at) FROM api_tokens k WHERE k.user_id = u.id), 0)
 	FROM users u`
 
-func scanUserInfo(r scanner) (accounts.UserInfo, error) {
+func scanUserInfo(r Scanner) (accounts.UserInfo, error) {
 	var i accounts.UserInfo
 	var used int64
 	err := r.Scan(&i.User.ID, &i.User.Email, &i.User.Name, &i.User.Operator, &i.User.CreatedAt, &i.User.SuspendedAt, &i.User.EmailUnverified, &i.HasPassword, &i.SecondFactor, &i.LastSeenAt, &used)
@@ -43,7 +43,7 @@ func (s *Accounts) Users(ctx context.Context, q string, pg page.Page) ([]account
 	}
 	rows, err := s.db.Query(ctx, `SELECT `+userInfoColumns+` WHERE (LOWER(u.name) LIKE ? ESCAPE '!' OR u.email LIKE ? ESCAPE '!')
 		AND (u.created_at < ? OR u.created_at = ? AND u.id < ?) ORDER BY u.created_at DESC, u.id DESC LIMIT ?`, like(q), like(q), at, at, id, pg.Size()+1)
-	all, err := collect(rows, err, scanUserInfo)
+	all, err := Collect(rows, err, scanUserInfo)
 	if err != nil {
 		return nil, "", err
 	}
@@ -80,8 +80,8 @@ func (s *Accounts) addTeams(ctx context.Context, all []accounts.UserInfo) error 
 		m      accounts.Membership
 	}
 	rows, err := s.db.Query(ctx, `/* every team: what operators see of users */ SELECT m.user_id, t.id, t.slug, t.name, t.suspended_at, m.role FROM members m JOIN teams t ON t.id = m.team_id
-		WHERE m.user_id IN (`+marks(len(ids))+`) ORDER BY t.name, t.id`, ids...)
-	found, err := collect(rows, err, func(r scanner) (o row, err error) {
+		WHERE m.user_id IN (`+Marks(len(ids))+`) ORDER BY t.name, t.id`, ids...)
+	found, err := Collect(rows, err, func(r Scanner) (o row, err error) {
 		err = r.Scan(&o.userID, &o.m.Team.ID, &o.m.Team.Slug, &o.m.Team.Name, &o.m.Team.SuspendedAt, &o.m.Role)
 		return o, err
 	})
@@ -96,7 +96,7 @@ const teamInfoColumns = `t.id, t.slug, t.name, t.created_at, t.suspended_at, t.s
 	(SELECT COUNT(*) FROM members m WHERE m.team_id = t.id), (SELECT COUNT(*) FROM workspaces w WHERE w.team_id = t.id AND w.deleted_at = 0),
 	(SELECT COUNT(*) FROM sandboxes b WHERE b.team_id = t.id AND b.ended_at = 0) FROM teams t`
 
-func scanTeamInfo(r scanner) (accounts.TeamInfo, error) {
+func scanTeamInfo(r Scanner) (accounts.TeamInfo, error) {
 	var i accounts.TeamInfo
 	err := r.Scan(&i.Team.ID, &i.Team.Slug, &i.Team.Name, &i.Team.CreatedAt, &i.Team.SuspendedAt, &i.Team.SecondFactor, &i.Members, &i.Workspaces, &i.Sandboxes)
 	return i, err
@@ -110,7 +110,7 @@ func (s *Accounts) Teams(ctx context.Context, q string, pg page.Page) ([]account
 	}
 	rows, err := s.db.Query(ctx, `/* every team: what operators see of teams */ SELECT `+teamInfoColumns+` WHERE (LOWER(t.name) LIKE ? ESCAPE '!' OR t.slug LIKE ? ESCAPE '!')
 		AND (t.created_at < ? OR t.created_at = ? AND t.id < ?) ORDER BY t.created_at DESC, t.id DESC LIMIT ?`, like(q), like(q), at, at, id, pg.Size()+1)
-	all, err := collect(rows, err, scanTeamInfo)
+	all, err := Collect(rows, err, scanTeamInfo)
 	if err != nil {
 		return nil, "", err
 	}
@@ -148,8 +148,8 @@ func (s *Accounts) addOwners(ctx context.Context, all []accounts.TeamInfo) error
 		u      accounts.User
 	}
 	rows, err := s.db.Query(ctx, `/* every team: what operators see of teams */ SELECT m.team_id, u.id, u.email, u.name FROM members m JOIN users u ON u.id = m.user_id
-		WHERE m.role = 'owner' AND m.team_id IN (`+marks(len(ids))+`) ORDER BY m.created_at, u.id`, ids...)
-	found, err := collect(rows, err, func(r scanner) (o row, err error) {
+		WHERE m.role = 'owner' AND m.team_id IN (`+Marks(len(ids))+`) ORDER BY m.created_at, u.id`, ids...)
+	found, err := Collect(rows, err, func(r Scanner) (o row, err error) {
 		err = r.Scan(&o.teamID, &o.u.ID, &o.u.Email, &o.u.Name)
 		return o, err
 	})

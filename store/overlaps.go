@@ -18,22 +18,22 @@ func NewOverlaps(db *DB) *Overlaps { return &Overlaps{db} }
 
 const overlapColumns = `team_id, project_id, first_id, second_id, first_tree, second_tree, files, at`
 
-func scanOverlap(s scanner, more func(*overlap.Overlap) []any) (overlap.Overlap, error) {
+func scanOverlap(s Scanner, more func(*overlap.Overlap) []any) (overlap.Overlap, error) {
 	var o overlap.Overlap
 	var files string
 	err := s.Scan(append([]any{&o.TeamID, &o.ProjectID, &o.FirstID, &o.SecondID, &o.FirstTree, &o.SecondTree, &files, &o.At}, more(&o)...)...)
 	if err == nil {
-		err = fromJSON(files, &o.Files)
+		err = FromJSON(files, &o.Files)
 	}
 	return o, err
 }
 
 func (s *Overlaps) list(ctx context.Context, query string, args ...any) ([]overlap.Overlap, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, func(r scanner) (overlap.Overlap, error) {
+	out, err := Collect(rows, err, func(r Scanner) (overlap.Overlap, error) {
 		return scanOverlap(r, func(*overlap.Overlap) []any { return nil })
 	})
-	return out, wrap(err, "reading overlaps")
+	return out, Wrap(err, "reading overlaps")
 }
 
 // ReplaceOverlaps makes list all there is of overlaps of the workspace.
@@ -52,7 +52,7 @@ func (s *Overlaps) ReplaceOverlaps(ctx context.Context, workspaceID string, list
 			return err
 		}
 		for _, o := range list {
-			files, err := toJSON(o.Files)
+			files, err := ToJSON(o.Files)
 			if err != nil {
 				return err
 			}
@@ -103,18 +103,18 @@ func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string, workspaceIDs
 
 func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]overlap.Overlap, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, func(r scanner) (overlap.Overlap, error) {
+	out, err := Collect(rows, err, func(r Scanner) (overlap.Overlap, error) {
 		return scanOverlap(r, func(o *overlap.Overlap) []any {
 			return []any{&o.First.Num, &o.First.Name, &o.Second.Num, &o.Second.Name}
 		})
 	})
-	return out, wrap(err, "reading overlaps")
+	return out, Wrap(err, "reading overlaps")
 }
 
 // NewestTrees returns the tree of the newest snapshot of each workspace of a project.
 func (s *Overlaps) NewestTrees(ctx context.Context, projectID string) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT s.workspace_id, s.tree_id FROM snapshots s JOIN workspaces w ON w.id = s.workspace_id WHERE w.project_id = ? AND {team:w}
 		AND NOT EXISTS (SELECT 1 FROM snapshots n /* every team: of the same workspace */ WHERE n.workspace_id = s.workspace_id AND (n.at > s.at OR n.at = s.at AND n.id > s.id))`, projectID)
-	out, err := pairs[string, string](rows, err)
-	return out, wrap(err, "reading the newest snapshots")
+	out, err := Pairs[string, string](rows, err)
+	return out, Wrap(err, "reading the newest snapshots")
 }

@@ -19,7 +19,7 @@ const priceColumns = `id, executor, vcpu_second_nano, gib_second_nano, metered, 
 // Prices returns all rows.
 func (s *Prices) Prices(ctx context.Context) ([]price.Row, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+priceColumns+` FROM prices ORDER BY executor, effective_from`)
-	return collect(rows, err, func(r scanner) (p price.Row, err error) {
+	return Collect(rows, err, func(r Scanner) (p price.Row, err error) {
 		return p, r.Scan(&p.ID, &p.Executor, &p.VCPUSecondNano, &p.GiBSecondNano, &p.Metered, &p.EffectiveFrom, &p.CreatedBy, &p.CreatedAt)
 	})
 }

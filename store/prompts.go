@@ -12,7 +12,7 @@ import (
 const promptColumns = `id, team_id, workspace_id, session_id, position, text, state, reason, held, urgent, frame, frames, bracketed,
 	created_by, created_at, sent_at`
 
-func scanPrompt(s scanner) (p prompt.Prompt, err error) {
+func scanPrompt(s Scanner) (p prompt.Prompt, err error) {
 	err = s.Scan(&p.ID, &p.TeamID, &p.WorkspaceID, &p.SessionID, &p.Position, &p.Text, &p.State, &p.Reason, &p.Held, &p.Urgent, &p.Frame,
 		&p.Frames, &p.Bracketed, &p.CreatedBy, &p.CreatedAt, &p.SentAt)
 	return p, err
@@ -36,7 +36,7 @@ func (s *Sessions) AddPrompt(ctx context.Context, p prompt.Prompt, most int) (pr
 			p.SessionID, p.Position, p.Text, string(p.State), p.Reason, p.Held, p.Urgent, p.Frame, p.Frames, p.Bracketed, p.CreatedBy, p.CreatedAt, p.SentAt)
 		return err
 	})
-	return p, wrap(err, "inserting prompt")
+	return p, Wrap(err, "inserting prompt")
 }
 
 // Prompt returns one prompt; fault.NotFound when there is none.
@@ -45,7 +45,7 @@ func (s *Sessions) Prompt(ctx context.Context, id string) (prompt.Prompt, error)
 	if fault.Is(err, fault.NotFound) {
 		return p, fault.New(fault.NotFound, "prompt_not_found", "There is no such prompt.")
 	}
-	return p, wrap(err, "reading prompt")
+	return p, Wrap(err, "reading prompt")
 }
 
 // Prompts returns a session's prompts that are open and the newest of the others, in order.
@@ -64,8 +64,8 @@ func (s *Sessions) NextPrompt(ctx context.Context, sessionID string) (prompt.Pro
 
 func (s *Sessions) prompts(ctx context.Context, query string, args ...any) ([]prompt.Prompt, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanPrompt)
-	return out, wrap(err, "reading prompts")
+	out, err := Collect(rows, err, scanPrompt)
+	return out, Wrap(err, "reading prompts")
 }
 
 // EditPrompt lets fn change a prompt, in one transaction. With at >= 0 the prompt, queued after fn, is then put at that position
@@ -138,5 +138,5 @@ func (s *Sessions) MovePrompts(ctx context.Context, from, to string) (int64, err
 func (s *Sessions) EndPrompts(ctx context.Context, sessionID, why string) error {
 	_, err := s.db.Exec(ctx, `UPDATE prompts SET reason = CASE WHEN sent_at > 0 THEN '' ELSE ? END,
 		state = CASE WHEN sent_at > 0 THEN 'sent' ELSE 'failed' END WHERE session_id = ? AND {team} AND state = 'sending'`, why, sessionID)
-	return wrap(err, "settling prompts")
+	return Wrap(err, "settling prompts")
 }

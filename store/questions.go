@@ -15,7 +15,7 @@ import (
 const questionColumns = `id, team_id, workspace_id, session_id, ask_key, kind, title, detail, options, multi, free_text, source, asked_at, state,
 	answered_by, answered_at, answer, via`
 
-func scanQuestion(s scanner) (question.Question, error) {
+func scanQuestion(s Scanner) (question.Question, error) {
 	var q question.Question
 	var options string
 	err := s.Scan(&q.ID, &q.TeamID, &q.WorkspaceID, &q.SessionID, &q.Key, &q.Kind, &q.Title, &q.Detail, &options, &q.Multi, &q.FreeText, &q.Source,
@@ -41,7 +41,7 @@ func (s *Sessions) InsertQuestion(ctx context.Context, q question.Question) erro
 	_, err = s.db.Exec(ctx, `INSERT INTO questions (`+questionColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		q.ID, q.TeamID, q.WorkspaceID, q.SessionID, q.Key, string(q.Kind), q.Title, q.Detail, string(options), q.Multi, q.FreeText, q.Source, q.AskedAt,
 		string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via)
-	return wrap(err, "inserting question")
+	return Wrap(err, "inserting question")
 }
 
 // CloseQuestion writes how an open question ended; false when it was no longer open.
@@ -58,7 +58,7 @@ func (s *Sessions) CloseQuestion(ctx context.Context, q question.Question) (bool
 // WithdrawQuestions closes every open question of a session.
 func (s *Sessions) WithdrawQuestions(ctx context.Context, sessionID string, at int64) error {
 	_, err := s.db.Exec(ctx, `UPDATE questions SET state = 'withdrawn', answered_at = ? WHERE session_id = ? AND {team} AND state = 'open'`, at, sessionID)
-	return wrap(err, "withdrawing questions")
+	return Wrap(err, "withdrawing questions")
 }
 
 // Question returns one question; fault.NotFound when there is none.
@@ -67,7 +67,7 @@ func (s *Sessions) Question(ctx context.Context, id string) (question.Question, 
 	if fault.Is(err, fault.NotFound) {
 		return q, fault.New(fault.NotFound, "question_not_found", "There is no such question.")
 	}
-	return q, wrap(err, "reading question")
+	return q, Wrap(err, "reading question")
 }
 
 // Questions returns a page of a session's questions, newest first, and the cursor of the next.
@@ -96,8 +96,8 @@ func (s *Sessions) OpenQuestions(ctx context.Context, teamID string) ([]question
 
 func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]question.Question, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanQuestion)
-	return out, wrap(err, "reading questions")
+	out, err := Collect(rows, err, scanQuestion)
+	return out, Wrap(err, "reading questions")
 }
 
 // Marks returns what a user did with the items of a team's inbox, by item.
@@ -107,7 +107,7 @@ func (s *Sessions) Marks(ctx context.Context, userID, teamID string, itemIDs []s
 		these, args := only("item_id", some)
 		rows, err := s.db.Query(ctx, `SELECT user_id, item_id, team_id, workspace_id, snoozed_until, done_at FROM inbox_marks
 			WHERE user_id = ? AND team_id = {team?}`+these, append([]any{userID, teamID}, args...)...)
-		err = each(rows, err, func(r scanner) error {
+		err = Each(rows, err, func(r Scanner) error {
 			var m question.Mark
 			err := r.Scan(&m.UserID, &m.ItemID, &m.TeamID, &m.WorkspaceID, &m.SnoozedUntil, &m.DoneAt)
 			out[m.ItemID] = m
@@ -133,5 +133,5 @@ func (s *Sessions) PutMark(ctx context.Context, m question.Mark) error {
 			ON CONFLICT (user_id, item_id) DO UPDATE SET snoozed_until = excluded.snoozed_until, done_at = excluded.done_at`,
 			m.UserID, m.ItemID, m.TeamID, m.WorkspaceID, m.SnoozedUntil, m.DoneAt)
 	}
-	return wrap(err, "marking an inbox item")
+	return Wrap(err, "marking an inbox item")
 }

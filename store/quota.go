@@ -43,7 +43,7 @@ func (m maybe) Scan(v any) error {
 	return nil
 }
 
-func scanPlan(r scanner) (p quota.Plan, err error) {
+func scanPlan(r Scanner) (p quota.Plan, err error) {
 	q := &p.Quota
 	err = r.Scan(&p.ID, &p.Name, &p.Description, &p.Position, &p.Offered, maybe{&q.HoursMonth}, maybe{&q.Concurrent}, maybe{&q.ConcurrentTeam}, maybe{&q.CPUs}, maybe{&q.MemoryMB},
 		maybe{&q.SessionMinutes}, maybe{&q.CreationsHour}, maybe{&q.Seats}, &p.SeatMonthNano, &p.TrialDays, &p.MeteredUsage, &p.UpdatedBy, &p.UpdatedAt)
@@ -53,7 +53,7 @@ func scanPlan(r scanner) (p quota.Plan, err error) {
 // Plans are all there are, in order.
 func (s *Quota) Plans(ctx context.Context) ([]quota.Plan, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+planColumns+` FROM plans ORDER BY position, id`)
-	return collect(rows, err, scanPlan)
+	return Collect(rows, err, scanPlan)
 }
 
 // Plan returns one; ErrNotFound when there is none.
@@ -82,7 +82,7 @@ func (s *Quota) DeletePlan(ctx context.Context, id string) error {
 // TeamsOf are the teams that were given the plan, or pay for it.
 func (s *Quota) TeamsOf(ctx context.Context, planID string) ([]string, error) {
 	rows, err := s.db.Query(ctx, `/* every team: whether a plan may be deleted */ SELECT team_id FROM team_billing WHERE plan_id = ? OR paid_plan_id = ? ORDER BY team_id`, planID, planID)
-	return column[string](rows, err)
+	return Column[string](rows, err)
 }
 
 // TeamPlan returns how a team stands: the zero TeamPlan when nobody said anything.
@@ -107,7 +107,7 @@ func (s *Quota) PutTeamPlan(ctx context.Context, t quota.TeamPlan) error {
 // Members are a team's, by name.
 func (s *Quota) Members(ctx context.Context, teamID string) ([]quota.Member, error) {
 	rows, err := s.db.Query(ctx, `SELECT u.id, u.name FROM members m JOIN users u ON u.id = m.user_id WHERE m.team_id = {team?} ORDER BY u.name, u.id`, teamID)
-	return collect(rows, err, func(r scanner) (m quota.Member, err error) { return m, r.Scan(&m.UserID, &m.Name) })
+	return Collect(rows, err, func(r Scanner) (m quota.Member, err error) { return m, r.Scan(&m.UserID, &m.Name) })
 }
 
 // handKey names those of a user's values that an operator gave; it is no value's name.
@@ -140,7 +140,7 @@ func readHand(text string) (quota.ByHand, error) {
 // ByHand is what was said of the users of a team, by user.
 func (s *Quota) ByHand(ctx context.Context, teamID string) (map[string]quota.ByHand, error) {
 	rows, err := s.db.Query(ctx, `SELECT user_id, limits FROM quotas WHERE team_id = {team?}`, teamID)
-	all, err := pairs[string, string](rows, err)
+	all, err := Pairs[string, string](rows, err)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (s *Quota) PutBudget(ctx context.Context, teamID string, b quota.Budget) er
 func (s *Quota) Alerts(ctx context.Context, teamID, period string) ([]quota.Alert, error) {
 	rows, err := s.db.Query(ctx, `SELECT scope, scope_id, period, percent, used, limit_at, noted_at FROM limit_alerts WHERE team_id = {team?} AND period = ?
 		ORDER BY noted_at DESC, percent DESC, scope, scope_id`, teamID, period)
-	return collect(rows, err, func(r scanner) (a quota.Alert, err error) {
+	return Collect(rows, err, func(r Scanner) (a quota.Alert, err error) {
 		return a, r.Scan(&a.Scope, &a.ScopeID, &a.Period, &a.Percent, &a.Used, &a.LimitAt, &a.NotedAt)
 	})
 }
@@ -254,7 +254,7 @@ func (s *Quota) ClosedOfAll(ctx context.Context, from, to int64) (nano int64, er
 func (s *Quota) ClosedHours(ctx context.Context, teamID string, from, to int64) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `SELECT user_id, CAST(SUM(ended_at - started_at) AS BIGINT) FROM segments
 		WHERE team_id = {team?} AND started_at >= ? AND started_at < ? AND ended_at <> 0 AND metered GROUP BY user_id`, teamID, from, to)
-	return pairs[string, int64](rows, err)
+	return Pairs[string, int64](rows, err)
 }
 
 // ClosedHoursOf is the same of one user.
@@ -266,7 +266,7 @@ func (s *Quota) ClosedHoursOf(ctx context.Context, teamID, userID string, from, 
 
 const runningColumns = `sandbox_id, team_id, user_id, workspace_id, executor, metered, price_nano, started_at, seen_at`
 
-func scanRunning(r scanner) (g quota.Running, err error) {
+func scanRunning(r Scanner) (g quota.Running, err error) {
 	err = r.Scan(&g.SandboxID, &g.TeamID, &g.UserID, &g.WorkspaceID, &g.Executor, &g.Metered, &g.PriceNano, &g.StartedAt, &g.SeenAt)
 	return g, err
 }
@@ -274,13 +274,13 @@ func scanRunning(r scanner) (g quota.Running, err error) {
 // Running are a team's open segments.
 func (s *Quota) Running(ctx context.Context, teamID string) ([]quota.Running, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+runningColumns+` FROM segments WHERE ended_at = 0 AND team_id = {team?} ORDER BY started_at, sandbox_id`, teamID)
-	return collect(rows, err, scanRunning)
+	return Collect(rows, err, scanRunning)
 }
 
 // RunningOfAll are everybody's.
 func (s *Quota) RunningOfAll(ctx context.Context) ([]quota.Running, error) {
 	rows, err := s.db.Query(ctx, `/* every team: the instance has one budget */ SELECT `+runningColumns+` FROM segments WHERE ended_at = 0`)
-	return collect(rows, err, scanRunning)
+	return Collect(rows, err, scanRunning)
 }
 
 // Ran reports whether a sandbox has ever run.
@@ -293,7 +293,7 @@ func (s *Quota) Ran(ctx context.Context, sandboxID string) (bool, error) {
 // Reservations are those that have not expired.
 func (s *Quota) Reservations(ctx context.Context, now int64) ([]quota.Reservation, error) {
 	rows, err := s.db.Query(ctx, `SELECT sandbox_id, team_id, user_id, executor, price_nano, cost_nano, hours_ms, created_at, expires_at FROM reservations WHERE {team} AND expires_at > ?`, now)
-	return collect(rows, err, func(r scanner) (v quota.Reservation, err error) {
+	return Collect(rows, err, func(r Scanner) (v quota.Reservation, err error) {
 		return v, r.Scan(&v.SandboxID, &v.TeamID, &v.UserID, &v.Executor, &v.PriceNano, &v.CostNano, &v.HoursMs, &v.CreatedAt, &v.ExpiresAt)
 	})
 }
@@ -314,7 +314,7 @@ func (s *Quota) Renew(ctx context.Context, sandboxIDs []string, expiresAt int64)
 	for _, id := range sandboxIDs {
 		args = append(args, id)
 	}
-	_, err := s.db.Exec(ctx, `UPDATE reservations SET expires_at = ? WHERE {team} AND sandbox_id IN (`+marks(len(sandboxIDs))+`)`, args...)
+	_, err := s.db.Exec(ctx, `UPDATE reservations SET expires_at = ? WHERE {team} AND sandbox_id IN (`+Marks(len(sandboxIDs))+`)`, args...)
 	return err
 }
 
@@ -348,7 +348,7 @@ func (s *Quota) DropCreation(ctx context.Context, sandboxID string) error {
 // Mark returns the value stored under a name, "" for none.
 func (s *Quota) Mark(ctx context.Context, name string) (value string, err error) {
 	err = s.db.QueryRow(ctx, `SELECT value FROM billing_marks WHERE name = ?`, name).Scan(&value)
-	return orZero(value, err)
+	return OrZero(value, err)
 }
 
 // SetMark keeps it.

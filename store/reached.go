@@ -50,7 +50,7 @@ func (s *Network) AddReached(ctx context.Context, all []network.Reached, most in
 func (s *Network) Reached(ctx context.Context, workspaceID string) ([]network.Reached, error) {
 	rows, err := s.db.Query(ctx, `SELECT team_id, workspace_id, host, port, times, first_at, last_at FROM reached_hosts
 		WHERE workspace_id = ? AND {team} ORDER BY last_at DESC, host, port`, workspaceID)
-	return collect(rows, err, func(r scanner) (f network.Reached, err error) {
+	return Collect(rows, err, func(r Scanner) (f network.Reached, err error) {
 		err = r.Scan(&f.TeamID, &f.WorkspaceID, &f.Host, &f.Port, &f.Times, &f.FirstAt, &f.LastAt)
 		return f, err
 	})

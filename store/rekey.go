@@ -33,7 +33,7 @@ var sealedColumns = []struct {
 func (s *Instance) Rekey(ctx context.Context, fn func(v SealedValue) ([]byte, error)) error {
 	for _, c := range sealedColumns {
 		rows, err := s.db.Query(ctx, c.list)
-		all, err := collect(rows, err, func(r scanner) (v SealedValue, err error) {
+		all, err := Collect(rows, err, func(r Scanner) (v SealedValue, err error) {
 			v.Table, v.Raw = c.table, c.raw
 			err = r.Scan(&v.Key, &v.Value)
 			return v, err
@@ -83,6 +83,6 @@ func (s *Instance) SealedNames(ctx context.Context) (map[string]string, error) {
 		UNION ALL
 		SELECT 'totp ' || o.user_id, u.email || ': authenticator app; sign in with a recovery code or a passkey and set it up again, or parawork admin reset-factors'
 		FROM totp o JOIN users u ON u.id = o.user_id`)
-	out, err := pairs[string, string](rows, err)
-	return out, wrap(err, "reading what sealed values are")
+	out, err := Pairs[string, string](rows, err)
+	return out, Wrap(err, "reading what sealed values are")
 }

@@ -17,7 +17,7 @@ func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string, wo
 			WHERE x.workspace_id = r.workspace_id AND {team:x} ORDER BY x.at DESC, x.id DESC LIMIT 1), '')
 		FROM reviews r WHERE {team:r} AND `+among("r.team_id", workspaceIDs)+` AND r.sent_at > 0 AND r.state IN ('queued', 'sent') AND r.verdict IN ('approve', 'changes')`+these+`
 		ORDER BY r.sent_at, r.id`, append([]any{teamID}, args...)...)
-	err = each(rows, err, func(r scanner) error {
+	err = Each(rows, err, func(r Scanner) error {
 		var ws, verdict string
 		var sum reviews.Summary
 		var same bool
@@ -39,7 +39,7 @@ func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string, wo
 	counts, err := s.db.Query(ctx, `SELECT c.workspace_id, SUM(CASE WHEN r.state IN ('queued', 'sent') AND c.reply_to = '' THEN 1 ELSE 0 END),
 			SUM(CASE WHEN r.state = 'draft' AND r.author_id = ? THEN 1 ELSE 0 END)
 		FROM review_comments c JOIN reviews r ON r.id = c.review_id WHERE {team:c} AND `+among("c.team_id", workspaceIDs)+` AND c.state = 'open'`+these+` GROUP BY c.workspace_id`, append([]any{userID, teamID}, args...)...)
-	err = each(counts, err, func(r scanner) error {
+	err = Each(counts, err, func(r Scanner) error {
 		var ws string
 		var open, drafts int
 		if err := r.Scan(&ws, &open, &drafts); err != nil || open+drafts == 0 {
@@ -50,7 +50,7 @@ func (s *Reviews) ReviewSummaries(ctx context.Context, teamID, userID string, wo
 		out[ws] = sum
 		return nil
 	})
-	return out, wrap(err, "counting comments")
+	return out, Wrap(err, "counting comments")
 }
 
 // AnsweredReviews returns the newest review of each person in a workspace that an agent was given and has ended a turn on since; those whose
@@ -66,7 +66,7 @@ func (s *Reviews) AnsweredReviews(ctx context.Context, teamID string) ([]reviews
 			WHERE n.workspace_id = r.workspace_id AND {team:n} AND n.author_id = r.author_id AND n.sent_at > r.sent_at)
 		ORDER BY r.sent_at, r.id`, teamID)
 	var out []reviews.Answered
-	err = each(rows, err, func(r scanner) error {
+	err = Each(rows, err, func(r Scanner) error {
 		var a reviews.Answered
 		var all int
 		err := r.Scan(&a.ReviewID, &a.WorkspaceID, &a.AuthorID, &a.SessionID, &a.At, &all, &a.Comments, &a.Changed)
@@ -75,14 +75,14 @@ func (s *Reviews) AnsweredReviews(ctx context.Context, teamID string) ([]reviews
 		}
 		return err
 	})
-	return out, wrap(err, "reading answered reviews")
+	return out, Wrap(err, "reading answered reviews")
 }
 
 // Viewed returns what a person has looked at in a workspace: marks by path.
 func (s *Reviews) Viewed(ctx context.Context, workspaceID, userID string) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT path, mark FROM viewed_files WHERE workspace_id = ? AND user_id = ? AND {team}`, workspaceID, userID)
-	out, err := pairs[string, string](rows, err)
-	return out, wrap(err, "reading viewed files")
+	out, err := Pairs[string, string](rows, err)
+	return out, Wrap(err, "reading viewed files")
 }
 
 // SetViewed notes that a person has looked at a file as it was, or no longer has.
@@ -105,5 +105,5 @@ func (s *Reviews) SetViewed(ctx context.Context, v reviews.ViewedFile, most int)
 			v.Path, v.Mark, v.At)
 		return err
 	})
-	return wrap(err, "noting a viewed file")
+	return Wrap(err, "noting a viewed file")
 }

@@ -27,13 +27,13 @@ const (
 	openComments = 500 // of a workspace that are looked for
 )
 
-func scanReview(s scanner) (r reviews.Review, err error) {
+func scanReview(s Scanner) (r reviews.Review, err error) {
 	err = s.Scan(&r.ID, &r.TeamID, &r.WorkspaceID, &r.AuthorID, &r.State, &r.Verdict, &r.Body, &r.From, &r.Revision, &r.Tree, &r.SessionID, &r.PromptID,
 		&r.Reason, &r.CreatedAt, &r.UpdatedAt, &r.SentAt)
 	return r, err
 }
 
-func scanComment(s scanner) (c reviews.Comment, err error) {
+func scanComment(s Scanner) (c reviews.Comment, err error) {
 	var around string
 	err = s.Scan(&c.ID, &c.TeamID, &c.WorkspaceID, &c.ReviewID, &c.ReplyTo, &c.AuthorID, &c.Path, &c.Side, &c.Line, &c.EndLine, &c.Quoted, &around, &c.Commit,
 		&c.NowPath, &c.NowLine, &c.Outdated, &c.AnchoredTree, &c.Body, &c.State, &c.AnsweredCommit, &c.AnsweredAt, &c.ResolvedBy, &c.CreatedAt, &c.UpdatedAt)
@@ -68,8 +68,8 @@ func (s *Reviews) one(ctx context.Context, query string, args ...any) (reviews.R
 
 func (s *Reviews) list(ctx context.Context, query string, args ...any) ([]reviews.Review, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanReview)
-	return out, wrap(err, "reading reviews")
+	out, err := Collect(rows, err, scanReview)
+	return out, Wrap(err, "reading reviews")
 }
 
 // Reviews returns the newest reviews of a workspace, oldest first; of those that were never sent only a person's own.
@@ -104,8 +104,8 @@ func (s *Reviews) fill(ctx context.Context, all []reviews.Review) error {
 
 func (s *Reviews) comments(ctx context.Context, query string, args ...any) ([]reviews.Comment, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanComment)
-	return out, wrap(err, "reading comments")
+	out, err := Collect(rows, err, scanComment)
+	return out, Wrap(err, "reading comments")
 }
 
 // OpenDraft returns a person's draft; r becomes it when there is none.
@@ -120,7 +120,7 @@ func (s *Reviews) OpenDraft(ctx context.Context, r reviews.Review) (reviews.Revi
 		out = r
 		return err
 	})
-	return out, wrap(err, "opening a draft")
+	return out, Wrap(err, "opening a draft")
 }
 
 // EditReview changes a review in one transaction; fault.Conflict when it would be a second draft of its author's.
@@ -144,7 +144,7 @@ func (s *Reviews) EditReview(ctx context.Context, id string, fn func(*reviews.Re
 // DropReview removes a review with its comments.
 func (s *Reviews) DropReview(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM reviews WHERE id = ? AND {team}`, id)
-	return wrap(err, "deleting review")
+	return Wrap(err, "deleting review")
 }
 
 // QueuedReviews returns the reviews that wait for an agent: of one session, or of all with "".
@@ -183,7 +183,7 @@ func (s *Reviews) Comment(ctx context.Context, id string) (reviews.Comment, erro
 	if fault.Is(err, fault.NotFound) {
 		return c, fault.New(fault.NotFound, "comment_not_found", "There is no such comment.")
 	}
-	return c, wrap(err, "reading comment")
+	return c, Wrap(err, "reading comment")
 }
 
 // Comments returns those of some comments that are there.
@@ -220,13 +220,13 @@ func (s *Reviews) EditComment(ctx context.Context, id string, fn func(*reviews.C
 // DropComment removes a comment.
 func (s *Reviews) DropComment(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM review_comments WHERE id = ? AND {team}`, id)
-	return wrap(err, "deleting comment")
+	return Wrap(err, "deleting comment")
 }
 
 // MoveComments gives the comments of a review to another.
 func (s *Reviews) MoveComments(ctx context.Context, from, to string) error {
 	_, err := s.db.Exec(ctx, `UPDATE review_comments SET review_id = ? WHERE review_id = ? AND {team}`, to, from)
-	return wrap(err, "moving comments")
+	return Wrap(err, "moving comments")
 }
 
 // OpenComments returns the newest comments of a workspace that are not resolved, drafts too.
@@ -239,26 +239,26 @@ func (s *Reviews) OpenComments(ctx context.Context, workspaceID string) ([]revie
 func (s *Reviews) CommentedWorkspaces(ctx context.Context) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT DISTINCT c.workspace_id, c.team_id FROM review_comments c JOIN workspaces w ON w.id = c.workspace_id
 		WHERE {team:c} AND c.state = 'open' AND w.deleted_at = 0`)
-	out, err := pairs[string, string](rows, err)
-	return out, wrap(err, "reading which workspaces have comments")
+	out, err := Pairs[string, string](rows, err)
+	return out, Wrap(err, "reading which workspaces have comments")
 }
 
 // Anchor stores where a comment is now and what answered it.
 func (s *Reviews) Anchor(ctx context.Context, c reviews.Comment) error {
 	_, err := s.db.Exec(ctx, `UPDATE review_comments SET now_path = ?, now_line = ?, outdated = ?, anchored_tree = ?, answered_commit = ?, answered_at = ?
 		WHERE id = ? AND {team}`, c.NowPath, c.NowLine, c.Outdated, c.AnchoredTree, c.AnsweredCommit, c.AnsweredAt, c.ID)
-	return wrap(err, "moving a comment")
+	return Wrap(err, "moving a comment")
 }
 
 const reviewSnapshot = `id, kind, title, session_id, commit_id, tree_id, head, at`
 
 func (s *Reviews) snapshots(ctx context.Context, query string, args ...any) ([]reviews.Snapshot, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, func(r scanner) (n reviews.Snapshot, err error) {
+	out, err := Collect(rows, err, func(r Scanner) (n reviews.Snapshot, err error) {
 		err = r.Scan(&n.ID, &n.Kind, &n.Title, &n.SessionID, &n.Commit, &n.Tree, &n.Head, &n.At)
 		return n, err
 	})
-	return out, wrap(err, "reading snapshots")
+	return out, Wrap(err, "reading snapshots")
 }
 
 // Snapshots returns the newest snapshot of a workspace, and before it those of turns and commits after since, oldest first.

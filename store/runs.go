@@ -23,7 +23,7 @@ const (
 	attemptColumns = `id, run_id, num, name, agent, account_id, base, executor, workspace_id, made, session_id, state, code, reason, state_at`
 )
 
-func scanRun(s scanner) (r runs.Run, err error) {
+func scanRun(s Scanner) (r runs.Run, err error) {
 	err = s.Scan(&r.ID, &r.TeamID, &r.ProjectID, &r.Name, &r.Prompt, &r.Kept, &r.CreatedBy, &r.CreatedAt)
 	return r, err
 }
@@ -42,7 +42,7 @@ func (s *Runs) InsertRun(ctx context.Context, r runs.Run) error {
 		}
 		return err
 	})
-	return wrap(err, "inserting run")
+	return Wrap(err, "inserting run")
 }
 
 // Run returns a run with its attempts; fault.NotFound when there is none.
@@ -61,7 +61,7 @@ func (s *Runs) Run(ctx context.Context, id string) (runs.Run, error) {
 
 // Runs returns a page of a team's runs, newest first.
 func (s *Runs) Runs(ctx context.Context, teamID string, pg page.Page) ([]runs.Run, string, error) {
-	query, args, err := keyset(`SELECT `+runColumns+` FROM runs WHERE team_id = {team?}`, "created_at", []any{teamID}, pg)
+	query, args, err := Keyset(`SELECT `+runColumns+` FROM runs WHERE team_id = {team?}`, "created_at", []any{teamID}, pg)
 	if err != nil {
 		return nil, "", err
 	}
@@ -85,8 +85,8 @@ func (s *Runs) OpenRuns(ctx context.Context) ([]runs.Run, error) {
 
 func (s *Runs) list(ctx context.Context, query string, args ...any) ([]runs.Run, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanRun)
-	return out, wrap(err, "reading runs")
+	out, err := Collect(rows, err, scanRun)
+	return out, Wrap(err, "reading runs")
 }
 
 // attempts fills in the attempts of runs, with one query.
@@ -100,7 +100,7 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 		at[r.ID], args[i] = i, r.ID
 	}
 	rows, err := s.db.Query(ctx, `SELECT `+attemptColumns+` FROM run_attempts /* every team: of runs that were read under the team */ WHERE run_id IN (?`+strings.Repeat(",?", len(all)-1)+`) ORDER BY run_id, num`, args...)
-	err = each(rows, err, func(row scanner) error {
+	err = Each(rows, err, func(row Scanner) error {
 		var a runs.Attempt
 		if err := row.Scan(&a.ID, &a.RunID, &a.Num, &a.Name, &a.Agent, &a.AccountID, &a.Base, &a.Executor, &a.WorkspaceID, &a.Made, &a.SessionID,
 			&a.State, &a.Code, &a.Reason, &a.StateAt); err != nil {
@@ -110,7 +110,7 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 		r.Attempts = append(r.Attempts, a)
 		return nil
 	})
-	return wrap(err, "reading attempts")
+	return Wrap(err, "reading attempts")
 }
 
 // RunsByWorkspace returns, for every workspace that is part of a run of the team, or for those that are named, the newest such run.
@@ -118,19 +118,19 @@ func (s *Runs) RunsByWorkspace(ctx context.Context, teamID string, workspaceIDs 
 	these, args := only("a.workspace_id", workspaceIDs)
 	rows, err := s.db.Query(ctx, `SELECT a.workspace_id, r.id FROM runs r JOIN run_attempts a ON a.run_id = r.id
 		WHERE {team:r} AND `+among("r.team_id", workspaceIDs)+` AND a.workspace_id <> ''`+these+` ORDER BY r.created_at, r.id`, append([]any{teamID}, args...)...)
-	out, err := pairs[string, string](rows, err)
-	return out, wrap(err, "reading runs of workspaces")
+	out, err := Pairs[string, string](rows, err)
+	return out, Wrap(err, "reading runs of workspaces")
 }
 
 // UpdateAttempt writes how far an attempt is.
 func (s *Runs) UpdateAttempt(ctx context.Context, a runs.Attempt) error {
 	_, err := s.db.Exec(ctx, `UPDATE run_attempts SET workspace_id = ?, session_id = ?, state = ?, code = ?, reason = ?, state_at = ? WHERE id = ? AND run_id = (SELECT r.id FROM runs r WHERE r.id = ? AND {team:r})`,
 		a.WorkspaceID, a.SessionID, string(a.State), a.Code, a.Reason, a.StateAt, a.ID, a.RunID)
-	return wrap(err, "updating attempt")
+	return Wrap(err, "updating attempt")
 }
 
 // KeepAttempt notes which attempt somebody decided for.
 func (s *Runs) KeepAttempt(ctx context.Context, runID, attemptID string) error {
 	_, err := s.db.Exec(ctx, `UPDATE runs SET kept = ? WHERE id = ? AND {team}`, attemptID, runID)
-	return wrap(err, "updating run")
+	return Wrap(err, "updating run")
 }

@@ -25,7 +25,7 @@ func (s *Secrets) Tx(ctx context.Context, fn func(ctx context.Context) error) er
 const sessionSecretColumns = `id, COALESCE(team_id, ''), COALESCE(project_id, ''), COALESCE(user_id, ''), kind, name, target, username, in_sandbox, agents,
 	COALESCE((SELECT v.last_four FROM secrets v WHERE v.id = session_secrets.secret_id AND {team|none:v}), ''), secret_id, created_by, created_at, updated_at, rotated_at, last_used_at`
 
-func scanSessionSecret(r scanner) (k secrets.Secret, err error) {
+func scanSessionSecret(r Scanner) (k secrets.Secret, err error) {
 	var agents string
 	if err = r.Scan(&k.ID, &k.TeamID, &k.ProjectID, &k.UserID, &k.Kind, &k.Name, &k.Target, &k.Username, &k.InSandbox, &agents,
 		&k.LastFour, &k.SecretID, &k.CreatedBy, &k.CreatedAt, &k.UpdatedAt, &k.RotatedAt, &k.UsedAt); err != nil {
@@ -81,16 +81,16 @@ func (s *Secrets) SessionSecrets(ctx context.Context, o secrets.Owner) ([]secret
 	const order = ` ORDER BY kind, name, target, id`
 	if o.UserID != "" {
 		rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE user_id = ? AND {team|none}`+order, o.UserID)
-		return collect(rows, err, scanSessionSecret)
+		return Collect(rows, err, scanSessionSecret)
 	}
 	rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE team_id = {team?} AND COALESCE(project_id, '') = ?`+order, o.TeamID, o.ProjectID)
-	return collect(rows, err, scanSessionSecret)
+	return Collect(rows, err, scanSessionSecret)
 }
 
 // TeamSessionSecrets returns the secrets of a team and of all its projects, by name.
 func (s *Secrets) TeamSessionSecrets(ctx context.Context, teamID string) ([]secrets.Secret, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE team_id = {team?} ORDER BY COALESCE(project_id, ''), kind, name, target, id`, teamID)
-	return collect(rows, err, scanSessionSecret)
+	return Collect(rows, err, scanSessionSecret)
 }
 
 // DeleteSessionSecret forgets what is known of a secret.
@@ -165,24 +165,24 @@ func (s *Secrets) RememberSecrets(ctx context.Context, teamID, workspaceID strin
 // TeamKnownSecrets returns every value a team's workspaces were given.
 func (s *Secrets) TeamKnownSecrets(ctx context.Context, teamID string) ([]secrets.Use, error) {
 	rows, err := s.db.Query(ctx, `SELECT DISTINCT secret_id, use_id, user_id, kind, team_id FROM workspace_secret_values WHERE team_id = {team?} ORDER BY secret_id`, teamID)
-	return collect(rows, err, scanUse)
+	return Collect(rows, err, scanUse)
 }
 
-func scanUse(r scanner) (u secrets.Use, err error) {
+func scanUse(r Scanner) (u secrets.Use, err error) {
 	return u, r.Scan(&u.Sealed, &u.ID, &u.UserID, &u.Kind, &u.TeamID)
 }
 
 // KnownSecrets returns what RememberSecrets noted of a workspace.
 func (s *Secrets) KnownSecrets(ctx context.Context, workspaceID string) ([]secrets.KnownFile, []secrets.Use, error) {
 	rows, err := s.db.Query(ctx, `SELECT path, sum, blob, blob256 FROM workspace_secret_files WHERE workspace_id = ? AND {team} ORDER BY path, sum`, workspaceID)
-	files, err := collect(rows, err, func(r scanner) (f secrets.KnownFile, err error) {
+	files, err := Collect(rows, err, func(r Scanner) (f secrets.KnownFile, err error) {
 		return f, r.Scan(&f.Path, &f.Sum, &f.Blob, &f.Blob256)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	rows, err = s.db.Query(ctx, `SELECT secret_id, use_id, user_id, kind, team_id FROM workspace_secret_values WHERE workspace_id = ? AND {team} ORDER BY secret_id`, workspaceID)
-	uses, err := collect(rows, err, scanUse)
+	uses, err := Collect(rows, err, scanUse)
 	return files, uses, err
 }
 

@@ -23,7 +23,7 @@ func NewSessions(db *DB) *Sessions { return &Sessions{db: db} }
 const sessionColumns = `id, team_id, workspace_id, sandbox_id, agent, account_id, permissions, argv, prompt, prompt_sent_at, conversation, state, state_reason,
 	state_at, basis, title, cols, rows, exit_code, exit_signal, bytes, created_by, started_at, ended_at`
 
-func scanSession(s scanner) (sessions.Session, error) {
+func scanSession(s Scanner) (sessions.Session, error) {
 	var r sessions.Session
 	var argv, basis string
 	err := s.Scan(&r.ID, &r.TeamID, &r.WorkspaceID, &r.SandboxID, &r.Agent, &r.AccountID, &r.Permissions, &argv, &r.Prompt, &r.PromptSentAt, &r.Conversation,
@@ -71,7 +71,7 @@ func (s *Sessions) insert(ctx context.Context, r sessions.Session) error {
 	_, err = s.db.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		r.ID, r.TeamID, r.WorkspaceID, r.SandboxID, r.Agent, r.AccountID, r.Permissions, string(argv), r.Prompt, r.PromptSentAt, r.Conversation, string(r.State),
 		r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal, r.Bytes, r.CreatedBy, r.StartedAt, r.EndedAt)
-	return wrap(err, "inserting session")
+	return Wrap(err, "inserting session")
 }
 
 // UpdateSession writes what changes in a session's life but its conversation, which is claimed. A session that has ended stays as it ended.
@@ -84,7 +84,7 @@ func (s *Sessions) UpdateSession(ctx context.Context, r sessions.Session) error 
 		cols = ?, rows = ?, exit_code = ?, exit_signal = ?, bytes = ?, ended_at = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		r.PromptSentAt, string(r.State), r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal,
 		r.Bytes, r.EndedAt, r.ID, r.TeamID)
-	return wrap(err, "updating session")
+	return Wrap(err, "updating session")
 }
 
 // UpdateSessions is UpdateSession for several, in one transaction.
@@ -108,7 +108,7 @@ func (s *Sessions) Session(ctx context.Context, id string) (sessions.Session, er
 	if fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "session_not_found", "There is no such session.")
 	}
-	return r, wrap(err, "reading session")
+	return r, Wrap(err, "reading session")
 }
 
 // Sessions returns a workspace's sessions, newest first.
@@ -123,8 +123,8 @@ func (s *Sessions) OpenSessions(ctx context.Context) ([]sessions.Session, error)
 
 func (s *Sessions) list(ctx context.Context, query string, args ...any) ([]sessions.Session, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanSession)
-	return out, wrap(err, "reading sessions")
+	out, err := Collect(rows, err, scanSession)
+	return out, Wrap(err, "reading sessions")
 }
 
 // lineColumns are those of a session s that a workspace's line and an item of an inbox are made of, as scanLine reads them: a prompt may be long,
@@ -132,7 +132,7 @@ func (s *Sessions) list(ctx context.Context, query string, args ...any) ([]sessi
 const lineColumns = `s.id, s.team_id, s.workspace_id, s.agent, s.state, s.state_reason, s.state_at, CASE WHEN s.ended_at = 0 THEN s.basis ELSE '' END,
 	s.exit_code, s.created_by, s.started_at, s.ended_at`
 
-func scanLine(s scanner, more ...any) (sessions.Session, error) {
+func scanLine(s Scanner, more ...any) (sessions.Session, error) {
 	var r sessions.Session
 	var basis string
 	err := s.Scan(append([]any{&r.ID, &r.TeamID, &r.WorkspaceID, &r.Agent, &r.State, &r.StateReason, &r.StateAt, &basis, &r.ExitCode, &r.CreatedBy,
@@ -162,11 +162,11 @@ func (s *Sessions) TeamSessions(ctx context.Context, teamID string, workspaceIDs
 		SELECT `+lineColumns+`, mine.total FROM mine CROSS JOIN sessions s
 		WHERE s.workspace_id = mine.id AND s.team_id = {team?} AND (s.ended_at = 0 OR s.id = mine.ended)
 		ORDER BY s.workspace_id, s.started_at, s.id`, append(append([]any{teamID, teamID}, args...), teamID)...)
-	out, err := collect(rows, err, func(r scanner) (c sessions.Counted, err error) {
+	out, err := Collect(rows, err, func(r Scanner) (c sessions.Counted, err error) {
 		c.Session, err = scanLine(r, &c.Total)
 		return c, err
 	})
-	return out, wrap(err, "reading a team's sessions")
+	return out, Wrap(err, "reading a team's sessions")
 }
 
 // AttentionSessions returns, in brief (lineColumns), what may ask for somebody in the workspaces of a team that are neither archived nor deleted:
@@ -183,8 +183,8 @@ func (s *Sessions) AttentionSessions(ctx context.Context, teamID, userID string)
 			AND NOT (s.state = 'exited' AND (s.state_reason = 'stopped' OR s.state_reason LIKE 'stopped %'))
 			AND mine.ended NOT IN (SELECT m.item_id FROM inbox_marks m WHERE m.team_id = {team?} AND m.user_id = ? AND m.done_at <> 0)`,
 		teamID, teamID, teamID, teamID, teamID, teamID, userID)
-	out, err := collect(rows, err, func(r scanner) (sessions.Session, error) { return scanLine(r) })
-	return out, wrap(err, "reading the sessions that ask for somebody")
+	out, err := Collect(rows, err, func(r Scanner) (sessions.Session, error) { return scanLine(r) })
+	return out, Wrap(err, "reading the sessions that ask for somebody")
 }
 
 // KeptSessions returns every session of a team, or of all with "", with what is to be known to bound its history.
@@ -194,9 +194,9 @@ func (s *Sessions) KeptSessions(ctx context.Context, teamID string) ([]history.K
 		query, args = query+` AND team_id = ?`, []any{teamID}
 	}
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, func(r scanner) (k history.Kept, err error) {
+	out, err := Collect(rows, err, func(r Scanner) (k history.Kept, err error) {
 		err = r.Scan(&k.SessionID, &k.TeamID, &k.WorkspaceID, &k.Agent, &k.StartedAt, &k.EndedAt, &k.Printed)
 		return k, err
 	})
-	return out, wrap(err, "reading kept sessions")
+	return out, Wrap(err, "reading kept sessions")
 }

@@ -14,33 +14,33 @@ import (
 
 const snapshotColumns = `id, team_id, workspace_id, at, kind, reason, title, actor_id, session_id, commit_id, tree_id, head, base_commit, files, additions, deletions, missing, pinned, expires_at, ignored, ignored_files`
 
-func scanSnapshot(r scanner) (snapshot.Snap, error) {
+func scanSnapshot(r Scanner) (snapshot.Snap, error) {
 	var s snapshot.Snap
 	var missing string
 	err := r.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.At, &s.Kind, &s.Reason, &s.Title, &s.ActorID, &s.SessionID, &s.Commit, &s.Tree, &s.Head, &s.BaseCommit,
 		&s.Files, &s.Additions, &s.Deletions, &missing, &s.Pinned, &s.ExpiresAt, &s.Ignored, &s.IgnoredN)
 	if err == nil {
-		err = fromJSON(missing, &s.Missing)
+		err = FromJSON(missing, &s.Missing)
 	}
 	return s, err
 }
 
 // InsertSnapshot stores a snapshot. One whose id is stored already is left as it is.
 func (s *Workspaces) InsertSnapshot(ctx context.Context, sn snapshot.Snap) error {
-	missing, err := toJSON(sn.Missing)
+	missing, err := ToJSON(sn.Missing)
 	if err != nil {
 		return err
 	}
 	_, err = s.db.Exec(ctx, `INSERT INTO snapshots (`+snapshotColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
 		sn.ID, sn.TeamID, sn.WorkspaceID, sn.At, sn.Kind, sn.Reason, sn.Title, sn.ActorID, sn.SessionID, sn.Commit, sn.Tree, sn.Head, sn.BaseCommit,
 		sn.Files, sn.Additions, sn.Deletions, missing, sn.Pinned, sn.ExpiresAt, sn.Ignored, sn.IgnoredN)
-	return wrap(err, "inserting a snapshot")
+	return Wrap(err, "inserting a snapshot")
 }
 
 // Snapshot returns one snapshot.
 func (s *Workspaces) Snapshot(ctx context.Context, id string) (snapshot.Snap, error) {
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE id = ? AND {team}`, id))
-	return sn, wrap(err, "reading a snapshot")
+	return sn, Wrap(err, "reading a snapshot")
 }
 
 // SnapshotsNamed returns those of some snapshots that are there.
@@ -49,7 +49,7 @@ func (s *Workspaces) SnapshotsNamed(ctx context.Context, ids []string) ([]snapsh
 	for some := range slices.Chunk(ids, changeBatch) {
 		these, args := only("id", some)
 		rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE {team}`+these, args...)
-		items, err := collect(rows, err, scanSnapshot)
+		items, err := Collect(rows, err, scanSnapshot)
 		if err != nil {
 			return nil, fmt.Errorf("reading snapshots: %w", err)
 		}
@@ -64,7 +64,7 @@ func (s *Workspaces) GitDirs(ctx context.Context, workspaceIDs []string) (map[st
 	for some := range slices.Chunk(workspaceIDs, changeBatch) {
 		these, args := only("w.id", some)
 		rows, err := s.db.Query(ctx, `SELECT w.id, p.git_dir FROM workspaces w JOIN projects p ON p.id = w.project_id WHERE {team:w} AND p.deleted_at = 0`+these, args...)
-		dirs, err := pairs[string, string](rows, err)
+		dirs, err := Pairs[string, string](rows, err)
 		if err != nil {
 			return nil, fmt.Errorf("reading the repositories of workspaces: %w", err)
 		}
@@ -82,14 +82,14 @@ func (s *Workspaces) Snapshots(ctx context.Context, workspaceID string, kinds []
 			args = append(args, k)
 		}
 	}
-	query, args, err := keyset(query, "at", args, pg)
+	query, args, err := Keyset(query, "at", args, pg)
 	if err != nil {
 		return nil, "", err
 	}
 	rows, err := s.db.Query(ctx, query, args...)
-	items, err := collect(rows, err, scanSnapshot)
+	items, err := Collect(rows, err, scanSnapshot)
 	if err != nil {
-		return nil, "", wrap(err, "reading snapshots")
+		return nil, "", Wrap(err, "reading snapshots")
 	}
 	items, next := page.Cut(pg, items, func(sn snapshot.Snap) page.Key { return page.Key{At: sn.At, ID: sn.ID} })
 	return items, next, nil
@@ -99,14 +99,14 @@ func (s *Workspaces) Snapshots(ctx context.Context, workspaceID string, kinds []
 func (s *Workspaces) SnapshotBefore(ctx context.Context, workspaceID string, at int64) (snapshot.Snap, error) {
 	at = cmp.Or(at, 1<<63-1)
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND at < ? AND {team} ORDER BY at DESC, id DESC LIMIT 1`, workspaceID, at))
-	return sn, wrap(err, "reading a snapshot")
+	return sn, Wrap(err, "reading a snapshot")
 }
 
 // SnapshotAt returns the newest snapshot of a workspace whose hidden commit, or head, this is; by the commit first.
 func (s *Workspaces) SnapshotAt(ctx context.Context, workspaceID, commit string) (snapshot.Snap, error) {
 	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND (commit_id = ? OR head = ?) AND {team}
 		ORDER BY CASE WHEN commit_id = ? THEN 0 ELSE 1 END, at DESC LIMIT 1`, workspaceID, commit, commit, commit))
-	return sn, wrap(err, "reading a snapshot")
+	return sn, Wrap(err, "reading a snapshot")
 }
 
 // EditSnapshot changes title, pin, commit and end of a snapshot in one transaction; an error of fn changes nothing.
@@ -169,6 +169,6 @@ func (s *Workspaces) SetSnapshotEnds(ctx context.Context, polls, others int64) e
 func (s *Workspaces) OldSnapshots(ctx context.Context, before int64, n int) ([]snapshot.Snap, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE expires_at > 0 AND expires_at <= ? AND NOT pinned AND {team}
 		AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.workspace_id = snapshots.workspace_id AND {team:r} AND r.snapshot_id = snapshots.id) ORDER BY expires_at, id LIMIT ?`, before, n)
-	out, err := collect(rows, err, scanSnapshot)
-	return out, wrap(err, "reading old snapshots")
+	out, err := Collect(rows, err, scanSnapshot)
+	return out, Wrap(err, "reading old snapshots")
 }

@@ -20,7 +20,7 @@ var _ sso.Store = (*SSO)(nil)
 
 const identityColumns = `id, user_id, provider, issuer, subject, email, name, created_at, last_used_at`
 
-func scanIdentity(r scanner) (i sso.Identity, err error) {
+func scanIdentity(r Scanner) (i sso.Identity, err error) {
 	err = r.Scan(&i.ID, &i.UserID, &i.Provider, &i.Issuer, &i.Subject, &i.Email, &i.Name, &i.CreatedAt, &i.LastUsedAt)
 	return i, err
 }
@@ -33,7 +33,7 @@ func (s *SSO) IdentityBySubject(ctx context.Context, issuer, subject string) (ss
 // Identities returns a user's linked accounts, the oldest first.
 func (s *SSO) Identities(ctx context.Context, userID string) ([]sso.Identity, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+identityColumns+` FROM identities WHERE user_id = ? ORDER BY created_at, id`, userID)
-	return collect(rows, err, scanIdentity)
+	return Collect(rows, err, scanIdentity)
 }
 
 // InsertIdentity stores a linked account; false when somebody has it already.
@@ -61,7 +61,7 @@ func (s *SSO) EndSessionsOf(ctx context.Context, userID, provider, except string
 // MembershipsWithSource returns a user's teams and who put them there.
 func (s *SSO) MembershipsWithSource(ctx context.Context, userID string) ([]sso.Membership, error) {
 	rows, err := s.db.Query(ctx, `/* every team: a user's own */ SELECT t.id, t.slug, t.name, m.role, m.source FROM members m JOIN teams t ON t.id = m.team_id WHERE m.user_id = ? ORDER BY t.slug`, userID)
-	return collect(rows, err, func(r scanner) (m sso.Membership, err error) {
+	return Collect(rows, err, func(r Scanner) (m sso.Membership, err error) {
 		err = r.Scan(&m.Team.ID, &m.Team.Slug, &m.Team.Name, &m.Role, &m.Source)
 		return m, err
 	})

@@ -25,7 +25,7 @@ func (s *Stripe) Tx(ctx context.Context, fn func(ctx context.Context) error) err
 func (s *Stripe) Plans(ctx context.Context) ([]stripe.Plan, error) {
 	rows, err := s.db.Query(ctx, `SELECT id, name, description, offered, hours_month, concurrent_user, concurrent_team, cpus, memory_mb, session_minutes, creations_hour, seats,
 		seat_month_nano, trial_days, metered_usage FROM plans ORDER BY position, id`)
-	return collect(rows, err, func(r scanner) (p stripe.Plan, err error) {
+	return Collect(rows, err, func(r Scanner) (p stripe.Plan, err error) {
 		err = r.Scan(&p.ID, &p.Name, &p.Description, &p.Offered, &p.HoursMonth, &p.ConcurrentUser, &p.ConcurrentTeam, &p.CPUs, &p.MemoryMB, &p.SessionMinutes, &p.CreationsHour, &p.Seats,
 			&p.SeatMonthNano, &p.TrialDays, &p.MeteredUsage)
 		return p, err
@@ -40,14 +40,14 @@ func accountFields(a *stripe.Account) []any {
 		&a.PastDueSince, &a.SuspendedFor, &a.SyncedAt, &a.UpdatedAt}
 }
 
-func scanAccount(r scanner) (a stripe.Account, err error) {
+func scanAccount(r Scanner) (a stripe.Account, err error) {
 	err = r.Scan(accountFields(&a)...)
 	return a, err
 }
 
 // Account returns a team's; one with nothing but the team where it has none.
 func (s *Stripe) Account(ctx context.Context, teamID string) (stripe.Account, error) {
-	a, found, err := optional(scanAccount(s.db.QueryRow(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE team_id = {team?}`, teamID)))
+	a, found, err := Optional(scanAccount(s.db.QueryRow(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE team_id = {team?}`, teamID)))
 	if !found {
 		a.TeamID = teamID
 	}
@@ -59,13 +59,13 @@ func (s *Stripe) AccountByCustomer(ctx context.Context, customerID string) (stri
 	if customerID == "" {
 		return stripe.Account{}, false, nil
 	}
-	return optional(scanAccount(s.db.QueryRow(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE customer_id = ? AND {team}`, customerID)))
+	return Optional(scanAccount(s.db.QueryRow(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE customer_id = ? AND {team}`, customerID)))
 }
 
 // Accounts returns those with a customer.
 func (s *Stripe) Accounts(ctx context.Context) ([]stripe.Account, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+accountColumns+` FROM team_billing WHERE customer_id <> '' AND {team} ORDER BY team_id`)
-	return collect(rows, err, scanAccount)
+	return Collect(rows, err, scanAccount)
 }
 
 // BindCustomer gives a team its customer; false when it has another, or another team has this one.
@@ -109,7 +109,7 @@ func (s *Stripe) Suspend(ctx context.Context, teamID, why string, at int64) erro
 func (s *Stripe) SeatCounts(ctx context.Context) ([]stripe.SeatCount, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+accountColumns+`, (SELECT COUNT(*) FROM members m WHERE m.team_id = team_billing.team_id /* every team: that of the row outside */)
 		FROM team_billing WHERE subscription_id <> '' AND {team} ORDER BY team_id`)
-	return collect(rows, err, func(r scanner) (c stripe.SeatCount, err error) {
+	return Collect(rows, err, func(r Scanner) (c stripe.SeatCount, err error) {
 		err = r.Scan(append(accountFields(&c.Account), &c.Members)...)
 		return c, err
 	})
@@ -135,7 +135,7 @@ func (s *Stripe) PutInvoice(ctx context.Context, i stripe.Invoice) error {
 func (s *Stripe) Invoices(ctx context.Context, teamID string, limit int) ([]stripe.Invoice, error) {
 	rows, err := s.db.Query(ctx, `SELECT id, team_id, number, status, total_cents, due_cents, currency, period_start, period_end, url, created_at, synced_at FROM invoices
 		WHERE team_id = {team?} ORDER BY created_at DESC, id DESC LIMIT ?`, teamID, limit)
-	return collect(rows, err, func(r scanner) (i stripe.Invoice, err error) {
+	return Collect(rows, err, func(r Scanner) (i stripe.Invoice, err error) {
 		err = r.Scan(&i.ID, &i.TeamID, &i.Number, &i.Status, &i.Total, &i.Due, &i.Currency, &i.PeriodStart, &i.PeriodEnd, &i.URL, &i.CreatedAt, &i.SyncedAt)
 		return i, err
 	})
@@ -144,7 +144,7 @@ func (s *Stripe) Invoices(ctx context.Context, teamID string, limit int) ([]stri
 // Mark returns what was remembered under a name.
 func (s *Stripe) Mark(ctx context.Context, name string) (value string, err error) {
 	err = s.db.QueryRow(ctx, `SELECT value FROM billing_marks WHERE name = ?`, name).Scan(&value)
-	return orZero(value, err)
+	return OrZero(value, err)
 }
 
 // SetMark remembers something under a name; "" forgets it.
@@ -171,7 +171,7 @@ func (s *Stripe) Release(ctx context.Context, at int64) error {
 // Objects returns the ids of our objects at the payment service by their names.
 func (s *Stripe) Objects(ctx context.Context, livemode bool) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT name, object_id FROM stripe_objects WHERE livemode = ?`, livemode)
-	pairs, err := collect(rows, err, func(r scanner) (p [2]string, err error) { err = r.Scan(&p[0], &p[1]); return p, err })
+	pairs, err := Collect(rows, err, func(r Scanner) (p [2]string, err error) { err = r.Scan(&p[0], &p[1]); return p, err })
 	out := make(map[string]string, len(pairs))
 	for _, p := range pairs {
 		out[p[0]] = p[1]
@@ -209,7 +209,7 @@ func (s *Stripe) AddEvents(ctx context.Context, all []stripe.Event) error {
 
 const eventColumns = `id, type, object_id, customer_id, livemode, created, received_at, source, state, state_reason, attempts, try_at`
 
-func scanEvent(r scanner) (e stripe.Event, err error) {
+func scanEvent(r Scanner) (e stripe.Event, err error) {
 	err = r.Scan(&e.ID, &e.Type, &e.ObjectID, &e.CustomerID, &e.Livemode, &e.Created, &e.ReceivedAt, &e.Source, &e.State, &e.Reason, &e.Attempts, &e.TryAt)
 	return e, err
 }
@@ -217,7 +217,7 @@ func scanEvent(r scanner) (e stripe.Event, err error) {
 // DueEvents returns new events to be tried now, and when another is due.
 func (s *Stripe) DueEvents(ctx context.Context, now int64, limit int) ([]stripe.Event, int64, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+eventColumns+` FROM stripe_events WHERE state = 'new' AND try_at <= ? ORDER BY try_at, created, id LIMIT ?`, now, limit)
-	due, err := collect(rows, err, scanEvent)
+	due, err := Collect(rows, err, scanEvent)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -245,7 +245,7 @@ func (s *Stripe) DropEvents(ctx context.Context, before int64) error {
 
 const outgoingColumns = `id, team_id, kind, payload, result_id, state, state_reason, attempts, try_at, created_at, sent_at`
 
-func scanOutgoing(r scanner) (o stripe.Outgoing, err error) {
+func scanOutgoing(r Scanner) (o stripe.Outgoing, err error) {
 	err = r.Scan(&o.ID, &o.TeamID, &o.Kind, &o.Payload, &o.ResultID, &o.State, &o.Reason, &o.Attempts, &o.TryAt, &o.CreatedAt, &o.SentAt)
 	return o, err
 }
@@ -258,13 +258,13 @@ func (s *Stripe) AddOutgoing(ctx context.Context, o stripe.Outgoing) (bool, erro
 
 // Outgoing returns a row of the outbox.
 func (s *Stripe) Outgoing(ctx context.Context, id string) (stripe.Outgoing, bool, error) {
-	return optional(scanOutgoing(s.db.QueryRow(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE id = ? AND {team}`, id)))
+	return Optional(scanOutgoing(s.db.QueryRow(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE id = ? AND {team}`, id)))
 }
 
 // DueOutgoing returns rows that are to be sent now, and when another is due.
 func (s *Stripe) DueOutgoing(ctx context.Context, now int64, limit int) ([]stripe.Outgoing, int64, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE state = 'pending' AND try_at <= ? AND {team} ORDER BY try_at, created_at, id LIMIT ?`, now, limit)
-	due, err := collect(rows, err, scanOutgoing)
+	due, err := Collect(rows, err, scanOutgoing)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -288,12 +288,12 @@ func (s *Stripe) SaveOutgoing(ctx context.Context, o stripe.Outgoing) error {
 // PendingOutgoing returns a team's rows of a kind that have not been sent, the oldest first.
 func (s *Stripe) PendingOutgoing(ctx context.Context, teamID, kind string) ([]stripe.Outgoing, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE state = 'pending' AND kind = ? AND team_id = {team?} ORDER BY created_at, id`, kind, teamID)
-	return collect(rows, err, scanOutgoing)
+	return Collect(rows, err, scanOutgoing)
 }
 
 // LastOutgoing returns a team's latest row of a kind, in any state.
 func (s *Stripe) LastOutgoing(ctx context.Context, teamID, kind string) (stripe.Outgoing, bool, error) {
-	return optional(scanOutgoing(s.db.QueryRow(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE kind = ? AND team_id = {team?} ORDER BY created_at DESC, id DESC LIMIT 1`, kind, teamID)))
+	return Optional(scanOutgoing(s.db.QueryRow(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE kind = ? AND team_id = {team?} ORDER BY created_at DESC, id DESC LIMIT 1`, kind, teamID)))
 }
 
 // DropOutgoing forgets rows that were sent before a time.
@@ -304,7 +304,7 @@ func (s *Stripe) DropOutgoing(ctx context.Context, before int64) error {
 
 const checkoutColumns = `id, team_id, plan_id, seats, external_id, state, created_by, created_at, ended_at`
 
-func scanCheckout(r scanner) (c stripe.Checkout, err error) {
+func scanCheckout(r Scanner) (c stripe.Checkout, err error) {
 	err = r.Scan(&c.ID, &c.TeamID, &c.PlanID, &c.Seats, &c.ExternalID, &c.State, &c.CreatedBy, &c.CreatedAt, &c.EndedAt)
 	return c, err
 }
@@ -324,27 +324,27 @@ func (s *Stripe) SaveCheckout(ctx context.Context, c stripe.Checkout) error {
 
 // Checkout returns a payment.
 func (s *Stripe) Checkout(ctx context.Context, id string) (stripe.Checkout, bool, error) {
-	return optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE id = ? AND {team}`, id)))
+	return Optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE id = ? AND {team}`, id)))
 }
 
 // CheckoutByExternal returns a payment by what it is called at the payment service.
 func (s *Stripe) CheckoutByExternal(ctx context.Context, externalID string) (stripe.Checkout, bool, error) {
-	return optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE external_id = ? AND {team}`, externalID)))
+	return Optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE external_id = ? AND {team}`, externalID)))
 }
 
 // OpenCheckouts returns a team's payments that were begun and have no end, the newest first.
 func (s *Stripe) OpenCheckouts(ctx context.Context, teamID string) ([]stripe.Checkout, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE team_id = {team?} AND state = 'open' ORDER BY created_at DESC, id DESC`, teamID)
-	return collect(rows, err, scanCheckout)
+	return Collect(rows, err, scanCheckout)
 }
 
 // LastPaid returns a team's latest payment that is done.
 func (s *Stripe) LastPaid(ctx context.Context, teamID string) (stripe.Checkout, bool, error) {
-	return optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE team_id = {team?} AND state = 'done' ORDER BY ended_at DESC, id DESC LIMIT 1`, teamID)))
+	return Optional(scanCheckout(s.db.QueryRow(ctx, `SELECT `+checkoutColumns+` FROM checkouts WHERE team_id = {team?} AND state = 'done' ORDER BY ended_at DESC, id DESC LIMIT 1`, teamID)))
 }
 
 // EventsIn returns events in a state, the newest first.
 func (s *Stripe) EventsIn(ctx context.Context, state string, limit int) ([]stripe.Event, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+eventColumns+` FROM stripe_events WHERE state = ? ORDER BY received_at DESC, id DESC LIMIT ?`, state, limit)
-	return collect(rows, err, scanEvent)
+	return Collect(rows, err, scanEvent)
 }

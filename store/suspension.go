@@ -20,7 +20,7 @@ func (s *Accounts) Barred(ctx context.Context) ([]suspension.Barred, error) {
 		UNION ALL
 		SELECT '', s.id, 'account' FROM sessions s JOIN agent_accounts a ON a.id = s.account_id WHERE s.ended_at = 0 AND a.user_id IS NOT NULL
 		AND NOT EXISTS (SELECT 1 FROM members m WHERE m.team_id = s.team_id AND m.user_id = a.user_id)`)
-	return collect(rows, err, func(r scanner) (b suspension.Barred, err error) {
+	return Collect(rows, err, func(r Scanner) (b suspension.Barred, err error) {
 		err = r.Scan(&b.WorkspaceID, &b.SessionID, &b.Reason)
 		return b, err
 	})

@@ -13,5 +13,5 @@ func (s *Executors) TeamSandboxes(ctx context.Context, teamID string, workspaceI
 	rows, err := s.db.Query(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE {team} AND id IN
 		(SELECT MAX(b.id) FROM sandboxes b JOIN workspaces w ON w.id = b.workspace_id
 		 WHERE {team:w} AND `+among("w.team_id", workspaceIDs)+` AND w.deleted_at = 0`+these+` GROUP BY b.workspace_id)`, append([]any{teamID}, args...)...)
-	return collect(rows, err, scanSandbox)
+	return Collect(rows, err, scanSandbox)
 }

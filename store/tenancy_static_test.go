@@ -29,7 +29,7 @@ Every statement on a team's table says whose rows it is about, and the scope of 
   on purpose about all teams  /* every team: why */ SELECT ...
 Requests have the scope of their actor's teams (the guard); loops and lookups by a secret run under tenant.All(ctx, "why").`
 
-// TestASVS_8_4_1_EveryStatementCarriesItsTeam reads every statement of this package.
+// TestASVS_8_4_1_EveryStatementCarriesItsTeam reads every statement of this package and of toolstore.
 func TestASVS_8_4_1_EveryStatementCarriesItsTeam(t *testing.T) {
 	tables := teamTables(t)
 	if len(tables) < 30 {
@@ -140,16 +140,22 @@ func constants(n ast.Node, to map[string]ast.Expr) {
 	}
 }
 
-// statements finds every statement of this package: each text in a function, with the constants in it.
+// statements finds every statement of the packages with SQL: each text in a function, with the constants in it.
 func statements(t *testing.T) []statement {
 	t.Helper()
+	return append(statementsIn(t, ".", "store"), statementsIn(t, "toolstore", "toolstore")...)
+}
+
+// statementsIn finds those of the package in a folder.
+func statementsIn(t *testing.T, folder, name string) []statement {
+	t.Helper()
 	set := token.NewFileSet()
-	dir, err := parser.ParseDir(set, ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	dir, err := parser.ParseDir(set, folder, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	whole := map[string]ast.Expr{}
-	for _, f := range dir["store"].Files {
+	for _, f := range dir[name].Files {
 		for _, d := range f.Decls {
 			constants(d, whole)
 		}
@@ -181,7 +187,7 @@ func statements(t *testing.T) []statement {
 		return unknown
 	}
 	var out []statement
-	for _, f := range dir["store"].Files {
+	for _, f := range dir[name].Files {
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {

@@ -21,7 +21,7 @@ const requestColumns = `id, team_id, workspace_id, project_id, session_id, user_
 	attempts, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cache_write_hour_tokens, reasoning_tokens, price_id, cost_nano, estimate_nano, first_byte_ms,
 	duration_ms, at`
 
-func scanRequest(s scanner) (r tokens.Request, err error) {
+func scanRequest(s Scanner) (r tokens.Request, err error) {
 	err = s.Scan(&r.ID, &r.TeamID, &r.WorkspaceID, &r.ProjectID, &r.SessionID, &r.UserID, &r.Agent, &r.AccountID, &r.Source, &r.ExternalID, &r.API, &r.Model,
 		&r.Upstream, &r.Status, &r.Error, &r.Attempts, &r.Input, &r.Output, &r.CacheRead, &r.CacheWrite, &r.CacheWriteHour, &r.Reasoning, &r.PriceID, &r.CostNano, &r.EstimateNano,
 		&r.FirstByteMs, &r.DurationMs, &r.At)
@@ -59,7 +59,7 @@ type idSum struct {
 	tokens.Sum
 }
 
-func scanSum(s scanner) (r idSum, err error) {
+func scanSum(s Scanner) (r idSum, err error) {
 	err = s.Scan(&r.id, &r.Input, &r.Output, &r.CacheRead, &r.CacheWrite, &r.CostNano, &r.Requests, &r.Unknown, &r.Included, &r.Source)
 	return r, err
 }
@@ -83,8 +83,8 @@ func (s *Tokens) sums(ctx context.Context, column string, ids []string) (map[str
 		for i, id := range some {
 			args[i] = id
 		}
-		rows, err := s.db.Query(ctx, `SELECT `+column+`, `+sumColumns+` FROM model_requests WHERE {team} AND `+column+` IN (`+marks(len(some))+`) GROUP BY `+column, args...)
-		all, err := collect(rows, err, scanSum)
+		rows, err := s.db.Query(ctx, `SELECT `+column+`, `+sumColumns+` FROM model_requests WHERE {team} AND `+column+` IN (`+Marks(len(some))+`) GROUP BY `+column, args...)
+		all, err := Collect(rows, err, scanSum)
 		if err != nil {
 			return nil, fmt.Errorf("adding up what models cost: %w", err)
 		}
@@ -139,7 +139,7 @@ func (s *Tokens) Requests(ctx context.Context, f tokens.Filter, pg page.Page) ([
 		and(`(at < ? OR at = ? AND id < ?)`, key.At, key.At, key.ID)
 	}
 	rows, err := s.db.Query(ctx, query+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, pg.Size()+1)...)
-	all, err := collect(rows, err, scanRequest)
+	all, err := Collect(rows, err, scanRequest)
 	if err != nil {
 		return nil, "", fmt.Errorf("reading what models were asked: %w", err)
 	}
@@ -161,7 +161,7 @@ const modelPriceColumns = `id, model, input_nano, output_nano, cache_read_nano, 
 // ModelPrices returns every row, by name, the latest first.
 func (s *Tokens) ModelPrices(ctx context.Context) ([]tokens.Price, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+modelPriceColumns+` FROM model_prices ORDER BY model, effective_from DESC`)
-	return collect(rows, err, func(r scanner) (p tokens.Price, err error) {
+	return Collect(rows, err, func(r Scanner) (p tokens.Price, err error) {
 		err = r.Scan(&p.ID, &p.Model, &p.InputNano, &p.OutputNano, &p.CacheReadNano, &p.CacheWriteNano, &p.CacheWriteHourNano, &p.EffectiveFrom, &p.CreatedBy, &p.CreatedAt)
 		return p, err
 	})

@@ -57,7 +57,7 @@ func (s *Trash) CutPurges(ctx context.Context) ([]reclaim.Trashed, error) {
 }
 
 func trashed(rows *Rows, err error) ([]reclaim.Trashed, error) {
-	return collect(rows, err, func(r scanner) (t reclaim.Trashed, err error) {
+	return Collect(rows, err, func(r Scanner) (t reclaim.Trashed, err error) {
 		var kind string
 		var kept int
 		err = r.Scan(&kind, &t.ID, &t.TeamID, &t.ProjectID, &t.Num, &t.Name, &t.Private, &t.CreatedBy, &t.DeletedAt, &t.DeletedBy, &t.Bytes, &kept)

@@ -45,7 +45,7 @@ func (s *Usage) SegmentSums(ctx context.Context, teamID string, g usage.Group, f
 	rows, err := s.db.Query(ctx, `SELECT `+key+`, CAST(SUM(seen_at - started_at) AS BIGINT), CAST(SUM(CASE WHEN metered THEN seen_at - started_at ELSE 0 END) AS BIGINT),
 		CAST(SUM((seen_at - started_at) * cpus) AS BIGINT), CAST(SUM((seen_at - started_at) * memory_mb) AS BIGINT), CAST(SUM(cost_nano) AS BIGINT)
 		FROM segments WHERE {team} AND started_at >= ? AND started_at < ?`+where+` GROUP BY 1`, args...)
-	return keyed(rows, err, func(r scanner) (key string, a usage.Amounts, err error) {
+	return Keyed(rows, err, func(r Scanner) (key string, a usage.Amounts, err error) {
 		err = r.Scan(&key, &a.RunMs, &a.MeteredMs, &a.VCPUMs, &a.MiBMs, &a.CostNano)
 		return key, a, err
 	})
@@ -59,7 +59,7 @@ func (s *Usage) Segments(ctx context.Context, teamID, workspaceID string, from, 
 	}
 	rows, err := s.db.Query(ctx, `SELECT id, team_id, workspace_id, user_id, project_id, executor, metered, cpus, memory_mb, price_nano, started_at, seen_at, cost_nano
 		FROM segments WHERE {team} AND started_at >= ? AND started_at < ? AND seen_at > ?`+where, args...)
-	return each(rows, err, func(r scanner) error {
+	return Each(rows, err, func(r Scanner) error {
 		var p usage.Part
 		if err := r.Scan(&p.SegmentID, &p.TeamID, &p.WorkspaceID, &p.UserID, &p.ProjectID, &p.Executor, &p.Metered, &p.CPUs, &p.MemoryMB, &p.PriceNano,
 			&p.StartedAt, &p.EndedAt, &p.CostNano); err != nil {
@@ -77,7 +77,7 @@ func (s *Usage) Sessions(ctx context.Context, teamID, workspaceID string, from, 
 		where, args = ` AND workspace_id = ?`, append(args, workspaceID)
 	}
 	rows, err := s.db.Query(ctx, `SELECT id, workspace_id, agent, started_at, ended_at FROM sessions WHERE {team} AND started_at < ? AND (ended_at = 0 OR ended_at > ?)`+where, args...)
-	return collect(rows, err, func(r scanner) (u usage.Session, err error) {
+	return Collect(rows, err, func(r Scanner) (u usage.Session, err error) {
 		return u, r.Scan(&u.ID, &u.WorkspaceID, &u.Agent, &u.StartedAt, &u.EndedAt)
 	})
 }
@@ -86,7 +86,7 @@ func (s *Usage) Sessions(ctx context.Context, teamID, workspaceID string, from, 
 const tokenSums = `CAST(COALESCE(SUM(r.cost_nano), 0) AS BIGINT), CAST(SUM(CASE WHEN r.cost_nano IS NULL AND r.price_id <> 'included' THEN 1 ELSE 0 END) AS BIGINT),
 	CAST(COALESCE(SUM(r.input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(r.output_tokens), 0) AS BIGINT)`
 
-func scanTokens(r scanner) (w tokenRow, err error) {
+func scanTokens(r Scanner) (w tokenRow, err error) {
 	return w, r.Scan(&w.key, &w.a.TokensCostNano, &w.a.TokensUnknown, &w.a.InputTokens, &w.a.OutputTokens)
 }
 
@@ -115,13 +115,13 @@ func (s *Usage) TokenSums(ctx context.Context, teamID string, g usage.Group, fro
 		join = ` LEFT JOIN sessions e ON e.id = r.session_id AND {team:e} LEFT JOIN sandboxes b ON b.id = e.sandbox_id AND {team:b}`
 	}
 	rows, err := s.db.Query(ctx, `SELECT `+key+`, `+tokenSums+` FROM model_requests r`+join+` WHERE {team:r} AND r.at >= ? AND r.at < ?`+where+` GROUP BY 1`, args...)
-	return byKey(collect(rows, err, scanTokens))
+	return byKey(Collect(rows, err, scanTokens))
 }
 
 // SessionTokens adds up what the sessions of a workspace asked models.
 func (s *Usage) SessionTokens(ctx context.Context, workspaceID string) (map[string]usage.Amounts, error) {
 	rows, err := s.db.Query(ctx, `SELECT r.session_id, `+tokenSums+` FROM model_requests r WHERE {team:r} AND r.workspace_id = ? GROUP BY 1`, workspaceID)
-	return byKey(collect(rows, err, scanTokens))
+	return byKey(Collect(rows, err, scanTokens))
 }
 
 // FirstUse is when the earliest segment or request began; 0 = there is none.
@@ -179,8 +179,8 @@ func (s *Usage) Names(ctx context.Context, g usage.Group, keys []string) (map[st
 		for i, k := range some {
 			args[i] = k
 		}
-		rows, err := s.db.Query(ctx, query+marks(len(some))+`)`, args...)
-		all, err := collect(rows, err, func(r scanner) (w row, err error) { return w, r.Scan(&w.id, &w.name, &w.num) })
+		rows, err := s.db.Query(ctx, query+Marks(len(some))+`)`, args...)
+		all, err := Collect(rows, err, func(r Scanner) (w row, err error) { return w, r.Scan(&w.id, &w.name, &w.num) })
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ func (s *Billing) FirstUnrolled(ctx context.Context) (int64, bool, error) {
 	var at int64
 	err := s.db.QueryRow(ctx, `/* every team: hours are added up for all */ SELECT started_at FROM segments WHERE ended_at = 0 OR rolled_ms < ended_at - started_at
 		ORDER BY started_at LIMIT 1`).Scan(&at)
-	return optional(at, err)
+	return Optional(at, err)
 }
 
 // UnrolledSegments returns some that began before a time, the earliest first, behind one that began at afterAt.
@@ -20,7 +20,7 @@ func (s *Billing) UnrolledSegments(ctx context.Context, before, afterAt int64, a
 	rows, err := s.db.Query(ctx, `/* every team: hours are added up for all */ SELECT rolled_ms, rolled_nano, `+segmentColumns+` FROM segments
 		WHERE (ended_at = 0 OR rolled_ms < ended_at - started_at) AND started_at < ? AND (started_at > ? OR started_at = ? AND id > ?)
 		ORDER BY started_at, id LIMIT ?`, before, afterAt, afterAt, afterID, most)
-	return collect(rows, err, func(r scanner) (u billing.Unrolled, err error) {
+	return Collect(rows, err, func(r Scanner) (u billing.Unrolled, err error) {
 		g := &u.Segment
 		return u, r.Scan(&u.RolledMs, &u.RolledNano, &g.ID, &g.TeamID, &g.WorkspaceID, &g.SandboxID, &g.UserID, &g.Executor, &g.Purpose, &g.CPUs, &g.MemoryMB, &g.PriceNano,
 			&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.EndSource, &g.CostNano, &g.ProjectID, &g.Metered, &g.PriceID, &g.AdjustsID)
@@ -49,7 +49,7 @@ func (s *Billing) AddHours(ctx context.Context, hours []billing.Hour) error {
 			return err
 		}
 		_, err = s.db.Exec(ctx, `UPDATE segments SET rolled_ms = (SELECT CAST(SUM(h.run_ms) AS BIGINT) FROM usage_hours h WHERE {team:h} AND h.segment_id = segments.id),
-			rolled_nano = (SELECT CAST(SUM(h.cost_nano) AS BIGINT) FROM usage_hours h WHERE {team:h} AND h.segment_id = segments.id) WHERE {team} AND id IN (`+marks(len(ids))+`)`, ids...)
+			rolled_nano = (SELECT CAST(SUM(h.cost_nano) AS BIGINT) FROM usage_hours h WHERE {team:h} AND h.segment_id = segments.id) WHERE {team} AND id IN (`+Marks(len(ids))+`)`, ids...)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (s *Billing) AddHours(ctx context.Context, hours []billing.Hour) error {
 // Mark returns what was noted under a name, "" = nothing.
 func (s *Billing) Mark(ctx context.Context, name string) (value string, err error) {
 	err = s.db.QueryRow(ctx, `SELECT value FROM billing_marks WHERE name = ?`, name).Scan(&value)
-	return orZero(value, err)
+	return OrZero(value, err)
 }
 
 // SetMark notes something under a name.

@@ -26,7 +26,7 @@ func (s *UsageReports) Tx(ctx context.Context, fn func(ctx context.Context) erro
 func (s *UsageReports) UsedHours(ctx context.Context, teamID string, from, to int64) ([]stripe.HourUse, error) {
 	rows, err := s.db.Query(ctx, `SELECT hour, CAST(SUM(vcpu_ms) AS BIGINT), CAST(SUM(mib_ms) AS BIGINT) FROM usage_hours
 		WHERE team_id = {team?} AND hour >= ? AND hour < ? AND metered GROUP BY hour ORDER BY hour`, teamID, from, to)
-	return collect(rows, err, func(r scanner) (h stripe.HourUse, err error) { return h, r.Scan(&h.Hour, &h.VCPUMs, &h.MiBMs) })
+	return Collect(rows, err, func(r Scanner) (h stripe.HourUse, err error) { return h, r.Scan(&h.Hour, &h.VCPUMs, &h.MiBMs) })
 }
 
 // UsedBetween is what a team's metered segments have of [from, to). A segment lies within a day.
@@ -41,7 +41,7 @@ func (s *UsageReports) UsedBetween(ctx context.Context, teamID string, from, to 
 
 const reportColumns = `identifier, team_id, meter, hour, revision, quantity, customer_id, state, state_reason, attempts, try_at, first_sent_at, sent_at, created_at`
 
-func scanReport(r scanner) (u stripe.Report, err error) {
+func scanReport(r Scanner) (u stripe.Report, err error) {
 	err = r.Scan(&u.Identifier, &u.TeamID, &u.Meter, &u.Hour, &u.Revision, &u.Quantity, &u.CustomerID, &u.State, &u.Reason, &u.Attempts, &u.TryAt, &u.FirstSentAt, &u.SentAt, &u.CreatedAt)
 	return u, err
 }
@@ -56,24 +56,24 @@ func (s *UsageReports) AddReport(ctx context.Context, r stripe.Report) error {
 // Reports returns a team's reports whose intervals began in [from, to), in their order.
 func (s *UsageReports) Reports(ctx context.Context, teamID string, from, to int64) ([]stripe.Report, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+reportColumns+` FROM usage_reports WHERE team_id = {team?} AND hour >= ? AND hour < ? ORDER BY hour, meter, revision`, teamID, from, to)
-	return collect(rows, err, scanReport)
+	return Collect(rows, err, scanReport)
 }
 
 // Report returns one; false when there is none.
 func (s *UsageReports) Report(ctx context.Context, identifier string) (stripe.Report, bool, error) {
-	return optional(scanReport(s.db.QueryRow(ctx, `SELECT `+reportColumns+` FROM usage_reports WHERE {team} AND identifier = ?`, identifier)))
+	return Optional(scanReport(s.db.QueryRow(ctx, `SELECT `+reportColumns+` FROM usage_reports WHERE {team} AND identifier = ?`, identifier)))
 }
 
 // DueReports are those to be sent now, the oldest hours first.
 func (s *UsageReports) DueReports(ctx context.Context, now int64, limit int) ([]stripe.Report, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+reportColumns+` FROM usage_reports WHERE {team} AND state = 'pending' AND try_at <= ? ORDER BY hour, identifier LIMIT ?`, now, limit)
-	return collect(rows, err, scanReport)
+	return Collect(rows, err, scanReport)
 }
 
 // ReportsIn are the latest reports of a state, of every team.
 func (s *UsageReports) ReportsIn(ctx context.Context, state string, limit int) ([]stripe.Report, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+reportColumns+` FROM usage_reports WHERE {team} AND state = ? ORDER BY hour DESC, identifier LIMIT ?`, state, limit)
-	return collect(rows, err, scanReport)
+	return Collect(rows, err, scanReport)
 }
 
 // ClaimReport notes, before an attempt, that it is made; false when another server did.
@@ -91,12 +91,12 @@ func (s *UsageReports) SaveReport(ctx context.Context, r stripe.Report) error {
 // ReportCounts are how many reports there are, by state.
 func (s *UsageReports) ReportCounts(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `SELECT state, COUNT(*) FROM usage_reports WHERE {team} GROUP BY state`)
-	return pairs[string, int64](rows, err)
+	return Pairs[string, int64](rows, err)
 }
 
 const discrepancyColumns = `team_id, meter, hour, ours, theirs, state, found_at, updated_at`
 
-func scanDiscrepancy(r scanner) (d stripe.Discrepancy, err error) {
+func scanDiscrepancy(r Scanner) (d stripe.Discrepancy, err error) {
 	err = r.Scan(&d.TeamID, &d.Meter, &d.Hour, &d.Ours, &d.Theirs, &d.State, &d.FoundAt, &d.UpdatedAt)
 	return d, err
 }
@@ -111,19 +111,19 @@ func (s *UsageReports) PutDiscrepancy(ctx context.Context, d stripe.Discrepancy)
 
 // Discrepancy returns that of an hour; false when there is none.
 func (s *UsageReports) Discrepancy(ctx context.Context, teamID, meter string, hour int64) (stripe.Discrepancy, bool, error) {
-	return optional(scanDiscrepancy(s.db.QueryRow(ctx, `SELECT `+discrepancyColumns+` FROM discrepancies WHERE team_id = {team?} AND meter = ? AND hour = ?`, teamID, meter, hour)))
+	return Optional(scanDiscrepancy(s.db.QueryRow(ctx, `SELECT `+discrepancyColumns+` FROM discrepancies WHERE team_id = {team?} AND meter = ? AND hour = ?`, teamID, meter, hour)))
 }
 
 // Discrepancies are those of a state, the latest hours first.
 func (s *UsageReports) Discrepancies(ctx context.Context, state string, limit int) ([]stripe.Discrepancy, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+discrepancyColumns+` FROM discrepancies WHERE {team} AND state = ? ORDER BY hour DESC, team_id, meter LIMIT ?`, state, limit)
-	return collect(rows, err, scanDiscrepancy)
+	return Collect(rows, err, scanDiscrepancy)
 }
 
 // ObjectsMade are our objects at the payment service, by name.
 func (s *UsageReports) ObjectsMade(ctx context.Context, livemode bool) (map[string]stripe.Object, error) {
 	rows, err := s.db.Query(ctx, `SELECT name, object_id, fingerprint FROM stripe_objects WHERE livemode = ?`, livemode)
-	return keyed(rows, err, func(r scanner) (name string, o stripe.Object, err error) {
+	return Keyed(rows, err, func(r Scanner) (name string, o stripe.Object, err error) {
 		err = r.Scan(&o.Name, &o.ID, &o.Fingerprint)
 		return o.Name, o, err
 	})
@@ -154,7 +154,7 @@ func (s *UsageReports) FailedEvents(ctx context.Context, limit int) ([]stripe.Ev
 // FailedOutgoing are the rows of the outbox that were given up, the newest first.
 func (s *UsageReports) FailedOutgoing(ctx context.Context, limit int) ([]stripe.Outgoing, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE {team} AND state = 'failed' ORDER BY created_at DESC, id LIMIT ?`, limit)
-	return collect(rows, err, scanOutgoing)
+	return Collect(rows, err, scanOutgoing)
 }
 
 // RetryEvent makes an event new again that was given up.

@@ -12,7 +12,7 @@ var _ pool.Store = (*Executors)(nil)
 
 const warmColumns = `id, executor, class, handle_version, handle_state, state, state_reason, taken_by, created_at, ready_at, lease_until, ended_at`
 
-func scanWarm(r scanner) (w pool.Record, err error) {
+func scanWarm(r Scanner) (w pool.Record, err error) {
 	err = r.Scan(&w.Handle.ID, &w.Handle.Kind, &w.Class, &w.Handle.Version, &w.Handle.State, &w.State, &w.Reason, &w.TakenBy, &w.CreatedAt, &w.ReadyAt,
 		&w.LeaseUntil, &w.EndedAt)
 	return w, err
@@ -22,7 +22,7 @@ func scanWarm(r scanner) (w pool.Record, err error) {
 func (s *Executors) InsertWarm(ctx context.Context, w pool.Record) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO warm_sandboxes (`+warmColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`, w.Handle.ID, string(w.Handle.Kind), w.Class,
 		w.Handle.Version, w.Handle.State, w.State, w.Reason, w.TakenBy, w.CreatedAt, w.ReadyAt, w.LeaseUntil, w.EndedAt)
-	return wrap(err, "inserting warm sandbox")
+	return Wrap(err, "inserting warm sandbox")
 }
 
 // UpdateWarm writes what changes in the life of a warm sandbox whose state is from; false when it is not, or it has ended.
@@ -30,7 +30,7 @@ func (s *Executors) UpdateWarm(ctx context.Context, w pool.Record, from string) 
 	done, err := inserted(s.db.Exec(ctx, `UPDATE warm_sandboxes SET handle_version = ?, handle_state = ?, state = ?, state_reason = ?, ready_at = ?,
 		lease_until = ?, ended_at = ? WHERE id = ? AND state = ? AND ended_at = 0`, w.Handle.Version, w.Handle.State, w.State, w.Reason, w.ReadyAt,
 		w.LeaseUntil, w.EndedAt, w.Handle.ID, from))
-	return done, wrap(err, "updating warm sandbox")
+	return done, Wrap(err, "updating warm sandbox")
 }
 
 // TakeWarm makes the oldest ready warm sandbox of a class taken by a sandbox; false when there is none. Nobody else is ever given it.
@@ -57,6 +57,6 @@ func (s *Executors) TakeWarm(ctx context.Context, kind executors.Kind, class, by
 // OpenWarm returns the warm sandboxes that have not ended, the oldest first.
 func (s *Executors) OpenWarm(ctx context.Context) ([]pool.Record, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+warmColumns+` FROM warm_sandboxes WHERE ended_at = 0 ORDER BY created_at, id`)
-	out, err := collect(rows, err, scanWarm)
-	return out, wrap(err, "reading warm sandboxes")
+	out, err := Collect(rows, err, scanWarm)
+	return out, Wrap(err, "reading warm sandboxes")
 }

@@ -21,7 +21,7 @@ func (s *Watch) Tx(ctx context.Context, fn func(ctx context.Context) error) erro
 
 const watchColumns = `id, team_id, workspace_id, session_id, name, created_by, created_at, expires_at, revoked_at, last_used_at, uses`
 
-func scanWatchLink(r scanner) (watch.Link, error) {
+func scanWatchLink(r Scanner) (watch.Link, error) {
 	var l watch.Link
 	err := r.Scan(&l.ID, &l.TeamID, &l.WorkspaceID, &l.SessionID, &l.Name, &l.CreatedBy, &l.CreatedAt, &l.ExpiresAt, &l.RevokedAt, &l.LastUsedAt, &l.Uses)
 	return l, err
@@ -48,7 +48,7 @@ func (s *Watch) WatchLinkByHash(ctx context.Context, hash string) (watch.Link, e
 func (s *Watch) WatchLinks(ctx context.Context, teamID, sessionID string, notEndedAt int64) ([]watch.Link, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+watchColumns+` FROM watch_links WHERE team_id = {team?} AND (? = '' OR session_id = ?)
 		AND expires_at > ? AND (revoked_at = 0 OR revoked_at > ?) ORDER BY created_at DESC, id DESC`, teamID, sessionID, sessionID, notEndedAt, notEndedAt)
-	return collect(rows, err, scanWatchLink)
+	return Collect(rows, err, scanWatchLink)
 }
 
 // UseWatchLink counts an opening.

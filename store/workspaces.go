@@ -25,14 +25,14 @@ func NewWorkspaces(db *DB) *Workspaces { return &Workspaces{db: db} }
 const projectColumns = `id, team_id, name, source_kind, source, git_dir, default_branch, state, state_reason, setup_script,
 	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network, runner_id, checks, merging, keep_ignored`
 
-func scanProject(r scanner) (workspaces.Project, error) {
+func scanProject(r Scanner) (workspaces.Project, error) {
 	var p workspaces.Project
 	var patterns, limits, network, checks, merging, keep string
 	err := r.Scan(&p.ID, &p.TeamID, &p.Name, &p.SourceKind, &p.Source, &p.GitDir, &p.DefaultBranch, &p.State, &p.StateReason,
 		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt, &p.Executor, &p.NoCaches, &limits, &network, &p.RunnerID, &checks, &merging, &keep)
 	if err == nil {
-		err = errors.Join(fromJSON(patterns, &p.CopyIgnored), fromJSON(limits, &p.Limits), fromJSON(network, &p.Network),
-			fromJSON(checks, &p.Checks), fromJSON(merging, &p.Merging), fromJSON(keep, &p.KeepIgnored))
+		err = errors.Join(FromJSON(patterns, &p.CopyIgnored), FromJSON(limits, &p.Limits), FromJSON(network, &p.Network),
+			FromJSON(checks, &p.Checks), FromJSON(merging, &p.Merging), FromJSON(keep, &p.KeepIgnored))
 	}
 	return p, err
 }
@@ -46,7 +46,7 @@ func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) er
 	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.Name, p.SourceKind, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript,
 		j.patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, j.limits, j.network, p.RunnerID, j.checks, j.merging, j.keep)
-	return wrap(err, "inserting project")
+	return Wrap(err, "inserting project")
 }
 
 // FolderProjects returns every team's projects in folders of the server's, those in the trash included.
@@ -85,7 +85,7 @@ func (s *Workspaces) Project(ctx context.Context, id string) (workspaces.Project
 // Projects returns a page of the team's projects, the newest first.
 func (s *Workspaces) Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error) {
 	query := `SELECT ` + projectColumns + ` FROM projects WHERE team_id = {team?} AND deleted_at = 0`
-	query, args, err := keyset(query, "created_at", []any{teamID}, pg)
+	query, args, err := Keyset(query, "created_at", []any{teamID}, pg)
 	if err != nil {
 		return nil, "", err
 	}
@@ -109,8 +109,8 @@ func (s *Workspaces) ProjectsAt(ctx context.Context, gitDir string) ([]workspace
 
 func (s *Workspaces) projects(ctx context.Context, query string, args ...any) ([]workspaces.Project, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanProject)
-	return out, wrap(err, "reading projects")
+	out, err := Collect(rows, err, scanProject)
+	return out, Wrap(err, "reading projects")
 }
 
 // EditProject changes a project in one transaction.
@@ -146,12 +146,12 @@ type projectTexts struct{ patterns, limits, network, checks, merging, keep strin
 
 func projectJSON(p workspaces.Project) (t projectTexts, err error) {
 	var errs [6]error
-	t.patterns, errs[0] = toJSON(p.CopyIgnored)
-	t.limits, errs[1] = toJSON(p.Limits)
-	t.network, errs[2] = toJSON(p.Network)
-	t.checks, errs[3] = toJSON(p.Checks)
-	t.merging, errs[4] = toJSON(p.Merging)
-	t.keep, errs[5] = toJSON(p.KeepIgnored)
+	t.patterns, errs[0] = ToJSON(p.CopyIgnored)
+	t.limits, errs[1] = ToJSON(p.Limits)
+	t.network, errs[2] = ToJSON(p.Network)
+	t.checks, errs[3] = ToJSON(p.Checks)
+	t.merging, errs[4] = ToJSON(p.Merging)
+	t.keep, errs[5] = ToJSON(p.KeepIgnored)
 	return t, errors.Join(errs[:]...)
 }
 
@@ -196,21 +196,21 @@ const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base
 // briefColumns are what workspaces.Filter.Brief promises, as scanBrief reads them.
 const briefColumns = `id, team_id, project_id, num, name, executor, state, state_reason, created_by, created_at, updated_at, private`
 
-func scanBrief(r scanner) (w workspaces.Workspace, err error) {
+func scanBrief(r Scanner) (w workspaces.Workspace, err error) {
 	return w, r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Executor, &w.State, &w.StateReason, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt, &w.Private)
 }
 
-func scanWorkspace(r scanner) (workspaces.Workspace, error) {
+func scanWorkspace(r Scanner) (workspaces.Workspace, error) {
 	var w workspaces.Workspace
 	var steps, snapshot, limits, hosts string
 	err := r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Branch, &w.Base, &w.BaseCommit, &w.Executor, &w.State,
 		&w.StateReason, &w.Path, &steps, &w.MergedAt, &w.MergedCommit, &snapshot, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt,
 		&w.ArchivedAt, &w.DeletedAt, &limits, &hosts, &w.FallbackOK, &w.Folder, &w.Private, &w.DeletedBy)
 	if err == nil {
-		err = errors.Join(fromJSON(steps, &w.Steps), fromJSON(limits, &w.Limits), fromJSON(hosts, &w.AllowedHosts))
+		err = errors.Join(FromJSON(steps, &w.Steps), FromJSON(limits, &w.Limits), FromJSON(hosts, &w.AllowedHosts))
 	}
 	if err == nil && snapshot != "" {
-		err = fromJSON(snapshot, &w.Snapshot)
+		err = FromJSON(snapshot, &w.Snapshot)
 	}
 	return w, err
 }
@@ -237,14 +237,14 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 			j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private, w.DeletedBy)
 		return err
 	})
-	return w, wrap(err, "inserting workspace")
+	return w, Wrap(err, "inserting workspace")
 }
 
 // NumbersGiven is the highest number each team's workspaces have had.
 func (s *Workspaces) NumbersGiven(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.db.Query(ctx, `/* every team: the numbers of all are kept beside the database */ SELECT id, next_workspace_num - 1 FROM teams`)
-	out, err := pairs[string, int64](rows, err)
-	return out, wrap(err, "reading the highest numbers of workspaces")
+	out, err := Pairs[string, int64](rows, err)
+	return out, Wrap(err, "reading the highest numbers of workspaces")
 }
 
 // SkipNumbers has a team's next workspace get a number above num.
@@ -296,14 +296,14 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 	default:
 		query += ` AND deleted_at = 0 AND archived_at = 0`
 	}
-	query, args, err := keyset(query, "created_at", args, pg)
+	query, args, err := Keyset(query, "created_at", args, pg)
 	if err != nil {
 		return nil, "", err
 	}
 	rows, err := s.db.Query(ctx, query, args...)
-	items, err := collect(rows, err, scan)
+	items, err := Collect(rows, err, scan)
 	if err != nil {
-		return nil, "", wrap(err, "reading workspaces")
+		return nil, "", Wrap(err, "reading workspaces")
 	}
 	items, next := page.Cut(pg, items, func(w workspaces.Workspace) page.Key { return page.Key{At: w.CreatedAt, ID: w.ID} })
 	return items, next, nil
@@ -324,8 +324,8 @@ func (s *Workspaces) HiddenBranches(ctx context.Context, gitDir, teamID string) 
 	rows, err := s.db.Query(ctx, `/* every team: what other teams have in a repository is hidden, too */ SELECT DISTINCT w.branch FROM workspaces w JOIN projects p ON p.id = w.project_id
 		WHERE p.git_dir = ? AND w.branch <> '' AND (w.private OR w.team_id <> ?) AND NOT EXISTS (SELECT 1 FROM workspaces o JOIN projects q ON q.id = o.project_id
 		WHERE q.git_dir = p.git_dir AND o.branch = w.branch AND o.team_id = ? AND NOT o.private AND o.deleted_at = 0)`, gitDir, teamID, teamID)
-	out, err := column[string](rows, err)
-	return out, wrap(err, "reading private branches")
+	out, err := Column[string](rows, err)
+	return out, Wrap(err, "reading private branches")
 }
 
 // WorkspacesOf returns every workspace of a project that is not deleted.
@@ -348,8 +348,8 @@ func (s *Workspaces) WorkspacesIn(ctx context.Context, states ...workspaces.Stat
 
 func (s *Workspaces) workspaces(ctx context.Context, query string, args ...any) ([]workspaces.Workspace, error) {
 	rows, err := s.db.Query(ctx, query, args...)
-	out, err := collect(rows, err, scanWorkspace)
-	return out, wrap(err, "reading workspaces")
+	out, err := Collect(rows, err, scanWorkspace)
+	return out, Wrap(err, "reading workspaces")
 }
 
 // EditWorkspace changes a workspace in one transaction.
@@ -388,11 +388,11 @@ func workspaceJSON(w workspaces.Workspace) (t workspaceTexts, err error) {
 		w.AllowedHosts = []string{}
 	}
 	var errs [4]error
-	t.steps, errs[0] = toJSON(w.Steps)
-	t.limits, errs[1] = toJSON(w.Limits)
-	t.hosts, errs[2] = toJSON(w.AllowedHosts)
+	t.steps, errs[0] = ToJSON(w.Steps)
+	t.limits, errs[1] = ToJSON(w.Limits)
+	t.hosts, errs[2] = ToJSON(w.AllowedHosts)
 	if w.Snapshot != nil {
-		t.snapshot, errs[3] = toJSON(w.Snapshot)
+		t.snapshot, errs[3] = ToJSON(w.Snapshot)
 	}
 	return t, errors.Join(errs[:]...)
 }
@@ -402,28 +402,28 @@ func (s *Workspaces) InsertActivity(ctx context.Context, a workspaces.Activity) 
 	data := "{}"
 	if len(a.Data) > 0 {
 		var err error
-		if data, err = toJSON(a.Data); err != nil {
+		if data, err = ToJSON(a.Data); err != nil {
 			return err
 		}
 	}
 	_, err := s.db.Exec(ctx, `INSERT INTO activity (id, team_id, workspace_id, at, actor_id, kind, text, data) VALUES (?,{team?},?,?,?,?,?,?)`,
 		a.ID, a.TeamID, a.WorkspaceID, a.At, a.ActorID, a.Kind, a.Text, data)
-	return wrap(err, "inserting activity")
+	return Wrap(err, "inserting activity")
 }
 
 // Activity returns a page of a workspace's timeline, the newest first.
 func (s *Workspaces) Activity(ctx context.Context, workspaceID string, pg page.Page) ([]workspaces.Activity, string, error) {
-	query, args, err := keyset(`SELECT id, team_id, workspace_id, at, actor_id, kind, text, data FROM activity WHERE workspace_id = ? AND {team}`,
+	query, args, err := Keyset(`SELECT id, team_id, workspace_id, at, actor_id, kind, text, data FROM activity WHERE workspace_id = ? AND {team}`,
 		"at", []any{workspaceID}, pg)
 	if err != nil {
 		return nil, "", err
 	}
 	rows, err := s.db.Query(ctx, query, args...)
-	items, err := collect(rows, err, func(r scanner) (a workspaces.Activity, err error) {
+	items, err := Collect(rows, err, func(r Scanner) (a workspaces.Activity, err error) {
 		var data string
 		err = r.Scan(&a.ID, &a.TeamID, &a.WorkspaceID, &a.At, &a.ActorID, &a.Kind, &a.Text, &data)
 		if err == nil {
-			err = fromJSON(data, &a.Data)
+			err = FromJSON(data, &a.Data)
 		}
 		return a, err
 	})
@@ -434,8 +434,8 @@ func (s *Workspaces) Activity(ctx context.Context, workspaceID string, pg page.P
 	return items, next, nil
 }
 
-// keyset adds order, cursor and limit to a query whose rows are listed by (column, id), the newest first.
-func keyset(query, column string, args []any, pg page.Page) (string, []any, error) {
+// Keyset adds order, cursor and limit to a query whose rows are listed by (column, id), the newest first.
+func Keyset(query, column string, args []any, pg page.Page) (string, []any, error) {
 	k, ok, err := pg.Key()
 	if err != nil {
 		return "", nil, err
@@ -447,7 +447,8 @@ func keyset(query, column string, args []any, pg page.Page) (string, []any, erro
 	return query + ` ORDER BY ` + column + ` DESC, id DESC LIMIT ?`, append(args, pg.Size()+1), nil
 }
 
-func toJSON(v any) (string, error) {
+// ToJSON encodes a value for a column; a nil list is [].
+func ToJSON(v any) (string, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return "", fmt.Errorf("encoding: %w", err)
@@ -458,9 +459,10 @@ func toJSON(v any) (string, error) {
 	return string(b), nil
 }
 
-func fromJSON(s string, v any) error {
+// FromJSON reads a column that ToJSON wrote; an empty one leaves v as it is.
+func FromJSON(s string, v any) error {
 	if s == "" {
 		return nil
 	}
-	return wrap(json.Unmarshal([]byte(s), v), "decoding")
+	return Wrap(json.Unmarshal([]byte(s), v), "decoding")
 }

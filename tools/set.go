@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -42,11 +41,13 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Set holds the tools that can be called. It does not change. Safe for concurrent use.
+// Set holds the tools that can be called. They do not change. Safe for concurrent use.
 type Set struct {
 	cfg   Config
 	tools map[string]entry
 	specs []Spec
+
+	admission admission
 }
 
 // entry is a tool as it was when the Set was created.
@@ -77,9 +78,7 @@ func New(cfg Config) (*Set, error) {
 		s.tools[spec.Name] = entry{t, spec, arguments}
 		s.specs = append(s.specs, spec)
 	}
-	slices.SortFunc(s.specs, func(a, b Spec) int {
-		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortStableFunc(s.specs, func(a, b Spec) int { return cmp.Compare(groupIndex(a.Group), groupIndex(b.Group)) })
 	return s, nil
 }
 
@@ -90,8 +89,8 @@ func validate(s Spec) (*jsonschema.Resolved, error) {
 	switch {
 	case !wellNamed.MatchString(s.Name) || len(s.Name) > 64:
 		return nil, errors.New("its name must be lower-case words with underscores, at most 64 characters")
-	case !wellNamed.MatchString(s.Group):
-		return nil, errors.New("its group must be lower-case words with underscores")
+	case groupIndex(s.Group) < 0:
+		return nil, fmt.Errorf("its group %q is not one of Groups", s.Group)
 	case s.Title == "" || utf8.RuneCountInString(s.Title) > MaxTitle:
 		return nil, fmt.Errorf("its title must have 1 to %d characters", MaxTitle)
 	case s.Description == "" || utf8.RuneCountInString(s.Description) > MaxDescription:
@@ -105,6 +104,14 @@ func validate(s Spec) (*jsonschema.Resolved, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of the arguments: %w", err)
 	}
+	for _, named := range slices.Concat(s.Command.Positional, s.Command.Paths) {
+		if arguments.Schema().Properties[named] == nil {
+			return nil, fmt.Errorf("its command line names %q, which is not an argument", named)
+		}
+	}
+	if in := s.Command.Stdin; in != "" && arguments.Schema().Properties[in] == nil {
+		return nil, fmt.Errorf("its command line reads %q, which is not an argument", in)
+	}
 	if !closed(arguments) {
 		return nil, errors.New("schema of the arguments: additionalProperties must be false")
 	}
@@ -116,7 +123,7 @@ func validate(s Spec) (*jsonschema.Resolved, error) {
 	return arguments, nil
 }
 
-// Specs describes all tools, by group and name.
+// Specs describes all tools, in the order of their groups.
 func (s *Set) Specs() []Spec { return slices.Clone(s.specs) }
 
 // Call calls a tool by its name. Empty arguments are an empty object.
@@ -143,12 +150,19 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 		return Result{}, fault.New(fault.Forbidden, "tool_caller_unknown", "%s was called without a team and user.", name)
 	case e.spec.Needs.Workspace && c.WorkspaceID == "":
 		return Result{}, fault.New(fault.Invalid, "tool_needs_workspace", "%s works in a workspace, and the call names none.", name)
+	case c.SessionID != "" && !c.Groups.Has(e.spec.Group):
+		return Result{}, fault.New(fault.Forbidden, "tool_group_off", "%s is switched off: the project's settings do not include the group %s. A member of the team can switch it on there.", name, e.spec.Group)
 	case len(args) > MaxArguments:
 		return Result{}, fault.New(fault.TooLarge, "tool_arguments_too_large", "The arguments of %s are larger than %d bytes.", name, MaxArguments)
 	}
 	if err := check(name, e.arguments, args); err != nil {
 		return Result{}, err
 	}
+	leave, err := s.admission.enter(c, name, s.cfg.Now())
+	if err != nil {
+		return Result{}, err
+	}
+	defer leave()
 	c.Limits = bounded(c.Limits, e.spec)
 	within, cancel := context.WithTimeout(tenant.In(ctx, c.TeamID), c.Limits.Timeout)
 	defer cancel()

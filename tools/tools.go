@@ -27,12 +27,23 @@ type Spec struct {
 	Name        string          // of lower-case words with underscores, such as run_command: unique in a Set
 	Title       string          // display name
 	Description string          // for agents: what it does, when to use it, what it answers
-	Group       string          // tools that are switched on and off together, such as tasks
+	Group       string          // one of Groups: tools that are switched on and off together
 	Arguments   json.RawMessage // JSON Schema of an object that takes no other properties than those it names
 	Result      json.RawMessage // JSON Schema of Result.Structured; empty: it answers with content alone
+	Command     Command         // its form on the command line
+	Unlisted    bool            // callable, but not in the list an MCP client is shown: agents use it by the command line
 	Needs       Needs
 	Permission  Permission    // unless the project or the user says otherwise
 	Timeout     time.Duration // the longest a call may take; 0 = DefaultTimeout
+}
+
+// Command is how a tool looks on the command line. The verb is the tool's name with spaces instead of underscores: task_create is
+// `parawork task create`. Each argument is an option of its name with dashes (--blocked-by); the ones named here may be given
+// without it.
+type Command struct {
+	Positional []string // arguments by position; the last one takes all further words when it is an array
+	Stdin      string   // the argument that standard input fills when a lone "-" stands in its place
+	Paths      []string // arguments that are paths of the sandbox: relative ones are made absolute by the caller's folder
 }
 
 // Needs are a tool's requirements.
@@ -62,6 +73,7 @@ type Caller struct {
 	UserID      string // the person on whose behalf: the caller, or who started the session
 	Agent       string // kind of agent, such as claude-code; "" when a person or a script calls
 	Client      string // the calling program's own name, such as "codex 1.2"
+	Groups      Selection
 	Limits      Limits
 }
 

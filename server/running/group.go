@@ -1,5 +1,5 @@
 // Package running has the operations of the HTTP API about what runs in workspaces: sessions, their prompts, questions, conversations and
-// history, commands, tools, and the images sandboxes are made from. A handler maps the request, calls one service and maps the answer. Admission
+// history, commands, and the images sandboxes are made from. A handler maps the request, calls one service and maps the answer. Admission
 // says who may have something done in a workspace's place.
 //
 // It starts no goroutine but one that keeps a stream of events awake, which ends with its request; a lock lets that and the command write in
@@ -19,7 +19,6 @@ import (
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/question"
-	"github.com/parawork/parawork/tools"
 )
 
 // Config is what the operations are made of.
@@ -32,7 +31,6 @@ type Config struct {
 	Questions *question.Board
 	History   *history.Recordings
 	Commands  *command.Commands
-	Tools     *tools.Set
 	Images    *images.Service
 	Tokens    *tokens.Meter
 	Standings places.Standings
@@ -62,8 +60,6 @@ type (
 	Replay struct{ *group }
 	// Commands run once and have an answer.
 	Commands struct{ *group }
-	// Tools are what agents may call.
-	Tools struct{ *group }
 	// Images are what sandboxes of projects are made from.
 	Images struct{ *group }
 )
@@ -77,12 +73,11 @@ type Running struct {
 	History
 	Replay
 	Commands
-	Tools
 	Images
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Running {
 	g := &group{shared, cfg}
-	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Tools{g}, Images{g}}
+	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Images{g}}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/tools"
 )
 
 // Options are what an App is built with.
@@ -33,8 +32,7 @@ type App struct {
 	*sandboxes // where work runs
 	*work      // what goes on in workspaces
 	*limits    // what ends or stops work
-
-	tools *tools.Set // what agents may call
+	*toolbox   // what agents may call
 
 	*front // what the outside sees
 }
@@ -65,7 +63,7 @@ func Build(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.work = newWork(a.base, a.allowance, a.people, a.worktrees, a.money, a.sandboxes)
 	a.limits = newLimits(a.base, a.allowance, a.people, a.worktrees, a.sandboxes, a.work)
-	if a.tools, err = newTools(a.base, a.people, a.work); err != nil {
+	if a.toolbox, err = newToolbox(a.base, a.people, a.work); err != nil {
 		return nil, err
 	}
 	if a.front, err = newFront(a); err != nil {

@@ -3,20 +3,28 @@ package app
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/run"
 )
 
-// newTools makes what agents may call: one line for each tool.
-func newTools(b *base, p *people, on *work) (*tools.Set, error) {
-	return tools.New(tools.Config{
-		Tools: []tools.Tool{
-			run.New(on.commands, time.Now),
-		},
+// toolbox is what agents may call, with the services behind it.
+type toolbox struct {
+	tools *tools.Set
+}
+
+// newToolbox makes the services below tools, and of their tools one Set.
+func newToolbox(b *base, p *people, on *work) (_ *toolbox, err error) {
+	t := &toolbox{}
+	t.tools, err = tools.New(tools.Config{
+		Tools: slices.Concat(
+			[]tools.Tool{run.New(on.commands, time.Now)},
+		),
 		Secrets: p.secrets, Recorder: toolLog{b.logOf("tools")}, Log: b.logOf("tools"),
 	})
+	return t, err
 }
 
 // toolLog writes calls of tools to the log.

@@ -1,0 +1,44 @@
+// Package tooling has the operations of the HTTP API about tools and what they keep: tasks, artifacts, checkpoints, subagents, verification,
+// memory and the record of calls. A handler maps the request, calls one service and maps the answer.
+//
+// It starts no goroutine and holds no lock.
+package tooling
+
+import (
+	"time"
+
+	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/tools"
+)
+
+// Config is what the operations are made of. A feature of a folder below tools adds its service.
+type Config struct {
+	Tools     *tools.Set
+	Directory *directory.Service
+
+	Now func() time.Time
+}
+
+// group is what all operations of the package stand on.
+type group struct {
+	rest.Shared
+	cfg Config
+}
+
+// The operations, a type for each subject.
+type (
+	// Tools are what agents may call.
+	Tools struct{ *group }
+)
+
+// Tooling has all operations of the package.
+type Tooling struct {
+	Tools
+}
+
+// New makes the operations.
+func New(cfg Config, shared rest.Shared) Tooling {
+	g := &group{shared, cfg}
+	return Tooling{Tools{g}}
+}

@@ -1,0 +1,67 @@
+package tools
+
+// Group is a set of tools that a project switches on and off together.
+type Group struct {
+	Name        string
+	Title       string // display name
+	Description string // for people who decide about it
+	Off         bool   // until somebody switches it on
+}
+
+// groups are all groups, in the order in which people and agents see them. A tool of a group that is not here is rejected.
+var groups = []Group{
+	{Name: "tasks", Title: "Tasks", Description: "Plan work as tasks with dependencies that people and all agents of the project share."},
+	{Name: "artifacts", Title: "Artifacts", Description: "Keep files that outlive the sandbox: reports, pictures, builds."},
+	{Name: "checkpoints", Title: "Checkpoints", Description: "Mark a state of all files, compare with it, and go back to it."},
+	{Name: "subagents", Title: "Subagents", Description: "Start other agents for parts of the work, and collect their results."},
+	{Name: "verification", Title: "Verification", Description: "Run the project's checks, and tell what broke from what was failing before."},
+	{Name: "memory", Title: "Memory", Description: "Remember facts for later sessions of the project, and find them again."},
+	{Name: "commands", Title: "Commands", Description: "Run a command in the sandbox. Agents with a terminal do not need it.", Off: true},
+}
+
+// Groups lists all groups, in the order in which people and agents see them.
+func Groups() []Group { return append([]Group(nil), groups...) }
+
+// groupIndex is the place of a group in the order; -1 for one that does not exist.
+func groupIndex(name string) int {
+	for i, g := range groups {
+		if g.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// MaxListed is how many tools an MCP client is shown at most: each costs context at every turn.
+const MaxListed = 20
+
+// Selection is which groups are on for a caller. The zero Selection has those that are on by default.
+type Selection struct {
+	On  []string // besides the default
+	Off []string
+}
+
+// Has reports whether a group is on.
+func (s Selection) Has(group string) bool {
+	for _, off := range s.Off {
+		if off == group {
+			return false
+		}
+	}
+	for _, on := range s.On {
+		if on == group {
+			return true
+		}
+	}
+	i := groupIndex(group)
+	return i >= 0 && !groups[i].Off
+}
+
+// ContextTokens estimates what a tool in a list costs an agent at every turn: about four characters a token, for its name,
+// description and arguments. An unlisted tool costs nothing.
+func (s Spec) ContextTokens() int {
+	if s.Unlisted {
+		return 0
+	}
+	return (len(s.Name) + len(s.Description) + len(s.Arguments) + 3) / 4
+}
