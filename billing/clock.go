@@ -91,7 +91,7 @@ type Clock struct {
 	clock
 
 	clockJumpsMu sync.Mutex
-	leaps   [][2]int64 // from, to: times the clock was put forward that are not written yet
+	leaps        [][2]int64 // from, to: times the clock was put forward that are not written yet
 }
 
 // NewClock makes a Clock. now is the server's clock, which may jump, and elapsed one that does not and goes on while the machine sleeps; nil =

@@ -157,11 +157,11 @@ func (c *Config) Validate() error {
 
 // Service is the gateway. Safe for concurrent use.
 type Service struct {
-	cfg      Config
-	key      []byte // tokens are derived with it
-	counts   counts
-	rules    rules
-	capacity capacity
+	cfg         Config
+	key         []byte // tokens are derived with it
+	counts      counts
+	rules       rules
+	capacity    capacity
 	refusalRows refusalRows
 }
 

@@ -34,12 +34,12 @@ import (
 
 // Paths in such a container.
 const (
-	remoteDir      = "/var/lib/parawork"   // the guest user's
-	remoteGuest    = remoteDir + "/guest"  // the guest's own folder
-	remoteSocket   = remoteDir + "/socket" // the guest's socket
+	remoteDir      = "/var/lib/parawork"      // the guest user's
+	remoteGuest    = remoteDir + "/guest"     // the guest's own folder
+	remoteSocket   = remoteDir + "/socket"    // the guest's socket
 	remoteBootFile = remoteDir + "/boot-file" // boot file: the guest reads its token and settings from it
-	remoteGate     = remoteDir + "/egress" // the way out
-	remoteEnded    = remoteDir + "/ended"  // exists when a host told the guest to shut down
+	remoteGate     = remoteDir + "/egress"    // the way out
+	remoteEnded    = remoteDir + "/ended"     // exists when a host told the guest to shut down
 	remoteUID      = 1000
 )
 

@@ -21,11 +21,11 @@ import (
 
 // sandbox is one container.
 type sandbox struct {
-	e     *Executor
-	id    string
-	token string
-	listener  *reversedial.Acceptor // nil in a container that shares nothing with this machine
-	rec   record
+	e        *Executor
+	id       string
+	token    string
+	listener *reversedial.Acceptor // nil in a container that shares nothing with this machine
+	rec      record
 
 	mu     sync.Mutex
 	way    *carrier // of the way out, where it needs a carrier

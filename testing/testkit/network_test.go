@@ -88,8 +88,8 @@ type networkInfo struct {
 	Names    []struct{ Name, From string }
 	Refused  []struct {
 		Host, Reason, Explanation string
-		Port                int
-		Allowable           bool
+		Port                      int
+		Allowable                 bool
 	}
 	MayAllow bool `json:"may_allow"`
 }

@@ -37,11 +37,11 @@ type (
 
 // watcher follows one folder.
 type watcher struct {
-	root    string
-	in      watchRequest
-	describe  *fsnotify.Watcher
-	mu      sync.Mutex
-	waiting []fileEvent
+	root     string
+	in       watchRequest
+	describe *fsnotify.Watcher
+	mu       sync.Mutex
+	waiting  []fileEvent
 }
 
 func newWatcher(u *account, in *watchRequest) (*watcher, error) {
