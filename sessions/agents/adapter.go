@@ -50,6 +50,7 @@ type Launch struct {
 	Account      Account
 	Permissions  string  // AllPermissions; otherwise it asks
 	Inside       *Inside // nil: the home is on this server, one per user
+	Tools        *Tools  // nil: the sandbox's guest offers none
 	Brief        string  // a description of the agent's environment, added to its own instructions; "" = nothing
 
 	program string // absolute, or looked up in the sandbox

@@ -42,6 +42,9 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 	if err := c.preset(l); err != nil {
 		return Plan{}, err
 	}
+	if err := l.home.base().writeSkill(claudeDir+"/skills", l.Tools); err != nil {
+		return Plan{}, err
+	}
 	if l.all() {
 		l.args, l.Args = append(without(l.args, claudeFences), "--dangerously-skip-permissions"), without(l.Args, claudeFences)
 	}
@@ -65,7 +68,10 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 		p.Argv = append(p.Argv, "--session-id", l.Conversation)
 	}
 	if !slices.Contains(l.args, "--settings") && !slices.Contains(l.Args, "--settings") {
-		p.Argv = append(p.Argv, "--settings", c.settings(l.Hooks, l.all()))
+		p.Argv = append(p.Argv, "--settings", c.settings(l.Hooks, l.all(), l.Tools))
+	}
+	if l.Tools != nil {
+		p.Argv = append(p.Argv, "--mcp-config="+jsonText(claudeTools()))
 	}
 	if l.Brief != "" {
 		p.Argv = append(p.Argv, "--append-system-prompt", l.Brief)

@@ -39,8 +39,8 @@ func claudeHooks() map[string]any {
 }
 
 // settings returns the settings for the command line, which Claude merges with the person's and the project's own: notifications
-// as OSC 9, no question about the MCP servers of a trusted project, and hooks where a guest accepts them.
-func (claudeCode) settings(hooks, all bool) string {
+// as OSC 9, no question about the MCP servers of a trusted project, and hooks and tools where a guest accepts them.
+func (claudeCode) settings(hooks, all bool, t *Tools) string {
 	s := map[string]any{"preferredNotifChannel": "iterm2", "enableAllProjectMcpServers": true}
 	if all {
 		s["skipDangerousModePermissionPrompt"] = true // the person has already been warned
@@ -48,11 +48,10 @@ func (claudeCode) settings(hooks, all bool) string {
 	if hooks {
 		s["hooks"] = claudeHooks()
 	}
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // our own values always encode
+	if t != nil {
+		s["permissions"] = claudeToolRules(t)
 	}
-	return string(b)
+	return jsonText(s)
 }
 
 type claudeEvent struct {

@@ -44,6 +44,9 @@ func (c codex) plan(l Launch) (Plan, error) {
 	if err := l.home.login(l.Account, "Codex", codexLogin, codexLogin); err != nil {
 		return Plan{}, err
 	}
+	if err := l.home.base().writeSkill(codexDir+"/skills", l.Tools); err != nil {
+		return Plan{}, err
+	}
 	p := Plan{Env: map[string]string{"CODEX_HOME": l.home.codex()}}
 	p.Argv = []string{l.program}
 	if l.Resume && l.Conversation != "" && c.begun(l.home, l.Conversation) {
@@ -54,6 +57,9 @@ func (c codex) plan(l Launch) (Plan, error) {
 	overrides := c.overrides(l)
 	if l.Hooks {
 		overrides = append(overrides, c.hookOverrides()...)
+	}
+	if l.Tools != nil {
+		overrides = append(overrides, codexTools(l.Tools)...)
 	}
 	for _, v := range overrides {
 		p.Argv = append(p.Argv, "-c", v)

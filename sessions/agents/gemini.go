@@ -77,7 +77,13 @@ func (gemini) preset(l Launch) error {
 	if err := l.home.login(l.Account, "Gemini CLI", geminiLogin, geminiLogin); err != nil {
 		return err
 	}
+	if err := l.home.base().writeSkill(".gemini/skills", l.Tools); err != nil {
+		return err
+	}
 	return l.home.editJSON(l.home.rel(".gemini/settings.json"), func(doc map[string]any) {
+		if l.Tools != nil && !l.home.own { // Gemini takes servers from this file alone
+			object(doc, "mcpServers")[toolServer] = geminiTools(l.Tools)
+		}
 		general := object(doc, "general")
 		general["enableAutoUpdate"], general["enableAutoUpdateNotification"] = false, false
 		object(doc, "privacy")["usageStatisticsEnabled"] = false

@@ -47,14 +47,22 @@ func (o openCode) plan(l Launch) (Plan, error) {
 	if err := l.home.login(l.Account, "OpenCode", openCodeLogin, openCodeLogin); err != nil {
 		return Plan{}, err
 	}
+	if err := l.home.base().writeSkill(".config/opencode/skills", l.Tools); err != nil {
+		return Plan{}, err
+	}
 	p := Plan{Env: map[string]string{
 		"XDG_DATA_HOME":   l.home.abs(".local/share"),
 		"XDG_CONFIG_HOME": path.Join(l.home.Dir, ".config"),
 		"OPENCODE_DB":     path.Join(l.home.Dir, openCodeData, openCodeDB), // shared by all accounts
 	}}
 	doc := map[string]any{"autoupdate": false}
+	if l.Tools != nil {
+		doc["mcp"] = openCodeTools()
+	}
 	if l.all() {
 		doc["permission"] = map[string]any{"edit": "allow", "bash": "allow", "webfetch": "allow", "external_directory": "allow", "doom_loop": "allow"}
+	} else if l.Tools != nil && len(l.Tools.Ask) > 0 {
+		doc["permission"] = openCodeRules(l.Tools)
 	}
 	if l.Account.keyed() {
 		provider, name := "openai", "OPENAI_API_KEY"
