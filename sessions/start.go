@@ -74,6 +74,11 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if err != nil {
 		return Session{}, err
 	}
+	if s.cfg.Allow != nil && req.Agent == agents.Command {
+		if err := s.cfg.Allow(ctx, w, place.Kind, req.Argv, req.Env); err != nil {
+			return Session{}, err
+		}
+	}
 	in, err := s.insideOf(ctx, place)
 	if err != nil {
 		return Session{}, err

@@ -23,16 +23,16 @@ var _ workspaces.Store = (*Workspaces)(nil)
 func NewWorkspaces(db *DB) *Workspaces { return &Workspaces{db: db} }
 
 const projectColumns = `id, team_id, name, source_kind, source, git_dir, default_branch, state, state_reason, setup_script,
-	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network, runner_id, checks, merging, keep_ignored`
+	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network, runner_id, checks, merging, keep_ignored, allowed_commands`
 
 func scanProject(r Scanner) (workspaces.Project, error) {
 	var p workspaces.Project
-	var patterns, limits, network, checks, merging, keep string
+	var patterns, limits, network, checks, merging, keep, allowed string
 	err := r.Scan(&p.ID, &p.TeamID, &p.Name, &p.SourceKind, &p.Source, &p.GitDir, &p.DefaultBranch, &p.State, &p.StateReason,
-		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt, &p.Executor, &p.NoCaches, &limits, &network, &p.RunnerID, &checks, &merging, &keep)
+		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt, &p.Executor, &p.NoCaches, &limits, &network, &p.RunnerID, &checks, &merging, &keep, &allowed)
 	if err == nil {
 		err = errors.Join(FromJSON(patterns, &p.CopyIgnored), FromJSON(limits, &p.Limits), FromJSON(network, &p.Network),
-			FromJSON(checks, &p.Checks), FromJSON(merging, &p.Merging), FromJSON(keep, &p.KeepIgnored))
+			FromJSON(checks, &p.Checks), FromJSON(merging, &p.Merging), FromJSON(keep, &p.KeepIgnored), FromJSON(allowed, &p.AllowedCommands))
 	}
 	return p, err
 }
@@ -43,9 +43,9 @@ func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) er
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.Name, p.SourceKind, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript,
-		j.patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, j.limits, j.network, p.RunnerID, j.checks, j.merging, j.keep)
+		j.patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, j.limits, j.network, p.RunnerID, j.checks, j.merging, j.keep, j.allowed)
 	return Wrap(err, "inserting project")
 }
 
@@ -133,25 +133,26 @@ func (s *Workspaces) EditProject(ctx context.Context, id string, fn func(*worksp
 			return err
 		}
 		_, err = s.db.Exec(ctx, `UPDATE projects SET name = ?, source = ?, git_dir = ?, default_branch = ?, state = ?, state_reason = ?,
-			setup_script = ?, copy_ignored = ?, fetched_at = ?, executor = ?, no_caches = ?, limits = ?, network = ?, checks = ?, merging = ?, keep_ignored = ? WHERE id = ? AND {team}`,
+			setup_script = ?, copy_ignored = ?, fetched_at = ?, executor = ?, no_caches = ?, limits = ?, network = ?, checks = ?, merging = ?, keep_ignored = ?, allowed_commands = ? WHERE id = ? AND {team}`,
 			p.Name, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript, j.patterns, p.FetchedAt,
-			p.Executor, p.NoCaches, j.limits, j.network, j.checks, j.merging, j.keep, id)
+			p.Executor, p.NoCaches, j.limits, j.network, j.checks, j.merging, j.keep, j.allowed, id)
 		return err
 	})
 	return p, err
 }
 
 // projectTexts are the columns of a project that hold JSON.
-type projectTexts struct{ patterns, limits, network, checks, merging, keep string }
+type projectTexts struct{ patterns, limits, network, checks, merging, keep, allowed string }
 
 func projectJSON(p workspaces.Project) (t projectTexts, err error) {
-	var errs [6]error
+	var errs [7]error
 	t.patterns, errs[0] = ToJSON(p.CopyIgnored)
 	t.limits, errs[1] = ToJSON(p.Limits)
 	t.network, errs[2] = ToJSON(p.Network)
 	t.checks, errs[3] = ToJSON(p.Checks)
 	t.merging, errs[4] = ToJSON(p.Merging)
 	t.keep, errs[5] = ToJSON(p.KeepIgnored)
+	t.allowed, errs[6] = ToJSON(p.AllowedCommands)
 	return t, errors.Join(errs[:]...)
 }
 

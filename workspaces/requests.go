@@ -29,16 +29,17 @@ type NewProject struct {
 
 // ProjectPatch changes a project's settings; nil leaves a setting unchanged.
 type ProjectPatch struct {
-	Name          *string
-	DefaultBranch *string
-	SetupScript   *string
-	CopyIgnored   *[]string
-	Limits        *executors.Limits
-	Executor      *string // "" = the team's
-	NoCaches      *bool
-	Checks        *[]Check
-	Merging       *Merging
-	KeepIgnored   *[]string
+	Name            *string
+	DefaultBranch   *string
+	SetupScript     *string
+	CopyIgnored     *[]string
+	Limits          *executors.Limits
+	Executor        *string // "" = the team's
+	NoCaches        *bool
+	Checks          *[]Check
+	Merging         *Merging
+	KeepIgnored     *[]string
+	AllowedCommands *[]string
 }
 
 // Branches of a project. FetchError holds git's own message when a requested fetch failed: the items are then as of FetchedAt.

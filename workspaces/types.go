@@ -40,6 +40,7 @@ type Project struct {
 	Checks           []Check
 	Merging          Merging
 	KeepIgnored      []string // patterns of ignored files that snapshots include
+	AllowedCommands  []string // programs that commands may start on the server itself, besides those of config.json; see executors/allowlist
 	FetchedAt        int64    // ms UTC; 0 = never
 	CreatedBy        string
 	CreatedAt        int64

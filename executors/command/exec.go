@@ -61,7 +61,9 @@ type Config struct {
 	SweepEvery time.Duration                        // default 1 min
 	// Secrets returns the secrets a command gets, and those its output must not show; an error prevents its start. Nil: none.
 	Secrets func(ctx context.Context, c Command) (Secrets, error)
-	Log     *slog.Logger
+	// Guard refuses a command that may not run in this kind of executor, before anything is stored. Nil: all may.
+	Guard func(ctx context.Context, kind executors.Kind, s executors.Spec, req Request) error
+	Log   *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -237,12 +239,17 @@ func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error
 	if c.life.Err() != nil {
 		return nil, executors.ErrStopping()
 	}
-	spec, _, err := c.cfg.Places.Spec(ctx, req.WorkspaceID)
+	spec, kind, err := c.cfg.Places.Spec(ctx, req.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}
 	if req.TeamID != "" && req.TeamID != spec.TeamID {
 		return nil, fault.New(fault.NotFound, "not_found", "There is no such workspace, or it is not yours to see.")
+	}
+	if c.cfg.Guard != nil {
+		if err := c.cfg.Guard(ctx, kind, spec, req); err != nil {
+			return nil, err
+		}
 	}
 	r := newRunning(Command{ID: id.New("cmd"), TeamID: spec.TeamID, WorkspaceID: req.WorkspaceID, ActorID: req.ActorID,
 		Argv: req.Argv, Cwd: req.Cwd, State: Pending, Background: req.Background, CreatedAt: c.now()}, fn)

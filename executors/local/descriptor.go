@@ -3,9 +3,11 @@ package local
 import (
 	"context"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/allowlist"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/schema"
@@ -37,6 +39,14 @@ var settings = schema.Schema{
 		return ""
 	}},
 	{Key: "resourceLimits.maxMemory", Type: schema.Number}, // MiB
+	{Key: "allowedCommands", Type: schema.List, Check: func(v any) string { // empty: every program
+		for _, e := range v.([]string) {
+			if why := allowlist.Wrong(e); why != "" {
+				return "has " + strconv.Quote(e) + ": " + why
+			}
+		}
+		return ""
+	}},
 }
 
 func limitsOf(v schema.Values) executors.Limits {

@@ -193,6 +193,7 @@ CREATE TABLE projects (
     merging        TEXT NOT NULL DEFAULT '{}', -- JSON: strategy, queue, require_checks, require_approval
     forge          TEXT NOT NULL DEFAULT '{}', -- JSON: kind, api_url, repository, where the remote's address does not tell
     keep_ignored   TEXT NOT NULL DEFAULT '[]', -- JSON: patterns of ignored files that snapshots include
+    allowed_commands TEXT NOT NULL DEFAULT '[]', -- JSON: programs that commands may start on the server itself
     deleted_by     TEXT NOT NULL DEFAULT '',
     size_bytes     BIGINT NOT NULL DEFAULT -1, -- on disk when last measured; -1 = never
     purged_at      BIGINT NOT NULL DEFAULT 0   -- when the deleted project's files were removed; negative while the removal runs

@@ -7393,6 +7393,9 @@ type Problem struct {
 
 // Project defines model for Project.
 type Project struct {
+	// AllowedCommands Programs that commands may start on the server itself, besides those that sandboxing.local.allowedCommands allows; without a list there every program may
+	AllowedCommands []string `json:"allowed_commands"`
+
 	// Caches Its workspaces share the team's caches if they run in a place that isolates
 	Caches *bool `json:"caches,omitempty"`
 
@@ -7542,7 +7545,9 @@ type ProjectNetworkPatch struct {
 
 // ProjectPatch defines model for ProjectPatch.
 type ProjectPatch struct {
-	Caches *bool `json:"caches,omitempty"`
+	// AllowedCommands The complete list; names of programs or absolute paths
+	AllowedCommands *[]string `json:"allowed_commands,omitempty"`
+	Caches          *bool     `json:"caches,omitempty"`
 
 	// Checks The complete list; a check that is left out is removed
 	Checks        *[]ProjectCheckInput `json:"checks,omitempty"`

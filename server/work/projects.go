@@ -63,7 +63,7 @@ func projectOf(ctx context.Context, p workspaces.Project, lines map[string]works
 	if keep == nil {
 		keep = []string{}
 	}
-	return api.Project{Checks: rest.List(p.Checks, checkOf), Merging: mergingOf(p.Merging), KeepIgnored: keep, Id: p.ID, Name: p.Name, Source: src, DefaultBranch: p.DefaultBranch, State: api.ProjectState(p.State), StateReason: p.StateReason,
+	return api.Project{Checks: rest.List(p.Checks, checkOf), Merging: mergingOf(p.Merging), KeepIgnored: keep, AllowedCommands: append([]string{}, p.AllowedCommands...), Id: p.ID, Name: p.Name, Source: src, DefaultBranch: p.DefaultBranch, State: api.ProjectState(p.State), StateReason: p.StateReason,
 		Progress: p.Progress, SetupScript: p.SetupScript, CopyIgnored: copied, FetchedAt: rest.Ptr(p.FetchedAt), CreatedAt: p.CreatedAt,
 		Workspaces: lines[p.ID].Active, Limits: rest.ResourceLimits(p.Limits), Executor: &p.Executor, Caches: new(!p.NoCaches)}
 }
@@ -135,7 +135,7 @@ func (h Projects) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 		}
 	}
 	patch := workspaces.ProjectPatch{Name: b.Name, DefaultBranch: b.DefaultBranch, SetupScript: b.SetupScript, CopyIgnored: b.CopyIgnored,
-		Executor: b.Executor, KeepIgnored: b.KeepIgnored, Checks: checksIn(b.Checks), Merging: mergingIn(rest.CallOf(ctx).Project, b.Merging)}
+		Executor: b.Executor, KeepIgnored: b.KeepIgnored, AllowedCommands: b.AllowedCommands, Checks: checksIn(b.Checks), Merging: mergingIn(rest.CallOf(ctx).Project, b.Merging)}
 	if b.Limits != nil {
 		l := limitsOf(b.Limits)
 		patch.Limits = &l

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/allowlist"
 	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -136,6 +137,11 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch wor
 			return workspaces.Project{}, err
 		}
 	}
+	if patch.AllowedCommands != nil {
+		if err := allowlist.CheckEntries(*patch.AllowedCommands); err != nil {
+			return workspaces.Project{}, err
+		}
+	}
 	if patch.Checks != nil {
 		list, err := workspaces.CheckChecks(*patch.Checks)
 		if err != nil {
@@ -172,6 +178,9 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch wor
 		}
 		if patch.KeepIgnored != nil {
 			p.KeepIgnored = *patch.KeepIgnored
+		}
+		if patch.AllowedCommands != nil {
+			p.AllowedCommands = slices.Clone(*patch.AllowedCommands)
 		}
 		if patch.Name != nil {
 			p.Name = *patch.Name

@@ -45,12 +45,13 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 	if cfg.Gateway.Enabled {
 		way = m.gateway
 	}
+	allowed := allowedCommands{w.workspaces.Records, b.placeNow}
 	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.chosen(), Workspaces: movable{w.workspaces.Records, w.moves},
 		Accounts: sessionAccounts{p.directory, p.agentAccounts}, Agents: b.agents, Events: b.events, DataDir: cfg.DataDir, Key: b.key, Secrets: p.secrets, Gateway: way,
 		Meter: may.tokens, Exclude: w.workspaces.Repo.Exclude, TurnEnded: func(row sessions.Session, prompt string) {
 			w.workspaces.Snapshots.TurnEnded(row.WorkspaceID, row.ID, prompt)
 		},
-		Grace: b.later.grace, Limits: fromconfig.HistoryLimits(cfg.History), TeamHistory: fromconfig.TeamHistory(cfg, p.directory.CountTeams), MaxLogBytes: fromconfig.LogCap(cfg.History), Log: b.logOf("sessions")})
+		Grace: b.later.grace, Allow: allowed.session, Limits: fromconfig.HistoryLimits(cfg.History), TeamHistory: fromconfig.TeamHistory(cfg, p.directory.CountTeams), MaxLogBytes: fromconfig.LogCap(cfg.History), Log: b.logOf("sessions")})
 	roots, skip := agents.Kept()
 	out.files = filesync.New(filesync.Config{Store: store.NewChanges(b.db), Places: s.places, Workspaces: w.workspaces.Repo, Events: b.events, Touched: out.sessions.FilesChanged,
 		Moved: w.workspaces.Ingest.HeadMoved, Polled: w.workspaces.Snapshots.Polled, Trees: trees{w.workspaces}, DataDir: cfg.DataDir, HomeRoots: roots, HomeSkip: skip,
@@ -58,7 +59,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
 			s.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: b.logOf("sync")})
-	out.commands = command.New(command.Config{Places: s.chosen(), Store: s.records, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of,
+	out.commands = command.New(command.Config{Places: s.chosen(), Store: s.records, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of, Guard: allowed.command,
 		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: b.logOf("commands")})
 	out.reviews = reviews.New(reviews.Config{Store: store.NewReviews(b.db), Trees: reviews.Files{Repo: w.workspaces.Repo, Snapshots: w.workspaces.Snapshots}, Workspaces: w.workspaces.Records,
 		Sessions: reviewqueue.New(out.sessions), Accounts: p.directory, Bus: b.bus, Events: b.events, Log: b.logOf("reviews")})

@@ -8286,6 +8286,8 @@ export interface components {
             request_id: string;
         };
         Project: {
+            /** @description Programs that commands may start on the server itself, besides those that sandboxing.local.allowedCommands allows; without a list there every program may */
+            allowed_commands: string[];
             /** @description Its workspaces share the team's caches if they run in a place that isolates */
             caches?: boolean;
             /** @description Commands that check the work */
@@ -8397,6 +8399,8 @@ export interface components {
             mode?: string;
         };
         ProjectPatch: {
+            /** @description The complete list; names of programs or absolute paths */
+            allowed_commands?: string[];
             caches?: boolean;
             /** @description The complete list; a check that is left out is removed */
             checks?: components["schemas"]["ProjectCheckInput"][];

@@ -79,12 +79,19 @@ export function ProjectScreen() {
   );
 }
 
+const lines = (text: string) =>
+  text
+    .split("\n")
+    .map((l) => l.trim())
+    .filter(Boolean);
+
 function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boolean }) {
   const team = useTeam();
   const client = useQueryClient();
   const [name, setName] = useState(p.name);
   const [branch, setBranch] = useState(p.default_branch);
   const [script, setScript] = useState(p.setup_script);
+  const [allowed, setAllowed] = useState(p.allowed_commands.join("\n"));
   const [ignored, setIgnored] = useState(p.copy_ignored.join("\n"));
   const branches = useQuery({ ...branchesQuery(p.id), enabled: p.state === "ready" });
   const save = useMutation({
@@ -96,10 +103,8 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
             name,
             default_branch: branch,
             setup_script: script,
-            copy_ignored: ignored
-              .split("\n")
-              .map((l) => l.trim())
-              .filter(Boolean),
+            copy_ignored: lines(ignored),
+            allowed_commands: lines(allowed),
           },
         }),
       ),
@@ -162,10 +167,22 @@ function ProjectForm({ project: p, readOnly }: { project: Project; readOnly: boo
           error={field("copy_ignored")}
           onChange={(e) => setIgnored(e.target.value)}
         />
+        <TextArea
+          label="Commands allowed on the server"
+          mono
+          rows={3}
+          placeholder="make"
+          hint="Only where config.json restricts which programs commands may start on the server itself. One program per line."
+          value={allowed}
+          error={field("allowed_commands")}
+          onChange={(e) => setAllowed(e.target.value)}
+        />
       </fieldset>
       <FormError
         error={
-          save.error && !["name", "default_branch", "setup_script", "copy_ignored"].some(field) ? save.error : null
+          save.error && !["name", "default_branch", "setup_script", "copy_ignored", "allowed_commands"].some(field)
+            ? save.error
+            : null
         }
       />
       {!readOnly && (

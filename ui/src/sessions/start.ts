@@ -1,6 +1,7 @@
 import { api, data, type Schemas, type Session } from "@/api/client";
 import { noteProblem } from "@/sandboxes/problem";
 import { isCoarse } from "@/state/look";
+import { offerToAllow } from "./allow-command";
 
 /** Starts a session, sized for this window; on a phone the server's own size is kept. */
 export function startSession(
@@ -24,7 +25,10 @@ export function startSession(
       },
     }),
   );
-  started.catch((error) => noteProblem(workspaceId, error));
+  started.catch((error) => {
+    noteProblem(workspaceId, error);
+    offerToAllow(error);
+  });
   return started;
 }
 
