@@ -33,7 +33,7 @@ func Streams(method, path string) bool {
 	case http.MethodPut:
 		return path == "/v1/files" || strings.HasPrefix(path, "/v1/bundles/")
 	case http.MethodPost:
-		if path == "/v1/home" || path == GatewayPath || strings.HasPrefix(path, "/v1/ports/") {
+		if path == "/v1/home" || path == GatewayPath || path == ToolsPath || strings.HasPrefix(path, "/v1/ports/") {
 			return true
 		}
 		rest, ok := strings.CutPrefix(path, "/v1/processes/")

@@ -31,6 +31,7 @@ func TestChanging(t *testing.T) {
 		{"POST", "/v1/ports/80", true, true},
 		{"POST", "/v1/home", true, true},
 		{"POST", "/v1/gateway", true, true},
+		{"POST", "/v1/tools", true, true},
 		{"POST", "/v1/shutdown", true, false},
 		{"PUT", "/v1/files", true, true},
 		{"PUT", "/v1/bundles/x", true, true},

@@ -42,6 +42,7 @@ type Hello struct {
 	StartedAt int64  `json:"started_at"` // ms UTC
 	Hooks     bool   `json:"hooks"`      // it receives the hooks of agents
 	Gateway   int    `json:"gateway"`    // port of the sandbox's loopback at which programs find the model gateway; 0 = none
+	Tools     bool   `json:"tools"`      // it offers its programs the tools
 	Degraded  string `json:"degraded"`   // "" or why the log lives in memory only (disk full)
 }
 

@@ -4,13 +4,17 @@ package guest
 // line names the process by its token and says what the connection is for; the guest replaces it by a line for its host, and passes all
 // other bytes on as they are. The host requests a connection ahead of time, with a POST of ToolsPath that is answered once a program
 // has connected; the bodies of the request and of its answer are then the two directions. The first byte of the request confirms
-// that the host is still there, as with GatewayPath.
+// that the host is still there, as with GatewayPath; the guest then sends the program ToolGreeting before the host's bytes. Nothing
+// of a program that has not received it has reached a host.
 
 // ToolsPath is the path at which a host requests the next connection to its tools.
 const ToolsPath = "/v1/tools"
 
 // EnvTools is the path of the socket, as seen inside. The token is that of hooks, EnvHookToken.
 const EnvTools = "PARAWORK_TOOLS"
+
+// ToolGreeting tells a program that a host has accepted its connection: an empty line.
+const ToolGreeting = "\n"
 
 // Limits of connections to the tools.
 const (
@@ -28,6 +32,9 @@ const (
 	UseMCP     ToolUse = "mcp"     // JSON-RPC messages of the Model Context Protocol, one a line, until either side closes
 	UseCommand ToolUse = "command" // one ToolCommand on a line, then one ToolAnswer on a line
 )
+
+// Known reports whether the use is one of this build's.
+func (u ToolUse) Known() bool { return u == UseMCP || u == UseCommand }
 
 // ToolHello is the first line of a program.
 type ToolHello struct {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/offer"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/homedir"
 )
@@ -46,7 +47,7 @@ func (d *Daemon) serveContents(w http.ResponseWriter, r *http.Request) error {
 			return fault.New(fault.Invalid, "invalid_request", "An offset or a hash is invalid.")
 		}
 	}
-	if err := begin(w); err != nil {
+	if err := offer.Begin(w); err != nil {
 		return errCut
 	}
 	var sent int64

@@ -17,6 +17,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/bundle"
+	"github.com/parawork/parawork/guest/offer"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/homedir"
 )
@@ -99,8 +100,10 @@ type Daemon struct {
 	quitOnce sync.Once
 	work     sync.WaitGroup // goroutines that outlive their request
 
+	tokens  *tokens
 	hooks   *hooks
-	gateway *gateway
+	gateway *offer.Gateway
+	tools   *offer.Tools
 	bundles *bundle.Store
 
 	mending    atomic.Bool  // a goroutine waits for the disk to accept output again
@@ -138,8 +141,11 @@ func New(cfg Config) (*Daemon, error) {
 		d.closeRoots()
 		return nil, err
 	}
+	d.tokens = newTokens(d)
 	d.hooks = newHooks(d)
-	d.gateway = newGateway(d)
+	offers := offer.Config{Over: d.over, Work: &d.work, Log: d.cfg.Log}
+	d.gateway = offer.NewGateway(offers)
+	d.tools = offer.NewTools(offers, d.tokens.listen("tools"), d.tokens.process)
 	d.bundles = bundle.New(bundle.Config{Dir: filepath.Join(cfg.Dir, "bundles"), Root: cfg.Root, Log: d.cfg.Log})
 	return d, nil
 }
@@ -172,7 +178,8 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 		d.work.Go(func() { d.reap(ctx) })
 	}
 	d.work.Go(d.hooks.serve)
-	d.work.Go(d.gateway.serve)
+	d.work.Go(d.gateway.Serve)
+	d.work.Go(d.tools.Serve)
 	var err error
 	select {
 	case <-ctx.Done():
@@ -188,7 +195,8 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	}
 	cancel()
 	d.hooks.close()
-	d.gateway.close()
+	d.gateway.Close()
+	d.tools.Close()
 	d.bundles.Close()
 	_ = srv.Close()
 	<-served
@@ -256,7 +264,8 @@ func (d *Daemon) wrote() {
 // hello is the guest's description of itself.
 func (d *Daemon) hello() guest.Hello {
 	h := guest.Hello{Version: guest.Version, Build: d.cfg.Build, SandboxID: d.cfg.SandboxID, Root: d.cfg.Root, Home: d.cfg.Home,
-		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli(), Hooks: d.hooks.sock != "", Gateway: d.gateway.port}
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli(), Hooks: d.hooks.l != nil,
+		Gateway: d.gateway.Port(), Tools: d.tools.Address() != ""}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range d.procs {

@@ -46,7 +46,7 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	env["PWD"] = dir
 	maps.Copy(env, spec.Env)
 	if spec.Tty {
-		d.hooks.environ(spec.ID, env)
+		d.tokens.environ(spec.ID, env)
 	}
 	if env[guest.EnvGatewayURL] != "" {
 		nearGateway(env)

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 )
 
 const (
-	maxSocketPath = 100             // bytes of an address, everywhere
 	hookReadIn    = 5 * time.Second // a hook sends its event at once
 	hookTakeIn    = 5 * time.Second // and takes its answer at once
 	keptHooks     = 256             // calls retained for a disconnected host
@@ -30,12 +27,10 @@ const (
 // hooks accepts events of agents' hooks on a separate socket, and retains them for the host. A hook may wait for an answer: as
 // long as it lives, whether the host is connected or not.
 type hooks struct {
-	d    *Daemon
-	sock string // "" = none could be made
-	l    net.Listener
+	d *Daemon
+	l net.Listener // nil: none could be opened
 
 	mu      sync.Mutex
-	tokens  map[string]string // process by token
 	waiting map[string]*hookCall
 	kept    []keptRecord // the newest records, oldest first
 	bytes   int          // in kept
@@ -65,45 +60,17 @@ type hookCall struct {
 	gone   chan struct{} // closed when it no longer waits
 }
 
-// newHooks opens the socket in the guest's own folder, or in a private one of the temp folder where that path is too long.
+// newHooks opens the socket.
 func newHooks(d *Daemon) *hooks {
-	h := &hooks{d: d, tokens: map[string]string{}, waiting: map[string]*hookCall{}, changed: make(chan struct{}), tokensLeft: hookBurst, tokensAt: d.cfg.Now()}
-	if d.cfg.Self == "" {
-		return h
-	}
-	if err := h.listen(); err != nil {
-		d.cfg.Log.Warn("hooks of agents cannot be received", "error", err)
-	}
-	return h
+	return &hooks{d: d, l: d.tokens.listen("hooks"), waiting: map[string]*hookCall{}, changed: make(chan struct{}), tokensLeft: hookBurst, tokensAt: d.cfg.Now()}
 }
 
-func (h *hooks) listen() error {
-	dir := filepath.Join(h.d.cfg.Dir, "hooks")
-	if len(dir) > maxSocketPath-2 {
-		var err error
-		if dir, err = os.MkdirTemp("", "parawork-hooks-"); err != nil {
-			return err
-		}
-	} else if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+// address is the path of the socket, "" where there is none.
+func (h *hooks) address() string {
+	if h.l == nil {
+		return ""
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return err
-	}
-	sock := filepath.Join(dir, "s")
-	if err := os.Remove(sock); err != nil && !errors.Is(err, os.ErrNotExist) { // left by a guest that was killed
-		return err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: sock, Net: "unix"})
-	if err != nil {
-		return err
-	}
-	if err := os.Chmod(sock, 0o600); err != nil {
-		_ = l.Close()
-		return err
-	}
-	h.l, h.sock = l, sock
-	return nil
+	return h.l.Addr().String()
 }
 
 // serve accepts hooks until close.
@@ -136,7 +103,6 @@ func (h *hooks) serve() {
 func (h *hooks) close() {
 	if h.l != nil {
 		_ = h.l.Close()
-		_ = os.Remove(filepath.Dir(h.sock))
 	}
 }
 
@@ -161,27 +127,10 @@ func (h *hooks) leave() {
 	h.mu.Unlock()
 }
 
-// environ adds the variables through which a program's hooks reach the guest. The token belongs to the process.
-func (h *hooks) environ(id string, env map[string]string) {
-	if h.sock == "" {
-		return
-	}
-	token := rand.Text()
-	h.mu.Lock()
-	h.tokens[token] = id
-	h.mu.Unlock()
-	env[guest.EnvGuest], env[guest.EnvHooks], env[guest.EnvHookToken] = h.d.cfg.Self, h.sock, token
-}
-
-// forget ends the token and the waiting hooks of an ended process.
+// forget ends the waiting hooks of an ended process, whose token is no longer valid.
 func (h *hooks) forget(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for t, of := range h.tokens {
-		if of == id {
-			delete(h.tokens, t)
-		}
-	}
 	for _, c := range h.waiting {
 		if c.Process == id {
 			c.give(nil)
@@ -231,7 +180,7 @@ func (h *hooks) take(conn net.Conn) {
 func (h *hooks) call(req guest.HookRequest) *hookCall {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	process, ok := h.tokens[req.Token]
+	process, ok := h.d.tokens.process(req.Token) // under mu: forget finds what was admitted
 	if !ok {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/offer"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -72,7 +73,7 @@ func (d *Daemon) serveOutput(w http.ResponseWriter, r *http.Request) error {
 		return errHijacked
 	}
 	w.Header().Set(guest.HeaderOffset, at)
-	if err := begin(w); err != nil {
+	if err := offer.Begin(w); err != nil {
 		return errCut
 	}
 	return follow(r.Context(), sharedBridge{w, http.NewResponseController(w)}, l, off, took)

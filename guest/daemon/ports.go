@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/offer"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/proxycopy"
 )
@@ -104,8 +105,8 @@ func (c closing) CloseWrite() error { return c.Close() }
 func joinShared(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn) error {
 	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })()
 	w.Header().Set(guest.HeaderPort, r.PathValue("port"))
-	if err := begin(w); err != nil {
+	if err := offer.Begin(w); err != nil {
 		return errCut
 	}
-	return carryShared(w, r, conn, false)
+	return offer.Carry(w, r, conn, false)
 }

@@ -123,7 +123,7 @@ func (p *process) watch(timeout time.Duration) {
 	ended := p.d.cfg.Now()
 	p.d.tree.led(p.cmd.Process.Pid)
 	close(p.exited)
-	p.d.hooks.forget(p.id)
+	p.d.tokens.forget(p.id)
 	if timer != nil {
 		timer.Stop()
 	}

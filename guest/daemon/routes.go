@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/offer"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -47,7 +48,8 @@ func (d *Daemon) handler() http.Handler {
 		"POST /v1/symlink":                       d.serveSymlink,
 		"GET /v1/glob":                           d.serveGlob,
 		"POST /v1/ports/{port}":                  d.servePort,
-		"POST " + guest.GatewayPath:              d.serveGateway,
+		"POST " + guest.GatewayPath:              d.gateway.Handle,
+		"POST " + guest.ToolsPath:                d.tools.Handle,
 		"GET /v1/hooks":                          d.serveHooks,
 		"POST /v1/hooks/{id}/answer":             d.serveAnswerHook,
 		"GET /v1/bundles/{id}":                   d.serveBundle,
@@ -82,7 +84,7 @@ func digest(token string) [32]byte { return sha256.Sum256([]byte(token)) }
 
 var (
 	// errCut makes an answer that has begun end as cut off, not as complete.
-	errCut = errors.New("answer cut off")
+	errCut = offer.ErrCut
 	// errHijacked reports that the pipe was taken over and needs no answer any more.
 	errHijacked = errors.New("pipe taken over")
 )
@@ -157,13 +159,6 @@ func number(r *http.Request, name string) (int64, error) {
 		return 0, fault.New(fault.Invalid, "invalid_number", "%s must be a number that is not negative.", name)
 	}
 	return n, nil
-}
-
-// begin sends the header of an answer whose body comes later.
-func begin(w http.ResponseWriter) error {
-	w.Header().Set("Content-Type", "application/octet-stream")
-	w.WriteHeader(http.StatusOK)
-	return http.NewResponseController(w).Flush()
 }
 
 func (d *Daemon) serveHello(w http.ResponseWriter, _ *http.Request) error {

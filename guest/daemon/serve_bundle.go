@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/offer"
 )
 
 func (d *Daemon) serveBundle(w http.ResponseWriter, r *http.Request) error {
@@ -41,7 +42,7 @@ func (d *Daemon) serveUnpack(w http.ResponseWriter, r *http.Request) error {
 	err := d.bundles.Unpack(r.Context(), r.PathValue("id"), req, func(p guest.Bundle) error {
 		if !begun {
 			begun = true
-			if err := begin(w); err != nil {
+			if err := offer.Begin(w); err != nil {
 				return err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/offer"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -35,7 +36,7 @@ func (d *Daemon) serveWatch(w http.ResponseWriter, r *http.Request) error {
 	err = d.cfg.Changes.Watch(ctx, r.URL.Query().Get("base"), uint64(since), func(set guest.ChangeSet) error {
 		if !begun {
 			begun = true
-			if err := begin(w); err != nil {
+			if err := offer.Begin(w); err != nil {
 				return err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/offer"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -13,14 +14,14 @@ var errNoHooks = fault.New(fault.Unsupported, "hooks_unsupported", "This sandbox
 
 // serveHooks sends a record for each hook, until the host hangs up.
 func (d *Daemon) serveHooks(w http.ResponseWriter, r *http.Request) error {
-	if d.hooks.sock == "" {
+	if d.hooks.l == nil {
 		return errNoHooks
 	}
 	since, err := number(r, "since")
 	if err != nil {
 		return err
 	}
-	if err := begin(w); err != nil {
+	if err := offer.Begin(w); err != nil {
 		return err
 	}
 	rc := http.NewResponseController(w)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/offer"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -178,7 +179,7 @@ func (d *Daemon) serveInput(w http.ResponseWriter, r *http.Request) error {
 		return errHijacked
 	}
 	w.Header().Set(guest.HeaderInputSeq, taken)
-	if err := begin(w); err != nil {
+	if err := offer.Begin(w); err != nil {
 		return errCut
 	}
 	if p.in.takeAll(ctx, r.Body) != nil {

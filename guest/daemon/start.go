@@ -106,7 +106,7 @@ func checkSpec(spec *guest.ProcessSpec) error {
 
 // fail ends a process that could not be started.
 func (p *process) fail(err error) {
-	p.d.hooks.forget(p.id)
+	p.d.tokens.forget(p.id)
 	p.mu.Lock()
 	p.info.State, p.info.EndedAt = guest.Exited, p.d.cfg.Now().UnixMilli()
 	p.info.Reason = startFailed + limit(plainWords(err), 1000)

@@ -105,8 +105,9 @@ func (a *allowed) describe(ask *policy.Ask, r *http.Request, path string, t Targ
 		a.body, a.spec = b, &spec
 	case part[0] == "processes" && len(part) > 1:
 		// Its input, a signal, its end: allowed when it was started.
-	case part[0] == "hooks", part[0] == "gateway":
-		// An answer to an agent's question, and an agent's connection to its model: both were allowed when the agent was started.
+	case part[0] == "hooks", part[0] == "gateway", part[0] == "tools":
+		// An answer to an agent's question, and an agent's connections to its model and to the server's tools: all were allowed when the
+		// agent was started.
 	case part[0] == "ports":
 		ask.Kind = policy.KindPort
 		port, err := strconv.ParseUint(part[len(part)-1], 10, 16)
