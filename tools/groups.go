@@ -65,3 +65,25 @@ func (s Spec) ContextTokens() int {
 	}
 	return (len(s.Name) + len(s.Description) + len(s.Arguments) + 3) / 4
 }
+
+// Listed returns the tools an MCP client is shown while groups are on: those that are not Unlisted, in order, at most MaxListed.
+func Listed(specs []Spec, groups Selection) []Spec {
+	var listed []Spec
+	for _, s := range specs {
+		if !s.Unlisted && groups.Has(s.Group) && len(listed) < MaxListed {
+			listed = append(listed, s)
+		}
+	}
+	return listed
+}
+
+// On returns the tools that can be called while groups are on, listed or not.
+func On(specs []Spec, groups Selection) []Spec {
+	var on []Spec
+	for _, s := range specs {
+		if groups.Has(s.Group) {
+			on = append(on, s)
+		}
+	}
+	return on
+}
