@@ -351,7 +351,7 @@ func TestACallStops(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, it is told what is wrong, and the next request is served.
+// Whatever a client sends, the answer says what is wrong, and the next request is served.
 func TestHostileMessages(t *testing.T) {
 	t.Parallel()
 	c := newWorld(t).serve(t).start()
@@ -395,7 +395,7 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
-// Requests that nobody answers yet are bounded, and each that is refused is told so.
+// Requests that nobody answers yet are bounded, and each above the bound is answered with an error.
 func TestTooManyInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
