@@ -56,9 +56,11 @@ import (
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
@@ -214,7 +216,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		UI:            http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") }),
 	}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
-	if h.cfg.Tools, err = tools.New(tools.Config{Tools: []tools.Tool{run.New(h.cfg.Commands, time.Now)}, Secrets: sec}); err != nil {
+	h.cfg.ToolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(h.db), Events: h.bus})
+	if h.cfg.Tools, err = tools.New(tools.Config{Tools: []tools.Tool{run.New(h.cfg.Commands, time.Now)}, Secrets: sec, Recorder: h.cfg.ToolCalls}); err != nil {
 		t.Fatal(err)
 	}
 	h.cfg.Report = reports(h, &h.cfg)
@@ -505,7 +508,7 @@ func kindOf(op string) string {
 		return "conflict"
 	case "getSnapshot", "updateSnapshot", "deleteSnapshot", "restoreSnapshot":
 		return "snapshot"
-	case "getSession", "listModelRequests", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",
+	case "getSession", "listModelRequests", "listSessionToolCalls", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",
 		"correctState",
 		"attachTerminal", "getConversation", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":
 		return "session"

@@ -318,6 +318,9 @@ createPrompt            member    attach
 updatePrompt            member    attach
 deletePrompt            member    attach
 interruptSession        member    attach
+listToolCalls           viewer    attach
+exportToolCalls         viewer    attach
+listSessionToolCalls    viewer    attach
 getConversation         viewer    attach
 listConversations       viewer    attach
 listSessions            viewer    read

@@ -434,6 +434,10 @@ var policy = map[string]rule{
 	"deletePrompt":     of(accounts.TypeTerminal, byPrompt),
 	"interruptSession": of(accounts.TypeTerminal, bySession),
 
+	"listToolCalls":        of(accounts.ViewTerminal, byWorkspace),
+	"exportToolCalls":      of(accounts.ViewTerminal, byWorkspace).costs(rest.Exporting),
+	"listSessionToolCalls": of(accounts.ViewTerminal, bySession),
+
 	"getConversation":   of(accounts.ViewTerminal, bySession),
 	"listConversations": of(accounts.ViewTerminal, byWorkspace),
 

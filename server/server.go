@@ -59,6 +59,7 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
@@ -100,6 +101,7 @@ type Config struct {
 	Quota         *quota.Service
 	Commands      *command.Commands
 	Tools         *tools.Set
+	ToolCalls     *calllog.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings
@@ -157,8 +159,8 @@ func (c *Config) Validate() error {
 	if c.Checks == nil || c.Overlap == nil {
 		return errors.New("server: Checks and Overlap are needed")
 	}
-	if c.Tools == nil {
-		return errors.New("server: Tools is needed")
+	if c.Tools == nil || c.ToolCalls == nil {
+		return errors.New("server: Tools and ToolCalls are needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

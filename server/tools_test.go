@@ -176,3 +176,69 @@ func TestToolAnswersHideSecrets(t *testing.T) {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
 }
+
+// Calls of tools are listed, filtered and exported to those who may see the workspace's terminals, and show no secret of the team.
+func TestToolCallsAreListedAndExported(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.serve()
+	p := h.people(t)
+	const value = "tr0ub4dor-and-four"
+	for _, body := range []string{`{"arguments":{"command":"echo ` + value + `"}}`, `{"arguments":{"command":"exit 3"}}`, `{"arguments":{"argv":"wrong"}}`} {
+		h.do("POST", p.toolPath("run_command"), body, bearer(p.tokens["member"])...)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := h.cfg.ToolCalls.Run(ctx); err != nil { // writes what waits
+		t.Fatal(err)
+	}
+	if r := h.do("POST", "/api/v1/teams/"+p.team.Slug+"/secrets", `{"kind":"env","name":"TOKEN","value":"`+value+`"}`, bearer(p.tokens["owner"])...); r.StatusCode != 201 { // after the call
+		t.Fatalf("%d %s", r.StatusCode, r.body)
+	}
+	at := "/api/v1/workspaces/" + p.ids["workspace"] + "/tool-calls"
+	list := func(query, token string) (l api.ToolCallList) {
+		t.Helper()
+		r := h.do("GET", at+query, "", bearer(p.tokens[token])...)
+		if strings.Contains(string(r.body), value) {
+			t.Errorf("%s shows a secret", query)
+		}
+		r.into(t, &l)
+		return l
+	}
+	all := list("", "viewer")
+	if len(all.Items) != 3 || all.Items[0].Outcome != api.ToolOutcomeRefused || all.Items[0].Code != "tool_arguments_invalid" || all.Items[0].Cause == "" || all.Items[1].Outcome != api.ToolOutcomeFailed ||
+		all.Items[2].Outcome != api.ToolOutcomeDone || !all.Items[2].Success || !strings.HasPrefix(all.Items[2].Result, "Exit code 0") {
+		t.Errorf("%+v", all)
+	}
+	if failed := list("?outcome=failed&tool=run_command", "viewer"); len(failed.Items) != 1 || failed.Items[0].Success {
+		t.Errorf("%+v", failed)
+	}
+	first := list("?limit=2", "viewer")
+	if first.NextCursor == nil || len(list("?limit=2&cursor="+*first.NextCursor, "viewer").Items) != 1 {
+		t.Errorf("%+v", first)
+	}
+	if of := list("?session="+p.ids["session"], "viewer"); len(of.Items) != 0 {
+		t.Errorf("of a session that called nothing: %+v", of)
+	}
+	file := h.do("GET", at+"/export", "", bearer(p.tokens["viewer"])...)
+	lines := strings.Split(strings.TrimSpace(string(file.body)), "\n")
+	var one api.ToolCallRecord
+	if len(lines) != 3 || json.Unmarshal([]byte(lines[0]), &one) != nil || one.Id != all.Items[2].Id || strings.Contains(string(file.body), value) ||
+		!strings.Contains(file.Header.Get("Content-Disposition"), ".jsonl") {
+		t.Errorf("%s %s", file.Header, file.body)
+	}
+	if none := h.do("GET", at+"/export?outcome=cancelled", "", bearer(p.tokens["viewer"])...); none.StatusCode != 200 || len(none.body) != 0 {
+		t.Errorf("an empty export: %d %s", none.StatusCode, none.body)
+	}
+	for token, status := range map[string]int{"outsider": 404, "operator": 404} {
+		if r := h.do("GET", at, "", bearer(p.tokens[token])...); r.StatusCode != status {
+			t.Errorf("%s: %d", token, r.StatusCode)
+		}
+		if r := h.do("GET", at+"/export", "", bearer(p.tokens[token])...); r.StatusCode != status {
+			t.Errorf("%s exports: %d", token, r.StatusCode)
+		}
+	}
+	if r := h.do("GET", at+"?outcome=lucky", "", bearer(p.tokens["viewer"])...); r.StatusCode != 400 {
+		t.Errorf("an unknown outcome: %d %s", r.StatusCode, r.body)
+	}
+}

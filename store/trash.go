@@ -105,6 +105,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string)
 			`DELETE FROM snapshots WHERE workspace_id = ? AND {team}`, `DELETE FROM review_comments WHERE workspace_id = ? AND {team}`, `DELETE FROM reviews WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM viewed_files WHERE workspace_id = ? AND {team}`, `DELETE FROM pull_requests WHERE workspace_id = ? AND {team}`, `DELETE FROM check_runs WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE first_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE second_id = ? AND {team}`,
+			`DELETE FROM tool_calls WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM workspace_secret_files WHERE workspace_id = ? AND {team}`, `DELETE FROM workspace_secret_values WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id = ? AND {team}`,

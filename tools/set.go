@@ -128,20 +128,16 @@ func (s *Set) Specs() []Spec { return slices.Clone(s.specs) }
 
 // Call calls a tool by its name. Empty arguments are an empty object.
 func (s *Set) Call(ctx context.Context, c Caller, name string, args json.RawMessage) (Result, error) {
-	began := s.cfg.Now()
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
 	}
-	result, err := s.call(ctx, c, name, args)
-	if s.cfg.Recorder != nil {
-		keep := tenant.In(context.WithoutCancel(ctx), c.TeamID) // even if the caller has gone
-		s.cfg.Recorder.Record(keep, Record{Tool: cut(name, 64), Caller: c, Arguments: s.shown(keep, c.TeamID, args), StartedAt: began, Duration: s.cfg.Now().Sub(began),
-			Outcome: outcomeOf(result, err), Code: fault.CodeOf(err), ResultBytes: result.Bytes(), Truncated: result.Truncated})
-	}
+	r := s.recording(ctx, c, name, args)
+	result, err := s.call(ctx, c, name, args, r)
+	r.end(result, err)
 	return result, err
 }
 
-func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMessage) (Result, error) {
+func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMessage, record *recording) (Result, error) {
 	e, ok := s.tools[name]
 	switch {
 	case !ok:
@@ -163,6 +159,9 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 		return Result{}, err
 	}
 	defer leave()
+	if e.spec.Needs.Writes {
+		record.begin()
+	}
 	c.Limits = bounded(c.Limits, e.spec)
 	within, cancel := context.WithTimeout(tenant.In(ctx, c.TeamID), c.Limits.Timeout)
 	defer cancel()

@@ -41,6 +41,8 @@ func spec(change ...func(*tools.Spec)) tools.Spec {
 
 type recorder []tools.Record
 
+func (*recorder) Begin(context.Context, tools.Record) {}
+
 func (r *recorder) Record(_ context.Context, row tools.Record) { *r = append(*r, row) }
 
 type hidden struct {

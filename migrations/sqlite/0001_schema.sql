@@ -1553,3 +1553,30 @@ CREATE TABLE idempotency_keys (
     created_at   BIGINT NOT NULL,
     PRIMARY KEY (user_id, key)
 );
+
+-- === Tools ===
+
+-- One call of a tool. Texts are beginnings, at most 4 KiB, with secrets masked.
+CREATE TABLE tool_calls (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    workspace_id TEXT REFERENCES workspaces(id) ON DELETE CASCADE, -- NULL outside a workspace
+    session_id   TEXT NOT NULL DEFAULT '', -- the session whose agent called
+    user_id      TEXT NOT NULL,
+    agent        TEXT NOT NULL DEFAULT '',
+    client       TEXT NOT NULL DEFAULT '', -- the calling program's own name
+    tool         TEXT NOT NULL,
+    arguments    TEXT NOT NULL DEFAULT '',
+    result       TEXT NOT NULL DEFAULT '',
+    outcome      TEXT NOT NULL,            -- running, done, failed, refused, broken, cancelled, timed_out, unknown
+    code         TEXT NOT NULL DEFAULT '', -- of the error
+    cause        TEXT NOT NULL DEFAULT '', -- the error in words
+    result_bytes BIGINT NOT NULL DEFAULT 0,
+    truncated    BOOLEAN NOT NULL DEFAULT FALSE,
+    started_at   BIGINT NOT NULL,
+    duration_ms  BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX tool_calls_by_workspace ON tool_calls(workspace_id, started_at, id);
+CREATE INDEX tool_calls_by_session ON tool_calls(session_id, started_at, id);
+CREATE INDEX tool_calls_by_team ON tool_calls(team_id);
+CREATE INDEX tool_calls_by_time ON tool_calls(started_at);

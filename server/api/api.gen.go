@@ -3251,6 +3251,42 @@ func (e ToolContentType) Valid() bool {
 	}
 }
 
+// Defines values for ToolOutcome.
+const (
+	ToolOutcomeBroken    ToolOutcome = "broken"
+	ToolOutcomeCancelled ToolOutcome = "cancelled"
+	ToolOutcomeDone      ToolOutcome = "done"
+	ToolOutcomeFailed    ToolOutcome = "failed"
+	ToolOutcomeRefused   ToolOutcome = "refused"
+	ToolOutcomeRunning   ToolOutcome = "running"
+	ToolOutcomeTimedOut  ToolOutcome = "timed_out"
+	ToolOutcomeUnknown   ToolOutcome = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the ToolOutcome enum.
+func (e ToolOutcome) Valid() bool {
+	switch e {
+	case ToolOutcomeBroken:
+		return true
+	case ToolOutcomeCancelled:
+		return true
+	case ToolOutcomeDone:
+		return true
+	case ToolOutcomeFailed:
+		return true
+	case ToolOutcomeRefused:
+		return true
+	case ToolOutcomeRunning:
+		return true
+	case ToolOutcomeTimedOut:
+		return true
+	case ToolOutcomeUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TrashItemKind.
 const (
 	TrashItemKindProject   TrashItemKind = "project"
@@ -9644,6 +9680,51 @@ type ToolCall struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
+// ToolCallList defines model for ToolCallList.
+type ToolCallList struct {
+	Items      []ToolCallRecord `json:"items"`
+	NextCursor *string          `json:"next_cursor"`
+}
+
+// ToolCallRecord defines model for ToolCallRecord.
+type ToolCallRecord struct {
+	Agent string `json:"agent"`
+
+	// Arguments The beginning of the arguments, as JSON
+	Arguments string `json:"arguments"`
+
+	// Cause The error in words
+	Cause string `json:"cause"`
+
+	// Client The calling program's own name
+	Client string `json:"client"`
+
+	// Code Of the error
+	Code       string `json:"code"`
+	DurationMs int64  `json:"duration_ms"`
+	Id         string `json:"id"`
+
+	// Outcome failed: the tool ran and failed; refused: a wrong or forbidden request; broken: the tool or the server failed; unknown: the server stopped meanwhile, so that it may have been done
+	Outcome ToolOutcome `json:"outcome"`
+
+	// Result The beginning of the result's text
+	Result      string `json:"result"`
+	ResultBytes int64  `json:"result_bytes"`
+
+	// SessionId The session whose agent called; empty if a person or a script did
+	SessionId string `json:"session_id"`
+	StartedAt int64  `json:"started_at"`
+
+	// Success The call did what it was asked for
+	Success bool   `json:"success"`
+	Tool    string `json:"tool"`
+
+	// Truncated The result left something out
+	Truncated   bool   `json:"truncated"`
+	UserId      string `json:"user_id"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
 // ToolContent A text, or data with its MIME type
 type ToolContent struct {
 	Data     *[]byte         `json:"data,omitempty"`
@@ -9675,6 +9756,9 @@ type ToolNeeds struct {
 	// Writes It changes something
 	Writes bool `json:"writes"`
 }
+
+// ToolOutcome failed: the tool ran and failed; refused: a wrong or forbidden request; broken: the tool or the server failed; unknown: the server stopped meanwhile, so that it may have been done
+type ToolOutcome string
 
 // ToolResult defines model for ToolResult.
 type ToolResult struct {
@@ -10489,6 +10573,9 @@ type RevTo = string
 // TeamSlug defines model for TeamSlug.
 type TeamSlug = string
 
+// ToolName defines model for ToolName.
+type ToolName = string
+
 // UsageFormat defines model for UsageFormat.
 type UsageFormat string
 
@@ -10770,6 +10857,15 @@ type GetTimingParams struct {
 
 	// Limit How many marks to return; if there are more, they are thinned evenly
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ListSessionToolCallsParams defines parameters for ListSessionToolCalls.
+type ListSessionToolCallsParams struct {
+	// Tool Name of a tool
+	Tool    *ToolName    `form:"tool,omitempty" json:"tool,omitempty"`
+	Outcome *ToolOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+	Limit   *Limit       `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor  *Cursor      `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // RestoreSnapshotParams defines parameters for RestoreSnapshot.
@@ -11170,6 +11266,28 @@ type ListTimelineParams struct {
 
 	// Kind Only these, separated by commas: poll, turn, commit, kept, manual, activity
 	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
+}
+
+// ListToolCallsParams defines parameters for ListToolCalls.
+type ListToolCallsParams struct {
+	// Session Id of the session whose agent called
+	Session *string `form:"session,omitempty" json:"session,omitempty"`
+
+	// Tool Name of a tool
+	Tool    *ToolName    `form:"tool,omitempty" json:"tool,omitempty"`
+	Outcome *ToolOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+	Limit   *Limit       `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor  *Cursor      `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ExportToolCallsParams defines parameters for ExportToolCalls.
+type ExportToolCallsParams struct {
+	// Session Id of the session whose agent called
+	Session *string `form:"session,omitempty" json:"session,omitempty"`
+
+	// Tool Name of a tool
+	Tool    *ToolName    `form:"tool,omitempty" json:"tool,omitempty"`
+	Outcome *ToolOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 }
 
 // CallToolParams defines parameters for CallTool.
@@ -12043,6 +12161,9 @@ type ServerInterface interface {
 	// GetTiming Get the timing of the output, for a replay
 	// (GET /sessions/{id}/timing)
 	GetTiming(ctx echo.Context, id Id, params GetTimingParams) error
+	// ListSessionToolCalls List the calls of tools by the session's agent, newest first
+	// (GET /sessions/{id}/tool-calls)
+	ListSessionToolCalls(ctx echo.Context, id Id, params ListSessionToolCallsParams) error
 	// GetSetup Report whether the first user must still be created
 	// (GET /setup)
 	GetSetup(ctx echo.Context) error
@@ -12496,6 +12617,12 @@ type ServerInterface interface {
 	// ListTimeline List the workspace's snapshots and activity, newest first
 	// (GET /workspaces/{id}/timeline)
 	ListTimeline(ctx echo.Context, id Id, params ListTimelineParams) error
+	// ListToolCalls List the calls of tools in the workspace, newest first
+	// (GET /workspaces/{id}/tool-calls)
+	ListToolCalls(ctx echo.Context, id Id, params ListToolCallsParams) error
+	// ExportToolCalls Export the calls of tools in the workspace, oldest first
+	// (GET /workspaces/{id}/tool-calls/export)
+	ExportToolCalls(ctx echo.Context, id Id, params ExportToolCallsParams) error
 	// CallTool Call a tool in a workspace
 	// (POST /workspaces/{id}/tools/{name})
 	CallTool(ctx echo.Context, id Id, name string, params CallToolParams) error
@@ -15327,6 +15454,52 @@ func (w *ServerInterfaceWrapper) GetTiming(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetTiming(ctx, id, params)
+	return err
+}
+
+// ListSessionToolCalls converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSessionToolCalls(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSessionToolCallsParams
+	// ------------- Optional query parameter "tool" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tool", ctx.QueryParams(), &params.Tool, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tool: %s", err))
+	}
+
+	// ------------- Optional query parameter "outcome" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "outcome", ctx.QueryParams(), &params.Outcome, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter outcome: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSessionToolCalls(ctx, id, params)
 	return err
 }
 
@@ -18847,6 +19020,98 @@ func (w *ServerInterfaceWrapper) ListTimeline(ctx echo.Context) error {
 	return err
 }
 
+// ListToolCalls converts echo context to params.
+func (w *ServerInterfaceWrapper) ListToolCalls(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListToolCallsParams
+	// ------------- Optional query parameter "session" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "session", ctx.QueryParams(), &params.Session, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter session: %s", err))
+	}
+
+	// ------------- Optional query parameter "tool" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tool", ctx.QueryParams(), &params.Tool, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tool: %s", err))
+	}
+
+	// ------------- Optional query parameter "outcome" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "outcome", ctx.QueryParams(), &params.Outcome, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter outcome: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListToolCalls(ctx, id, params)
+	return err
+}
+
+// ExportToolCalls converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportToolCalls(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportToolCallsParams
+	// ------------- Optional query parameter "session" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "session", ctx.QueryParams(), &params.Session, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter session: %s", err))
+	}
+
+	// ------------- Optional query parameter "tool" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tool", ctx.QueryParams(), &params.Tool, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tool: %s", err))
+	}
+
+	// ------------- Optional query parameter "outcome" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "outcome", ctx.QueryParams(), &params.Outcome, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter outcome: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportToolCalls(ctx, id, params)
+	return err
+}
+
 // CallTool converts echo context to params.
 func (w *ServerInterfaceWrapper) CallTool(ctx echo.Context) error {
 	var err error
@@ -19433,6 +19698,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/tree", wrapper.ListTree, options.OperationMiddlewares["listTree"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/exec", wrapper.ExecCommand, options.OperationMiddlewares["execCommand"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/tools/:name", wrapper.CallTool, options.OperationMiddlewares["callTool"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/tool-calls", wrapper.ListToolCalls, options.OperationMiddlewares["listToolCalls"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/tool-calls/export", wrapper.ExportToolCalls, options.OperationMiddlewares["exportToolCalls"]...)
+	router.GET(options.BaseURL+"/sessions/:id/tool-calls", wrapper.ListSessionToolCalls, options.OperationMiddlewares["listSessionToolCalls"]...)
 	router.DELETE(options.BaseURL+"/commands/:id", wrapper.CancelCommand, options.OperationMiddlewares["cancelCommand"]...)
 	router.GET(options.BaseURL+"/commands/:id", wrapper.GetCommand, options.OperationMiddlewares["getCommand"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/sandbox", wrapper.GetSandbox, options.OperationMiddlewares["getSandbox"]...)
@@ -26009,6 +26277,46 @@ func (response GetTimingdefaultApplicationProblemPlusJSONResponse) VisitGetTimin
 	return err
 }
 
+type ListSessionToolCallsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListSessionToolCallsParams
+}
+
+type ListSessionToolCallsResponseObject interface {
+	VisitListSessionToolCallsResponse(w http.ResponseWriter) error
+}
+
+type ListSessionToolCalls200JSONResponse ToolCallList
+
+func (response ListSessionToolCalls200JSONResponse) VisitListSessionToolCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSessionToolCallsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSessionToolCallsdefaultApplicationProblemPlusJSONResponse) VisitListSessionToolCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetSetupRequestObject struct {
 }
 
@@ -32116,6 +32424,92 @@ func (response ListTimelinedefaultApplicationProblemPlusJSONResponse) VisitListT
 	return err
 }
 
+type ListToolCallsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListToolCallsParams
+}
+
+type ListToolCallsResponseObject interface {
+	VisitListToolCallsResponse(w http.ResponseWriter) error
+}
+
+type ListToolCalls200JSONResponse ToolCallList
+
+func (response ListToolCalls200JSONResponse) VisitListToolCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListToolCallsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListToolCallsdefaultApplicationProblemPlusJSONResponse) VisitListToolCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportToolCallsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ExportToolCallsParams
+}
+
+type ExportToolCallsResponseObject interface {
+	VisitExportToolCallsResponse(w http.ResponseWriter) error
+}
+
+type ExportToolCalls200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportToolCalls200ApplicationoctetStreamResponse) VisitExportToolCallsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportToolCallsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExportToolCallsdefaultApplicationProblemPlusJSONResponse) VisitExportToolCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CallToolRequestObject struct {
 	Id     Id     `json:"id"`
 	Name   string `json:"name"`
@@ -33025,6 +33419,9 @@ type StrictServerInterface interface {
 	// GetTiming Get the timing of the output, for a replay
 	// (GET /sessions/{id}/timing)
 	GetTiming(ctx context.Context, request GetTimingRequestObject) (GetTimingResponseObject, error)
+	// ListSessionToolCalls List the calls of tools by the session's agent, newest first
+	// (GET /sessions/{id}/tool-calls)
+	ListSessionToolCalls(ctx context.Context, request ListSessionToolCallsRequestObject) (ListSessionToolCallsResponseObject, error)
 	// GetSetup Report whether the first user must still be created
 	// (GET /setup)
 	GetSetup(ctx context.Context, request GetSetupRequestObject) (GetSetupResponseObject, error)
@@ -33478,6 +33875,12 @@ type StrictServerInterface interface {
 	// ListTimeline List the workspace's snapshots and activity, newest first
 	// (GET /workspaces/{id}/timeline)
 	ListTimeline(ctx context.Context, request ListTimelineRequestObject) (ListTimelineResponseObject, error)
+	// ListToolCalls List the calls of tools in the workspace, newest first
+	// (GET /workspaces/{id}/tool-calls)
+	ListToolCalls(ctx context.Context, request ListToolCallsRequestObject) (ListToolCallsResponseObject, error)
+	// ExportToolCalls Export the calls of tools in the workspace, oldest first
+	// (GET /workspaces/{id}/tool-calls/export)
+	ExportToolCalls(ctx context.Context, request ExportToolCallsRequestObject) (ExportToolCallsResponseObject, error)
 	// CallTool Call a tool in a workspace
 	// (POST /workspaces/{id}/tools/{name})
 	CallTool(ctx context.Context, request CallToolRequestObject) (CallToolResponseObject, error)
@@ -38923,6 +39326,32 @@ func (sh *strictHandler) GetTiming(ctx echo.Context, id Id, params GetTimingPara
 	return nil
 }
 
+// ListSessionToolCalls operation middleware
+func (sh *strictHandler) ListSessionToolCalls(ctx echo.Context, id Id, params ListSessionToolCallsParams) error {
+	var request ListSessionToolCallsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSessionToolCalls(ctx.Request().Context(), request.(ListSessionToolCallsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSessionToolCalls")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSessionToolCallsResponseObject); ok {
+		return validResponse.VisitListSessionToolCallsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetSetup operation middleware
 func (sh *strictHandler) GetSetup(ctx echo.Context) error {
 	var request GetSetupRequestObject
@@ -43817,6 +44246,58 @@ func (sh *strictHandler) ListTimeline(ctx echo.Context, id Id, params ListTimeli
 		return err
 	} else if validResponse, ok := response.(ListTimelineResponseObject); ok {
 		return validResponse.VisitListTimelineResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListToolCalls operation middleware
+func (sh *strictHandler) ListToolCalls(ctx echo.Context, id Id, params ListToolCallsParams) error {
+	var request ListToolCallsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListToolCalls(ctx.Request().Context(), request.(ListToolCallsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListToolCalls")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListToolCallsResponseObject); ok {
+		return validResponse.VisitListToolCallsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExportToolCalls operation middleware
+func (sh *strictHandler) ExportToolCalls(ctx echo.Context, id Id, params ExportToolCallsParams) error {
+	var request ExportToolCallsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportToolCalls(ctx.Request().Context(), request.(ExportToolCallsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportToolCalls")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportToolCallsResponseObject); ok {
+		return validResponse.VisitExportToolCallsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/calllog"
 )
 
 // Config is what the operations are made of. A feature of a folder below tools adds its service.
 type Config struct {
 	Tools     *tools.Set
+	Calls     *calllog.Service
 	Directory *directory.Service
 
 	Now func() time.Time
@@ -30,15 +32,18 @@ type group struct {
 type (
 	// Tools are what agents may call.
 	Tools struct{ *group }
+	// Calls are the calls that were made of them.
+	Calls struct{ *group }
 )
 
 // Tooling has all operations of the package.
 type Tooling struct {
 	Tools
+	Calls
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}}
+	return Tooling{Tools{g}, Calls{g}}
 }

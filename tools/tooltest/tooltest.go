@@ -54,6 +54,8 @@ type book struct {
 	rows []tools.Record
 }
 
+func (*book) Begin(context.Context, tools.Record) {}
+
 func (b *book) Record(_ context.Context, r tools.Record) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -39,6 +39,7 @@ func (a *App) components() []component {
 		{"executors", a.places.Run},
 		{"ledger", a.ledger.Run},
 		{"machines", a.machines.Run}, // what leads to them has ended by then
+		{"tool calls", a.toolCalls.Run},
 		{"audit", a.audit.Run},
 		{"memory", resident.New(a.log).Run},
 	}
@@ -73,6 +74,7 @@ func (a *App) recovery() []step {
 		{"recovering builds of images", a.images.Recover},
 		{"recovering graces", a.enforcer.Recover},
 		{"recovering checks", a.checks.Recover},
+		{"closing tool calls", a.toolCalls.Recover},
 	}
 }
 

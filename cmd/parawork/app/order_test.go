@@ -75,7 +75,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 		got = append(got, s.what)
 	}
 	if want := []string{"sweeping secrets", "recovering the ledger", "reading the prices", "recovering tokens", "recovering machines", "recovering sandboxes",
-		"recovering sessions", "recovering commands", "recovering workspaces", "recovering builds of images", "recovering graces", "recovering checks"}; !slices.Equal(got, want) {
+		"recovering sessions", "recovering commands", "recovering workspaces", "recovering builds of images", "recovering graces", "recovering checks", "closing tool calls"}; !slices.Equal(got, want) {
 		t.Errorf("recovery: %q, not %q", got, want)
 	}
 	got = nil
@@ -83,7 +83,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 		got = append(got, s.name)
 	}
 	if want := []string{"suspension", "enforce", "runs", "reviews", "forge", "disk", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "commands", "sessions",
-		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "audit", "memory", "caches"}; !slices.Equal(got, want) {
+		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "tool calls", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}
 }

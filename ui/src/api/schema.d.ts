@@ -2683,6 +2683,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/tool-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** List the calls of tools by the session's agent, newest first */
+        get: operations["listSessionToolCalls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/setup": {
         parameters: {
             query?: never;
@@ -5172,6 +5191,50 @@ export interface paths {
         };
         /** List the workspace's snapshots and activity, newest first */
         get: operations["listTimeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/tool-calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the calls of tools in the workspace, newest first
+         * @description Texts are beginnings, at most 4 KiB, with the team's secrets masked. A workspace has its newest 10,000 calls of the last 90 days. Tools that an agent brings with it are in its conversation instead.
+         */
+        get: operations["listToolCalls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/tool-calls/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Export the calls of tools in the workspace, oldest first
+         * @description A line of JSON for each call, in the form of the list.
+         */
+        get: operations["exportToolCalls"];
         put?: never;
         post?: never;
         delete?: never;
@@ -10191,6 +10254,40 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        ToolCallList: {
+            items: components["schemas"]["ToolCallRecord"][];
+            next_cursor: string | null;
+        };
+        ToolCallRecord: {
+            agent: string;
+            /** @description The beginning of the arguments, as JSON */
+            arguments: string;
+            /** @description The error in words */
+            cause: string;
+            /** @description The calling program's own name */
+            client: string;
+            /** @description Of the error */
+            code: string;
+            /** Format: int64 */
+            duration_ms: number;
+            id: string;
+            outcome: components["schemas"]["ToolOutcome"];
+            /** @description The beginning of the result's text */
+            result: string;
+            /** Format: int64 */
+            result_bytes: number;
+            /** @description The session whose agent called; empty if a person or a script did */
+            session_id: string;
+            /** Format: int64 */
+            started_at: number;
+            /** @description The call did what it was asked for */
+            success: boolean;
+            tool: string;
+            /** @description The result left something out */
+            truncated: boolean;
+            user_id: string;
+            workspace_id: string;
+        };
         /** @description A text, or data with its MIME type */
         ToolContent: {
             /** Format: byte */
@@ -10214,6 +10311,11 @@ export interface components {
             /** @description It changes something */
             writes: boolean;
         };
+        /**
+         * @description failed: the tool ran and failed; refused: a wrong or forbidden request; broken: the tool or the server failed; unknown: the server stopped meanwhile, so that it may have been done
+         * @enum {string}
+         */
+        ToolOutcome: "running" | "done" | "failed" | "refused" | "broken" | "cancelled" | "timed_out" | "unknown";
         ToolResult: {
             content: components["schemas"]["ToolContent"][];
             /** @description The tool ran and failed */
@@ -10887,6 +10989,9 @@ export interface components {
         RevTo: string;
         /** @description The team's slug */
         TeamSlug: string;
+        /** @description Name of a tool */
+        ToolName: string;
+        ToolOutcome: components["schemas"]["ToolOutcome"];
         UsageFormat: "json" | "csv";
         /** @description From this time, ms UTC, widened to a whole hour; without it, the month of `to` */
         UsageFrom: number;
@@ -15017,6 +15122,35 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listSessionToolCalls: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                outcome?: components["parameters"]["ToolOutcome"];
+                /** @description Name of a tool */
+                tool?: components["parameters"]["ToolName"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Calls */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ToolCallList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getSetup: {
         parameters: {
             query?: never;
@@ -19012,6 +19146,66 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Timeline"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listToolCalls: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                outcome?: components["parameters"]["ToolOutcome"];
+                /** @description Id of the session whose agent called */
+                session?: string;
+                /** @description Name of a tool */
+                tool?: components["parameters"]["ToolName"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Calls */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ToolCallList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    exportToolCalls: {
+        parameters: {
+            query?: {
+                outcome?: components["parameters"]["ToolOutcome"];
+                /** @description Id of the session whose agent called */
+                session?: string;
+                /** @description Name of a tool */
+                tool?: components["parameters"]["ToolName"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             default: components["responses"]["Problem"];
