@@ -148,6 +148,8 @@ type Config struct {
 	Grace func(workspaceID string) (Grace, bool)
 	// Allow refuses a command that may not run in this kind of executor: the agent "command" starts it. Nil: all may.
 	Allow func(ctx context.Context, w workspaces.Workspace, kind executors.Kind, argv []string, env map[string]string) error
+	// Tools says how an agent in a workspace reaches Parawork's tools. Nil: agents do not learn of them.
+	Tools func(ctx context.Context, w workspaces.Workspace) (agents.Tools, error)
 	// Meter counts requests to models by agents that do not use the gateway. Nil: they are not counted.
 	Meter transcript.Meter
 	// TurnEnded is called when an agent that reports its turns has finished one, with the prompt of the turn, "" where that is

@@ -102,6 +102,10 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
 		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest),
 		Brief: s.brief(ctx, place)}
+	if l.Tools, err = s.tools(ctx, w, place); err != nil {
+		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
+		return Session{}, err
+	}
 	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
 		l.Conversation, l.Known = resumed.Conversation, true
 		if err := s.transcripts.Carry(ctx, transcriptRow(*resumed), transcript.Home{Place: place, Inside: in != nil, Own: in != nil && in.own, UserID: actor.User.ID, Worktree: l.Worktree}); err != nil {
@@ -130,6 +134,15 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
 	}
 	return out, err
+}
+
+// tools says how the agent reaches Parawork's tools; nil where the sandbox's guest offers none.
+func (s *Service) tools(ctx context.Context, w workspaces.Workspace, place *executors.Place) (*agents.Tools, error) {
+	if s.cfg.Tools == nil || !place.Hello.Tools {
+		return nil, nil
+	}
+	t, err := s.cfg.Tools(ctx, w)
+	return &t, err
 }
 
 // diskFull gives an error its kind when the disk was full.

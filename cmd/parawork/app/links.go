@@ -15,6 +15,8 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/inbox"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
@@ -36,6 +38,7 @@ func (a *App) links() []link {
 			func() {
 				a.later.inbox.Store(new(inbox.New(inbox.Config{Sessions: a.sessions, Limits: a.enforcer, Reviews: a.reviews, Workspaces: a.workspaces, Directory: a.directory})))
 			}},
+		{"tools use sessions and workspaces, which ask them: for agents' configuration, and when something begins or ends", func() { a.later.toolbox.Store(a.toolbox) }},
 		{"the gate asks what a sandbox may reach, and is notified when that changes", func() { a.later.network.Store(a.sandboxes.network) }},
 		{"limits tell terminals of a grace, and terminals show how long it lasts",
 			func() { a.later.graces.Store(&graces{a.enforcer, a.clock.Now}) }},
@@ -78,12 +81,18 @@ type later struct {
 	inbox   atomic.Pointer[inbox.Feed]
 	network atomic.Pointer[network.Service]
 	graces  atomic.Pointer[graces]
+	toolbox atomic.Pointer[toolbox]
 }
 
 // access is who is connected with what accounts give.
 type access struct {
 	front    *front
 	machines *machines.Service
+}
+
+// agentTools says how an agent in a workspace reaches the tools.
+func (l *later) agentTools(ctx context.Context, w workspaces.Workspace) (agents.Tools, error) {
+	return l.toolbox.Load().forAgent(ctx, w)
 }
 
 // userChanged has asked anew what a user may still do, after it became less.

@@ -1,0 +1,30 @@
+package app
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/cli"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// forAgent says how an agent in a workspace reaches the tools: which of those that are on in its project it must ask about, and the
+// instructions for the command line.
+func (t *toolbox) forAgent(_ context.Context, _ workspaces.Workspace) (agents.Tools, error) {
+	on := tools.Selection{}
+	var out agents.Tools
+	var specs []tools.Spec
+	for _, s := range t.tools.Specs() {
+		if !on.Has(s.Group) {
+			continue
+		}
+		if specs = append(specs, s); s.Permission != tools.Allow {
+			out.Ask = append(out.Ask, s.Name)
+		}
+	}
+	if len(specs) > 0 {
+		out.Skill = cli.Skill(specs)
+	}
+	return out, nil
+}
