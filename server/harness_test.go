@@ -62,6 +62,7 @@ import (
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/run"
+	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -216,6 +217,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		UI:            http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") }),
 	}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
+	h.cfg.Tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(h.db), Projects: ws.Records, Secrets: sec, Events: h.bus, Bus: h.bus, Settle: time.Millisecond})
 	h.cfg.ToolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(h.db), Events: h.bus})
 	if h.cfg.Tools, err = tools.New(tools.Config{Tools: []tools.Tool{run.New(h.cfg.Commands, time.Now)}, Secrets: sec, Recorder: h.cfg.ToolCalls}); err != nil {
 		t.Fatal(err)
@@ -368,6 +370,10 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewRuns(h.db).InsertRun(ctx, run); err != nil {
 		t.Fatal(err)
 	}
+	task, err := h.cfg.Tasks.Create(ctx, tasks.Who{TeamID: ws.TeamID, UserID: userID}, tasks.New{ProjectID: ws.ProjectID, Title: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	rev := reviews.Review{ID: id.New("rev"), TeamID: ws.TeamID, WorkspaceID: ws.ID, AuthorID: userID, State: reviews.Draft, CreatedAt: 1, UpdatedAt: 1}
 	if _, err := store.NewReviews(h.db).OpenDraft(ctx, rev); err != nil {
 		t.Fatal(err)
@@ -426,7 +432,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
 }
 
 // answer is what the guard says.
@@ -488,6 +494,8 @@ func kindOf(op string) string {
 		return "check run"
 	case "getRun", "keepRun":
 		return "run"
+	case "getTask", "updateTask", "claimTask", "closeTask", "addTaskDependency", "removeTaskDependency", "workOnTask":
+		return "task"
 	case "updatePrompt", "deletePrompt":
 		return "prompt"
 	case "listPrompts", "createPrompt", "interruptSession":

@@ -293,6 +293,17 @@ writeFile               member    write
 deleteFile              member    write
 execCommand             member    write
 callTool                member    write
+listTasks               viewer    read
+createTask              member    write
+exportTasks             viewer    read
+importTasks             member    write
+getTask                 viewer    read
+updateTask              member    write
+claimTask               member    write
+closeTask               member    write
+addTaskDependency       member    write
+removeTaskDependency    member    write
+workOnTask              member    write
 getCommand              viewer    read
 cancelCommand           member    write
 getNetwork              viewer    read

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/tasks"
 )
 
 // access says who may use an operation at all.
@@ -422,6 +423,18 @@ var policy = map[string]rule{
 	"pauseSandbox":   of(accounts.EditWorkspace, byWorkspace),
 	"wakeSandbox":    of(accounts.EditWorkspace, byWorkspace),
 	"destroySandbox": of(accounts.EditWorkspace, byWorkspace),
+
+	"listTasks":            of(accounts.ViewWorkspace, byTeam),
+	"createTask":           of(accounts.EditWorkspace, byTeam).repeatable(),
+	"exportTasks":          of(accounts.ViewWorkspace, byTeam).costs(rest.Exporting),
+	"importTasks":          {access: member, action: accounts.EditWorkspace, find: byTeam, body: 2 * tasks.MaxImport}, // as text in JSON
+	"getTask":              of(accounts.ViewWorkspace, byTask),
+	"updateTask":           of(accounts.EditWorkspace, byTask),
+	"claimTask":            of(accounts.EditWorkspace, byTask),
+	"closeTask":            of(accounts.EditWorkspace, byTask),
+	"addTaskDependency":    of(accounts.EditWorkspace, byTask),
+	"removeTaskDependency": of(accounts.EditWorkspace, byTask),
+	"workOnTask":           of(accounts.CreateWorkspace, byTask).repeatable(), // and the right to type, for an agent
 
 	"listRuns":  of(accounts.ViewWorkspace, byTeam),
 	"createRun": of(accounts.CreateWorkspace, byTeam).repeatable(), // and the right to type

@@ -37,6 +37,7 @@ var auditWords = map[string]string{
 	"redeliver":             "webhook.redeliver",
 	"fallBack":              "workspace.fall_back",
 	"sendInput":             "session.input",
+	"workOnTask":            "task.work",
 	"openWatch":             "watch_link.open",
 	"linkIdentity":          "identity.begin_link", // what becomes of it, package sso remembers, as of signing in with a provider
 

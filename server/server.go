@@ -60,6 +60,7 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/calllog"
+	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
@@ -102,6 +103,7 @@ type Config struct {
 	Commands      *command.Commands
 	Tools         *tools.Set
 	ToolCalls     *calllog.Service
+	Tasks         *tasks.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings
@@ -159,8 +161,8 @@ func (c *Config) Validate() error {
 	if c.Checks == nil || c.Overlap == nil {
 		return errors.New("server: Checks and Overlap are needed")
 	}
-	if c.Tools == nil || c.ToolCalls == nil {
-		return errors.New("server: Tools and ToolCalls are needed")
+	if c.Tools == nil || c.ToolCalls == nil || c.Tasks == nil {
+		return errors.New("server: Tools, ToolCalls and Tasks are needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

@@ -22,6 +22,7 @@ CREATE TABLE teams (
     slug               TEXT NOT NULL UNIQUE,
     name               TEXT NOT NULL,
     next_workspace_num BIGINT NOT NULL DEFAULT 1, -- the number in PW-1
+    next_task_num      BIGINT NOT NULL DEFAULT 1, -- the number in PW-T1
     created_at         BIGINT NOT NULL,
     weakest_boundary   TEXT NOT NULL DEFAULT '', -- none, process, container, gvisor, microvm; '' = the instance's
     default_executor   TEXT NOT NULL DEFAULT '', -- '' = the instance's
@@ -1580,3 +1581,53 @@ CREATE INDEX tool_calls_by_workspace ON tool_calls(workspace_id, started_at, id)
 CREATE INDEX tool_calls_by_session ON tool_calls(session_id, started_at, id);
 CREATE INDEX tool_calls_by_team ON tool_calls(team_id);
 CREATE INDEX tool_calls_by_time ON tool_calls(started_at);
+
+-- === Tasks ===
+
+-- Planned work of a project, which people and agents share.
+CREATE TABLE tasks (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id   TEXT NOT NULL REFERENCES projects(id) ON DELETE CASCADE,
+    num          BIGINT NOT NULL,               -- the number in PW-T1
+    title        TEXT NOT NULL,
+    description  TEXT NOT NULL DEFAULT '',
+    type         TEXT NOT NULL,                 -- task, bug, feature, epic, chore
+    priority     BIGINT NOT NULL,               -- 0 = critical ... 4 = some day
+    status       TEXT NOT NULL,                 -- open, in_progress, blocked, closed
+    reason       TEXT NOT NULL DEFAULT '',      -- why it was closed
+    labels       TEXT NOT NULL DEFAULT '[]',    -- JSON list
+    parent_id    TEXT NOT NULL DEFAULT '',      -- a task of the same project
+    blockers     BIGINT NOT NULL DEFAULT 0,     -- how many tasks that block it are not closed: kept with each change, for the index
+    assignee     TEXT NOT NULL DEFAULT '',      -- id of a user or a session
+    claimed_at   BIGINT NOT NULL DEFAULT 0,
+    workspace_id TEXT NOT NULL DEFAULT '',      -- where it is worked on
+    linked_at    BIGINT NOT NULL DEFAULT 0,     -- since when: a merge after that closes it
+    files        TEXT NOT NULL DEFAULT '[]',    -- JSON list of paths that changed while it was worked on
+    external_id  TEXT NOT NULL DEFAULT '',      -- in the tracker it was imported from
+    external_ref TEXT NOT NULL DEFAULT '',      -- the issue of a forge it stands for, such as gh-9
+    created_by   TEXT NOT NULL,                 -- user
+    created_at   BIGINT NOT NULL,
+    updated_at   BIGINT NOT NULL,
+    closed_at    BIGINT NOT NULL DEFAULT 0,
+    version      BIGINT NOT NULL DEFAULT 1,
+    UNIQUE (team_id, num)
+);
+CREATE INDEX tasks_ready ON tasks(project_id, status, blockers, priority, num);
+CREATE INDEX tasks_by_project ON tasks(project_id, priority, num);
+CREATE INDEX tasks_by_team ON tasks(team_id, priority, num);
+CREATE INDEX tasks_by_parent ON tasks(parent_id) WHERE parent_id <> '';
+CREATE INDEX tasks_by_workspace ON tasks(workspace_id) WHERE workspace_id <> '';
+CREATE UNIQUE INDEX tasks_by_external ON tasks(project_id, external_id) WHERE external_id <> '';
+
+-- What a task depends on. Both tasks are of one project.
+CREATE TABLE task_dependencies (
+    team_id    TEXT NOT NULL,
+    task_id    TEXT NOT NULL REFERENCES tasks(id) ON DELETE CASCADE,
+    depends_on TEXT NOT NULL REFERENCES tasks(id) ON DELETE CASCADE,
+    type       TEXT NOT NULL, -- blocks, discovered-from, related, duplicates, supersedes
+    created_by TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (task_id, depends_on)
+);
+CREATE INDEX task_dependencies_reversed ON task_dependencies(depends_on, type);

@@ -3176,6 +3176,87 @@ func (e TakenFileState) Valid() bool {
 	}
 }
 
+// Defines values for TaskType.
+const (
+	TaskTypeBug     TaskType = "bug"
+	TaskTypeChore   TaskType = "chore"
+	TaskTypeEpic    TaskType = "epic"
+	TaskTypeFeature TaskType = "feature"
+	TaskTypeTask    TaskType = "task"
+)
+
+// Valid indicates whether the value is a known member of the TaskType enum.
+func (e TaskType) Valid() bool {
+	switch e {
+	case TaskTypeBug:
+		return true
+	case TaskTypeChore:
+		return true
+	case TaskTypeEpic:
+		return true
+	case TaskTypeFeature:
+		return true
+	case TaskTypeTask:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskRelation.
+const (
+	Blocks         TaskRelation = "blocks"
+	DiscoveredFrom TaskRelation = "discovered-from"
+	Duplicates     TaskRelation = "duplicates"
+	ParentChild    TaskRelation = "parent-child"
+	Related        TaskRelation = "related"
+	Supersedes     TaskRelation = "supersedes"
+)
+
+// Valid indicates whether the value is a known member of the TaskRelation enum.
+func (e TaskRelation) Valid() bool {
+	switch e {
+	case Blocks:
+		return true
+	case DiscoveredFrom:
+		return true
+	case Duplicates:
+		return true
+	case ParentChild:
+		return true
+	case Related:
+		return true
+	case Supersedes:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskStatus.
+const (
+	TaskStatusBlocked    TaskStatus = "blocked"
+	TaskStatusClosed     TaskStatus = "closed"
+	TaskStatusInProgress TaskStatus = "in_progress"
+	TaskStatusOpen       TaskStatus = "open"
+)
+
+// Valid indicates whether the value is a known member of the TaskStatus enum.
+func (e TaskStatus) Valid() bool {
+	switch e {
+	case TaskStatusBlocked:
+		return true
+	case TaskStatusClosed:
+		return true
+	case TaskStatusInProgress:
+		return true
+	case TaskStatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineItemType.
 const (
 	TimelineItemTypeActivity TimelineItemType = "activity"
@@ -6855,6 +6936,38 @@ type NewSnapshot struct {
 	Title *string `json:"title,omitempty"`
 }
 
+// NewTask defines model for NewTask.
+type NewTask struct {
+	// Assignee me, or the id of a member or a session
+	Assignee *string `json:"assignee,omitempty"`
+
+	// BlockedBy Ids of tasks of the project
+	BlockedBy   *[]string `json:"blocked_by,omitempty"`
+	Description *string   `json:"description,omitempty"`
+
+	// DiscoveredFrom Id of the task during which it was found
+	DiscoveredFrom *string   `json:"discovered_from,omitempty"`
+	ExternalRef    *string   `json:"external_ref,omitempty"`
+	Labels         *[]string `json:"labels,omitempty"`
+
+	// Parent Id of a task of the project
+	Parent *string `json:"parent,omitempty"`
+
+	// Priority Default is 2
+	Priority  *int   `json:"priority,omitempty"`
+	ProjectId string `json:"project_id"`
+	Title     string `json:"title"`
+
+	// Type Default is task
+	Type *string `json:"type,omitempty"`
+}
+
+// NewTaskDependency defines model for NewTaskDependency.
+type NewTaskDependency struct {
+	DependsOn string        `json:"depends_on"`
+	Type      *TaskRelation `json:"type,omitempty"`
+}
+
 // NewTeam defines model for NewTeam.
 type NewTeam struct {
 	Name string  `json:"name"`
@@ -9376,6 +9489,171 @@ type TakenFile struct {
 // TakenFileState defines model for TakenFile.State.
 type TakenFileState string
 
+// Task defines model for Task.
+type Task struct {
+	// Assignee Id of a user or a session; empty: nobody
+	Assignee     string `json:"assignee"`
+	AssigneeName string `json:"assignee_name"`
+
+	// BlockedBy Tasks that must be closed before it can begin
+	BlockedBy   []string `json:"blocked_by"`
+	ClosedAt    *int64   `json:"closed_at"`
+	CreatedAt   int64    `json:"created_at"`
+	CreatedBy   string   `json:"created_by"`
+	Description string   `json:"description"`
+
+	// ExternalId In the tracker it was imported from
+	ExternalId string `json:"external_id"`
+
+	// ExternalRef The issue of a forge it stands for, such as gh-9
+	ExternalRef string `json:"external_ref"`
+
+	// Files Files that changed while it was worked on, at most 200
+	Files []string `json:"files"`
+
+	// Id As people say it, such as PW-T12; unique in the team
+	Id     string   `json:"id"`
+	Labels []string `json:"labels"`
+
+	// Parent Id of the task of which it is a part; empty: none
+	Parent string `json:"parent"`
+
+	// Priority 0 critical, 1 high, 2 medium, 3 low, 4 some day
+	Priority  int    `json:"priority"`
+	ProjectId string `json:"project_id"`
+
+	// Reason Why it was closed
+	Reason string     `json:"reason"`
+	Status TaskStatus `json:"status"`
+	Title  string     `json:"title"`
+	Type   TaskType   `json:"type"`
+
+	// Uid Unique everywhere; both name the task in paths
+	Uid       string `json:"uid"`
+	UpdatedAt int64  `json:"updated_at"`
+	Version   int64  `json:"version"`
+
+	// WorkspaceId Where it is worked on; empty: nowhere, or where you may not look
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// TaskType defines model for Task.Type.
+type TaskType string
+
+// TaskBrief defines model for TaskBrief.
+type TaskBrief struct {
+	Id       string        `json:"id"`
+	Priority int           `json:"priority"`
+	Status   TaskStatus    `json:"status"`
+	Title    string        `json:"title"`
+	Type     *TaskRelation `json:"type,omitempty"`
+}
+
+// TaskClose defines model for TaskClose.
+type TaskClose struct {
+	Reason *string `json:"reason,omitempty"`
+
+	// Strict Refuse while it has open children
+	Strict *bool `json:"strict,omitempty"`
+}
+
+// TaskClosed defines model for TaskClosed.
+type TaskClosed struct {
+	// NowReady Tasks that waited for nothing else, at most 50
+	NowReady     []TaskBrief `json:"now_ready"`
+	OpenChildren []TaskBrief `json:"open_children"`
+	Task         Task        `json:"task"`
+
+	// Warning Says that children remain open; empty if none do
+	Warning string `json:"warning"`
+}
+
+// TaskDetail defines model for TaskDetail.
+type TaskDetail struct {
+	Children []TaskBrief `json:"children"`
+
+	// Dependencies What it depends on
+	Dependencies []TaskBrief `json:"dependencies"`
+
+	// Dependents What depends on it
+	Dependents []TaskBrief `json:"dependents"`
+	Task       Task        `json:"task"`
+}
+
+// TaskImport defines model for TaskImport.
+type TaskImport struct {
+	// Jsonl The content of an issues.jsonl, at most 16 MiB and 5,000 issues
+	Jsonl     string `json:"jsonl"`
+	ProjectId string `json:"project_id"`
+}
+
+// TaskList defines model for TaskList.
+type TaskList struct {
+	Items      []Task  `json:"items"`
+	NextCursor *string `json:"next_cursor"`
+}
+
+// TaskPatch defines model for TaskPatch.
+type TaskPatch struct {
+	// Assignee me, the id of a member or a session; empty: nobody
+	Assignee    *string   `json:"assignee,omitempty"`
+	Description *string   `json:"description,omitempty"`
+	ExternalRef *string   `json:"external_ref,omitempty"`
+	Labels      *[]string `json:"labels,omitempty"`
+
+	// Parent Empty: none
+	Parent   *string `json:"parent,omitempty"`
+	Priority *int    `json:"priority,omitempty"`
+
+	// Reason Why it is closed
+	Reason *string     `json:"reason,omitempty"`
+	Status *TaskStatus `json:"status,omitempty"`
+	Title  *string     `json:"title,omitempty"`
+	Type   *string     `json:"type,omitempty"`
+
+	// Version The change is refused with task_changed when the task has another one
+	Version *int64 `json:"version,omitempty"`
+}
+
+// TaskRelation defines model for TaskRelation.
+type TaskRelation string
+
+// TaskStatus defines model for TaskStatus.
+type TaskStatus string
+
+// TaskWork defines model for TaskWork.
+type TaskWork struct {
+	// AccountId The agent's account
+	AccountId *string `json:"account_id,omitempty"`
+
+	// Agent Starts with the task as its prompt; without one, the workspace is created alone
+	Agent *string `json:"agent,omitempty"`
+
+	// Base Default is the project's default branch
+	Base     *string `json:"base,omitempty"`
+	Executor *string `json:"executor,omitempty"`
+
+	// RunnerId With executor runner: the machine
+	RunnerId *string `json:"runner_id,omitempty"`
+}
+
+// TaskWorkBegun defines model for TaskWorkBegun.
+type TaskWorkBegun struct {
+	// RunId Of the agent's start, as GET /runs/{id} reports it
+	RunId       *string `json:"run_id"`
+	Task        Task    `json:"task"`
+	WorkspaceId string  `json:"workspace_id"`
+}
+
+// TasksImported defines model for TasksImported.
+type TasksImported struct {
+	Created int `json:"created"`
+
+	// Skipped Lines that are no issues
+	Skipped int `json:"skipped"`
+	Updated int `json:"updated"`
+}
+
 // Team defines model for Team.
 type Team struct {
 	// Actions What you may do in it, e.g. workspace.merge
@@ -10570,6 +10848,9 @@ type RevFrom = string
 // RevTo defines model for RevTo.
 type RevTo = string
 
+// TaskId defines model for TaskId.
+type TaskId = string
+
 // TeamSlug defines model for TeamSlug.
 type TeamSlug = string
 
@@ -10873,6 +11154,11 @@ type RestoreSnapshotParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// WorkOnTaskParams defines parameters for WorkOnTask.
+type WorkOnTaskParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAgentsParams defines parameters for ListAgents.
 type ListAgentsParams struct {
 	// Refresh Look for the programs again
@@ -10988,6 +11274,41 @@ type CreateRunParams struct {
 type ListSecretsParams struct {
 	// ProjectId Only those of this project; without it, those of the whole team
 	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
+}
+
+// ListTasksParams defines parameters for ListTasks.
+type ListTasksParams struct {
+	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
+
+	// Status open, in_progress, blocked, closed; several with commas between them
+	Status   *string `form:"status,omitempty" json:"status,omitempty"`
+	Type     *string `form:"type,omitempty" json:"type,omitempty"`
+	Priority *int    `form:"priority,omitempty" json:"priority,omitempty"`
+	Label    *string `form:"label,omitempty" json:"label,omitempty"`
+
+	// Assignee me, or the id of a user or a session
+	Assignee *string `form:"assignee,omitempty" json:"assignee,omitempty"`
+
+	// Parent The task of which they are parts
+	Parent *string `form:"parent,omitempty" json:"parent,omitempty"`
+
+	// Ready Only those that can be started: open, and nothing blocks them
+	Ready *bool `form:"ready,omitempty" json:"ready,omitempty"`
+
+	// Q Words in the title or the description
+	Q      *string `form:"q,omitempty" json:"q,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateTaskParams defines parameters for CreateTask.
+type CreateTaskParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ExportTasksParams defines parameters for ExportTasks.
+type ExportTasksParams struct {
+	ProjectId string `form:"project_id" json:"project_id"`
 }
 
 // GetTeamUsageParams defines parameters for GetTeamUsage.
@@ -11508,6 +11829,18 @@ type UpdateSnapshotJSONRequestBody = SnapshotPatch
 // RestoreSnapshotJSONRequestBody defines body for RestoreSnapshot for application/json ContentType.
 type RestoreSnapshotJSONRequestBody = SnapshotRestore
 
+// UpdateTaskJSONRequestBody defines body for UpdateTask for application/json ContentType.
+type UpdateTaskJSONRequestBody = TaskPatch
+
+// CloseTaskJSONRequestBody defines body for CloseTask for application/json ContentType.
+type CloseTaskJSONRequestBody = TaskClose
+
+// AddTaskDependencyJSONRequestBody defines body for AddTaskDependency for application/json ContentType.
+type AddTaskDependencyJSONRequestBody = NewTaskDependency
+
+// WorkOnTaskJSONRequestBody defines body for WorkOnTask for application/json ContentType.
+type WorkOnTaskJSONRequestBody = TaskWork
+
 // CreateTeamJSONRequestBody defines body for CreateTeam for application/json ContentType.
 type CreateTeamJSONRequestBody = NewTeam
 
@@ -11558,6 +11891,12 @@ type CreateRunJSONRequestBody = NewRun
 
 // CreateSecretJSONRequestBody defines body for CreateSecret for application/json ContentType.
 type CreateSecretJSONRequestBody = NewSecret
+
+// CreateTaskJSONRequestBody defines body for CreateTask for application/json ContentType.
+type CreateTaskJSONRequestBody = NewTask
+
+// ImportTasksJSONRequestBody defines body for ImportTasks for application/json ContentType.
+type ImportTasksJSONRequestBody = TaskImport
 
 // CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
 type CreateWebhookJSONRequestBody = NewWebhook
@@ -12188,6 +12527,27 @@ type ServerInterface interface {
 	// SettleSyncConflict Mark a sync conflict as settled; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx echo.Context, id Id) error
+	// GetTask Get a task with what it depends on
+	// (GET /tasks/{id})
+	GetTask(ctx echo.Context, id TaskId) error
+	// UpdateTask Change a task
+	// (PATCH /tasks/{id})
+	UpdateTask(ctx echo.Context, id TaskId) error
+	// ClaimTask Assign a task to yourself and set it in progress; of many who try, one gets it
+	// (POST /tasks/{id}/claim)
+	ClaimTask(ctx echo.Context, id TaskId) error
+	// CloseTask Close a task, and learn what became ready
+	// (POST /tasks/{id}/close)
+	CloseTask(ctx echo.Context, id TaskId) error
+	// AddTaskDependency Have a task depend on another
+	// (POST /tasks/{id}/dependencies)
+	AddTaskDependency(ctx echo.Context, id TaskId) error
+	// RemoveTaskDependency Remove what relates a task to another
+	// (DELETE /tasks/{id}/dependencies/{other})
+	RemoveTaskDependency(ctx echo.Context, id TaskId, other string) error
+	// WorkOnTask Work on a task in a new workspace, with an agent if one is named
+	// (POST /tasks/{id}/work)
+	WorkOnTask(ctx echo.Context, id TaskId, params WorkOnTaskParams) error
 	// ListTeams List your teams
 	// (GET /teams)
 	ListTeams(ctx echo.Context) error
@@ -12329,6 +12689,18 @@ type ServerInterface interface {
 	// GetTeamStorage Get the disk usage of the team's session history by workspace, and its limits
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx echo.Context, team TeamSlug) error
+	// ListTasks List planned tasks, the most urgent first
+	// (GET /teams/{team}/tasks)
+	ListTasks(ctx echo.Context, team TeamSlug, params ListTasksParams) error
+	// CreateTask Create a task
+	// (POST /teams/{team}/tasks)
+	CreateTask(ctx echo.Context, team TeamSlug, params CreateTaskParams) error
+	// ExportTasks Export all tasks of a project in the format of beads, an issue a line
+	// (GET /teams/{team}/tasks/export)
+	ExportTasks(ctx echo.Context, team TeamSlug, params ExportTasksParams) error
+	// ImportTasks Import issues of beads into a project
+	// (POST /teams/{team}/tasks/import)
+	ImportTasks(ctx echo.Context, team TeamSlug) error
 	// ListTools List the tools that agents can call
 	// (GET /teams/{team}/tools)
 	ListTools(ctx echo.Context, team TeamSlug) error
@@ -15630,6 +16002,146 @@ func (w *ServerInterfaceWrapper) SettleSyncConflict(ctx echo.Context) error {
 	return err
 }
 
+// GetTask converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTask(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTask(ctx, id)
+	return err
+}
+
+// UpdateTask converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateTask(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateTask(ctx, id)
+	return err
+}
+
+// ClaimTask converts echo context to params.
+func (w *ServerInterfaceWrapper) ClaimTask(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ClaimTask(ctx, id)
+	return err
+}
+
+// CloseTask converts echo context to params.
+func (w *ServerInterfaceWrapper) CloseTask(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CloseTask(ctx, id)
+	return err
+}
+
+// AddTaskDependency converts echo context to params.
+func (w *ServerInterfaceWrapper) AddTaskDependency(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddTaskDependency(ctx, id)
+	return err
+}
+
+// RemoveTaskDependency converts echo context to params.
+func (w *ServerInterfaceWrapper) RemoveTaskDependency(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "other" -------------
+	var other string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "other", ctx.Param("other"), &other, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter other: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RemoveTaskDependency(ctx, id, other)
+	return err
+}
+
+// WorkOnTask converts echo context to params.
+func (w *ServerInterfaceWrapper) WorkOnTask(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params WorkOnTaskParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.WorkOnTask(ctx, id, params)
+	return err
+}
+
 // ListTeams converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTeams(ctx echo.Context) error {
 	var err error
@@ -16651,6 +17163,178 @@ func (w *ServerInterfaceWrapper) GetTeamStorage(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetTeamStorage(ctx, team)
+	return err
+}
+
+// ListTasks converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTasks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTasksParams
+	// ------------- Optional query parameter "project_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project_id", ctx.QueryParams(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter project_id: %s", err))
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", ctx.QueryParams(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter status: %s", err))
+	}
+
+	// ------------- Optional query parameter "type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "type", ctx.QueryParams(), &params.Type, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter type: %s", err))
+	}
+
+	// ------------- Optional query parameter "priority" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "priority", ctx.QueryParams(), &params.Priority, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter priority: %s", err))
+	}
+
+	// ------------- Optional query parameter "label" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "label", ctx.QueryParams(), &params.Label, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter label: %s", err))
+	}
+
+	// ------------- Optional query parameter "assignee" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "assignee", ctx.QueryParams(), &params.Assignee, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter assignee: %s", err))
+	}
+
+	// ------------- Optional query parameter "parent" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "parent", ctx.QueryParams(), &params.Parent, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter parent: %s", err))
+	}
+
+	// ------------- Optional query parameter "ready" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ready", ctx.QueryParams(), &params.Ready, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ready: %s", err))
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTasks(ctx, team, params)
+	return err
+}
+
+// CreateTask converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateTask(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTaskParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateTask(ctx, team, params)
+	return err
+}
+
+// ExportTasks converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportTasks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportTasksParams
+	// ------------- Required query parameter "project_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "project_id", ctx.QueryParams(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter project_id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportTasks(ctx, team, params)
+	return err
+}
+
+// ImportTasks converts echo context to params.
+func (w *ServerInterfaceWrapper) ImportTasks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ImportTasks(ctx, team)
 	return err
 }
 
@@ -19773,6 +20457,17 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/instance/teams/:id/quotas", wrapper.SetInstanceTeamQuotas, options.OperationMiddlewares["setInstanceTeamQuotas"]...)
 	router.GET(options.BaseURL+"/instance/kill-switch", wrapper.GetKillSwitch, options.OperationMiddlewares["getKillSwitch"]...)
 	router.PUT(options.BaseURL+"/instance/kill-switch", wrapper.SetKillSwitch, options.OperationMiddlewares["setKillSwitch"]...)
+	router.GET(options.BaseURL+"/teams/:team/tasks", wrapper.ListTasks, options.OperationMiddlewares["listTasks"]...)
+	router.POST(options.BaseURL+"/teams/:team/tasks", wrapper.CreateTask, options.OperationMiddlewares["createTask"]...)
+	router.GET(options.BaseURL+"/teams/:team/tasks/export", wrapper.ExportTasks, options.OperationMiddlewares["exportTasks"]...)
+	router.POST(options.BaseURL+"/teams/:team/tasks/import", wrapper.ImportTasks, options.OperationMiddlewares["importTasks"]...)
+	router.GET(options.BaseURL+"/tasks/:id", wrapper.GetTask, options.OperationMiddlewares["getTask"]...)
+	router.PATCH(options.BaseURL+"/tasks/:id", wrapper.UpdateTask, options.OperationMiddlewares["updateTask"]...)
+	router.POST(options.BaseURL+"/tasks/:id/claim", wrapper.ClaimTask, options.OperationMiddlewares["claimTask"]...)
+	router.POST(options.BaseURL+"/tasks/:id/close", wrapper.CloseTask, options.OperationMiddlewares["closeTask"]...)
+	router.POST(options.BaseURL+"/tasks/:id/dependencies", wrapper.AddTaskDependency, options.OperationMiddlewares["addTaskDependency"]...)
+	router.DELETE(options.BaseURL+"/tasks/:id/dependencies/:other", wrapper.RemoveTaskDependency, options.OperationMiddlewares["removeTaskDependency"]...)
+	router.POST(options.BaseURL+"/tasks/:id/work", wrapper.WorkOnTask, options.OperationMiddlewares["workOnTask"]...)
 
 }
 
@@ -26628,6 +27323,285 @@ func (response SettleSyncConflictdefaultApplicationProblemPlusJSONResponse) Visi
 	return err
 }
 
+type GetTaskRequestObject struct {
+	Id TaskId `json:"id"`
+}
+
+type GetTaskResponseObject interface {
+	VisitGetTaskResponse(w http.ResponseWriter) error
+}
+
+type GetTask200JSONResponse TaskDetail
+
+func (response GetTask200JSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTaskdefaultApplicationProblemPlusJSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateTaskRequestObject struct {
+	Id   TaskId `json:"id"`
+	Body *UpdateTaskJSONRequestBody
+}
+
+type UpdateTaskResponseObject interface {
+	VisitUpdateTaskResponse(w http.ResponseWriter) error
+}
+
+type UpdateTask200JSONResponse Task
+
+func (response UpdateTask200JSONResponse) VisitUpdateTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateTaskdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateTaskdefaultApplicationProblemPlusJSONResponse) VisitUpdateTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTaskRequestObject struct {
+	Id TaskId `json:"id"`
+}
+
+type ClaimTaskResponseObject interface {
+	VisitClaimTaskResponse(w http.ResponseWriter) error
+}
+
+type ClaimTask200JSONResponse Task
+
+func (response ClaimTask200JSONResponse) VisitClaimTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClaimTaskdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ClaimTaskdefaultApplicationProblemPlusJSONResponse) VisitClaimTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CloseTaskRequestObject struct {
+	Id   TaskId `json:"id"`
+	Body *CloseTaskJSONRequestBody
+}
+
+type CloseTaskResponseObject interface {
+	VisitCloseTaskResponse(w http.ResponseWriter) error
+}
+
+type CloseTask200JSONResponse TaskClosed
+
+func (response CloseTask200JSONResponse) VisitCloseTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CloseTaskdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CloseTaskdefaultApplicationProblemPlusJSONResponse) VisitCloseTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddTaskDependencyRequestObject struct {
+	Id   TaskId `json:"id"`
+	Body *AddTaskDependencyJSONRequestBody
+}
+
+type AddTaskDependencyResponseObject interface {
+	VisitAddTaskDependencyResponse(w http.ResponseWriter) error
+}
+
+type AddTaskDependency200JSONResponse TaskDetail
+
+func (response AddTaskDependency200JSONResponse) VisitAddTaskDependencyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddTaskDependencydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AddTaskDependencydefaultApplicationProblemPlusJSONResponse) VisitAddTaskDependencyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveTaskDependencyRequestObject struct {
+	Id    TaskId `json:"id"`
+	Other string `json:"other"`
+}
+
+type RemoveTaskDependencyResponseObject interface {
+	VisitRemoveTaskDependencyResponse(w http.ResponseWriter) error
+}
+
+type RemoveTaskDependency200JSONResponse TaskDetail
+
+func (response RemoveTaskDependency200JSONResponse) VisitRemoveTaskDependencyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemoveTaskDependencydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RemoveTaskDependencydefaultApplicationProblemPlusJSONResponse) VisitRemoveTaskDependencyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WorkOnTaskRequestObject struct {
+	Id     TaskId `json:"id"`
+	Params WorkOnTaskParams
+	Body   *WorkOnTaskJSONRequestBody
+}
+
+type WorkOnTaskResponseObject interface {
+	VisitWorkOnTaskResponse(w http.ResponseWriter) error
+}
+
+type WorkOnTask201JSONResponse TaskWorkBegun
+
+func (response WorkOnTask201JSONResponse) VisitWorkOnTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WorkOnTaskdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response WorkOnTaskdefaultApplicationProblemPlusJSONResponse) VisitWorkOnTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTeamsRequestObject struct {
 }
 
@@ -28479,6 +29453,196 @@ type GetTeamStoragedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetTeamStoragedefaultApplicationProblemPlusJSONResponse) VisitGetTeamStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTasksRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListTasksParams
+}
+
+type ListTasksResponseObject interface {
+	VisitListTasksResponse(w http.ResponseWriter) error
+}
+
+type ListTasks200JSONResponse TaskList
+
+func (response ListTasks200JSONResponse) VisitListTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTasksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTasksdefaultApplicationProblemPlusJSONResponse) VisitListTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params CreateTaskParams
+	Body   *CreateTaskJSONRequestBody
+}
+
+type CreateTaskResponseObject interface {
+	VisitCreateTaskResponse(w http.ResponseWriter) error
+}
+
+type CreateTask201JSONResponse Task
+
+func (response CreateTask201JSONResponse) VisitCreateTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateTaskdefaultApplicationProblemPlusJSONResponse) VisitCreateTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportTasksRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ExportTasksParams
+}
+
+type ExportTasksResponseObject interface {
+	VisitExportTasksResponse(w http.ResponseWriter) error
+}
+
+type ExportTasks200ApplicationxNdjsonResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportTasks200ApplicationxNdjsonResponse) VisitExportTasksResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type ExportTasksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExportTasksdefaultApplicationProblemPlusJSONResponse) VisitExportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportTasksRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *ImportTasksJSONRequestBody
+}
+
+type ImportTasksResponseObject interface {
+	VisitImportTasksResponse(w http.ResponseWriter) error
+}
+
+type ImportTasks200JSONResponse TasksImported
+
+func (response ImportTasks200JSONResponse) VisitImportTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ImportTasksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ImportTasksdefaultApplicationProblemPlusJSONResponse) VisitImportTasksResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -33446,6 +34610,27 @@ type StrictServerInterface interface {
 	// SettleSyncConflict Mark a sync conflict as settled; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx context.Context, request SettleSyncConflictRequestObject) (SettleSyncConflictResponseObject, error)
+	// GetTask Get a task with what it depends on
+	// (GET /tasks/{id})
+	GetTask(ctx context.Context, request GetTaskRequestObject) (GetTaskResponseObject, error)
+	// UpdateTask Change a task
+	// (PATCH /tasks/{id})
+	UpdateTask(ctx context.Context, request UpdateTaskRequestObject) (UpdateTaskResponseObject, error)
+	// ClaimTask Assign a task to yourself and set it in progress; of many who try, one gets it
+	// (POST /tasks/{id}/claim)
+	ClaimTask(ctx context.Context, request ClaimTaskRequestObject) (ClaimTaskResponseObject, error)
+	// CloseTask Close a task, and learn what became ready
+	// (POST /tasks/{id}/close)
+	CloseTask(ctx context.Context, request CloseTaskRequestObject) (CloseTaskResponseObject, error)
+	// AddTaskDependency Have a task depend on another
+	// (POST /tasks/{id}/dependencies)
+	AddTaskDependency(ctx context.Context, request AddTaskDependencyRequestObject) (AddTaskDependencyResponseObject, error)
+	// RemoveTaskDependency Remove what relates a task to another
+	// (DELETE /tasks/{id}/dependencies/{other})
+	RemoveTaskDependency(ctx context.Context, request RemoveTaskDependencyRequestObject) (RemoveTaskDependencyResponseObject, error)
+	// WorkOnTask Work on a task in a new workspace, with an agent if one is named
+	// (POST /tasks/{id}/work)
+	WorkOnTask(ctx context.Context, request WorkOnTaskRequestObject) (WorkOnTaskResponseObject, error)
 	// ListTeams List your teams
 	// (GET /teams)
 	ListTeams(ctx context.Context, request ListTeamsRequestObject) (ListTeamsResponseObject, error)
@@ -33587,6 +34772,18 @@ type StrictServerInterface interface {
 	// GetTeamStorage Get the disk usage of the team's session history by workspace, and its limits
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
+	// ListTasks List planned tasks, the most urgent first
+	// (GET /teams/{team}/tasks)
+	ListTasks(ctx context.Context, request ListTasksRequestObject) (ListTasksResponseObject, error)
+	// CreateTask Create a task
+	// (POST /teams/{team}/tasks)
+	CreateTask(ctx context.Context, request CreateTaskRequestObject) (CreateTaskResponseObject, error)
+	// ExportTasks Export all tasks of a project in the format of beads, an issue a line
+	// (GET /teams/{team}/tasks/export)
+	ExportTasks(ctx context.Context, request ExportTasksRequestObject) (ExportTasksResponseObject, error)
+	// ImportTasks Import issues of beads into a project
+	// (POST /teams/{team}/tasks/import)
+	ImportTasks(ctx context.Context, request ImportTasksRequestObject) (ImportTasksResponseObject, error)
 	// ListTools List the tools that agents can call
 	// (GET /teams/{team}/tools)
 	ListTools(ctx context.Context, request ListToolsRequestObject) (ListToolsResponseObject, error)
@@ -39616,6 +40813,275 @@ func (sh *strictHandler) SettleSyncConflict(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// GetTask operation middleware
+func (sh *strictHandler) GetTask(ctx echo.Context, id TaskId) error {
+	var request GetTaskRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTask(ctx.Request().Context(), request.(GetTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTask")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTaskResponseObject); ok {
+		return validResponse.VisitGetTaskResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateTask operation middleware
+func (sh *strictHandler) UpdateTask(ctx echo.Context, id TaskId) error {
+	var request UpdateTaskRequestObject
+
+	request.Id = id
+
+	var body UpdateTaskJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateTask(ctx.Request().Context(), request.(UpdateTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateTask")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateTaskResponseObject); ok {
+		return validResponse.VisitUpdateTaskResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ClaimTask operation middleware
+func (sh *strictHandler) ClaimTask(ctx echo.Context, id TaskId) error {
+	var request ClaimTaskRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ClaimTask(ctx.Request().Context(), request.(ClaimTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ClaimTask")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ClaimTaskResponseObject); ok {
+		return validResponse.VisitClaimTaskResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CloseTask operation middleware
+func (sh *strictHandler) CloseTask(ctx echo.Context, id TaskId) error {
+	var request CloseTaskRequestObject
+
+	request.Id = id
+
+	var body CloseTaskJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CloseTask(ctx.Request().Context(), request.(CloseTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CloseTask")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CloseTaskResponseObject); ok {
+		return validResponse.VisitCloseTaskResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddTaskDependency operation middleware
+func (sh *strictHandler) AddTaskDependency(ctx echo.Context, id TaskId) error {
+	var request AddTaskDependencyRequestObject
+
+	request.Id = id
+
+	var body AddTaskDependencyJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddTaskDependency(ctx.Request().Context(), request.(AddTaskDependencyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddTaskDependency")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddTaskDependencyResponseObject); ok {
+		return validResponse.VisitAddTaskDependencyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RemoveTaskDependency operation middleware
+func (sh *strictHandler) RemoveTaskDependency(ctx echo.Context, id TaskId, other string) error {
+	var request RemoveTaskDependencyRequestObject
+
+	request.Id = id
+	request.Other = other
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RemoveTaskDependency(ctx.Request().Context(), request.(RemoveTaskDependencyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RemoveTaskDependency")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RemoveTaskDependencyResponseObject); ok {
+		return validResponse.VisitRemoveTaskDependencyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// WorkOnTask operation middleware
+func (sh *strictHandler) WorkOnTask(ctx echo.Context, id TaskId, params WorkOnTaskParams) error {
+	var request WorkOnTaskRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body WorkOnTaskJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.WorkOnTask(ctx.Request().Context(), request.(WorkOnTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "WorkOnTask")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(WorkOnTaskResponseObject); ok {
+		return validResponse.VisitWorkOnTaskResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListTeams operation middleware
 func (sh *strictHandler) ListTeams(ctx echo.Context) error {
 	var request ListTeamsRequestObject
@@ -41186,6 +42652,155 @@ func (sh *strictHandler) GetTeamStorage(ctx echo.Context, team TeamSlug) error {
 		return err
 	} else if validResponse, ok := response.(GetTeamStorageResponseObject); ok {
 		return validResponse.VisitGetTeamStorageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListTasks operation middleware
+func (sh *strictHandler) ListTasks(ctx echo.Context, team TeamSlug, params ListTasksParams) error {
+	var request ListTasksRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTasks(ctx.Request().Context(), request.(ListTasksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTasks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListTasksResponseObject); ok {
+		return validResponse.VisitListTasksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateTask operation middleware
+func (sh *strictHandler) CreateTask(ctx echo.Context, team TeamSlug, params CreateTaskParams) error {
+	var request CreateTaskRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	var body CreateTaskJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateTask(ctx.Request().Context(), request.(CreateTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateTask")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateTaskResponseObject); ok {
+		return validResponse.VisitCreateTaskResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExportTasks operation middleware
+func (sh *strictHandler) ExportTasks(ctx echo.Context, team TeamSlug, params ExportTasksParams) error {
+	var request ExportTasksRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportTasks(ctx.Request().Context(), request.(ExportTasksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportTasks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportTasksResponseObject); ok {
+		return validResponse.VisitExportTasksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ImportTasks operation middleware
+func (sh *strictHandler) ImportTasks(ctx echo.Context, team TeamSlug) error {
+	var request ImportTasksRequestObject
+
+	request.Team = team
+
+	var body ImportTasksJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ImportTasks(ctx.Request().Context(), request.(ImportTasksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ImportTasks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ImportTasksResponseObject); ok {
+		return validResponse.VisitImportTasksResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

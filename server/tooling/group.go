@@ -11,12 +11,14 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/calllog"
+	"github.com/parawork/parawork/tools/tasks"
 )
 
 // Config is what the operations are made of. A feature of a folder below tools adds its service.
 type Config struct {
 	Tools     *tools.Set
 	Calls     *calllog.Service
+	Tasks     *tasks.Service
 	Directory *directory.Service
 
 	Now func() time.Time
@@ -34,16 +36,19 @@ type (
 	Tools struct{ *group }
 	// Calls are the calls that were made of them.
 	Calls struct{ *group }
+	// Tasks are planned work.
+	Tasks struct{ *group }
 )
 
 // Tooling has all operations of the package.
 type Tooling struct {
 	Tools
 	Calls
+	Tasks
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
@@ -48,6 +49,7 @@ type Config struct {
 	Sessions     *sessions.Service
 	Secrets      *secrets.Service
 	Runs         *runs.Service
+	Tasks        *tasks.Service
 	Report       *report.Service
 	Reviews      *reviews.Service
 	Forge        *forge.Service

@@ -30,6 +30,7 @@ func (a *App) components() []component {
 		{"reports", a.reports.Run},       // too
 		{"mail", a.mail.Run},
 		{"notify", a.notify.Run},
+		{"tasks", a.tasks.Run},
 		{"commands", a.commands.Run},
 		{"sessions", a.sessions.Run},
 		{"sync", a.files.Run},

@@ -82,7 +82,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 	for _, s := range h.components() {
 		got = append(got, s.name)
 	}
-	if want := []string{"suspension", "enforce", "runs", "reviews", "forge", "disk", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "commands", "sessions",
+	if want := []string{"suspension", "enforce", "runs", "reviews", "forge", "disk", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "tool calls", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}

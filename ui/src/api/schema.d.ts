@@ -2802,6 +2802,135 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/tasks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        /** Get a task with what it depends on */
+        get: operations["getTask"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Change a task */
+        patch: operations["updateTask"];
+        trace?: never;
+    };
+    "/tasks/{id}/claim": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Assign a task to yourself and set it in progress; of many who try, one gets it */
+        post: operations["claimTask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tasks/{id}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Close a task, and learn what became ready */
+        post: operations["closeTask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tasks/{id}/dependencies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have a task depend on another
+         * @description A dependency that would make a cycle is refused with `task_cycle`, which names the cycle.
+         */
+        post: operations["addTaskDependency"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tasks/{id}/dependencies/{other}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+                /** @description Id of the task it depends on */
+                other: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove what relates a task to another */
+        delete: operations["removeTaskDependency"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tasks/{id}/work": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Work on a task in a new workspace, with an agent if one is named
+         * @description Assigns the task to you, creates a workspace named after it and, with `agent`, starts that agent with the task as its prompt once the workspace is ready. Merging the workspace closes the task.
+         */
+        post: operations["workOnTask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams": {
         parameters: {
             query?: never;
@@ -3543,6 +3672,73 @@ export interface paths {
         get: operations["getTeamStorage"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List planned tasks, the most urgent first
+         * @description Those that are not closed, unless status says otherwise.
+         */
+        get: operations["listTasks"];
+        put?: never;
+        /** Create a task */
+        post: operations["createTask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/tasks/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Export all tasks of a project in the format of beads, an issue a line */
+        get: operations["exportTasks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/tasks/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Import issues of beads into a project
+         * @description All of them or none: `details.line` of the error names the line that is wrong. Importing a line again changes its task.
+         */
+        post: operations["importTasks"];
         delete?: never;
         options?: never;
         head?: never;
@@ -7851,6 +8047,29 @@ export interface components {
         NewSnapshot: {
             title?: string;
         };
+        NewTask: {
+            /** @description me, or the id of a member or a session */
+            assignee?: string;
+            /** @description Ids of tasks of the project */
+            blocked_by?: string[];
+            description?: string;
+            /** @description Id of the task during which it was found */
+            discovered_from?: string;
+            external_ref?: string;
+            labels?: string[];
+            /** @description Id of a task of the project */
+            parent?: string;
+            /** @description Default is 2 */
+            priority?: number;
+            project_id: string;
+            title: string;
+            /** @description Default is task */
+            type?: string;
+        };
+        NewTaskDependency: {
+            depends_on: string;
+            type?: components["schemas"]["TaskRelation"];
+        };
         NewTeam: {
             name: string;
             slug?: string;
@@ -9989,6 +10208,131 @@ export interface components {
             /** @default now */
             revision: string;
         };
+        Task: {
+            /** @description Id of a user or a session; empty: nobody */
+            assignee: string;
+            assignee_name: string;
+            /** @description Tasks that must be closed before it can begin */
+            blocked_by: string[];
+            /** Format: int64 */
+            closed_at: number | null;
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            description: string;
+            /** @description In the tracker it was imported from */
+            external_id: string;
+            /** @description The issue of a forge it stands for, such as gh-9 */
+            external_ref: string;
+            /** @description Files that changed while it was worked on, at most 200 */
+            files: string[];
+            /** @description As people say it, such as PW-T12; unique in the team */
+            id: string;
+            labels: string[];
+            /** @description Id of the task of which it is a part; empty: none */
+            parent: string;
+            /** @description 0 critical, 1 high, 2 medium, 3 low, 4 some day */
+            priority: number;
+            project_id: string;
+            /** @description Why it was closed */
+            reason: string;
+            status: components["schemas"]["TaskStatus"];
+            title: string;
+            /** @enum {string} */
+            type: "task" | "bug" | "feature" | "epic" | "chore";
+            /** @description Unique everywhere; both name the task in paths */
+            uid: string;
+            /** Format: int64 */
+            updated_at: number;
+            /** Format: int64 */
+            version: number;
+            /** @description Where it is worked on; empty: nowhere, or where you may not look */
+            workspace_id: string;
+        };
+        TaskBrief: {
+            id: string;
+            priority: number;
+            status: components["schemas"]["TaskStatus"];
+            title: string;
+            type?: components["schemas"]["TaskRelation"];
+        };
+        TaskClose: {
+            reason?: string;
+            /** @description Refuse while it has open children */
+            strict?: boolean;
+        };
+        TaskClosed: {
+            /** @description Tasks that waited for nothing else, at most 50 */
+            now_ready: components["schemas"]["TaskBrief"][];
+            open_children: components["schemas"]["TaskBrief"][];
+            task: components["schemas"]["Task"];
+            /** @description Says that children remain open; empty if none do */
+            warning: string;
+        };
+        TaskDetail: {
+            children: components["schemas"]["TaskBrief"][];
+            /** @description What it depends on */
+            dependencies: components["schemas"]["TaskBrief"][];
+            /** @description What depends on it */
+            dependents: components["schemas"]["TaskBrief"][];
+            task: components["schemas"]["Task"];
+        };
+        TaskImport: {
+            /** @description The content of an issues.jsonl, at most 16 MiB and 5,000 issues */
+            jsonl: string;
+            project_id: string;
+        };
+        TaskList: {
+            items: components["schemas"]["Task"][];
+            next_cursor: string | null;
+        };
+        TaskPatch: {
+            /** @description me, the id of a member or a session; empty: nobody */
+            assignee?: string;
+            description?: string;
+            external_ref?: string;
+            labels?: string[];
+            /** @description Empty: none */
+            parent?: string;
+            priority?: number;
+            /** @description Why it is closed */
+            reason?: string;
+            status?: components["schemas"]["TaskStatus"];
+            title?: string;
+            type?: string;
+            /**
+             * Format: int64
+             * @description The change is refused with task_changed when the task has another one
+             */
+            version?: number;
+        };
+        /** @enum {string} */
+        TaskRelation: "blocks" | "parent-child" | "discovered-from" | "related" | "duplicates" | "supersedes";
+        TasksImported: {
+            created: number;
+            /** @description Lines that are no issues */
+            skipped: number;
+            updated: number;
+        };
+        /** @enum {string} */
+        TaskStatus: "open" | "in_progress" | "blocked" | "closed";
+        TaskWork: {
+            /** @description The agent's account */
+            account_id?: string;
+            /** @description Starts with the task as its prompt; without one, the workspace is created alone */
+            agent?: string;
+            /** @description Default is the project's default branch */
+            base?: string;
+            executor?: string;
+            /** @description With executor runner: the machine */
+            runner_id?: string;
+        };
+        TaskWorkBegun: {
+            /** @description Of the agent's start, as GET /runs/{id} reports it */
+            run_id: string | null;
+            task: components["schemas"]["Task"];
+            workspace_id: string;
+        };
         Team: {
             /** @description What you may do in it, e.g. workspace.merge */
             actions: string[];
@@ -10987,6 +11331,8 @@ export interface components {
         PlaceKind: string;
         RevFrom: string;
         RevTo: string;
+        /** @description Id of a task, such as PW-T12, or its uid */
+        TaskId: string;
         /** @description The team's slug */
         TeamSlug: string;
         /** @description Name of a tool */
@@ -15340,6 +15686,194 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskPatch"];
+            };
+        };
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Task"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    claimTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Task"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    closeTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskClose"];
+            };
+        };
+        responses: {
+            /** @description The closed task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskClosed"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    addTaskDependency: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewTaskDependency"];
+            };
+        };
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    removeTaskDependency: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+                /** @description Id of the task it depends on */
+                other: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    workOnTask: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskWork"];
+            };
+        };
+        responses: {
+            /** @description Under way */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskWorkBegun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listTeams: {
         parameters: {
             query?: never;
@@ -16610,6 +17144,131 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TeamStorage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTasks: {
+        parameters: {
+            query?: {
+                /** @description me, or the id of a user or a session */
+                assignee?: string;
+                cursor?: components["parameters"]["Cursor"];
+                label?: string;
+                limit?: components["parameters"]["Limit"];
+                /** @description The task of which they are parts */
+                parent?: string;
+                priority?: number;
+                project_id?: string;
+                /** @description Words in the title or the description */
+                q?: string;
+                /** @description Only those that can be started: open, and nothing blocks them */
+                ready?: boolean;
+                /** @description open, in_progress, blocked, closed; several with commas between them */
+                status?: string;
+                type?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Tasks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createTask: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewTask"];
+            };
+        };
+        responses: {
+            /** @description The task */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Task"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    exportTasks: {
+        parameters: {
+            query: {
+                project_id: string;
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Issues */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    importTasks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskImport"];
+            };
+        };
+        responses: {
+            /** @description What was imported */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TasksImported"];
                 };
             };
             default: components["responses"]["Problem"];
