@@ -46,7 +46,7 @@ func WorkspaceName(t Task) string {
 	return name
 }
 
-// Prompt is what an agent is told that starts to work on a task.
+// Prompt is the first message to an agent that starts to work on a task.
 func Prompt(t Task) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Work on the task %s: %s\n", t.ID, t.Title)
