@@ -74,6 +74,7 @@ type Network struct {
 // Paths inside every isolated sandbox.
 const (
 	InsideGuest    = "/opt/parawork/parawork-guest" // the guest program, read-only
+	InsideCommand  = "/usr/local/bin/parawork"      // the same program as the tools' command line, in images: a login shell's PATH has this folder
 	InsideGate     = "/run/parawork/gate"           // the folder with the socket of the only way out, read-only
 	InsideGateSock = InsideGate + "/egress"         // that socket
 	InsideGuestDir = "/run/parawork/guest"          // the guest's folder

@@ -249,6 +249,7 @@ func (p *plan) mounts() []executors.Mount {
 	}
 	return append(out,
 		executors.Mount{Source: p.e.cfg.GuestPath, Target: executors.InsideGuest, ReadOnly: true},
+		executors.Mount{Source: p.e.cfg.GuestPath, Target: executors.InsideCommand, ReadOnly: true},
 		executors.Mount{Source: p.e.guestDir(s.ID), Target: executors.InsideGuestDir},
 		executors.Mount{Source: p.e.callDir(s.ID), Target: insideCall, ReadOnly: true},
 		executors.Mount{Source: filepath.Join(dir, etcName, "passwd"), Target: "/etc/passwd", ReadOnly: true},

@@ -246,6 +246,7 @@ type entry struct {
 	folder  bool
 	content []byte
 	file    string // a file of this machine, instead of content
+	link    string // what it links to, instead of content
 }
 
 // bring copies into a new container what it needs.
@@ -264,6 +265,7 @@ func (e *Executor) bring(ctx context.Context, sb *sandbox) error {
 	all = append(all, entry{path: remoteGuest, mode: 0o700, uid: remoteUID, folder: true},
 		entry{path: path.Dir(executors.InsideGuest), mode: 0o755, folder: true},
 		entry{path: executors.InsideGuest, mode: 0o755, file: e.cfg.GuestPath},
+		entry{path: executors.InsideCommand, mode: 0o777, link: executors.InsideGuest},
 		entry{path: "/etc/passwd", mode: 0o644, content: []byte(passwd)}, entry{path: "/etc/group", mode: 0o644, content: []byte(group)})
 	return e.copyIn(ctx, sb, all...)
 }
@@ -296,6 +298,9 @@ func writeEntries(w io.Writer, all []entry) error {
 		var content io.Reader = bytes.NewReader(e.content)
 		if e.folder {
 			h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+		}
+		if e.link != "" {
+			h.Typeflag, h.Linkname = tar.TypeSymlink, e.link
 		}
 		if e.file != "" {
 			f, err := os.Open(e.file)

@@ -127,7 +127,7 @@ func (p *plane) giveGuest(ctx context.Context, b build, path string) ([]step, er
 	}
 	return []step{
 		{Type: "COPY", Args: []string{guestEntry, templateGuest + hash, "root", "0755"}, Hash: name},
-		{Type: "RUN", Args: []string{"chmod 0755 " + templateGuest + hash + " && " + templateGuest + hash + " version", "root"}},
+		{Type: "RUN", Args: []string{"chmod 0755 " + templateGuest + hash + " && ln -sfn " + templateGuest + hash + " " + executors.InsideCommand + " && " + templateGuest + hash + " version", "root"}},
 	}, nil
 }
 
