@@ -7,10 +7,14 @@
 //	parawork-guest bridge [--wait DURATION] SOCKET [ID]
 //	parawork-guest egress-bridge SOCKET
 //	parawork-guest hook [--wait DURATION] AGENT
+//	parawork-guest mcp
+//	parawork-guest tool ARGUMENT...
 //	parawork-guest connect HOST PORT
 //
 // "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
-// the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. "connect" is what ssh runs to
+// the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
+// "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "tool" is the same tools as a
+// command line: see guest/toolcmd. Started under the name "parawork" the program is that command line. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
 //
@@ -43,9 +47,11 @@ import (
 	"github.com/parawork/parawork/guest/egressbridge"
 	"github.com/parawork/parawork/guest/hook"
 	"github.com/parawork/parawork/guest/launch"
+	"github.com/parawork/parawork/guest/mcprelay"
 	"github.com/parawork/parawork/guest/relay"
 	"github.com/parawork/parawork/guest/reversedial"
 	"github.com/parawork/parawork/guest/seal"
+	"github.com/parawork/parawork/guest/toolcmd"
 )
 
 // version is set by the linker.
@@ -55,6 +61,8 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
        parawork-guest bridge [--wait DURATION] SOCKET [ID]
        parawork-guest egress-bridge SOCKET
        parawork-guest hook [--wait DURATION] AGENT
+       parawork-guest mcp
+       parawork-guest tool ARGUMENT...
        parawork-guest connect HOST PORT
        parawork-guest version
 `
@@ -62,8 +70,14 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
 // tokenEnv is where the token is taken from when no flag says otherwise.
 const tokenEnv = "PARAWORK_GUEST_TOKEN"
 
+// commandName is the name under which the program is the command line of the tools.
+const commandName = "parawork"
+
 func main() {
 	args := os.Args[1:]
+	if filepath.Base(os.Args[0]) == commandName && (len(args) == 0 || args[0] != "mcp") {
+		os.Exit(runTool(args))
+	}
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
@@ -82,6 +96,10 @@ func main() {
 		err = runEgress(args[1:])
 	case "hook":
 		err = runHook(args[1:])
+	case "mcp":
+		err = runMCP()
+	case "tool":
+		os.Exit(runTool(args[1:]))
 	case "connect":
 		err = connect(args[1:])
 	case "version", "--version":
@@ -101,6 +119,25 @@ func runHook(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	return hook.Run(ctx, args, os.Getenv, os.Stdin, os.Stdout)
+}
+
+// runMCP relays between an agent and the server's tools.
+func runMCP() error {
+	spare()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	return mcprelay.Run(ctx, mcprelay.Config{Env: os.Getenv, In: os.Stdin, Out: os.Stdout, Parent: os.Getppid})
+}
+
+// runTool runs a command line of the tools, and returns its exit code.
+func runTool(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/" // it was removed
+	}
+	return toolcmd.Run(ctx, args, toolcmd.Config{Env: os.Getenv, Dir: dir, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
 }
 
 // runBridge joins standard input and output with a guest.

@@ -26,6 +26,7 @@ var programs = map[string]func(){
 	"listen": programListen,
 	"deaf":   programDeaf,
 	"hook":   programHook,
+	"tool":   func() { fmt.Println(os.Args[1:]) }, // what the command line is given
 }
 
 // programHook is what the hooks of an agent run.

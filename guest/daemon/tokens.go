@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/parawork/parawork/guest"
@@ -15,13 +16,52 @@ const maxSocketPath = 100 // bytes of an address, everywhere
 
 // tokens name processes to the guest: a program presents its token at the sockets for agents' hooks and for the tools.
 type tokens struct {
-	d *Daemon
+	d   *Daemon
+	bin string // the folder with the command line of the tools, "" without one
 
 	mu sync.Mutex
 	of map[string]string // process by token
 }
 
-func newTokens(d *Daemon) *tokens { return &tokens{d: d, of: map[string]string{}} }
+func newTokens(d *Daemon) *tokens {
+	t := &tokens{d: d, of: map[string]string{}}
+	if d.cfg.Self != "" {
+		t.bin = t.linkCommand()
+	}
+	return t
+}
+
+// commandName is the name of the tools' command line in a sandbox: the guest's own program under another name.
+const commandName = "parawork"
+
+// linkCommand makes the folder with the command line, for PATH. "" where it cannot be made.
+func (t *tokens) linkCommand() string {
+	self := t.d.cfg.Self
+	dir := filepath.Join(t.d.cfg.Dir, "bin")
+	link := filepath.Join(dir, commandName)
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		_ = os.Remove(link)                           // of an earlier guest, whose program may be gone
+		if err = os.Symlink(self, link); err != nil { // a file system without links
+			err = os.WriteFile(link, []byte("#!/bin/sh\nexec "+shellQuote(self)+" tool \"$@\"\n"), 0o755)
+		}
+	}
+	if err != nil {
+		t.d.cfg.Log.Warn("the command line of the tools cannot be offered", "error", err)
+		return ""
+	}
+	return dir
+}
+
+// showCommand makes the command line known to a process's programs. Some systems' /etc/profile sets PATH anew, and bash is often
+// started as a login shell. It takes functions from its environment, which needs no file in anybody's home.
+func showCommand(dir string, env map[string]string) {
+	env["PATH"] = strings.TrimSuffix(dir+":"+env["PATH"], ":")
+	env["BASH_FUNC_"+commandName+"%%"] = "() { " + shellQuote(filepath.Join(dir, commandName)) + " \"$@\"\n}"
+}
+
+// shellQuote makes s one word of a shell.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // environ adds the variables through which a process's programs reach the guest.
 func (t *tokens) environ(process string, env map[string]string) {
@@ -39,6 +79,9 @@ func (t *tokens) environ(process string, env map[string]string) {
 	}
 	if tools != "" {
 		env[guest.EnvTools] = tools
+		if t.bin != "" {
+			showCommand(t.bin, env)
+		}
 	}
 }
 

@@ -289,3 +289,30 @@ func TestToolsMoveToANewerHost(t *testing.T) {
 		t.Errorf("a name without end: %v", err)
 	}
 }
+
+// The command line is found by a program of the process, however it starts its shell.
+func TestTheCommandLineIsFound(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		t.Skip("there is no bash")
+	}
+	p := newPlace(t)
+	// A profile that sets PATH anew, as Debian's /etc/profile does.
+	if err := os.WriteFile(filepath.Join(p.root, ".bash_profile"), []byte("PATH=/usr/bin:/bin\nexport PATH\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start(tty(guest.ProcessSpec{ID: "a", Argv: []string{"/bin/bash", "-c", `export GUEST_TEST_ROLE=tool HOME=$PWD; parawork one > new.one; bash -lc 'parawork two "a b"' > new.two; bash -lc 'echo $PATH' > new.path
+		sh -c 'parawork three' > new.three; "$PARAWORK_GUEST" tool four > new.four; echo ready > new.end && mv new.end end; read x`}}))
+	eventually(t, "all were run", func() bool { _, err := os.Stat(filepath.Join(p.root, "end")); return err == nil })
+	for name, want := range map[string]string{"one": "[one]\n", "two": "[two a b]\n", "path": "/usr/bin:/bin\n", "three": "[three]\n", "four": "[tool four]\n"} {
+		if b, err := os.ReadFile(filepath.Join(p.root, "new."+name)); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	// Only processes that have the token get it.
+	p.start(shell("b", `echo "$PATH"; command -v parawork; env | grep -c -e PARAWORK_TOOLS -e BASH_FUNC`))
+	p.wait("b")
+	if out := p.all("b", guest.Stdout); strings.Contains(out, p.dir) || !strings.HasSuffix(out, "\n0\n") {
+		t.Errorf("a process without a token: %q", out)
+	}
+}
