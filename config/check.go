@@ -41,6 +41,13 @@ func (d *decoder) check(c *Config) {
 	if c.History.KeepDays > 36500 {
 		d.problem("history.keepDays", "must be at most 36500")
 	}
+	if c.Artifacts.TeamQuotaBytes < 0 {
+		d.problem("artifacts.teamQuotaBytes", "must not be negative")
+	}
+	d.checkLeast("artifacts.retentionDays", c.Artifacts.RetentionDays, 0)
+	if c.Artifacts.RetentionDays > 36500 {
+		d.problem("artifacts.retentionDays", "must be at most 36500")
+	}
 	d.checkLeast("trash.keepDays", c.Trash.KeepDays, 0)
 	if c.Trash.KeepDays > 36500 {
 		d.problem("trash.keepDays", "must be at most 36500")

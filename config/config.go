@@ -20,6 +20,7 @@ type Config struct {
 	Mail       Mail             `json:"mail"`
 	History    History          `json:"history"`
 	Trash      Trash            `json:"trash"`
+	Artifacts  Artifacts        `json:"artifacts"`
 	Snapshots  Snapshots        `json:"snapshots"`
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
@@ -96,6 +97,12 @@ type History struct {
 // Trash is how long what people deleted can be restored.
 type Trash struct {
 	KeepDays int `json:"keepDays"` // 0 = for ever
+}
+
+// Artifacts is how much of what agents save is kept.
+type Artifacts struct {
+	TeamQuotaBytes int64 `json:"teamQuotaBytes"` // of all artifacts of a team; 0 = no cap
+	RetentionDays  int   `json:"retentionDays"`  // 0 = until somebody deletes them
 }
 
 // Snapshots is how long states of workspaces' files are kept that nobody pinned.

@@ -141,3 +141,6 @@ func byRun(s *Server) find       { return byID(s.ops.ByRun) }
 func byTask(s *Server) find      { return byID(s.ops.ByTask) }
 func byRunner(s *Server) find    { return byID(s.ops.ByRunner) }
 func byInboxItem(s *Server) find { return byID(s.ops.ByInboxItem) }
+
+func byArtifact(s *Server) find     { return byID(s.ops.ByArtifact) }
+func byArtifactLink(s *Server) find { return byID(s.ops.ByArtifactLink) }

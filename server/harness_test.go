@@ -60,6 +60,8 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/testing/testaccounts"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/artifacts"
+	"github.com/parawork/parawork/tools/artifacts/blobs"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/tasks"
@@ -222,6 +224,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	if h.cfg.Tools, err = tools.New(tools.Config{Tools: []tools.Tool{run.New(h.cfg.Commands, time.Now)}, Secrets: sec, Recorder: h.cfg.ToolCalls}); err != nil {
 		t.Fatal(err)
 	}
+	h.cfg.Artifacts = artifacts.New(artifacts.Config{Store: toolstore.NewArtifacts(h.db), Blobs: blobs.NewFolder(filepath.Join(h.dir, "artifacts", "contents")), Dir: filepath.Join(h.dir, "artifacts", "incoming"),
+		Workspaces: ws.Records, Sessions: ss, Secrets: ws.SecretFiles, Worktrees: files, Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -413,6 +417,17 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewWatch(h.db).InsertWatchLink(ctx, link, link.ID); err != nil {
 		t.Fatal(err)
 	}
+	artifact := artifacts.Artifact{ID: id.New("art"), TeamID: team.ID, ProjectID: ws.ProjectID, WorkspaceID: ws.ID, CreatedBy: userID, Name: "report.md", CreatedAt: 1}
+	if err := toolstore.NewArtifacts(h.db).BeginArtifact(ctx, artifact, func(artifacts.Use) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := toolstore.NewArtifacts(h.db).FinishArtifact(ctx, artifact); err != nil {
+		t.Fatal(err)
+	}
+	shared := artifacts.Link{ID: id.New("aln"), TeamID: team.ID, ArtifactID: artifact.ID, CreatedBy: userID, CreatedAt: 1, ExpiresAt: time.Now().Add(time.Hour).UnixMilli()}
+	if err := toolstore.NewArtifacts(h.db).InsertArtifactLink(ctx, shared, shared.ID, 1); err != nil {
+		t.Fatal(err)
+	}
 	hook := notify.Webhook{ID: id.New("whk"), TeamID: team.ID, Name: "w", Format: notify.JSON, Kinds: notify.Kinds, CreatedBy: userID, CreatedAt: 1}
 	if err := store.NewNotify(h.db).InsertWebhook(ctx, hook); err != nil {
 		t.Fatal(err)
@@ -432,7 +447,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
 }
 
 // answer is what the guard says.
@@ -504,6 +519,12 @@ func kindOf(op string) string {
 		return "webhook"
 	case "revokeWatchLink":
 		return "link"
+	case "listProjectArtifacts":
+		return "project"
+	case "getArtifact", "deleteArtifact", "getArtifactContent", "listArtifactLinks", "createArtifactLink":
+		return "artifact"
+	case "revokeArtifactLink":
+		return "artifact link"
 	case "listWatchLinks", "createWatchLink":
 		return "session"
 	case "cancelReview":

@@ -304,6 +304,16 @@ closeTask               member    write
 addTaskDependency       member    write
 removeTaskDependency    member    write
 workOnTask              member    write
+listArtifacts           viewer    read
+createArtifact          member    write
+listProjectArtifacts    viewer    read
+getArtifact             viewer    read
+deleteArtifact          member    write
+getArtifactContent      viewer    read
+listArtifactLinks       member    admin
+createArtifactLink      member    admin
+revokeArtifactLink      member    admin
+getSharedArtifact       public    -
 getCommand              viewer    read
 cancelCommand           member    write
 getNetwork              viewer    read

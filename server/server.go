@@ -59,6 +59,7 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces/assembly"
@@ -104,6 +105,7 @@ type Config struct {
 	Tools         *tools.Set
 	ToolCalls     *calllog.Service
 	Tasks         *tasks.Service
+	Artifacts     *artifacts.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings
@@ -160,6 +162,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Checks == nil || c.Overlap == nil {
 		return errors.New("server: Checks and Overlap are needed")
+	}
+	if c.Artifacts == nil {
+		return errors.New("server: Artifacts is needed")
 	}
 	if c.Tools == nil || c.ToolCalls == nil || c.Tasks == nil {
 		return errors.New("server: Tools, ToolCalls and Tasks are needed")

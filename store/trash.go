@@ -109,6 +109,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string)
 			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM workspace_secret_files WHERE workspace_id = ? AND {team}`, `DELETE FROM workspace_secret_values WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM artifact_sources WHERE workspace_id = ? AND {team}`, // artifacts stay
 		} {
 			if _, err := s.db.Exec(ctx, q, id); err != nil {
 				return fmt.Errorf("forgetting a workspace: %w", err)

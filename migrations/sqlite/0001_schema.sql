@@ -1631,3 +1631,55 @@ CREATE TABLE task_dependencies (
     PRIMARY KEY (task_id, depends_on)
 );
 CREATE INDEX task_dependencies_reversed ON task_dependencies(depends_on, type);
+
+-- === Artifacts ===
+
+-- A file that outlives the sandbox it was made in; each row is a version. It stays when the workspace is gone.
+CREATE TABLE artifacts (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id   TEXT NOT NULL REFERENCES projects(id),
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    session_id   TEXT NOT NULL DEFAULT '', -- the session that made it
+    created_by   TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    version      BIGINT NOT NULL,          -- of its name in the workspace, from 1; 0 while it is pending
+    mime         TEXT NOT NULL,
+    size         BIGINT NOT NULL,
+    sha256       TEXT NOT NULL,            -- hex; '' while it is pending
+    metadata     TEXT NOT NULL,            -- JSON: text by name
+    state        TEXT NOT NULL,            -- pending, ready, deleting
+    source       TEXT NOT NULL DEFAULT '', -- while it is pending: the file it is copied from
+    source_at    BIGINT NOT NULL DEFAULT 0,
+    created_at   BIGINT NOT NULL
+);
+CREATE INDEX artifacts_by_name ON artifacts(workspace_id, name, version);
+CREATE INDEX artifacts_by_project ON artifacts(project_id, created_at);
+CREATE INDEX artifacts_by_team ON artifacts(team_id, created_at);
+CREATE INDEX artifacts_unfinished ON artifacts(created_at) WHERE state <> 'ready';
+
+-- A file of an artifacts folder as it was when it was last collected.
+CREATE TABLE artifact_sources (
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    path         TEXT NOT NULL, -- the user whose home it is in, a colon, the path in the folder
+    team_id      TEXT NOT NULL,
+    size         BIGINT NOT NULL,
+    mtime        BIGINT NOT NULL,
+    PRIMARY KEY (workspace_id, path)
+);
+
+-- A link with which somebody without a login reads one artifact.
+CREATE TABLE artifact_links (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    artifact_id  TEXT NOT NULL REFERENCES artifacts(id) ON DELETE CASCADE,
+    name         TEXT NOT NULL DEFAULT '', -- for whom
+    token_hash   TEXT NOT NULL UNIQUE,     -- sha256 hex
+    created_by   TEXT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    expires_at   BIGINT NOT NULL,
+    revoked_at   BIGINT NOT NULL DEFAULT 0,
+    last_used_at BIGINT NOT NULL DEFAULT 0,
+    uses         BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX artifact_links_by_artifact ON artifact_links(artifact_id, created_at);

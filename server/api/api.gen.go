@@ -4211,6 +4211,60 @@ type AnswerRequest struct {
 // AnswerRequestVia defines model for AnswerRequest.Via.
 type AnswerRequestVia string
 
+// Artifact A version of a named file that outlives its sandbox
+type Artifact struct {
+	CreatedAt int64             `json:"created_at"`
+	CreatedBy Maker             `json:"created_by"`
+	Id        string            `json:"id"`
+	Metadata  map[string]string `json:"metadata"`
+	Mime      string            `json:"mime"`
+	Name      string            `json:"name"`
+	ProjectId string            `json:"project_id"`
+
+	// SessionId The session that made it
+	SessionId *string `json:"session_id"`
+
+	// Sha256 Hex
+	Sha256 string `json:"sha256"`
+
+	// Size Bytes
+	Size int64 `json:"size"`
+
+	// Version Of its name in the workspace, from 1
+	Version int `json:"version"`
+
+	// Versions How many versions of its name there are
+	Versions    int    `json:"versions"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// ArtifactLink defines model for ArtifactLink.
+type ArtifactLink struct {
+	ArtifactId string `json:"artifact_id"`
+	CreatedAt  int64  `json:"created_at"`
+	CreatedBy  Maker  `json:"created_by"`
+	ExpiresAt  int64  `json:"expires_at"`
+	Id         string `json:"id"`
+	LastUsedAt *int64 `json:"last_used_at"`
+
+	// Name For whom it is
+	Name string `json:"name"`
+
+	// Uses How often it was opened
+	Uses int64 `json:"uses"`
+}
+
+// ArtifactLinkList defines model for ArtifactLinkList.
+type ArtifactLinkList struct {
+	Items []ArtifactLink `json:"items"`
+}
+
+// ArtifactList defines model for ArtifactList.
+type ArtifactList struct {
+	Items      []Artifact `json:"items"`
+	NextCursor *string    `json:"next_cursor"`
+}
+
 // Attempt defines model for Attempt.
 type Attempt struct {
 	Agent     string `json:"agent"`
@@ -5005,6 +5059,25 @@ type ConversationSummary struct {
 
 	// Usage `input` excludes tokens read from the cache or written to it; `output` includes `reasoning`
 	Usage TokenUsage `json:"usage"`
+}
+
+// CreatedArtifactLink defines model for CreatedArtifactLink.
+type CreatedArtifactLink struct {
+	ArtifactId string `json:"artifact_id"`
+	CreatedAt  int64  `json:"created_at"`
+	CreatedBy  Maker  `json:"created_by"`
+	ExpiresAt  int64  `json:"expires_at"`
+	Id         string `json:"id"`
+	LastUsedAt *int64 `json:"last_used_at"`
+
+	// Name For whom it is
+	Name string `json:"name"`
+
+	// Url Shown once
+	Url string `json:"url"`
+
+	// Uses How often it was opened
+	Uses int64 `json:"uses"`
 }
 
 // CreatedInstanceUser defines model for CreatedInstanceUser.
@@ -6643,6 +6716,15 @@ type NewAgentAccount struct {
 	Kind    AgentAccountKind `json:"kind"`
 
 	// Name Generated if empty
+	Name *string `json:"name,omitempty"`
+}
+
+// NewArtifactLink defines model for NewArtifactLink.
+type NewArtifactLink struct {
+	// Minutes Lifetime in minutes: 5 to 43200, default 1440
+	Minutes *int `json:"minutes,omitempty"`
+
+	// Name Who it is for; visible to the team
 	Name *string `json:"name,omitempty"`
 }
 
@@ -10871,6 +10953,11 @@ type RemoveAgentAccountParams struct {
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 }
 
+// GetArtifactContentParams defines parameters for GetArtifactContent.
+type GetArtifactContentParams struct {
+	Preview *bool `form:"preview,omitempty" json:"preview,omitempty"`
+}
+
 // ListInstanceAuditParams defines parameters for ListInstanceAudit.
 type ListInstanceAuditParams struct {
 	// From At or after this time, ms UTC
@@ -11006,6 +11093,13 @@ type LinkIdentityParams struct {
 type EndLoginSessionParams struct {
 	// KeepTokens Keep the API tokens that were created in it
 	KeepTokens *bool `form:"keep_tokens,omitempty" json:"keep_tokens,omitempty"`
+}
+
+// ListProjectArtifactsParams defines parameters for ListProjectArtifacts.
+type ListProjectArtifactsParams struct {
+	Name   *string `form:"name,omitempty" json:"name,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // SuggestBranchParams defines parameters for SuggestBranch.
@@ -11356,6 +11450,25 @@ type ListActivityParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListArtifactsParams defines parameters for ListArtifacts.
+type ListArtifactsParams struct {
+	Name   *string `form:"name,omitempty" json:"name,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateArtifactParams defines parameters for CreateArtifact.
+type CreateArtifactParams struct {
+	// Name Such as report.md or charts/load.png
+	Name string `form:"name" json:"name"`
+
+	// Mime Found from name and content if left out
+	Mime *string `form:"mime,omitempty" json:"mime,omitempty"`
+
+	// XContentSha256 Of the content, in hex; 400 artifact_hash_mismatch if it differs
+	XContentSha256 *string `json:"X-Content-Sha256,omitempty"`
+}
+
 // RunChecksParams defines parameters for RunChecks.
 type RunChecksParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -11654,6 +11767,9 @@ type ResolveUpdateParams struct {
 
 // UpdateAgentAccountJSONRequestBody defines body for UpdateAgentAccount for application/json ContentType.
 type UpdateAgentAccountJSONRequestBody = AgentAccountChange
+
+// CreateArtifactLinkJSONRequestBody defines body for CreateArtifactLink for application/json ContentType.
+type CreateArtifactLinkJSONRequestBody = NewArtifactLink
 
 // SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
 type SnoozeInboxItemJSONRequestBody = SnoozeRequest
@@ -12005,6 +12121,24 @@ type ServerInterface interface {
 	// TestAgentAccount Test an agent's account without spending
 	// (POST /agent-accounts/{id}/test)
 	TestAgentAccount(ctx echo.Context, id Id) error
+	// RevokeArtifactLink Revoke a link to an artifact
+	// (DELETE /artifact-links/{id})
+	RevokeArtifactLink(ctx echo.Context, id Id) error
+	// DeleteArtifact Delete an artifact
+	// (DELETE /artifacts/{id})
+	DeleteArtifact(ctx echo.Context, id Id) error
+	// GetArtifact Get an artifact
+	// (GET /artifacts/{id})
+	GetArtifact(ctx echo.Context, id Id) error
+	// GetArtifactContent Download an artifact
+	// (GET /artifacts/{id}/content)
+	GetArtifactContent(ctx echo.Context, id Id, params GetArtifactContentParams) error
+	// ListArtifactLinks List the links to an artifact
+	// (GET /artifacts/{id}/links)
+	ListArtifactLinks(ctx echo.Context, id Id) error
+	// CreateArtifactLink Create a link that lets somebody without a login download an artifact
+	// (POST /artifacts/{id}/links)
+	CreateArtifactLink(ctx echo.Context, id Id) error
 	// CancelCheckRun Cancel a check run; has no effect on one that has ended
 	// (POST /check-runs/{id}/cancel)
 	CancelCheckRun(ctx echo.Context, id Id) error
@@ -12353,6 +12487,9 @@ type ServerInterface interface {
 	// UpdateProject Change a project's settings
 	// (PATCH /projects/{id})
 	UpdateProject(ctx echo.Context, id Id) error
+	// ListProjectArtifacts List the artifacts of a project
+	// (GET /projects/{id}/artifacts)
+	ListProjectArtifacts(ctx echo.Context, id Id, params ListProjectArtifactsParams) error
 	// SuggestBranch Suggest a free branch name for a workspace name
 	// (GET /projects/{id}/branch-name)
 	SuggestBranch(ctx echo.Context, id Id, params SuggestBranchParams) error
@@ -12509,6 +12646,9 @@ type ServerInterface interface {
 	// Setup Create the first user and team
 	// (POST /setup)
 	Setup(ctx echo.Context) error
+	// GetSharedArtifact Download an artifact by its link
+	// (GET /shared-artifacts/{token})
+	GetSharedArtifact(ctx echo.Context, token string) error
 	// GetSignIn List the ways to sign in to this server
 	// (GET /sign-in)
 	GetSignIn(ctx echo.Context) error
@@ -12767,6 +12907,12 @@ type ServerInterface interface {
 	// ArchiveWorkspace Archive a workspace; everything is saved
 	// (POST /workspaces/{id}/archive)
 	ArchiveWorkspace(ctx echo.Context, id Id) error
+	// ListArtifacts List the artifacts of a workspace
+	// (GET /workspaces/{id}/artifacts)
+	ListArtifacts(ctx echo.Context, id Id, params ListArtifactsParams) error
+	// CreateArtifact Save a content as an artifact
+	// (POST /workspaces/{id}/artifacts)
+	CreateArtifact(ctx echo.Context, id Id, params CreateArtifactParams) error
 	// CancelWorkspace Cancel the creation of a workspace
 	// (POST /workspaces/{id}/cancel)
 	CancelWorkspace(ctx echo.Context, id Id) error
@@ -13086,6 +13232,111 @@ func (w *ServerInterfaceWrapper) TestAgentAccount(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.TestAgentAccount(ctx, id)
+	return err
+}
+
+// RevokeArtifactLink converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeArtifactLink(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeArtifactLink(ctx, id)
+	return err
+}
+
+// DeleteArtifact converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteArtifact(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteArtifact(ctx, id)
+	return err
+}
+
+// GetArtifact converts echo context to params.
+func (w *ServerInterfaceWrapper) GetArtifact(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetArtifact(ctx, id)
+	return err
+}
+
+// GetArtifactContent converts echo context to params.
+func (w *ServerInterfaceWrapper) GetArtifactContent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetArtifactContentParams
+	// ------------- Optional query parameter "preview" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "preview", ctx.QueryParams(), &params.Preview, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter preview: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetArtifactContent(ctx, id, params)
+	return err
+}
+
+// ListArtifactLinks converts echo context to params.
+func (w *ServerInterfaceWrapper) ListArtifactLinks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListArtifactLinks(ctx, id)
+	return err
+}
+
+// CreateArtifactLink converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateArtifactLink(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateArtifactLink(ctx, id)
 	return err
 }
 
@@ -14748,6 +14999,45 @@ func (w *ServerInterfaceWrapper) UpdateProject(ctx echo.Context) error {
 	return err
 }
 
+// ListProjectArtifacts converts echo context to params.
+func (w *ServerInterfaceWrapper) ListProjectArtifacts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListProjectArtifactsParams
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListProjectArtifacts(ctx, id, params)
+	return err
+}
+
 // SuggestBranch converts echo context to params.
 func (w *ServerInterfaceWrapper) SuggestBranch(ctx echo.Context) error {
 	var err error
@@ -15890,6 +16180,22 @@ func (w *ServerInterfaceWrapper) Setup(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.Setup(ctx)
+	return err
+}
+
+// GetSharedArtifact converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSharedArtifact(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "token" -------------
+	var token string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "token", ctx.Param("token"), &token, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter token: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSharedArtifact(ctx, token)
 	return err
 }
 
@@ -17808,6 +18114,94 @@ func (w *ServerInterfaceWrapper) ArchiveWorkspace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ArchiveWorkspace(ctx, id)
+	return err
+}
+
+// ListArtifacts converts echo context to params.
+func (w *ServerInterfaceWrapper) ListArtifacts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListArtifactsParams
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListArtifacts(ctx, id, params)
+	return err
+}
+
+// CreateArtifact converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateArtifact(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateArtifactParams
+	// ------------- Required query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Optional query parameter "mime" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "mime", ctx.QueryParams(), &params.Mime, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter mime: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Content-Sha256" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Content-Sha256")]; found {
+		var XContentSha256 string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Content-Sha256, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Content-Sha256", valueList[0], &XContentSha256, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Content-Sha256: %s", err))
+		}
+
+		params.XContentSha256 = &XContentSha256
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateArtifact(ctx, id, params)
 	return err
 }
 
@@ -20385,6 +20779,16 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/tool-calls", wrapper.ListToolCalls, options.OperationMiddlewares["listToolCalls"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/tool-calls/export", wrapper.ExportToolCalls, options.OperationMiddlewares["exportToolCalls"]...)
 	router.GET(options.BaseURL+"/sessions/:id/tool-calls", wrapper.ListSessionToolCalls, options.OperationMiddlewares["listSessionToolCalls"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/artifacts", wrapper.ListArtifacts, options.OperationMiddlewares["listArtifacts"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/artifacts", wrapper.CreateArtifact, options.OperationMiddlewares["createArtifact"]...)
+	router.GET(options.BaseURL+"/projects/:id/artifacts", wrapper.ListProjectArtifacts, options.OperationMiddlewares["listProjectArtifacts"]...)
+	router.DELETE(options.BaseURL+"/artifacts/:id", wrapper.DeleteArtifact, options.OperationMiddlewares["deleteArtifact"]...)
+	router.GET(options.BaseURL+"/artifacts/:id", wrapper.GetArtifact, options.OperationMiddlewares["getArtifact"]...)
+	router.GET(options.BaseURL+"/artifacts/:id/content", wrapper.GetArtifactContent, options.OperationMiddlewares["getArtifactContent"]...)
+	router.GET(options.BaseURL+"/artifacts/:id/links", wrapper.ListArtifactLinks, options.OperationMiddlewares["listArtifactLinks"]...)
+	router.POST(options.BaseURL+"/artifacts/:id/links", wrapper.CreateArtifactLink, options.OperationMiddlewares["createArtifactLink"]...)
+	router.DELETE(options.BaseURL+"/artifact-links/:id", wrapper.RevokeArtifactLink, options.OperationMiddlewares["revokeArtifactLink"]...)
+	router.GET(options.BaseURL+"/shared-artifacts/:token", wrapper.GetSharedArtifact, options.OperationMiddlewares["getSharedArtifact"]...)
 	router.DELETE(options.BaseURL+"/commands/:id", wrapper.CancelCommand, options.OperationMiddlewares["cancelCommand"]...)
 	router.GET(options.BaseURL+"/commands/:id", wrapper.GetCommand, options.OperationMiddlewares["getCommand"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/sandbox", wrapper.GetSandbox, options.OperationMiddlewares["getSandbox"]...)
@@ -20575,6 +20979,264 @@ type TestAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response TestAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitTestAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeArtifactLinkRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RevokeArtifactLinkResponseObject interface {
+	VisitRevokeArtifactLinkResponse(w http.ResponseWriter) error
+}
+
+type RevokeArtifactLink204Response struct {
+}
+
+func (response RevokeArtifactLink204Response) VisitRevokeArtifactLinkResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeArtifactLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeArtifactLinkdefaultApplicationProblemPlusJSONResponse) VisitRevokeArtifactLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteArtifactRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteArtifactResponseObject interface {
+	VisitDeleteArtifactResponse(w http.ResponseWriter) error
+}
+
+type DeleteArtifact204Response struct {
+}
+
+func (response DeleteArtifact204Response) VisitDeleteArtifactResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteArtifactdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteArtifactdefaultApplicationProblemPlusJSONResponse) VisitDeleteArtifactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetArtifactRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetArtifactResponseObject interface {
+	VisitGetArtifactResponse(w http.ResponseWriter) error
+}
+
+type GetArtifact200JSONResponse Artifact
+
+func (response GetArtifact200JSONResponse) VisitGetArtifactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetArtifactdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetArtifactdefaultApplicationProblemPlusJSONResponse) VisitGetArtifactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetArtifactContentRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetArtifactContentParams
+}
+
+type GetArtifactContentResponseObject interface {
+	VisitGetArtifactContentResponse(w http.ResponseWriter) error
+}
+
+type GetArtifactContent200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetArtifactContent200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	Headers       GetArtifactContent200ResponseHeaders
+	ContentLength int64
+}
+
+func (response GetArtifactContent200ApplicationoctetStreamResponse) VisitGetArtifactContentResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetArtifactContent206ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetArtifactContent206ApplicationoctetStreamResponse) VisitGetArtifactContentResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(206)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetArtifactContentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetArtifactContentdefaultApplicationProblemPlusJSONResponse) VisitGetArtifactContentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListArtifactLinksRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListArtifactLinksResponseObject interface {
+	VisitListArtifactLinksResponse(w http.ResponseWriter) error
+}
+
+type ListArtifactLinks200JSONResponse ArtifactLinkList
+
+func (response ListArtifactLinks200JSONResponse) VisitListArtifactLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListArtifactLinksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListArtifactLinksdefaultApplicationProblemPlusJSONResponse) VisitListArtifactLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateArtifactLinkRequestObject struct {
+	Id   Id `json:"id"`
+	Body *CreateArtifactLinkJSONRequestBody
+}
+
+type CreateArtifactLinkResponseObject interface {
+	VisitCreateArtifactLinkResponse(w http.ResponseWriter) error
+}
+
+type CreateArtifactLink201JSONResponse CreatedArtifactLink
+
+func (response CreateArtifactLink201JSONResponse) VisitCreateArtifactLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateArtifactLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateArtifactLinkdefaultApplicationProblemPlusJSONResponse) VisitCreateArtifactLinkResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -25037,6 +25699,46 @@ func (response UpdateProjectdefaultApplicationProblemPlusJSONResponse) VisitUpda
 	return err
 }
 
+type ListProjectArtifactsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListProjectArtifactsParams
+}
+
+type ListProjectArtifactsResponseObject interface {
+	VisitListProjectArtifactsResponse(w http.ResponseWriter) error
+}
+
+type ListProjectArtifacts200JSONResponse ArtifactList
+
+func (response ListProjectArtifacts200JSONResponse) VisitListProjectArtifactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListProjectArtifactsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListProjectArtifactsdefaultApplicationProblemPlusJSONResponse) VisitListProjectArtifactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SuggestBranchRequestObject struct {
 	Id     Id `json:"id"`
 	Params SuggestBranchParams
@@ -27088,6 +27790,71 @@ type SetupdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SetupdefaultApplicationProblemPlusJSONResponse) VisitSetupResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSharedArtifactRequestObject struct {
+	Token string `json:"token"`
+}
+
+type GetSharedArtifactResponseObject interface {
+	VisitGetSharedArtifactResponse(w http.ResponseWriter) error
+}
+
+type GetSharedArtifact200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetSharedArtifact200ApplicationoctetStreamResponse) VisitGetSharedArtifactResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetSharedArtifact206ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetSharedArtifact206ApplicationoctetStreamResponse) VisitGetSharedArtifactResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(206)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetSharedArtifactdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSharedArtifactdefaultApplicationProblemPlusJSONResponse) VisitGetSharedArtifactResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -30519,6 +31286,87 @@ type ArchiveWorkspacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ArchiveWorkspacedefaultApplicationProblemPlusJSONResponse) VisitArchiveWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListArtifactsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListArtifactsParams
+}
+
+type ListArtifactsResponseObject interface {
+	VisitListArtifactsResponse(w http.ResponseWriter) error
+}
+
+type ListArtifacts200JSONResponse ArtifactList
+
+func (response ListArtifacts200JSONResponse) VisitListArtifactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListArtifactsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListArtifactsdefaultApplicationProblemPlusJSONResponse) VisitListArtifactsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateArtifactRequestObject struct {
+	Id     Id `json:"id"`
+	Params CreateArtifactParams
+	Body   io.Reader
+}
+
+type CreateArtifactResponseObject interface {
+	VisitCreateArtifactResponse(w http.ResponseWriter) error
+}
+
+type CreateArtifact201JSONResponse Artifact
+
+func (response CreateArtifact201JSONResponse) VisitCreateArtifactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateArtifactdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateArtifactdefaultApplicationProblemPlusJSONResponse) VisitCreateArtifactResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -34088,6 +34936,24 @@ type StrictServerInterface interface {
 	// TestAgentAccount Test an agent's account without spending
 	// (POST /agent-accounts/{id}/test)
 	TestAgentAccount(ctx context.Context, request TestAgentAccountRequestObject) (TestAgentAccountResponseObject, error)
+	// RevokeArtifactLink Revoke a link to an artifact
+	// (DELETE /artifact-links/{id})
+	RevokeArtifactLink(ctx context.Context, request RevokeArtifactLinkRequestObject) (RevokeArtifactLinkResponseObject, error)
+	// DeleteArtifact Delete an artifact
+	// (DELETE /artifacts/{id})
+	DeleteArtifact(ctx context.Context, request DeleteArtifactRequestObject) (DeleteArtifactResponseObject, error)
+	// GetArtifact Get an artifact
+	// (GET /artifacts/{id})
+	GetArtifact(ctx context.Context, request GetArtifactRequestObject) (GetArtifactResponseObject, error)
+	// GetArtifactContent Download an artifact
+	// (GET /artifacts/{id}/content)
+	GetArtifactContent(ctx context.Context, request GetArtifactContentRequestObject) (GetArtifactContentResponseObject, error)
+	// ListArtifactLinks List the links to an artifact
+	// (GET /artifacts/{id}/links)
+	ListArtifactLinks(ctx context.Context, request ListArtifactLinksRequestObject) (ListArtifactLinksResponseObject, error)
+	// CreateArtifactLink Create a link that lets somebody without a login download an artifact
+	// (POST /artifacts/{id}/links)
+	CreateArtifactLink(ctx context.Context, request CreateArtifactLinkRequestObject) (CreateArtifactLinkResponseObject, error)
 	// CancelCheckRun Cancel a check run; has no effect on one that has ended
 	// (POST /check-runs/{id}/cancel)
 	CancelCheckRun(ctx context.Context, request CancelCheckRunRequestObject) (CancelCheckRunResponseObject, error)
@@ -34436,6 +35302,9 @@ type StrictServerInterface interface {
 	// UpdateProject Change a project's settings
 	// (PATCH /projects/{id})
 	UpdateProject(ctx context.Context, request UpdateProjectRequestObject) (UpdateProjectResponseObject, error)
+	// ListProjectArtifacts List the artifacts of a project
+	// (GET /projects/{id}/artifacts)
+	ListProjectArtifacts(ctx context.Context, request ListProjectArtifactsRequestObject) (ListProjectArtifactsResponseObject, error)
 	// SuggestBranch Suggest a free branch name for a workspace name
 	// (GET /projects/{id}/branch-name)
 	SuggestBranch(ctx context.Context, request SuggestBranchRequestObject) (SuggestBranchResponseObject, error)
@@ -34592,6 +35461,9 @@ type StrictServerInterface interface {
 	// Setup Create the first user and team
 	// (POST /setup)
 	Setup(ctx context.Context, request SetupRequestObject) (SetupResponseObject, error)
+	// GetSharedArtifact Download an artifact by its link
+	// (GET /shared-artifacts/{token})
+	GetSharedArtifact(ctx context.Context, request GetSharedArtifactRequestObject) (GetSharedArtifactResponseObject, error)
 	// GetSignIn List the ways to sign in to this server
 	// (GET /sign-in)
 	GetSignIn(ctx context.Context, request GetSignInRequestObject) (GetSignInResponseObject, error)
@@ -34850,6 +35722,12 @@ type StrictServerInterface interface {
 	// ArchiveWorkspace Archive a workspace; everything is saved
 	// (POST /workspaces/{id}/archive)
 	ArchiveWorkspace(ctx context.Context, request ArchiveWorkspaceRequestObject) (ArchiveWorkspaceResponseObject, error)
+	// ListArtifacts List the artifacts of a workspace
+	// (GET /workspaces/{id}/artifacts)
+	ListArtifacts(ctx context.Context, request ListArtifactsRequestObject) (ListArtifactsResponseObject, error)
+	// CreateArtifact Save a content as an artifact
+	// (POST /workspaces/{id}/artifacts)
+	CreateArtifact(ctx context.Context, request CreateArtifactRequestObject) (CreateArtifactResponseObject, error)
 	// CancelWorkspace Cancel the creation of a workspace
 	// (POST /workspaces/{id}/cancel)
 	CancelWorkspace(ctx context.Context, request CancelWorkspaceRequestObject) (CancelWorkspaceResponseObject, error)
@@ -35215,6 +36093,180 @@ func (sh *strictHandler) TestAgentAccount(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(TestAgentAccountResponseObject); ok {
 		return validResponse.VisitTestAgentAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokeArtifactLink operation middleware
+func (sh *strictHandler) RevokeArtifactLink(ctx echo.Context, id Id) error {
+	var request RevokeArtifactLinkRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeArtifactLink(ctx.Request().Context(), request.(RevokeArtifactLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeArtifactLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokeArtifactLinkResponseObject); ok {
+		return validResponse.VisitRevokeArtifactLinkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteArtifact operation middleware
+func (sh *strictHandler) DeleteArtifact(ctx echo.Context, id Id) error {
+	var request DeleteArtifactRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteArtifact(ctx.Request().Context(), request.(DeleteArtifactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteArtifact")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteArtifactResponseObject); ok {
+		return validResponse.VisitDeleteArtifactResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetArtifact operation middleware
+func (sh *strictHandler) GetArtifact(ctx echo.Context, id Id) error {
+	var request GetArtifactRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetArtifact(ctx.Request().Context(), request.(GetArtifactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetArtifact")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetArtifactResponseObject); ok {
+		return validResponse.VisitGetArtifactResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetArtifactContent operation middleware
+func (sh *strictHandler) GetArtifactContent(ctx echo.Context, id Id, params GetArtifactContentParams) error {
+	var request GetArtifactContentRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetArtifactContent(ctx.Request().Context(), request.(GetArtifactContentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetArtifactContent")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetArtifactContentResponseObject); ok {
+		return validResponse.VisitGetArtifactContentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListArtifactLinks operation middleware
+func (sh *strictHandler) ListArtifactLinks(ctx echo.Context, id Id) error {
+	var request ListArtifactLinksRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListArtifactLinks(ctx.Request().Context(), request.(ListArtifactLinksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListArtifactLinks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListArtifactLinksResponseObject); ok {
+		return validResponse.VisitListArtifactLinksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateArtifactLink operation middleware
+func (sh *strictHandler) CreateArtifactLink(ctx echo.Context, id Id) error {
+	var request CreateArtifactLinkRequestObject
+
+	request.Id = id
+
+	var body CreateArtifactLinkJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateArtifactLink(ctx.Request().Context(), request.(CreateArtifactLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateArtifactLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateArtifactLinkResponseObject); ok {
+		return validResponse.VisitCreateArtifactLinkResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -38933,6 +39985,32 @@ func (sh *strictHandler) UpdateProject(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// ListProjectArtifacts operation middleware
+func (sh *strictHandler) ListProjectArtifacts(ctx echo.Context, id Id, params ListProjectArtifactsParams) error {
+	var request ListProjectArtifactsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListProjectArtifacts(ctx.Request().Context(), request.(ListProjectArtifactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListProjectArtifacts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListProjectArtifactsResponseObject); ok {
+		return validResponse.VisitListProjectArtifactsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // SuggestBranch operation middleware
 func (sh *strictHandler) SuggestBranch(ctx echo.Context, id Id, params SuggestBranchParams) error {
 	var request SuggestBranchRequestObject
@@ -40612,6 +41690,31 @@ func (sh *strictHandler) Setup(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(SetupResponseObject); ok {
 		return validResponse.VisitSetupResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSharedArtifact operation middleware
+func (sh *strictHandler) GetSharedArtifact(ctx echo.Context, token string) error {
+	var request GetSharedArtifactRequestObject
+
+	request.Token = token
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSharedArtifact(ctx.Request().Context(), request.(GetSharedArtifactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSharedArtifact")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSharedArtifactResponseObject); ok {
+		return validResponse.VisitGetSharedArtifactResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -43494,6 +44597,60 @@ func (sh *strictHandler) ArchiveWorkspace(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ArchiveWorkspaceResponseObject); ok {
 		return validResponse.VisitArchiveWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListArtifacts operation middleware
+func (sh *strictHandler) ListArtifacts(ctx echo.Context, id Id, params ListArtifactsParams) error {
+	var request ListArtifactsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListArtifacts(ctx.Request().Context(), request.(ListArtifactsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListArtifacts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListArtifactsResponseObject); ok {
+		return validResponse.VisitListArtifactsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateArtifact operation middleware
+func (sh *strictHandler) CreateArtifact(ctx echo.Context, id Id, params CreateArtifactParams) error {
+	var request CreateArtifactRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	request.Body = ctx.Request().Body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateArtifact(ctx.Request().Context(), request.(CreateArtifactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateArtifact")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateArtifactResponseObject); ok {
+		return validResponse.VisitCreateArtifactResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

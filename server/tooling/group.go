@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/tasks"
 )
@@ -20,6 +21,7 @@ type Config struct {
 	Calls     *calllog.Service
 	Tasks     *tasks.Service
 	Directory *directory.Service
+	Artifacts *artifacts.Service
 
 	Now func() time.Time
 }
@@ -38,6 +40,8 @@ type (
 	Calls struct{ *group }
 	// Tasks are planned work.
 	Tasks struct{ *group }
+	// Artifacts are files that outlive the sandbox they were made in.
+	Artifacts struct{ *group }
 )
 
 // Tooling has all operations of the package.
@@ -45,10 +49,11 @@ type Tooling struct {
 	Tools
 	Calls
 	Tasks
+	Artifacts
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}}
 }

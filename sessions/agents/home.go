@@ -29,7 +29,8 @@ type Home struct {
 	trusted   []string
 	source    string // home of the server's own user
 	files     Files
-	own       bool // a person's own home: see Inside
+	own       bool   // a person's own home: see Inside
+	artifacts string // the artifacts folder of the workspace; "" outside one
 	exclusive func() (unlock func(), err error)
 }
 
@@ -106,6 +107,9 @@ func (h Home) env(l Launch) map[string]string {
 			"XDG_CONFIG_HOME": path.Join(h.Dir, ".config"), "XDG_DATA_HOME": path.Join(h.Dir, ".local/share"),
 			"XDG_STATE_HOME": path.Join(h.Dir, ".local/state"), "XDG_CACHE_HOME": path.Join(h.Dir, ".cache"),
 		})
+	}
+	if h.artifacts != "" {
+		env[EnvArtifacts] = path.Join(h.Dir, h.artifacts)
 	}
 	if l.Brief != "" {
 		env["PARAWORK_PLACE"] = l.Brief // for agents that take no instructions on their command line
@@ -277,8 +281,21 @@ func (r *Registry) homeHere(userID string) (Home, func(), error) {
 	return h, func() { files.Close() }, nil
 }
 
-// home opens the home a launch uses.
+// home opens the home a launch uses, and creates the workspace's artifacts folder in it.
 func (r *Registry) home(l Launch) (Home, func(), error) {
+	h, done, err := r.openHome(l)
+	if err != nil || !plainName(l.WorkspaceID) {
+		return h, done, err
+	}
+	h.artifacts = ArtifactsIn(l.WorkspaceID, l.Inside == nil, h.own)
+	if err := h.files.Mkdir(h.artifacts); err != nil { // an agent may have put something else there: it has no folder then
+		r.cfg.Log.Info("the artifacts folder could not be created", "workspace_id", l.WorkspaceID, "error", err)
+		h.artifacts = ""
+	}
+	return h, done, nil
+}
+
+func (r *Registry) openHome(l Launch) (Home, func(), error) {
 	in := l.Inside
 	if in == nil {
 		return r.homeHere(l.UserID)

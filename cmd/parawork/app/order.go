@@ -22,7 +22,8 @@ func (a *App) components() []component {
 		{"reviews", a.reviews.Run},       // too
 		{"forge", a.forge.Run},           // fetches what the forge merged
 		{"disk", a.disk.Run},
-		{"checks", a.checks.Run}, // has commands run, and lands what they say is good
+		{"artifacts", a.artifacts.Run}, // reads in sandboxes
+		{"checks", a.checks.Run},       // has commands run, and lands what they say is good
 		{"overlap", a.overlap.Run},
 		{"images", a.images.Run},
 		{"workspaces", a.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
@@ -76,6 +77,7 @@ func (a *App) recovery() []step {
 		{"recovering graces", a.enforcer.Recover},
 		{"recovering checks", a.checks.Recover},
 		{"closing tool calls", a.toolCalls.Recover},
+		{"cleaning up artifacts", a.artifacts.Recover},
 	}
 }
 

@@ -48,12 +48,12 @@ func TestOrderOfParticipants(t *testing.T) {
 	for turn, want := range map[string][]string{
 		"making":   {"teams", "box", "caches", "network", "limits", "images", "tools"},
 		"found":    {"network"},
-		"live":     {"walls", "commits", "files"},
+		"live":     {"walls", "commits", "files", "artifacts"},
 		"arriving": {"commits", "files", "ignored files", "setup"},
 		"home":     {"commits"},
-		"pausing":  {"files", "snapshots"},
-		"ending":   {"commits", "files", "snapshots", "sessions"},
-		"ended":    {"network", "commits", "limits"},
+		"pausing":  {"files", "snapshots", "artifacts"},
+		"ending":   {"commits", "files", "snapshots", "artifacts", "sessions"},
+		"ended":    {"network", "commits", "limits", "artifacts"},
 		"left":     {"commits"},
 		"use":      {"sessions"},
 	} {
@@ -75,14 +75,14 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 		got = append(got, s.what)
 	}
 	if want := []string{"sweeping secrets", "recovering the ledger", "reading the prices", "recovering tokens", "recovering machines", "recovering sandboxes",
-		"recovering sessions", "recovering commands", "recovering workspaces", "recovering builds of images", "recovering graces", "recovering checks", "closing tool calls"}; !slices.Equal(got, want) {
+		"recovering sessions", "recovering commands", "recovering workspaces", "recovering builds of images", "recovering graces", "recovering checks", "closing tool calls", "cleaning up artifacts"}; !slices.Equal(got, want) {
 		t.Errorf("recovery: %q, not %q", got, want)
 	}
 	got = nil
 	for _, s := range h.components() {
 		got = append(got, s.name)
 	}
-	if want := []string{"suspension", "enforce", "runs", "reviews", "forge", "disk", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "commands", "sessions",
+	if want := []string{"suspension", "enforce", "runs", "reviews", "forge", "disk", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "tool calls", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}

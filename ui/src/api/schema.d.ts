@@ -52,6 +52,99 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/artifact-links/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a link to an artifact
+         * @description Allowed for its creator and for users who manage the team.
+         */
+        delete: operations["revokeArtifactLink"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/artifacts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get an artifact */
+        get: operations["getArtifact"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete an artifact
+         * @description Only this version of its name. It cannot be restored; its links end.
+         */
+        delete: operations["deleteArtifact"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/artifacts/{id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Download an artifact
+         * @description Answers Range requests. With `preview` the browser shows it where that is safe: text as plain text, pictures, audio, video, PDF, and HTML in a sandbox without an origin.
+         */
+        get: operations["getArtifactContent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/artifacts/{id}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the links to an artifact
+         * @description Links that have not ended, newest first.
+         */
+        get: operations["listArtifactLinks"];
+        put?: never;
+        /**
+         * Create a link that lets somebody without a login download an artifact
+         * @description The link ends when it expires, when it is revoked, when the artifact is deleted, while the workspace is private, and while its creator may not share. Only this answer contains the address.
+         */
+        post: operations["createArtifactLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/check-runs/{id}/cancel": {
         parameters: {
             query?: never;
@@ -1778,6 +1871,28 @@ export interface paths {
         patch: operations["updateProject"];
         trace?: never;
     };
+    "/projects/{id}/artifacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the artifacts of a project
+         * @description Of all its workspaces, deleted ones included: the newest version of each name, newest first.
+         */
+        get: operations["listProjectArtifacts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}/branch-name": {
         parameters: {
             query?: never;
@@ -2717,6 +2832,25 @@ export interface paths {
          * @description Works only while there are no users, with the one-time token that the server prints at its first start. Signs the user in.
          */
         post: operations["setup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/shared-artifacts/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        /** Download an artifact by its link */
+        get: operations["getSharedArtifact"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4143,6 +4277,32 @@ export interface paths {
         put?: never;
         /** Archive a workspace; everything is saved */
         post: operations["archiveWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/artifacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the artifacts of a workspace
+         * @description The newest version of each name, newest first; with `name` all its versions.
+         */
+        get: operations["listArtifacts"];
+        put?: never;
+        /**
+         * Save a content as an artifact
+         * @description The body is the content, at most 1 GiB. An existing name gets a new version, unless its newest version has the same content: then that is the answer.
+         */
+        post: operations["createArtifact"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5736,6 +5896,58 @@ export interface components {
              */
             via: "api" | "inbox" | "workspace" | "phone" | "notification";
         };
+        /** @description A version of a named file that outlives its sandbox */
+        Artifact: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: components["schemas"]["Maker"];
+            id: string;
+            metadata: {
+                [key: string]: string;
+            };
+            mime: string;
+            name: string;
+            project_id: string;
+            /** @description The session that made it */
+            session_id: string | null;
+            /** @description Hex */
+            sha256: string;
+            /**
+             * Format: int64
+             * @description Bytes
+             */
+            size: number;
+            /** @description Of its name in the workspace, from 1 */
+            version: number;
+            /** @description How many versions of its name there are */
+            versions: number;
+            workspace_id: string;
+        };
+        ArtifactLink: {
+            artifact_id: string;
+            /** Format: int64 */
+            created_at: number;
+            created_by: components["schemas"]["Maker"];
+            /** Format: int64 */
+            expires_at: number;
+            id: string;
+            /** Format: int64 */
+            last_used_at: number | null;
+            /** @description For whom it is */
+            name: string;
+            /**
+             * Format: int64
+             * @description How often it was opened
+             */
+            uses: number;
+        };
+        ArtifactLinkList: {
+            items: components["schemas"]["ArtifactLink"][];
+        };
+        ArtifactList: {
+            items: components["schemas"]["Artifact"][];
+            next_cursor: string | null;
+        };
         Attempt: {
             agent: string;
             agent_name: string;
@@ -6459,6 +6671,10 @@ export interface components {
             started_at: number;
             state: components["schemas"]["SessionState"];
             usage: components["schemas"]["TokenUsage"];
+        };
+        CreatedArtifactLink: components["schemas"]["ArtifactLink"] & {
+            /** @description Shown once */
+            url: string;
         };
         CreatedInstanceUser: {
             link: components["schemas"]["ResetLink"];
@@ -7825,6 +8041,12 @@ export interface components {
             default?: boolean;
             kind: components["schemas"]["AgentAccountKind"];
             /** @description Generated if empty */
+            name?: string;
+        };
+        NewArtifactLink: {
+            /** @description Lifetime in minutes: 5 to 43200, default 1440 */
+            minutes?: number;
+            /** @description Who it is for; visible to the team */
             name?: string;
         };
         NewAttempt: {
@@ -11423,6 +11645,157 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    revokeArtifactLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getArtifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The artifact */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Artifact"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteArtifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getArtifactContent: {
+        parameters: {
+            query?: {
+                preview?: boolean;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The content */
+            200: {
+                headers: {
+                    /** @description The sha256 in quotes */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The requested part of it */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listArtifactLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Links */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactLinkList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createArtifactLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewArtifactLink"];
+            };
+        };
+        responses: {
+            /** @description The link and its address */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedArtifactLink"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     cancelCheckRun: {
         parameters: {
             query?: never;
@@ -14163,6 +14536,33 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listProjectArtifacts: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                name?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Artifacts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     suggestBranch: {
         parameters: {
             query: {
@@ -15539,6 +15939,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getSharedArtifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The content */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The requested part of it */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             default: components["responses"]["Problem"];
@@ -17865,6 +18297,68 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Workspace"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listArtifacts: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                name?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Artifacts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createArtifact: {
+        parameters: {
+            query: {
+                /** @description Found from name and content if left out */
+                mime?: string;
+                /** @description Such as report.md or charts/load.png */
+                name: string;
+            };
+            header?: {
+                /** @description Of the content, in hex; 400 artifact_hash_mismatch if it differs */
+                "X-Content-Sha256"?: string;
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description The artifact */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Artifact"];
                 };
             };
             default: components["responses"]["Problem"];
