@@ -170,6 +170,11 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
         ["team", team, "runs"],
         ["team", team, "workspaces"],
       ];
+    case "task":
+      return [
+        ["team", team, "tasks"],
+        ["team", team, "task"],
+      ];
     case "prompt":
       return [keys.prompts(workspace, e.id), keys.activity(workspace)];
     case "inbox":

@@ -43,6 +43,7 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   useAction("theme", () => setLook({ theme: isDark() ? "light" : "dark" }));
   useAction("go.inbox", () => void navigate({ to: "/$team/inbox", params }));
   useAction("go.workspaces", () => void navigate({ to: "/$team/w", params }));
+  useAction("go.tasks", () => void navigate({ to: "/$team/tasks", params }));
   useAction("go.runs", () => void navigate({ to: "/$team/runs", params }));
   useAction("go.projects", () => void navigate({ to: "/$team/p", params }));
   useAction("go.machines", () => void navigate({ to: "/$team/machines", params }));

@@ -47,6 +47,9 @@ export function Header() {
         <Link to="/$team/w" params={params} className={NAV}>
           Workspaces
         </Link>
+        <Link to="/$team/tasks" params={params} className={NAV}>
+          Tasks
+        </Link>
         <Link to="/$team/p" params={params} className={NAV}>
           Projects
         </Link>

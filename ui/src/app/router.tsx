@@ -174,6 +174,12 @@ const runRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/runs/run-screen")), "RunScreen"),
 });
 
+const tasksRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/tasks",
+  component: lazyRouteComponent(() => part(() => import("@/tasks/tasks-screen")), "TasksScreen"),
+});
+
 const projectsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/p",
@@ -246,6 +252,7 @@ const routeTree = rootRoute.addChildren([
     trashRoute,
     workspaceRoute,
     editRoute,
+    tasksRoute,
     runsRoute,
     runRoute,
     projectsRoute,
