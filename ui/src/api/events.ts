@@ -193,6 +193,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
     case "snapshots.updated":
       return [keys.timeline(workspace)];
+    case "artifact":
+      return [["workspace", workspace, "artifacts"]];
     case "activity":
       return [keys.activity(workspace)];
     case "sandbox":

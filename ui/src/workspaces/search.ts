@@ -1,8 +1,8 @@
 import { text, whole } from "@/state/address";
 
-export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "timeline";
+export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "timeline" | "artifacts";
 
-const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline"] as const;
+const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline", "artifacts"] as const;
 
 const DIALOGS = ["archive", "delete", "place", "move"] as const;
 export type WorkspaceDialog = (typeof DIALOGS)[number];

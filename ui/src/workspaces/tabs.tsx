@@ -49,6 +49,7 @@ export function WorkspaceTabs({
     { tab: "shell", label: "Shell", after: shells > 0 && <span className="text-fg3">{shells}</span> },
     { tab: "history", label: "History" },
     { tab: "timeline", label: "Timeline" },
+    { tab: "artifacts", label: "Artifacts" },
   ];
   return (
     <nav

@@ -28,6 +28,7 @@ const readChangesAhead = (client: QueryClient, id: string) =>
 const AskingElsewhere = lazy(() => import("@/inbox/other-questions"));
 const HistoryTab = lazy(() => import("@/history/tab"));
 const TimelineTab = lazy(() => import("@/timeline/tab"));
+const ArtifactsTab = lazy(() => import("@/artifacts/tab"));
 const GitWorkHere = lazy(() => import("@/merge/git-work-here"));
 const MergeTab = lazy(() => import("@/merge/tab"));
 const MoveDialog = lazy(() => import("@/sandboxes/move-dialog"));
@@ -114,6 +115,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.shell", () => go("shell"));
   useAction("tab.history", () => go("history"));
   useAction("tab.timeline", () => go("timeline"));
+  useAction("tab.artifacts", () => go("artifacts"));
   const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
 
   return (
@@ -149,6 +151,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             <Skeleton label="Archiving" />
           ) : tab === "timeline" ? (
             <TimelineTab workspace={w} />
+          ) : tab === "artifacts" ? (
+            <ArtifactsTab workspace={w} />
           ) : tab === "conversation" ? (
             <ConversationTab workspace={w} />
           ) : tab === "history" ? (
