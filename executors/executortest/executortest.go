@@ -58,6 +58,7 @@ func Run(t *testing.T, cfg Config) {
 		{"Life", testLife},
 		{"Ports", testPorts},
 		{"Abilities", testAbilities},
+		{"Tools", testTools},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
