@@ -38,7 +38,7 @@ import (
 // world is a workspace with a home and a worktree on disk, which its agent writes.
 type world struct {
 	*artifacts.Service
-	t        *testing.T
+	t        testing.TB
 	cfg      artifacts.Config
 	rows     *toolstore.Artifacts
 	dir      string // the server's
@@ -50,7 +50,7 @@ type world struct {
 	now      time.Time
 }
 
-func newWorld(t *testing.T, tune ...func(*artifacts.Config)) *world {
+func newWorld(t testing.TB, tune ...func(*artifacts.Config)) *world {
 	t.Helper()
 	db := storetest.SQLite(t)
 	w := &world{t: t, rows: toolstore.NewArtifacts(db), dir: t.TempDir(), home: t.TempDir(), worktree: t.TempDir(), now: time.Now().Add(time.Hour)}
@@ -594,5 +594,44 @@ func TestReadingALongText(t *testing.T) {
 	}
 	if got.String() != text {
 		t.Errorf("read %d bytes of %d", got.Len(), len(text))
+	}
+}
+
+// BenchmarkSave copies a file of the artifacts folder to the server, and BenchmarkCopy copies the same file as cp does.
+func BenchmarkSave(b *testing.B) {
+	w := newWorld(b)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 64<<20/16)
+	b.SetBytes(int64(len(content)))
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		content[0] = byte(i) // another content, or it is not stored
+		file := w.put("big.bin", string(content))
+		b.StartTimer()
+		if _, err := w.Save(b.Context(), w.maker(), artifacts.SaveRequest{Path: file}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCopy(b *testing.B) {
+	w := newWorld(b)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 64<<20/16)
+	file := w.put("big.bin", string(content))
+	b.SetBytes(int64(len(content)))
+	for b.Loop() {
+		in, err := os.Open(file)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out, err := os.Create(filepath.Join(w.dir, "copy"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(out, in); err != nil {
+			b.Fatal(err)
+		}
+		if err := errors.Join(out.Sync(), out.Close(), in.Close()); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
