@@ -159,6 +159,7 @@ retryBillingEvent       operator  -
 retryOutgoing           operator  -
 acceptDiscrepancy       operator  -
 stripeWebhook           public    -
+callMcp                 self      -
 listInvites             admin     admin
 createInvite            admin     admin
 revokeInvite            admin     admin

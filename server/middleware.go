@@ -89,7 +89,7 @@ const unneeded = "accelerometer=(), camera=(), display-capture=(), geolocation=(
 
 // ofAPI reports whether a path is the API's, and not the web app's.
 func ofAPI(path string) bool {
-	return path == "/api" || strings.HasPrefix(path, "/api/") || path == prometheusPath || path == stripePath
+	return path == "/api" || strings.HasPrefix(path, "/api/") || path == prometheusPath || path == stripePath || path == mcpPath
 }
 
 // headers sets what every answer carries, and refuses host names that are not ours.

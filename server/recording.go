@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/tools/remote"
 )
 
 // quiet is the audit word of operations that leave no entry though they change something: a person's own view of things.
@@ -52,6 +53,7 @@ var auditWords = map[string]string{
 
 	// What the payment service tells is kept by itself, and what it changes is recorded where it does.
 	"stripeWebhook":  quiet,
+	"callMcp":        quiet, // what it has done is recorded where it is done
 	"syncBilling":    quiet,
 	"beginCheckout":  "billing.checkout",
 	"openPortal":     "billing.portal",
@@ -117,6 +119,7 @@ func (s *Server) sourceOf(call *rest.Call) audit.Source {
 		src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, u.ID, u.Email, call.Actor.SessionID
 		if call.Actor.TokenID != "" {
 			src.Kind, src.Credential = audit.ByToken, call.Actor.TokenID
+			src.Client = remote.CleanClient(call.Request.Header.Get(remote.ClientHeader))
 		}
 	}
 	return src

@@ -204,6 +204,7 @@ type Server struct {
 	echo        *echo.Echo
 	public      *url.URL // of cfg.PublicURL, nil without one
 	throttle    *rest.Throttle
+	mcpCalls    mcpCalls
 	ops         operations
 	crossOrigin *http.CrossOriginProtection
 	phase       atomic.Int32
@@ -222,7 +223,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, crossOrigin: http.NewCrossOriginProtection(), sockets: newSockets(), throttle: rest.NewThrottle(cfg.Rates, cfg.Now)}
+	s := &Server{cfg: cfg, log: cfg.Log, crossOrigin: http.NewCrossOriginProtection(), sockets: newSockets(), throttle: rest.NewThrottle(cfg.Rates, cfg.Now), mcpCalls: mcpCalls{byUser: map[string]int{}}}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	if cfg.PublicURL != "" {
 		u, err := url.Parse(cfg.PublicURL)
@@ -374,7 +375,7 @@ func (s *Server) newEcho() *echo.Echo {
 // webApp hands everything outside /api/ to the web app.
 func (s *Server) webApp(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if p := c.Request().URL.Path; p == prometheusPath || p == stripePath {
+		if p := c.Request().URL.Path; p == prometheusPath || p == stripePath || p == mcpPath {
 			c.Request().URL.Path = rest.Base + p
 			return next(c)
 		}

@@ -278,6 +278,9 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 	if f.State != "" {
 		query, args = query+` AND state = ?`, append(args, string(f.State))
 	}
+	if f.Num != 0 {
+		query, args = query+` AND num = ?`, append(args, f.Num)
+	}
 	these, ids := only("id", f.IDs)
 	query, args = query+these, append(args, ids...)
 	if f.For != "" {

@@ -34,6 +34,19 @@ func closed(r *jsonschema.Resolved) bool {
 	return more != nil && more.Not != nil
 }
 
+// Checker compiles the schema of a spec's arguments, for tools that are in no Set. What it returns rejects arguments that do not fit, and
+// names the field.
+func Checker(s Spec) (func(args json.RawMessage) error, error) {
+	arguments, err := compile(s.Arguments)
+	if err != nil {
+		return nil, fmt.Errorf("tool %q: schema of the arguments: %w", s.Name, err)
+	}
+	if !closed(arguments) {
+		return nil, fmt.Errorf("tool %q: schema of the arguments: additionalProperties must be false", s.Name)
+	}
+	return func(args json.RawMessage) error { return check(s.Name, arguments, args) }, nil
+}
+
 // check rejects arguments that do not fit a tool's schema, and names the field.
 func check(name string, schema *jsonschema.Resolved, args json.RawMessage) error {
 	value, err := decode(args)

@@ -2,12 +2,24 @@ package workspaces
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/parawork/parawork/executors"
 )
 
 // Key is the human id of the workspace, such as PW-142.
 func (w Workspace) Key() string { return fmt.Sprintf("PW-%d", w.Num) }
+
+// ParseKey returns the number in a key such as PW-12; false for what is no key.
+func ParseKey(key string) (int64, bool) {
+	digits, ok := strings.CutPrefix(strings.ToUpper(key), "PW-")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n, err == nil && n > 0
+}
 
 // Kinds of a project's source.
 const (
@@ -96,6 +108,7 @@ const (
 type Filter struct {
 	ProjectID string
 	IDs       []string // only these ids; none = as the rest of the filter says
+	Num       int64    // only the one with this number; 0 = any
 	State     State    // "" = any
 	Show      Show     // "" = active
 	Brief     bool     // read only IDs, Num, Name, Executor, State, StateReason, CreatedBy, CreatedAt, UpdatedAt and Private of each

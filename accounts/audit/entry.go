@@ -34,6 +34,7 @@ type Source struct {
 	Credential string // id of the login session, token or link; never its value
 	IP         string
 	RequestID  string
+	Client     string // what the calling program calls itself, "" = unknown; it goes into the entry's data
 }
 
 // Entry is one thing that was done. Who did it comes from the context.

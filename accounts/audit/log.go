@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,6 +113,13 @@ func (l *Log) row(ctx context.Context, e Entry) (Row, error) {
 	s := SourceOf(ctx)
 	s.Kind = cmp.Or(s.Kind, ByNobody)
 	e.Result = cmp.Or(e.Result, Done)
+	if s.Client != "" {
+		e.Data = maps.Clone(e.Data)
+		if e.Data == nil {
+			e.Data = map[string]string{}
+		}
+		e.Data["client"] = s.Client
+	}
 	return Row{Chain: e.Chain, ID: id.New("aud"), At: l.cfg.Now().UnixMilli(),
 		Source: Source{Kind: plain(s.Kind, 32), ActorID: plain(s.ActorID, 64), ActorName: plain(s.ActorName, maxText), Credential: plain(s.Credential, 64),
 			IP: plain(s.IP, 64), RequestID: plain(s.RequestID, 64)},

@@ -36,6 +36,8 @@ usage: parawork <command> [flags]
 %s  billing   payment by Stripe
               setup [--dry-run] [--public-url URL] [--secrets-file FILE] [--new-webhook], status; --config FILE
   runner    connect a machine of your own to a server, as a place to work: parawork runner help
+  mcp       offer Parawork to an agent on this computer, by the Model Context Protocol
+              --server URL --token TOKEN [--team SLUG]
   doctor    look at everything Parawork needs, and say what to do about what is missing
               --config FILE, --print-config
   version   print the version
@@ -103,6 +105,8 @@ func (p program) run(ctx context.Context, args []string) int {
 		err = p.interruptible(ctx, args, p.billing)
 	case "doctor":
 		err = p.interruptible(ctx, args, p.doctor)
+	case "mcp":
+		err = p.interruptible(ctx, args, p.mcp)
 	case "version", "--version", "-v":
 		err = p.version(args)
 	case "help", "--help", "-h":

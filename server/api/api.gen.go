@@ -11424,10 +11424,13 @@ type GetTeamUsageParamsFormat string
 
 // ListWorkspacesParams defines parameters for ListWorkspaces.
 type ListWorkspacesParams struct {
-	Limit     *Limit                    `form:"limit,omitempty" json:"limit,omitempty"`
-	Cursor    *Cursor                   `form:"cursor,omitempty" json:"cursor,omitempty"`
-	ProjectId *string                   `form:"project_id,omitempty" json:"project_id,omitempty"`
-	Show      *ListWorkspacesParamsShow `form:"show,omitempty" json:"show,omitempty"`
+	Limit     *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor    *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
+
+	// Key Only the workspace with this key, such as PW-12
+	Key  *string                   `form:"key,omitempty" json:"key,omitempty"`
+	Show *ListWorkspacesParamsShow `form:"show,omitempty" json:"show,omitempty"`
 }
 
 // ListWorkspacesParamsShow defines parameters for ListWorkspaces.
@@ -17850,6 +17853,13 @@ func (w *ServerInterfaceWrapper) ListWorkspaces(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "project_id", ctx.QueryParams(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter project_id: %s", err))
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", ctx.QueryParams(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter key: %s", err))
 	}
 
 	// ------------- Optional query parameter "show" -------------

@@ -22,6 +22,13 @@ func (h Workspaces) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRe
 	default:
 		return nil, fault.New(fault.Invalid, "invalid_parameter", "show must be active, archived, trash or all.").With("field", "show")
 	}
+	if key := rest.Val(req.Params.Key); key != "" {
+		num, ok := workspaces.ParseKey(key)
+		if !ok {
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "key must be the key of a workspace, such as PW-12.").With("field", "key")
+		}
+		f.Num = num
+	}
 	if !rest.PlainID(f.ProjectID) {
 		return api.ListWorkspaces200JSONResponse{Items: []api.Workspace{}}, nil
 	}

@@ -1237,6 +1237,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/mcp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Use Parawork by the Model Context Protocol
+         * @description Streamable HTTP of MCP, also served at /mcp: tools that list and create workspaces, start agents, read and steer them, and merge. Each tool makes requests to this API with the same token, so scopes, rights and limits are the same. Requests with a cookie alone are refused. See docs/mcp.md.
+         */
+        post: operations["callMcp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me": {
         parameters: {
             query?: never;
@@ -13562,6 +13582,35 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    callMcp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    [key: string]: unknown;
+                };
+            };
+        };
+        responses: {
+            /** @description A message of JSON-RPC 2.0 */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getMe: {
         parameters: {
             query?: never;
@@ -17912,6 +17961,8 @@ export interface operations {
         parameters: {
             query?: {
                 cursor?: components["parameters"]["Cursor"];
+                /** @description Only the workspace with this key, such as PW-12 */
+                key?: string;
                 limit?: components["parameters"]["Limit"];
                 project_id?: string;
                 show?: "active" | "archived" | "trash" | "all";
