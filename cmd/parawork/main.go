@@ -38,6 +38,8 @@ usage: parawork <command> [flags]
   runner    connect a machine of your own to a server, as a place to work: parawork runner help
   mcp       offer Parawork to an agent on this computer, by the Model Context Protocol
               --server URL --token TOKEN [--team SLUG]
+  <tool>    call a tool in a workspace, such as parawork task list; parawork tools lists them
+              --server URL --token TOKEN [--team SLUG] --workspace PW-12 [--json]
   doctor    look at everything Parawork needs, and say what to do about what is missing
               --config FILE, --print-config
   version   print the version
@@ -114,10 +116,15 @@ func (p program) run(ctx context.Context, args []string) int {
 	case "":
 		fmt.Fprint(p.stderr, p.usage())
 		err = errUsage
+	case "tools":
+		return p.tool(ctx, append([]string{"help"}, args...))
 	default:
 		if d, ok := p.kinds.Find(executors.Kind(name)); ok && len(d.Verbs) > 0 {
 			err = p.interruptible(ctx, args, func(ctx context.Context, args []string) error { return p.verb(ctx, d, args) })
 			break
+		}
+		if at, _, given := p.elsewhere(args); given || at.server != "" {
+			return p.tool(ctx, append([]string{name}, args...))
 		}
 		fmt.Fprintf(p.stderr, "parawork: there is no command %q.\n\n%s", name, p.usage())
 		err = errUsage

@@ -30,7 +30,7 @@ Account, API tokens. The flags have twins: PARAWORK_SERVER, PARAWORK_TOKEN, PARA
 `
 
 // elsewhere is what commands that work with a server somewhere else are given: its address and a token.
-type elsewhere struct{ server, token, team string }
+type elsewhere struct{ server, token, team, workspace string }
 
 // flags adds the flags to a set.
 func (e *elsewhere) flags(fs *flag.FlagSet) {

@@ -10010,6 +10010,9 @@ type Tool struct {
 	// Arguments JSON Schema of the arguments
 	Arguments json.RawMessage `json:"arguments"`
 
+	// Command How the tool looks on the command line; the verb is its name with spaces
+	Command ToolCommand `json:"command"`
+
 	// Description For agents
 	Description string `json:"description"`
 
@@ -10029,6 +10032,9 @@ type Tool struct {
 
 	// Title For people
 	Title string `json:"title"`
+
+	// Unlisted Callable, but not in the list that an agent is shown by MCP
+	Unlisted bool `json:"unlisted"`
 }
 
 // ToolPermission Whether an agent may call it without asking, unless somebody decides otherwise
@@ -10083,6 +10089,18 @@ type ToolCallRecord struct {
 	Truncated   bool   `json:"truncated"`
 	UserId      string `json:"user_id"`
 	WorkspaceId string `json:"workspace_id"`
+}
+
+// ToolCommand How the tool looks on the command line; the verb is its name with spaces
+type ToolCommand struct {
+	// Paths Arguments that are paths of the sandbox
+	Paths []string `json:"paths"`
+
+	// Positional Arguments by position
+	Positional []string `json:"positional"`
+
+	// Stdin The argument that standard input fills; empty: none
+	Stdin string `json:"stdin"`
 }
 
 // ToolContent A text, or data with its MIME type

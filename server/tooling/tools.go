@@ -19,6 +19,8 @@ func (h Tools) ListTools(context.Context, api.ListToolsRequestObject) (api.ListT
 	for i, s := range specs {
 		items[i] = api.Tool{Name: s.Name, Title: s.Title, Description: s.Description, Group: s.Group, Arguments: s.Arguments, Result: s.Result, Permission: api.ToolPermission(s.Permission),
 			TimeoutMs: cmp.Or(s.Timeout, tools.DefaultTimeout).Milliseconds(),
+			Unlisted:  s.Unlisted,
+			Command:   api.ToolCommand{Positional: append([]string{}, s.Command.Positional...), Stdin: s.Command.Stdin, Paths: append([]string{}, s.Command.Paths...)},
 			Needs:     api.ToolNeeds{Workspace: s.Needs.Workspace, Writes: s.Needs.Writes, Network: s.Needs.Network, ImageParts: append([]string{}, s.Needs.ImageParts...)}}
 	}
 	return api.ListTools200JSONResponse{Items: items}, nil

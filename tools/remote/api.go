@@ -171,6 +171,70 @@ func (a *API) do(ctx context.Context, method, path string, query url.Values, in,
 // Check makes the simplest request: an error says that the server cannot be reached, or why it refuses whoever asks.
 func (a *API) Check(ctx context.Context) error { return a.get(ctx, path("me"), nil, nil) }
 
+// Toolbox returns the tools that can be called in the workspaces of a team.
+func (a *API) Toolbox(ctx context.Context) ([]tools.Spec, error) {
+	team, err := a.team(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []struct {
+			Name, Title, Description, Group string
+			Arguments, Result               json.RawMessage
+			Unlisted                        bool
+			Command                         struct {
+				Positional []string
+				Stdin      string
+				Paths      []string
+			}
+			Needs struct {
+				Workspace, Writes, Network bool
+			}
+			Permission tools.Permission
+			TimeoutMs  int64 `json:"timeout_ms"`
+		}
+	}
+	if err := a.get(ctx, path("teams", team, "tools"), nil, &list); err != nil {
+		return nil, err
+	}
+	specs := make([]tools.Spec, len(list.Items))
+	for i, t := range list.Items {
+		specs[i] = tools.Spec{Name: t.Name, Title: t.Title, Description: t.Description, Group: t.Group, Arguments: t.Arguments, Result: t.Result, Unlisted: t.Unlisted,
+			Command: tools.Command{Positional: t.Command.Positional, Stdin: t.Command.Stdin, Paths: t.Command.Paths}, Permission: t.Permission,
+			Needs: tools.Needs{Workspace: t.Needs.Workspace, Writes: t.Needs.Writes, Network: t.Needs.Network}, Timeout: time.Duration(t.TimeoutMs) * time.Millisecond}
+	}
+	return specs, nil
+}
+
+// CallIn calls a tool in a workspace, which is given by its key or its id.
+func (a *API) CallIn(ctx context.Context, workspace, name string, args json.RawMessage) (tools.Result, error) {
+	id, err := a.workspaceID(ctx, "", workspace)
+	if err != nil {
+		return tools.Result{}, err
+	}
+	var r struct {
+		Content []struct {
+			Text     string `json:"text"`
+			MIMEType string `json:"mime_type"`
+			Data     []byte `json:"data"`
+		} `json:"content"`
+		Structured json.RawMessage `json:"structured"`
+		IsError    bool            `json:"is_error"`
+		Truncated  bool            `json:"truncated"`
+	}
+	if err := a.do(ctx, http.MethodPost, path("workspaces", id, "tools", name), nil, map[string]any{"arguments": args}, &r); err != nil {
+		return tools.Result{}, err
+	}
+	out := tools.Result{Structured: r.Structured, IsError: r.IsError, Truncated: r.Truncated}
+	if string(r.Structured) == "null" {
+		out.Structured = nil
+	}
+	for _, c := range r.Content {
+		out.Content = append(out.Content, tools.Content{Text: c.Text, MIME: c.MIMEType, Data: c.Data})
+	}
+	return out, nil
+}
+
 // team is the team a call works in.
 func (a *API) team(ctx context.Context, named string) (string, error) {
 	if named == "" {

@@ -10811,6 +10811,7 @@ export interface components {
             arguments: {
                 [key: string]: unknown;
             };
+            command: components["schemas"]["ToolCommand"];
             /** @description For agents */
             description: string;
             /** @description Tools of a group are enabled and disabled together */
@@ -10833,6 +10834,8 @@ export interface components {
             timeout_ms: number;
             /** @description For people */
             title: string;
+            /** @description Callable, but not in the list that an agent is shown by MCP */
+            unlisted: boolean;
         };
         ToolCall: {
             /** @description According to the tool's schema, at most 1 MiB; none is an empty object */
@@ -10873,6 +10876,15 @@ export interface components {
             truncated: boolean;
             user_id: string;
             workspace_id: string;
+        };
+        /** @description How the tool looks on the command line; the verb is its name with spaces */
+        ToolCommand: {
+            /** @description Arguments that are paths of the sandbox */
+            paths: string[];
+            /** @description Arguments by position */
+            positional: string[];
+            /** @description The argument that standard input fills; empty: none */
+            stdin: string;
         };
         /** @description A text, or data with its MIME type */
         ToolContent: {
