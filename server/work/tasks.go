@@ -48,6 +48,12 @@ func (h Runs) WorkOnTask(ctx context.Context, req api.WorkOnTaskRequestObject) (
 	audit.Target(ctx, "task", t.UID, t.ID)
 	w, err := h.workspaceOf(ctx, t, kind, rest.Val(b.Base))
 	if err != nil {
+		if was := d.Status; was != tasks.InProgress { // it is as free as before
+			before := d.Assignee
+			if _, undo := h.cfg.Tasks.Update(context.WithoutCancel(ctx), who, t.UID, tasks.Change{Status: &was, Assignee: &before}); undo != nil {
+				h.Log.WarnContext(ctx, "a claimed task could not be given back", "task", t.ID, "error", undo)
+			}
+		}
 		return nil, err
 	}
 	if t, err = h.cfg.Tasks.Link(ctx, who, t.UID, w.ID); err != nil {
