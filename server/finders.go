@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/snapshot"
@@ -103,6 +104,11 @@ func bySession(s *Server) find {
 
 func byCommand(s *Server) find {
 	return inWorkspace(s, s.cfg.Commands.Command, func(call *rest.Call, c command.Command) string { call.Command = c; return c.WorkspaceID })
+}
+
+// bySubagent finds a subagent by where it was asked for: a sibling workspace that was made private later hides itself, not what is known here.
+func bySubagent(s *Server) find {
+	return inWorkspace(s, s.cfg.Subagents.Get, func(_ *rest.Call, a subagents.Subagent) string { return a.FromWorkspaceID })
 }
 
 func bySnapshot(s *Server) find {

@@ -64,6 +64,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts/blobs"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/run"
+	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
@@ -220,8 +221,10 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
 	h.cfg.Tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(h.db), Projects: ws.Records, Secrets: sec, Events: h.bus, Bus: h.bus, Settle: time.Millisecond})
+	h.cfg.Subagents = subagents.New(subagents.Config{Store: toolstore.NewSubagents(h.db), Sessions: ss, Prompts: ss.Queue, Screens: ss.Recordings, Workspaces: ws.Records, Snapshots: ws.Snapshots,
+		Siblings: ws.Lifecycle, Accounts: h.accounts, Secrets: sec, Bus: h.bus, Events: h.bus, Look: 50 * time.Millisecond})
 	h.cfg.ToolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(h.db), Events: h.bus})
-	if h.cfg.Tools, err = tools.New(tools.Config{Tools: []tools.Tool{run.New(h.cfg.Commands, time.Now)}, Secrets: sec, Recorder: h.cfg.ToolCalls}); err != nil {
+	if h.cfg.Tools, err = tools.New(tools.Config{Tools: append(h.cfg.Subagents.Tools(), run.New(h.cfg.Commands, time.Now)), Secrets: sec, Recorder: h.cfg.ToolCalls}); err != nil {
 		t.Fatal(err)
 	}
 	h.cfg.Artifacts = artifacts.New(artifacts.Config{Store: toolstore.NewArtifacts(h.db), Blobs: blobs.NewFolder(filepath.Join(h.dir, "artifacts", "contents")), Dir: filepath.Join(h.dir, "artifacts", "incoming"),
@@ -279,7 +282,7 @@ func (h *harness) serve() {
 	ctx, stop := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
 	// As the real server ends: whoever asks for places before the places.
-	accounts := h.start(h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Overlap.Run, h.cfg.Images.Run,
+	accounts := h.start(h.cfg.Machines.Run, h.cfg.Subagents.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Overlap.Run, h.cfg.Images.Run,
 		h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run)
 	places := h.start(h.cfg.Places.Run)
 	go func() {
@@ -374,6 +377,11 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewRuns(h.db).InsertRun(ctx, run); err != nil {
 		t.Fatal(err)
 	}
+	sub := subagents.Subagent{ID: id.New("sub"), TeamID: ws.TeamID, ProjectID: ws.ProjectID, FromWorkspaceID: ws.ID, ParentSessionID: ses.ID, Root: ses.ID, Depth: 1, Name: "s", Task: "t", Agent: "command",
+		Where: subagents.Same, WorkspaceID: ws.ID, SessionID: id.New("ses"), Status: subagents.Completed, CreatedBy: ses.CreatedBy, CreatedAt: 1}
+	if err := toolstore.NewSubagents(h.db).InsertSubagent(ctx, sub, 8, 8); err != nil {
+		t.Fatal(err)
+	}
 	task, err := h.cfg.Tasks.Create(ctx, tasks.Who{TeamID: ws.TeamID, UserID: userID}, tasks.New{ProjectID: ws.ProjectID, Title: "t"})
 	if err != nil {
 		t.Fatal(err)
@@ -447,7 +455,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -507,6 +515,10 @@ func kindOf(op string) string {
 		return "image"
 	case "cancelCheckRun", "getCheckOutput":
 		return "check run"
+	case "getSubagent", "messageSubagent", "interruptSubagent":
+		return "subagent"
+	case "listSubagents", "spawnSubagent":
+		return "session"
 	case "getRun", "keepRun":
 		return "run"
 	case "getTask", "updateTask", "claimTask", "closeTask", "addTaskDependency", "removeTaskDependency", "workOnTask":

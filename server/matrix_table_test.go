@@ -315,6 +315,12 @@ listArtifactLinks       member    admin
 createArtifactLink      member    admin
 revokeArtifactLink      member    admin
 getSharedArtifact       public    -
+listSubagents           viewer    read
+spawnSubagent           member    attach
+getSubagent             viewer    read
+messageSubagent         member    attach
+interruptSubagent       member    attach
+listWorkspaceSubagents  viewer    read
 getCommand              viewer    read
 cancelCommand           member    write
 getNetwork              viewer    read

@@ -408,18 +408,24 @@ var policy = map[string]rule{
 	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: rest.MaxFile, works: true},
 	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
-	"execCommand":          of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
-	"callTool":             rule{access: member, action: accounts.EditWorkspace, find: byWorkspace, body: tools.MaxArguments + 4<<10}.working().repeatable(),
-	"listArtifacts":        of(accounts.ViewWorkspace, byWorkspace),
-	"createArtifact":       {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: rest.MaxFile},
-	"listProjectArtifacts": of(accounts.ViewProject, byProject), // leaves out those of others' private workspaces
-	"getArtifact":          of(accounts.ViewWorkspace, byArtifact),
-	"deleteArtifact":       of(accounts.EditWorkspace, byArtifact),
-	"getArtifactContent":   of(accounts.ViewWorkspace, byArtifact),
-	"listArtifactLinks":    of(accounts.ShareSession, byArtifact),
-	"createArtifactLink":   of(accounts.ShareSession, byArtifact),
-	"revokeArtifactLink":   of(accounts.ShareSession, byArtifactLink), // one's own; the service asks for ManageTeam for another's
-	"getSharedArtifact":    {access: anyone},                          // the link's token is in the path
+	"execCommand":            of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
+	"callTool":               rule{access: member, action: accounts.EditWorkspace, find: byWorkspace, body: tools.MaxArguments + 4<<10}.working().repeatable(),
+	"listArtifacts":          of(accounts.ViewWorkspace, byWorkspace),
+	"createArtifact":         {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: rest.MaxFile},
+	"listProjectArtifacts":   of(accounts.ViewProject, byProject), // leaves out those of others' private workspaces
+	"getArtifact":            of(accounts.ViewWorkspace, byArtifact),
+	"deleteArtifact":         of(accounts.EditWorkspace, byArtifact),
+	"getArtifactContent":     of(accounts.ViewWorkspace, byArtifact),
+	"listArtifactLinks":      of(accounts.ShareSession, byArtifact),
+	"createArtifactLink":     of(accounts.ShareSession, byArtifact),
+	"revokeArtifactLink":     of(accounts.ShareSession, byArtifactLink), // one's own; the service asks for ManageTeam for another's
+	"getSharedArtifact":      {access: anyone},                          // the link's token is in the path
+	"listSubagents":          of(accounts.ViewWorkspace, bySession),
+	"spawnSubagent":          of(accounts.TypeTerminal, bySession).working().repeatable(),
+	"getSubagent":            of(accounts.ViewWorkspace, bySubagent),
+	"messageSubagent":        of(accounts.TypeTerminal, bySubagent).working().repeatable(),
+	"interruptSubagent":      of(accounts.TypeTerminal, bySubagent),
+	"listWorkspaceSubagents": of(accounts.ViewWorkspace, byWorkspace),
 
 	"getCommand":     of(accounts.ViewWorkspace, byCommand),
 	"cancelCommand":  of(accounts.EditWorkspace, byCommand),

@@ -61,6 +61,7 @@ import (
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
+	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -106,6 +107,7 @@ type Config struct {
 	ToolCalls     *calllog.Service
 	Tasks         *tasks.Service
 	Artifacts     *artifacts.Service
+	Subagents     *subagents.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings
@@ -168,6 +170,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Tools == nil || c.ToolCalls == nil || c.Tasks == nil {
 		return errors.New("server: Tools, ToolCalls and Tasks are needed")
+	}
+	if c.Subagents == nil {
+		return errors.New("server: Subagents is needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

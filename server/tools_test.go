@@ -32,10 +32,10 @@ func TestToolsByTheAPI(t *testing.T) {
 	p := h.people(t)
 	var list api.ToolList
 	h.do("GET", "/api/v1/teams/"+p.team.Slug+"/tools", "", bearer(p.tokens["viewer"])...).into(t, &list)
-	if len(list.Items) != 1 {
+	if len(list.Items) == 0 {
 		t.Fatalf("%+v", list)
 	}
-	tool := list.Items[0]
+	tool := list.Items[len(list.Items)-1] // its group is the last
 	if tool.Name != "run_command" || tool.Group != "commands" || tool.Permission != api.ToolPermissionAsk || !tool.Needs.Writes || tool.TimeoutMs <= 0 ||
 		!json.Valid(tool.Arguments) || !bytes.Contains(tool.Result, []byte(`"exit_code"`)) {
 		t.Errorf("%+v", tool)

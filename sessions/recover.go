@@ -117,6 +117,13 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	return nil
 }
 
+const neverStarted = "the server stopped before it had started; start it again"
+
+// NeverStarted reports whether the server died after it had stored a session and before the session's program ran.
+func NeverStarted(row Session) bool {
+	return row.State == state.Failed && row.StateReason == neverStarted
+}
+
 // takeUp asks the guest about a session from before a restart, and continues what the server died over. It reports whether the
 // session turned out to have ended; then it is released.
 func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) {
@@ -125,7 +132,7 @@ func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) 
 	p, err := l.guest.Process(ask, row.ID)
 	switch {
 	case fault.Is(err, fault.NotFound) && row.State == state.Starting && l.empty():
-		l.finish(ctx, ending{state: state.Failed, reason: "the server stopped before it had started; start it again"})
+		l.finish(ctx, ending{state: state.Failed, reason: neverStarted})
 		s.release(l)
 		return true
 	case fault.Is(err, fault.NotFound):

@@ -88,6 +88,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		return Session{}, err
 	}
 	row := s.newRow(w, place, req.Agent, actor.User.ID)
+	row.ID = cmp.Or(req.ID, row.ID)
 	row.Permissions = permissions
 	row.Prompt, row.AccountID = req.Prompt, account.ID
 	if req.Cols != 0 {

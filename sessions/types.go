@@ -97,6 +97,7 @@ type AgentInfo struct {
 
 // StartRequest requests a session.
 type StartRequest struct {
+	ID         string // of the new session, chosen by a caller that stored it first and must know later whether it was started; "" = a new one
 	Agent      string
 	Prompt     string
 	Argv       []string // for agent "command": the command; for others extra arguments

@@ -1683,3 +1683,48 @@ CREATE TABLE artifact_links (
     uses         BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX artifact_links_by_artifact ON artifact_links(artifact_id, created_at);
+
+-- === Subagents ===
+
+-- An agent that works on a part of another agent's task.
+CREATE TABLE subagents (
+    id                TEXT PRIMARY KEY,
+    team_id           TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id        TEXT NOT NULL,
+    from_workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE, -- where it was asked for
+    parent_session_id TEXT NOT NULL DEFAULT '', -- '' = a person outside a session asked for it
+    root              TEXT NOT NULL,            -- the session at the top of its tree, or the workspace
+    depth             BIGINT NOT NULL,
+    name              TEXT NOT NULL,
+    task              TEXT NOT NULL,
+    agent             TEXT NOT NULL,
+    model             TEXT NOT NULL DEFAULT '',
+    tool_groups       TEXT NOT NULL DEFAULT 'null', -- JSON: the only groups of tools it may use; null = all of its project
+    place             TEXT NOT NULL,            -- same, sibling
+    workspace_id      TEXT NOT NULL,            -- reserved before it is made
+    branch            TEXT NOT NULL DEFAULT '',
+    session_id        TEXT NOT NULL UNIQUE,     -- reserved before it is started
+    snapshot_id       TEXT NOT NULL DEFAULT '',
+    status            TEXT NOT NULL,            -- spawned, starting, working, waiting, completed, failed, cancelled
+    live              BOOLEAN NOT NULL,         -- its session may still run, or is still to be started
+    stop              BOOLEAN NOT NULL,         -- its session is to be stopped
+    worked            BOOLEAN NOT NULL,
+    retried           BOOLEAN NOT NULL,
+    prompt_id         TEXT NOT NULL DEFAULT '', -- the latest message to it
+    result            TEXT NOT NULL DEFAULT '',
+    code              TEXT NOT NULL DEFAULT '', -- of the error
+    error             TEXT NOT NULL DEFAULT '',
+    kept              BOOLEAN NOT NULL,
+    max_cost_nano     BIGINT NOT NULL DEFAULT 0,
+    timeout_ms        BIGINT NOT NULL,
+    deadline_at       BIGINT NOT NULL,
+    created_by        TEXT NOT NULL,
+    created_at        BIGINT NOT NULL,
+    started_at        BIGINT NOT NULL DEFAULT 0,
+    ended_at          BIGINT NOT NULL DEFAULT 0,
+    updated_at        BIGINT NOT NULL
+);
+CREATE INDEX subagents_by_root ON subagents(root, created_at);
+CREATE INDEX subagents_from_workspace ON subagents(from_workspace_id, created_at);
+CREATE INDEX subagents_in_workspace ON subagents(workspace_id, created_at);
+CREATE INDEX subagents_live ON subagents(id) WHERE live;

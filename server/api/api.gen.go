@@ -3107,6 +3107,57 @@ func (e StepState) Valid() bool {
 	}
 }
 
+// Defines values for SubagentStatus.
+const (
+	SubagentStatusCancelled SubagentStatus = "cancelled"
+	SubagentStatusCompleted SubagentStatus = "completed"
+	SubagentStatusFailed    SubagentStatus = "failed"
+	SubagentStatusSpawned   SubagentStatus = "spawned"
+	SubagentStatusStarting  SubagentStatus = "starting"
+	SubagentStatusWaiting   SubagentStatus = "waiting"
+	SubagentStatusWorking   SubagentStatus = "working"
+)
+
+// Valid indicates whether the value is a known member of the SubagentStatus enum.
+func (e SubagentStatus) Valid() bool {
+	switch e {
+	case SubagentStatusCancelled:
+		return true
+	case SubagentStatusCompleted:
+		return true
+	case SubagentStatusFailed:
+		return true
+	case SubagentStatusSpawned:
+		return true
+	case SubagentStatusStarting:
+		return true
+	case SubagentStatusWaiting:
+		return true
+	case SubagentStatusWorking:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SubagentWhere.
+const (
+	SubagentWhereSame    SubagentWhere = "same"
+	SubagentWhereSibling SubagentWhere = "sibling"
+)
+
+// Valid indicates whether the value is a known member of the SubagentWhere enum.
+func (e SubagentWhere) Valid() bool {
+	switch e {
+	case SubagentWhereSame:
+		return true
+	case SubagentWhereSibling:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SyncState.
 const (
 	Behind  SyncState = "behind"
@@ -7018,6 +7069,37 @@ type NewSnapshot struct {
 	Title *string `json:"title,omitempty"`
 }
 
+// NewSubagent defines model for NewSubagent.
+type NewSubagent struct {
+	// Agent The session's agent by default; command runs the task as a shell line
+	Agent *string `json:"agent,omitempty"`
+
+	// Keep It goes on when the session ends
+	Keep *bool `json:"keep,omitempty"`
+
+	// MaxCostNano It is stopped once it, with its own subagents, has spent more on models; 0 = no maximum
+	MaxCostNano *int64 `json:"max_cost_nano,omitempty"`
+
+	// Model The agent's default by default
+	Model *string `json:"model,omitempty"`
+	Name  string  `json:"name"`
+
+	// Sibling The same as where: sibling
+	Sibling *bool `json:"sibling,omitempty"`
+
+	// Task The whole task
+	Task string `json:"task"`
+
+	// TimeoutMs After this time it is stopped; 30 minutes by default
+	TimeoutMs *int64 `json:"timeout_ms,omitempty"`
+
+	// Tools The only groups of tools it may use; all of the session's by default
+	Tools *[]string `json:"tools,omitempty"`
+
+	// Where same: in the session's workspace; sibling: in a workspace of its own that begins with its files
+	Where *SubagentWhere `json:"where,omitempty"`
+}
+
 // NewTask defines model for NewTask.
 type NewTask struct {
 	// Assignee me, or the id of a member or a session
@@ -9469,6 +9551,92 @@ type StorageCaps struct {
 	MaxTeamBytes    int64 `json:"max_team_bytes"`
 }
 
+// Subagent defines model for Subagent.
+type Subagent struct {
+	Agent string `json:"agent"`
+
+	// Branch Of that workspace; empty until it exists
+	Branch string `json:"branch"`
+
+	// Code Error code of one that failed or was cancelled
+	Code string `json:"code"`
+
+	// CostNano What it has spent on models; null if unknown, or if you may not see costs
+	CostNano   *int64 `json:"cost_nano"`
+	CreatedAt  int64  `json:"created_at"`
+	CreatedBy  string `json:"created_by"`
+	DeadlineAt int64  `json:"deadline_at"`
+
+	// Depth 1 below a session that is no subagent itself
+	Depth   int    `json:"depth"`
+	EndedAt *int64 `json:"ended_at"`
+
+	// Error Why it failed or was cancelled
+	Error string `json:"error"`
+
+	// FromWorkspaceId Where it was asked for
+	FromWorkspaceId string `json:"from_workspace_id"`
+	Id              string `json:"id"`
+
+	// Kept It goes on when its caller ends
+	Kept bool `json:"kept"`
+
+	// Live Its session runs, or is to be started: it takes messages
+	Live bool `json:"live"`
+
+	// Model Empty = the agent's default
+	Model string `json:"model"`
+	Name  string `json:"name"`
+
+	// ParentSessionId The session that started it
+	ParentSessionId *string `json:"parent_session_id"`
+
+	// Question What it asks a person while it is waiting
+	Question string `json:"question"`
+
+	// Result Its report, or its last message; the end of its terminal for agents without a record
+	Result string `json:"result"`
+
+	// SessionId Its session; it exists once the status is working
+	SessionId string         `json:"session_id"`
+	StartedAt *int64         `json:"started_at"`
+	Status    SubagentStatus `json:"status"`
+	Task      string         `json:"task"`
+	TimeoutMs int64          `json:"timeout_ms"`
+
+	// Warnings When it is spawned: who else works on the same files
+	Warnings []string `json:"warnings"`
+
+	// Where same: in the session's workspace; sibling: in a workspace of its own that begins with its files
+	Where SubagentWhere `json:"where"`
+
+	// WorkspaceId Where it works; of a sibling it exists soon after
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// SubagentInterrupt defines model for SubagentInterrupt.
+type SubagentInterrupt struct {
+	// Stop End its session too
+	Stop *bool `json:"stop,omitempty"`
+}
+
+// SubagentList defines model for SubagentList.
+type SubagentList struct {
+	Items      []Subagent `json:"items"`
+	NextCursor *string    `json:"next_cursor"`
+}
+
+// SubagentMessage defines model for SubagentMessage.
+type SubagentMessage struct {
+	Text string `json:"text"`
+}
+
+// SubagentStatus defines model for SubagentStatus.
+type SubagentStatus string
+
+// SubagentWhere same: in the session's workspace; sibling: in a workspace of its own that begins with its files
+type SubagentWhere string
+
 // SuggestedPlace The suggested place of a new workspace: the team's place if none of your machines is connected, the connected machine if there is one, otherwise the machine that was chosen last in the project
 type SuggestedPlace struct {
 	// Ask Several machines are connected: ask the user
@@ -11240,6 +11408,11 @@ type GetScrollbackParams struct {
 // GetScrollbackParamsStyle defines parameters for GetScrollback.
 type GetScrollbackParamsStyle string
 
+// SpawnSubagentParams defines parameters for SpawnSubagent.
+type SpawnSubagentParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetTimingParams defines parameters for GetTiming.
 type GetTimingParams struct {
 	// From Only output at or after this time
@@ -11263,6 +11436,11 @@ type ListSessionToolCallsParams struct {
 
 // RestoreSnapshotParams defines parameters for RestoreSnapshot.
 type RestoreSnapshotParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// MessageSubagentParams defines parameters for MessageSubagent.
+type MessageSubagentParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -11714,6 +11892,12 @@ type CreateSnapshotParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListWorkspaceSubagentsParams defines parameters for ListWorkspaceSubagents.
+type ListWorkspaceSubagentsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListTimelineParams defines parameters for ListTimeline.
 type ListTimelineParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -11957,6 +12141,9 @@ type CorrectStateJSONRequestBody = StateCorrection
 // StopSessionJSONRequestBody defines body for StopSession for application/json ContentType.
 type StopSessionJSONRequestBody = StopRequest
 
+// SpawnSubagentJSONRequestBody defines body for SpawnSubagent for application/json ContentType.
+type SpawnSubagentJSONRequestBody = NewSubagent
+
 // SetupJSONRequestBody defines body for Setup for application/json ContentType.
 type SetupJSONRequestBody = SetupRequest
 
@@ -11965,6 +12152,12 @@ type UpdateSnapshotJSONRequestBody = SnapshotPatch
 
 // RestoreSnapshotJSONRequestBody defines body for RestoreSnapshot for application/json ContentType.
 type RestoreSnapshotJSONRequestBody = SnapshotRestore
+
+// InterruptSubagentJSONRequestBody defines body for InterruptSubagent for application/json ContentType.
+type InterruptSubagentJSONRequestBody = SubagentInterrupt
+
+// MessageSubagentJSONRequestBody defines body for MessageSubagent for application/json ContentType.
+type MessageSubagentJSONRequestBody = SubagentMessage
 
 // UpdateTaskJSONRequestBody defines body for UpdateTask for application/json ContentType.
 type UpdateTaskJSONRequestBody = TaskPatch
@@ -12655,6 +12848,12 @@ type ServerInterface interface {
 	// StopSession Stop a session: TERM to every descendant, grace period, KILL
 	// (POST /sessions/{id}/stop)
 	StopSession(ctx echo.Context, id Id) error
+	// ListSubagents List the subagents below a session, and those below them, oldest first
+	// (GET /sessions/{id}/subagents)
+	ListSubagents(ctx echo.Context, id Id) error
+	// SpawnSubagent Start an agent on a part of a session's work
+	// (POST /sessions/{id}/subagents)
+	SpawnSubagent(ctx echo.Context, id Id, params SpawnSubagentParams) error
 	// GetTiming Get the timing of the output, for a replay
 	// (GET /sessions/{id}/timing)
 	GetTiming(ctx echo.Context, id Id, params GetTimingParams) error
@@ -12685,6 +12884,15 @@ type ServerInterface interface {
 	// RestoreSnapshot Restore files from a snapshot
 	// (POST /snapshots/{id}/restore)
 	RestoreSnapshot(ctx echo.Context, id Id, params RestoreSnapshotParams) error
+	// GetSubagent Get a subagent with its result
+	// (GET /subagents/{id})
+	GetSubagent(ctx echo.Context, id Id) error
+	// InterruptSubagent Stop what a subagent does now; with stop, end its session too
+	// (POST /subagents/{id}/interrupt)
+	InterruptSubagent(ctx echo.Context, id Id) error
+	// MessageSubagent Give a subagent a further prompt
+	// (POST /subagents/{id}/message)
+	MessageSubagent(ctx echo.Context, id Id, params MessageSubagentParams) error
 	// SettleSyncConflict Mark a sync conflict as settled; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx echo.Context, id Id) error
@@ -13144,6 +13352,9 @@ type ServerInterface interface {
 	// GetWorkspaceStorage Get the disk usage of the workspace's session history by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx echo.Context, id Id) error
+	// ListWorkspaceSubagents List the subagents that were asked for in a workspace or work in it, newest first
+	// (GET /workspaces/{id}/subagents)
+	ListWorkspaceSubagents(ctx echo.Context, id Id, params ListWorkspaceSubagentsParams) error
 	// GetSync Get how far the sandbox's files have been synced to the server
 	// (GET /workspaces/{id}/sync)
 	GetSync(ctx echo.Context, id Id) error
@@ -16101,6 +16312,58 @@ func (w *ServerInterfaceWrapper) StopSession(ctx echo.Context) error {
 	return err
 }
 
+// ListSubagents converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSubagents(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSubagents(ctx, id)
+	return err
+}
+
+// SpawnSubagent converts echo context to params.
+func (w *ServerInterfaceWrapper) SpawnSubagent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SpawnSubagentParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SpawnSubagent(ctx, id, params)
+	return err
+}
+
 // GetTiming converts echo context to params.
 func (w *ServerInterfaceWrapper) GetTiming(ctx echo.Context) error {
 	var err error
@@ -16310,6 +16573,74 @@ func (w *ServerInterfaceWrapper) RestoreSnapshot(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RestoreSnapshot(ctx, id, params)
+	return err
+}
+
+// GetSubagent converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSubagent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSubagent(ctx, id)
+	return err
+}
+
+// InterruptSubagent converts echo context to params.
+func (w *ServerInterfaceWrapper) InterruptSubagent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.InterruptSubagent(ctx, id)
+	return err
+}
+
+// MessageSubagent converts echo context to params.
+func (w *ServerInterfaceWrapper) MessageSubagent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params MessageSubagentParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.MessageSubagent(ctx, id, params)
 	return err
 }
 
@@ -20039,6 +20370,38 @@ func (w *ServerInterfaceWrapper) GetWorkspaceStorage(ctx echo.Context) error {
 	return err
 }
 
+// ListWorkspaceSubagents converts echo context to params.
+func (w *ServerInterfaceWrapper) ListWorkspaceSubagents(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWorkspaceSubagentsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListWorkspaceSubagents(ctx, id, params)
+	return err
+}
+
 // GetSync converts echo context to params.
 func (w *ServerInterfaceWrapper) GetSync(ctx echo.Context) error {
 	var err error
@@ -20900,6 +21263,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/tasks/:id/dependencies", wrapper.AddTaskDependency, options.OperationMiddlewares["addTaskDependency"]...)
 	router.DELETE(options.BaseURL+"/tasks/:id/dependencies/:other", wrapper.RemoveTaskDependency, options.OperationMiddlewares["removeTaskDependency"]...)
 	router.POST(options.BaseURL+"/tasks/:id/work", wrapper.WorkOnTask, options.OperationMiddlewares["workOnTask"]...)
+	router.GET(options.BaseURL+"/sessions/:id/subagents", wrapper.ListSubagents, options.OperationMiddlewares["listSubagents"]...)
+	router.POST(options.BaseURL+"/sessions/:id/subagents", wrapper.SpawnSubagent, options.OperationMiddlewares["spawnSubagent"]...)
+	router.GET(options.BaseURL+"/subagents/:id", wrapper.GetSubagent, options.OperationMiddlewares["getSubagent"]...)
+	router.POST(options.BaseURL+"/subagents/:id/message", wrapper.MessageSubagent, options.OperationMiddlewares["messageSubagent"]...)
+	router.POST(options.BaseURL+"/subagents/:id/interrupt", wrapper.InterruptSubagent, options.OperationMiddlewares["interruptSubagent"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/subagents", wrapper.ListWorkspaceSubagents, options.OperationMiddlewares["listWorkspaceSubagents"]...)
 
 }
 
@@ -27662,6 +28031,86 @@ func (response StopSessiondefaultApplicationProblemPlusJSONResponse) VisitStopSe
 	return err
 }
 
+type ListSubagentsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListSubagentsResponseObject interface {
+	VisitListSubagentsResponse(w http.ResponseWriter) error
+}
+
+type ListSubagents200JSONResponse SubagentList
+
+func (response ListSubagents200JSONResponse) VisitListSubagentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSubagentsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSubagentsdefaultApplicationProblemPlusJSONResponse) VisitListSubagentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SpawnSubagentRequestObject struct {
+	Id     Id `json:"id"`
+	Params SpawnSubagentParams
+	Body   *SpawnSubagentJSONRequestBody
+}
+
+type SpawnSubagentResponseObject interface {
+	VisitSpawnSubagentResponse(w http.ResponseWriter) error
+}
+
+type SpawnSubagent201JSONResponse Subagent
+
+func (response SpawnSubagent201JSONResponse) VisitSpawnSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SpawnSubagentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SpawnSubagentdefaultApplicationProblemPlusJSONResponse) VisitSpawnSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTimingRequestObject struct {
 	Id     Id `json:"id"`
 	Params GetTimingParams
@@ -28085,6 +28534,126 @@ func (response RestoreSnapshotdefaultApplicationProblemPlusJSONResponse) VisitRe
 	return err
 }
 
+type GetSubagentRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetSubagentResponseObject interface {
+	VisitGetSubagentResponse(w http.ResponseWriter) error
+}
+
+type GetSubagent200JSONResponse Subagent
+
+func (response GetSubagent200JSONResponse) VisitGetSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSubagentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSubagentdefaultApplicationProblemPlusJSONResponse) VisitGetSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type InterruptSubagentRequestObject struct {
+	Id   Id `json:"id"`
+	Body *InterruptSubagentJSONRequestBody
+}
+
+type InterruptSubagentResponseObject interface {
+	VisitInterruptSubagentResponse(w http.ResponseWriter) error
+}
+
+type InterruptSubagent200JSONResponse Subagent
+
+func (response InterruptSubagent200JSONResponse) VisitInterruptSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type InterruptSubagentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response InterruptSubagentdefaultApplicationProblemPlusJSONResponse) VisitInterruptSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MessageSubagentRequestObject struct {
+	Id     Id `json:"id"`
+	Params MessageSubagentParams
+	Body   *MessageSubagentJSONRequestBody
+}
+
+type MessageSubagentResponseObject interface {
+	VisitMessageSubagentResponse(w http.ResponseWriter) error
+}
+
+type MessageSubagent200JSONResponse Subagent
+
+func (response MessageSubagent200JSONResponse) VisitMessageSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MessageSubagentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response MessageSubagentdefaultApplicationProblemPlusJSONResponse) VisitMessageSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SettleSyncConflictRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -28376,23 +28945,6 @@ func (response WorkOnTask201JSONResponse) VisitWorkOnTaskResponse(w http.Respons
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(201)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type WorkOnTaskdefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response WorkOnTaskdefaultApplicationProblemPlusJSONResponse) VisitWorkOnTaskResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -34306,6 +34858,46 @@ func (response GetWorkspaceStoragedefaultApplicationProblemPlusJSONResponse) Vis
 	return err
 }
 
+type ListWorkspaceSubagentsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListWorkspaceSubagentsParams
+}
+
+type ListWorkspaceSubagentsResponseObject interface {
+	VisitListWorkspaceSubagentsResponse(w http.ResponseWriter) error
+}
+
+type ListWorkspaceSubagents200JSONResponse SubagentList
+
+func (response ListWorkspaceSubagents200JSONResponse) VisitListWorkspaceSubagentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkspaceSubagentsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListWorkspaceSubagentsdefaultApplicationProblemPlusJSONResponse) VisitListWorkspaceSubagentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetSyncRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -35477,6 +36069,12 @@ type StrictServerInterface interface {
 	// StopSession Stop a session: TERM to every descendant, grace period, KILL
 	// (POST /sessions/{id}/stop)
 	StopSession(ctx context.Context, request StopSessionRequestObject) (StopSessionResponseObject, error)
+	// ListSubagents List the subagents below a session, and those below them, oldest first
+	// (GET /sessions/{id}/subagents)
+	ListSubagents(ctx context.Context, request ListSubagentsRequestObject) (ListSubagentsResponseObject, error)
+	// SpawnSubagent Start an agent on a part of a session's work
+	// (POST /sessions/{id}/subagents)
+	SpawnSubagent(ctx context.Context, request SpawnSubagentRequestObject) (SpawnSubagentResponseObject, error)
 	// GetTiming Get the timing of the output, for a replay
 	// (GET /sessions/{id}/timing)
 	GetTiming(ctx context.Context, request GetTimingRequestObject) (GetTimingResponseObject, error)
@@ -35507,6 +36105,15 @@ type StrictServerInterface interface {
 	// RestoreSnapshot Restore files from a snapshot
 	// (POST /snapshots/{id}/restore)
 	RestoreSnapshot(ctx context.Context, request RestoreSnapshotRequestObject) (RestoreSnapshotResponseObject, error)
+	// GetSubagent Get a subagent with its result
+	// (GET /subagents/{id})
+	GetSubagent(ctx context.Context, request GetSubagentRequestObject) (GetSubagentResponseObject, error)
+	// InterruptSubagent Stop what a subagent does now; with stop, end its session too
+	// (POST /subagents/{id}/interrupt)
+	InterruptSubagent(ctx context.Context, request InterruptSubagentRequestObject) (InterruptSubagentResponseObject, error)
+	// MessageSubagent Give a subagent a further prompt
+	// (POST /subagents/{id}/message)
+	MessageSubagent(ctx context.Context, request MessageSubagentRequestObject) (MessageSubagentResponseObject, error)
 	// SettleSyncConflict Mark a sync conflict as settled; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx context.Context, request SettleSyncConflictRequestObject) (SettleSyncConflictResponseObject, error)
@@ -35966,6 +36573,9 @@ type StrictServerInterface interface {
 	// GetWorkspaceStorage Get the disk usage of the workspace's session history by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx context.Context, request GetWorkspaceStorageRequestObject) (GetWorkspaceStorageResponseObject, error)
+	// ListWorkspaceSubagents List the subagents that were asked for in a workspace or work in it, newest first
+	// (GET /workspaces/{id}/subagents)
+	ListWorkspaceSubagents(ctx context.Context, request ListWorkspaceSubagentsRequestObject) (ListWorkspaceSubagentsResponseObject, error)
 	// GetSync Get how far the sandbox's files have been synced to the server
 	// (GET /workspaces/{id}/sync)
 	GetSync(ctx context.Context, request GetSyncRequestObject) (GetSyncResponseObject, error)
@@ -41603,6 +42213,80 @@ func (sh *strictHandler) StopSession(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// ListSubagents operation middleware
+func (sh *strictHandler) ListSubagents(ctx echo.Context, id Id) error {
+	var request ListSubagentsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSubagents(ctx.Request().Context(), request.(ListSubagentsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSubagents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSubagentsResponseObject); ok {
+		return validResponse.VisitListSubagentsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SpawnSubagent operation middleware
+func (sh *strictHandler) SpawnSubagent(ctx echo.Context, id Id, params SpawnSubagentParams) error {
+	var request SpawnSubagentRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body SpawnSubagentJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SpawnSubagent(ctx.Request().Context(), request.(SpawnSubagentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SpawnSubagent")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SpawnSubagentResponseObject); ok {
+		return validResponse.VisitSpawnSubagentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetTiming operation middleware
 func (sh *strictHandler) GetTiming(ctx echo.Context, id Id, params GetTimingParams) error {
 	var request GetTimingRequestObject
@@ -41913,6 +42597,131 @@ func (sh *strictHandler) RestoreSnapshot(ctx echo.Context, id Id, params Restore
 		return err
 	} else if validResponse, ok := response.(RestoreSnapshotResponseObject); ok {
 		return validResponse.VisitRestoreSnapshotResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSubagent operation middleware
+func (sh *strictHandler) GetSubagent(ctx echo.Context, id Id) error {
+	var request GetSubagentRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSubagent(ctx.Request().Context(), request.(GetSubagentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSubagent")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSubagentResponseObject); ok {
+		return validResponse.VisitGetSubagentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// InterruptSubagent operation middleware
+func (sh *strictHandler) InterruptSubagent(ctx echo.Context, id Id) error {
+	var request InterruptSubagentRequestObject
+
+	request.Id = id
+
+	var body InterruptSubagentJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.InterruptSubagent(ctx.Request().Context(), request.(InterruptSubagentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "InterruptSubagent")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(InterruptSubagentResponseObject); ok {
+		return validResponse.VisitInterruptSubagentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// MessageSubagent operation middleware
+func (sh *strictHandler) MessageSubagent(ctx echo.Context, id Id, params MessageSubagentParams) error {
+	var request MessageSubagentRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body MessageSubagentJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.MessageSubagent(ctx.Request().Context(), request.(MessageSubagentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "MessageSubagent")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(MessageSubagentResponseObject); ok {
+		return validResponse.VisitMessageSubagentResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -46922,6 +47731,32 @@ func (sh *strictHandler) GetWorkspaceStorage(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetWorkspaceStorageResponseObject); ok {
 		return validResponse.VisitGetWorkspaceStorageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListWorkspaceSubagents operation middleware
+func (sh *strictHandler) ListWorkspaceSubagents(ctx echo.Context, id Id, params ListWorkspaceSubagentsParams) error {
+	var request ListWorkspaceSubagentsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWorkspaceSubagents(ctx.Request().Context(), request.(ListWorkspaceSubagentsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWorkspaceSubagents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListWorkspaceSubagentsResponseObject); ok {
+		return validResponse.VisitListWorkspaceSubagentsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -3,6 +3,7 @@ package running
 import (
 	"context"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/executors"
@@ -12,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions/masks"
+	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
 )
 
@@ -34,13 +36,13 @@ func NewAdmission(cfg AdmissionConfig) *Admission { return &Admission{cfg} }
 
 // beside reports why the caller may not work in a workspace while its present sessions and commands run: they have somebody's own secrets,
 // and the owner did not agree that others could read them. The owner learns who asked.
-func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID string) error {
+func (a *Admission) beside(ctx context.Context, actor accounts.Actor, workspaceID string) error {
 	if workspaceID == "" {
 		return nil
 	}
 	owners := append(a.cfg.Masks.OwnSecretsHere(workspaceID), a.cfg.Commands.OwnSecretsHere(workspaceID)...)
 	for _, owner := range owners {
-		if owner == call.Actor.User.ID {
+		if owner == actor.User.ID {
 			continue
 		}
 		agreed, err := a.cfg.Secrets.Agreed(ctx, workspaceID, owner)
@@ -50,7 +52,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 		if agreed {
 			continue
 		}
-		a.cfg.Masks.WantedBeside(workspaceID, owner, call.Actor.User.Name)
+		a.cfg.Masks.WantedBeside(workspaceID, owner, actor.User.Name)
 		who, err := a.cfg.Directory.Actor(ctx, owner)
 		if err != nil {
 			return err
@@ -64,7 +66,7 @@ func (a *Admission) beside(ctx context.Context, call *rest.Call, workspaceID str
 // Works reports why the caller may not have anything done in a workspace: it is on somebody else's own machine, or somebody else's own
 // secrets are there.
 func (a *Admission) Works(ctx context.Context, call *rest.Call) error {
-	if err := a.beside(ctx, call, rest.First(call.Workspace.ID, call.Session.WorkspaceID, call.Command.WorkspaceID)); err != nil {
+	if err := a.beside(ctx, call.Actor, rest.First(call.Workspace.ID, call.Session.WorkspaceID, call.Command.WorkspaceID)); err != nil {
 		return err
 	}
 	w := call.Workspace
@@ -82,4 +84,12 @@ func (a *Admission) Works(ctx context.Context, call *rest.Call) error {
 		}
 	}
 	return a.cfg.Choice.Admit(ctx, executors.Kind(w.Executor), call.Actor.User.ID)
+}
+
+// Admits is Works for an agent that a user's agent, and no request, has work in a workspace.
+func (a *Admission) Admits(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) error {
+	if err := a.beside(ctx, actor, w.ID); err != nil {
+		return err
+	}
+	return a.cfg.Choice.Admit(ctx, executors.Kind(w.Executor), actor.User.ID)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
+	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 )
 
@@ -20,6 +21,7 @@ type Config struct {
 	Tools     *tools.Set
 	Calls     *calllog.Service
 	Tasks     *tasks.Service
+	Subagents *subagents.Service
 	Directory *directory.Service
 	Artifacts *artifacts.Service
 
@@ -42,6 +44,8 @@ type (
 	Tasks struct{ *group }
 	// Artifacts are files that outlive the sandbox they were made in.
 	Artifacts struct{ *group }
+	// Subagents are agents that work on a part of another agent's task.
+	Subagents struct{ *group }
 )
 
 // Tooling has all operations of the package.
@@ -50,10 +54,11 @@ type Tooling struct {
 	Calls
 	Tasks
 	Artifacts
+	Subagents
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}}
 }

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snaps
 		return out, nil
 	}
 	now := s.records.Millis()
-	w := workspaces.Workspace{ID: id.New("ws"), TeamID: of.TeamID, ProjectID: of.ProjectID, Name: name, Base: of.Base, BaseCommit: sn.BaseCommit, Executor: of.Executor, Limits: of.Limits,
+	w := workspaces.Workspace{ID: cmp.Or(r.ID, id.New("ws")), TeamID: of.TeamID, ProjectID: of.ProjectID, Name: name, Base: of.Base, BaseCommit: sn.BaseCommit, Executor: of.Executor, Limits: of.Limits,
 		FallbackOK: of.FallbackOK, Private: of.Private, State: workspaces.Archived, ArchivedAt: now, Steps: []workspaces.Step{}, CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.repo.WorkspaceDir(w.ID), workspaces.PathSlug(name))
 	w.Snapshot = &workspaces.Snapshot{Ref: git.TrashTree(w.ID), Commit: sn.Commit, HeadRef: git.TrashHead(w.ID), Head: sn.Head, TakenAt: sn.At}

@@ -30,6 +30,7 @@ import (
 type RestoreRequest struct {
 	New              bool     // into a new workspace, not the snapshot's
 	Name             string   // of a new workspace; "" = the old one's, with the snapshot's time
+	ID               string   // of a new workspace, chosen by a caller that must know later whether it was made; "" = a new one
 	Paths            []string // raw bytes: only these files, and those below these folders; empty = all
 	DryRun           bool     // only return what would change
 	EvenWhileWorking bool     // even if an agent is working in it

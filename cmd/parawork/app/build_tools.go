@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/run"
+	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 )
 
@@ -18,18 +19,22 @@ type toolbox struct {
 	tools     *tools.Set
 	tasks     *tasks.Service
 	artifacts *artifacts.Service
+	subagents *subagents.Service
 }
 
 // newToolbox makes the services below tools, and of their tools one Set.
-func newToolbox(b *base, p *people, w *worktrees, s *sandboxes, on *work) (_ *toolbox, err error) {
+func newToolbox(a *App) (_ *toolbox, err error) {
+	b, p, w, s, on := a.base, a.people, a.worktrees, a.sandboxes, a.work
 	t := &toolbox{artifacts: newArtifacts(b, p, w, s, on)}
 	t.toolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(b.db), Events: b.events, Log: b.logOf("tools")})
 	t.tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(b.db), Projects: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
+	t.subagents = newSubagents(a)
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			[]tools.Tool{run.New(on.commands, time.Now)},
 			t.tasks.Tools(),
 			t.artifacts.Tools(),
+			t.subagents.Tools(),
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})

@@ -18,7 +18,8 @@ func (a *App) components() []component {
 	list := []component{
 		{"suspension", a.suspension.Run}, // ends sessions and sandboxes
 		{"enforce", a.enforcer.Run},      // suspends and wakes sandboxes
-		{"runs", a.runs.Run},             // asks for workspaces and sessions
+		{"subagents", a.subagents.Run},   // asks for workspaces and sessions
+		{"runs", a.runs.Run},             // too
 		{"reviews", a.reviews.Run},       // too
 		{"forge", a.forge.Run},           // fetches what the forge merged
 		{"disk", a.disk.Run},
@@ -78,6 +79,7 @@ func (a *App) recovery() []step {
 		{"recovering checks", a.checks.Recover},
 		{"closing tool calls", a.toolCalls.Recover},
 		{"cleaning up artifacts", a.artifacts.Recover},
+		{"recovering subagents", a.subagents.Recover},
 	}
 }
 

@@ -175,6 +175,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
         ["team", team, "tasks"],
         ["team", team, "task"],
       ];
+    case "subagent":
+      return [["workspace", workspace, "subagents"]];
     case "prompt":
       return [keys.prompts(workspace, e.id), keys.activity(workspace)];
     case "inbox":

@@ -23,6 +23,7 @@ export const keys = {
   workspace: (id: string) => ["workspace", id] as const,
   sessions: (id: string) => ["workspace", id, "sessions"] as const,
   prompts: (id: string, session: string) => ["workspace", id, "prompts", session] as const,
+  subagents: (id: string, session: string) => ["workspace", id, "subagents", session] as const,
   conversation: (session: string) => ["conversation", session] as const,
   conversations: (id: string) => ["workspace", id, "conversations"] as const,
   changes: (id: string) => ["workspace", id, "changes"] as const,

@@ -2764,6 +2764,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/subagents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** List the subagents below a session, and those below them, oldest first */
+        get: operations["listSubagents"];
+        put?: never;
+        /**
+         * Start an agent on a part of a session's work
+         * @description Answers at once. The subagent ends with the session unless it is kept. Follow it with `subagent.changed` events.
+         */
+        post: operations["spawnSubagent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/terminal": {
         parameters: {
             query?: {
@@ -2931,6 +2954,66 @@ export interface paths {
          * @description Into the same workspace: the server takes a snapshot of everything first, and the branch does not move, so differences show as changes. Files that somebody is changing at that moment are left alone and listed. Into a new workspace: all files are restored on a branch of its own. While an agent works the server refuses (`agent_working`), unless `even_while_working` is set.
          */
         post: operations["restoreSnapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subagents/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get a subagent with its result */
+        get: operations["getSubagent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subagents/{id}/interrupt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop what a subagent does now; with stop, end its session too */
+        post: operations["interruptSubagent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subagents/{id}/message": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a subagent a further prompt
+         * @description The agent gets it once it is idle. The result is then the one of this prompt.
+         */
+        post: operations["messageSubagent"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5502,6 +5585,25 @@ export interface paths {
         };
         /** Get the disk usage of the workspace's session history by session */
         get: operations["getWorkspaceStorage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/subagents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** List the subagents that were asked for in a workspace or work in it, newest first */
+        get: operations["listWorkspaceSubagents"];
         put?: never;
         post?: never;
         delete?: never;
@@ -8289,6 +8391,32 @@ export interface components {
         NewSnapshot: {
             title?: string;
         };
+        NewSubagent: {
+            /** @description The session's agent by default; command runs the task as a shell line */
+            agent?: string;
+            /** @description It goes on when the session ends */
+            keep?: boolean;
+            /**
+             * Format: int64
+             * @description It is stopped once it, with its own subagents, has spent more on models; 0 = no maximum
+             */
+            max_cost_nano?: number;
+            /** @description The agent's default by default */
+            model?: string;
+            name: string;
+            /** @description The same as where: sibling */
+            sibling?: boolean;
+            /** @description The whole task */
+            task: string;
+            /**
+             * Format: int64
+             * @description After this time it is stopped; 30 minutes by default
+             */
+            timeout_ms?: number;
+            /** @description The only groups of tools it may use; all of the session's by default */
+            tools?: string[];
+            where?: components["schemas"]["SubagentWhere"];
+        };
         NewTask: {
             /** @description me, or the id of a member or a session */
             assignee?: string;
@@ -10361,6 +10489,76 @@ export interface components {
             /** Format: int64 */
             max_team_bytes: number;
         };
+        Subagent: {
+            agent: string;
+            /** @description Of that workspace; empty until it exists */
+            branch: string;
+            /** @description Error code of one that failed or was cancelled */
+            code: string;
+            /**
+             * Format: int64
+             * @description What it has spent on models; null if unknown, or if you may not see costs
+             */
+            cost_nano: number | null;
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            /** Format: int64 */
+            deadline_at: number;
+            /** @description 1 below a session that is no subagent itself */
+            depth: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            /** @description Why it failed or was cancelled */
+            error: string;
+            /** @description Where it was asked for */
+            from_workspace_id: string;
+            id: string;
+            /** @description It goes on when its caller ends */
+            kept: boolean;
+            /** @description Its session runs, or is to be started: it takes messages */
+            live: boolean;
+            /** @description Empty = the agent's default */
+            model: string;
+            name: string;
+            /** @description The session that started it */
+            parent_session_id: string | null;
+            /** @description What it asks a person while it is waiting */
+            question: string;
+            /** @description Its report, or its last message; the end of its terminal for agents without a record */
+            result: string;
+            /** @description Its session; it exists once the status is working */
+            session_id: string;
+            /** Format: int64 */
+            started_at: number | null;
+            status: components["schemas"]["SubagentStatus"];
+            task: string;
+            /** Format: int64 */
+            timeout_ms: number;
+            /** @description When it is spawned: who else works on the same files */
+            warnings: string[];
+            where: components["schemas"]["SubagentWhere"];
+            /** @description Where it works; of a sibling it exists soon after */
+            workspace_id: string;
+        };
+        SubagentInterrupt: {
+            /** @description End its session too */
+            stop?: boolean;
+        };
+        SubagentList: {
+            items: components["schemas"]["Subagent"][];
+            next_cursor: string | null;
+        };
+        SubagentMessage: {
+            text: string;
+        };
+        /** @enum {string} */
+        SubagentStatus: "spawned" | "starting" | "working" | "waiting" | "completed" | "failed" | "cancelled";
+        /**
+         * @description same: in the session's workspace; sibling: in a workspace of its own that begins with its files
+         * @enum {string}
+         */
+        SubagentWhere: "same" | "sibling";
         /** @description The suggested place of a new workspace: the team's place if none of your machines is connected, the connected machine if there is one, otherwise the machine that was chosen last in the project */
         SuggestedPlace: {
             /** @description Several machines are connected: ask the user */
@@ -15875,6 +16073,58 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listSubagents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Subagents */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubagentList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    spawnSubagent: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSubagent"];
+            };
+        };
+        responses: {
+            /** @description Spawned */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subagent"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     attachTerminal: {
         parameters: {
             query?: {
@@ -16158,6 +16408,85 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getSubagent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The subagent */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subagent"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    interruptSubagent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SubagentInterrupt"];
+            };
+        };
+        responses: {
+            /** @description The subagent */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subagent"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    messageSubagent: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubagentMessage"];
+            };
+        };
+        responses: {
+            /** @description The subagent */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subagent"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     settleSyncConflict: {
         parameters: {
             query?: never;
@@ -16364,7 +16693,6 @@ export interface operations {
                     "application/json": components["schemas"]["TaskWorkBegun"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     listTeams: {
@@ -20261,6 +20589,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkspaceStorage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listWorkspaceSubagents: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Subagents */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubagentList"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -21,6 +21,7 @@ import { startSession } from "./start";
 import { StartDialog } from "./start-dialog";
 
 const TerminalPane = lazy(() => import("./terminal-pane"));
+const SubagentTree = lazy(() => import("./subagent-tree"));
 const AnswerMode = lazy(() => import("./answer-mode"));
 const PlaceStrip = lazy(() => import("@/sandboxes/strip"));
 const PlaceFirst = lazy(() => import("@/sandboxes/place-first"));
@@ -72,6 +73,7 @@ export default function TerminalTab({ workspace: w, kind }: { workspace: Workspa
           />
           <Suspense>
             <PlaceStrip workspace={w} />
+            {shown && !isShell(shown) && <SubagentTree session={shown} />}
           </Suspense>
           {shown && (
             <div className="min-h-0 flex-1">

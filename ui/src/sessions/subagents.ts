@@ -1,0 +1,36 @@
+import type { Schemas } from "@/api/client";
+import type { MarkKind } from "@/kit/mark";
+
+type Subagent = Schemas["Subagent"];
+
+/** How a status is marked. */
+export const MARK_OF: Record<Subagent["status"], MarkKind> = {
+  spawned: "setup",
+  starting: "setup",
+  working: "running",
+  waiting: "needs",
+  completed: "done",
+  failed: "failed",
+  cancelled: "stopped",
+};
+
+/** "3 subagents, 1 working, 1 waiting". */
+export function subagentWords(all: readonly Pick<Subagent, "status">[]): string {
+  const words = [all.length === 1 ? "1 subagent" : `${all.length} subagents`];
+  for (const status of ["spawned", "starting", "working", "waiting", "failed"] as const) {
+    const n = all.filter((a) => a.status === status).length;
+    if (n > 0) words.push(`${n} ${status}`);
+  }
+  return words.join(", ");
+}
+
+/** The subagents below a session, each followed by its own. */
+export function inTree<A extends Pick<Subagent, "session_id" | "parent_session_id">>(
+  all: readonly A[],
+  session: string,
+  depth = 0,
+): { subagent: A; depth: number }[] {
+  return all
+    .filter((a) => a.parent_session_id === session)
+    .flatMap((a) => [{ subagent: a, depth }, ...inTree(all, a.session_id, depth + 1)]);
+}
