@@ -841,6 +841,7 @@ func (e DiscrepancyKeyMeter) Valid() bool {
 
 // Defines values for DiskUseKind.
 const (
+	DiskUseKindArtifacts    DiskUseKind = "artifacts"
 	DiskUseKindCaches       DiskUseKind = "caches"
 	DiskUseKindHomes        DiskUseKind = "homes"
 	DiskUseKindLeftovers    DiskUseKind = "leftovers"
@@ -855,6 +856,8 @@ const (
 // Valid indicates whether the value is a known member of the DiskUseKind enum.
 func (e DiskUseKind) Valid() bool {
 	switch e {
+	case DiskUseKindArtifacts:
+		return true
 	case DiskUseKindCaches:
 		return true
 	case DiskUseKindHomes:

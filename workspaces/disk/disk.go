@@ -33,6 +33,7 @@ const (
 	Snapshots    Kind = "snapshots"    // reachable only from hidden refs of workspaces; it is in the repositories
 	Terminals    Kind = "terminals"    // output of sessions
 	Caches       Kind = "caches"       // caches shared by a team's sandboxes
+	Artifacts    Kind = "artifacts"    // files that agents and people keep, all versions
 	Trash        Kind = "trash"        // deleted but restorable, including its share of the repositories
 	Leftovers    Kind = "leftovers"    // of interrupted deletions
 	Loose        Kind = "loose"        // loose objects of repositories, which packing makes smaller
@@ -109,9 +110,11 @@ type Config struct {
 	Records  Records
 	Reclaim  Reclaim
 	Caches   CacheRoom // nil = there are none
-	Events   events.Publisher
-	Now      func() time.Time
-	Log      *slog.Logger
+	// Artifacts counts a team's artifacts; nil = there are none.
+	Artifacts func(ctx context.Context, teamID string) (items int, bytes int64, err error)
+	Events    events.Publisher
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Service counts and frees. Safe for concurrent use.
@@ -303,8 +306,16 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 		c.Bytes += n
 		c.Free = append(c.Free, Use{Caches, 1, n})
 	}
+	if s.cfg.Artifacts != nil {
+		items, n, err := s.cfg.Artifacts(ctx, teamID)
+		if err != nil {
+			return c, fmt.Errorf("counting the artifacts: %w", err)
+		}
+		by[Artifacts] = &Use{Artifacts, items, n}
+		c.Bytes += n
+	}
 	c.Free = append(c.Free, Use{Loose, loose.Items, loose.Bytes})
-	for _, k := range []Kind{Repositories, Worktrees, Homes, Snapshots, Terminals, Caches, Trash} {
+	for _, k := range []Kind{Repositories, Worktrees, Homes, Snapshots, Terminals, Caches, Artifacts, Trash} {
 		if by[k] != nil {
 			c.By = append(c.By, *by[k])
 		}

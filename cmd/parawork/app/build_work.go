@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/sessions/reviewqueue"
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
@@ -74,7 +75,12 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 		HTTP: web.Transport, CheckURL: web.Check, Prompts: asked{out.sessions, p.secrets}.of, Link: workspaceLinks{p.directory, cfg.Server.PublicURL}.of,
 		Gate: out.checks.GateOf, Push: pusher{w.origin}.push, Log: b.logOf("forge")})
 	out.runs = runs.New(runs.Config{Store: store.NewRuns(b.db), Records: w.workspaces.Records, Workspaces: w.workspaces.Lifecycle, Sessions: out.sessions, Accounts: p.directory, Events: b.events, Log: b.logOf("runs")})
+	kept := toolstore.NewArtifacts(b.db)
 	dc := disk.Config{Projects: w.workspaces.Projects, Records: w.workspaces.Records, Reclaim: w.workspaces.Reclaim, Events: b.events, Log: b.logOf("disk")}
+	dc.Artifacts = func(ctx context.Context, teamID string) (int, int64, error) {
+		u, err := kept.ArtifactUse(ctx, teamID)
+		return int(u.Count), u.Bytes, err
+	}
 	if s.caches != nil {
 		dc.Caches = cacheRoom{s.caches}
 	}

@@ -6903,7 +6903,7 @@ export interface components {
             bytes: number;
             items: number;
             /** @enum {string} */
-            kind: "repositories" | "worktrees" | "homes" | "snapshots" | "terminals" | "caches" | "trash" | "leftovers" | "loose";
+            kind: "repositories" | "worktrees" | "homes" | "snapshots" | "terminals" | "caches" | "artifacts" | "trash" | "leftovers" | "loose";
         };
         DiskWorkspace: {
             /** Format: int64 */

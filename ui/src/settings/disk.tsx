@@ -23,6 +23,7 @@ const NAMES: Record<Schemas["DiskUse"]["kind"], string> = {
   snapshots: "Snapshots (within repositories)",
   terminals: "Terminals",
   caches: "Shared caches",
+  artifacts: "Artifacts",
   trash: "Trash (within the others)",
   leftovers: "Leftovers",
   loose: "Repositories not packed",
