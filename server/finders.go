@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -113,6 +114,10 @@ func bySubagent(s *Server) find {
 
 func bySnapshot(s *Server) find {
 	return inWorkspace(s, s.cfg.Workspaces.Snapshots.SnapshotByID, func(call *rest.Call, v snapshot.Snap) string { call.Snapshot = v; return v.WorkspaceID })
+}
+
+func byCheckpoint(s *Server) find {
+	return inWorkspace(s, s.cfg.Checkpoints.Get, func(call *rest.Call, c checkpoints.Checkpoint) string { call.Checkpoint = c; return c.WorkspaceID })
 }
 
 func byWatchLink(s *Server) find {

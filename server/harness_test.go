@@ -63,6 +63,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/artifacts/blobs"
 	"github.com/parawork/parawork/tools/calllog"
+	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -229,6 +230,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	}
 	h.cfg.Artifacts = artifacts.New(artifacts.Config{Store: toolstore.NewArtifacts(h.db), Blobs: blobs.NewFolder(filepath.Join(h.dir, "artifacts", "contents")), Dir: filepath.Join(h.dir, "artifacts", "incoming"),
 		Workspaces: ws.Records, Sessions: ss, Secrets: ws.SecretFiles, Worktrees: files, Actor: h.accounts.Actor, Events: h.bus})
+	h.cfg.Checkpoints = checkpoints.New(checkpoints.Config{Store: toolstore.NewCheckpoints(h.db), Snapshots: ws.Snapshots, Trees: ws.Repo, Restorer: ws.Lifecycle, Workspaces: ws.Records,
+		Sessions: ss, Actor: h.accounts.Actor, Secrets: sec, Events: h.bus})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -416,6 +419,10 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewWorkspaces(h.db).InsertSnapshot(ctx, snap); err != nil {
 		t.Fatal(err)
 	}
+	ckp := checkpoints.Checkpoint{ID: id.New("ckp"), TeamID: team.ID, WorkspaceID: ws.ID, SnapshotID: snap.ID, Reason: checkpoints.Manual, At: 1}
+	if err := toolstore.NewCheckpoints(h.db).InsertCheckpoint(ctx, ckp, 500); err != nil {
+		t.Fatal(err)
+	}
 	conflict := filesync.Conflict{ID: id.New("sco"), TeamID: team.ID, WorkspaceID: ws.ID, Path: "a", Kept: "a.server", FoundAt: 1}
 	if err := store.NewChanges(h.db).ApplyMirror(ctx, filesync.MirrorDelta{WorkspaceID: ws.ID, TeamID: team.ID,
 		State: filesync.MirrorState{State: filesync.Synced}, Conflicts: []filesync.Conflict{conflict}}); err != nil {
@@ -455,7 +462,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "checkpoint": ckp.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -547,6 +554,8 @@ func kindOf(op string) string {
 		return "command"
 	case "settleSyncConflict":
 		return "conflict"
+	case "getCheckpoint", "deleteCheckpoint", "diffCheckpoint", "restoreCheckpoint":
+		return "checkpoint"
 	case "getSnapshot", "updateSnapshot", "deleteSnapshot", "restoreSnapshot":
 		return "snapshot"
 	case "getSession", "listModelRequests", "listSessionToolCalls", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",

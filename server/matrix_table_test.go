@@ -234,6 +234,12 @@ updateSnapshot          member    write
 deleteSnapshot          member    write
 restoreSnapshot         member    write
 createSnapshot          member    write
+listCheckpoints         viewer    read
+createCheckpoint        member    write
+getCheckpoint           viewer    read
+deleteCheckpoint        member    write
+diffCheckpoint          viewer    read
+restoreCheckpoint       member    write
 listCommits             viewer    read
 getReport               viewer    attach
 attachReport            member    write

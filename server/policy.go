@@ -342,6 +342,12 @@ var policy = map[string]rule{
 	"deleteSnapshot":     of(accounts.EditWorkspace, bySnapshot),
 	"restoreSnapshot":    of(accounts.EditWorkspace, bySnapshot).working().repeatable().costs(rest.Snapshots),
 	"createSnapshot":     of(accounts.EditWorkspace, byWorkspace).repeatable().costs(rest.Snapshots),
+	"listCheckpoints":    of(accounts.ViewWorkspace, byWorkspace),
+	"createCheckpoint":   of(accounts.EditWorkspace, byWorkspace).repeatable().costs(rest.Snapshots),
+	"getCheckpoint":      of(accounts.ViewTerminal, byCheckpoint), // it tells what was asked and answered
+	"deleteCheckpoint":   of(accounts.EditWorkspace, byCheckpoint),
+	"diffCheckpoint":     of(accounts.ViewWorkspace, byCheckpoint).costs(rest.Comparing),
+	"restoreCheckpoint":  of(accounts.EditWorkspace, byCheckpoint).working().repeatable().costs(rest.Snapshots),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
 	"getReport":          of(accounts.ViewTerminal, byWorkspace).costs(rest.Comparing), // tells what was asked and run; its costs ask for ViewCosts
 	"attachReport":       of(accounts.MergeWorkspace, byWorkspace).repeatable(),

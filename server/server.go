@@ -61,6 +61,7 @@ import (
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
+	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces/assembly"
@@ -108,6 +109,7 @@ type Config struct {
 	Tasks         *tasks.Service
 	Artifacts     *artifacts.Service
 	Subagents     *subagents.Service
+	Checkpoints   *checkpoints.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings
@@ -173,6 +175,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Subagents == nil {
 		return errors.New("server: Subagents is needed")
+	}
+	if c.Checkpoints == nil {
+		return errors.New("server: Checkpoints is needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

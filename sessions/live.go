@@ -332,6 +332,13 @@ func (l *live) over() bool {
 	}
 }
 
+// markPrompt has a checkpoint note a prompt that went to the agent. The caller does not hold mu.
+func (l *live) markPrompt(text string) {
+	if c := l.svc.cfg.Checkpoints; c != nil {
+		c.Prompted(l.snapshot(), text)
+	}
+}
+
 // notePrompt records that a prompt went to the agent.
 func (l *live) notePrompt(text string) {
 	l.rec.Note(journal.Prompt, map[string]any{"text": safetext.Cut(strings.ToValidUTF8(text, ""), prompt.NotedBytes), "user_id": l.row.CreatedBy})

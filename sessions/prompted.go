@@ -141,6 +141,7 @@ func (l *live) sent(p prompt.Prompt) {
 		l.row.PromptSentAt = max(p.SentAt, 1)
 	}
 	l.mu.Unlock()
+	l.markPrompt(p.Text)
 	if first {
 		l.svc.touch(l)
 	}

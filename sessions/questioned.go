@@ -59,6 +59,16 @@ func (a questioned) Changed() {
 // Observe takes a hook's report of the session's state.
 func (a questioned) Observe(h agents.Hint) { a.l.evidence(h) }
 
+// Noticed takes what else a hook reports.
+func (a questioned) Noticed(h agents.HookReport) {
+	if h.Prompt != "" {
+		a.l.markPrompt(h.Prompt)
+	}
+	if c := a.l.svc.cfg.Checkpoints; c != nil && h.Compacting {
+		c.Compacting(a.l.snapshot())
+	}
+}
+
 // Claim assigns a conversation to the session.
 func (a questioned) Claim(ctx context.Context, conversation string) error {
 	return a.l.claimConversation(ctx, conversation, true)

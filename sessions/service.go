@@ -130,6 +130,17 @@ type Accounts interface {
 	UsableAgentAccounts(ctx context.Context, actor accounts.Actor, teamID string) ([]accounts.AgentAccount, error)
 }
 
+// Checkpoints are states of workspaces to go back to.
+type Checkpoints interface {
+	// Prompted and Compacting note that a session's agent got a prompt, and that it is about to compact its conversation. They
+	// must not block, nor call sessions. One prompt may be noted twice: by its sender, and by the agent's hook.
+	Prompted(s Session, prompt string)
+	Compacting(s Session)
+	// Handover returns what an agent must know to go on with the work of an ended session whose conversation it cannot continue;
+	// "" when nothing is known.
+	Handover(ctx context.Context, old Session) (string, error)
+}
+
 // Config configures a Service. Limits that are zero take their defaults.
 type Config struct {
 	Store      Store
@@ -155,6 +166,8 @@ type Config struct {
 	// TurnEnded is called when an agent that reports its turns has finished one, with the prompt of the turn, "" where that is
 	// unknown. It must not block, nor call sessions. May be nil.
 	TurnEnded func(s Session, prompt string)
+	// Checkpoints marks moments worth going back to, and knows how to go on from them. Nil: nobody does.
+	Checkpoints Checkpoints
 	// Exclude excludes files of a worktree from git in its repository. Nil: nothing to exclude.
 	Exclude func(ctx context.Context, workspaceID string, names []string) error
 	// Key seals the secrets of running sessions on disk, so that they are still masked after a restart: at least 16 bytes.

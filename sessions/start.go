@@ -118,10 +118,16 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
 		return Session{}, diskFull(err)
 	}
-	row.Conversation = plan.Conversation
 	if resumed != nil && !plan.Resumed {
 		row.StateReason = "started again: the agent has no conversation to continue"
+		if l.Prompt = s.handover(ctx, *resumed); l.Prompt != "" {
+			if from, err := s.cfg.Agents.Plan(req.Agent, l); err == nil { // a program that takes no prompts begins without one
+				plan, row.Prompt = from, l.Prompt
+				row.StateReason = "started again with what its last checkpoint knows: the agent has no conversation to continue"
+			}
+		}
 	}
+	row.Conversation = plan.Conversation
 	if dropped {
 		row.StateReason = "asks for permissions again: nothing isolates it here"
 	}
@@ -144,6 +150,18 @@ func (s *Service) tools(ctx context.Context, w workspaces.Workspace, place *exec
 	}
 	t, err := s.cfg.Tools(ctx, w)
 	return &t, err
+}
+
+// handover returns the first prompt of a session that replaces one whose conversation cannot be continued; "" = none.
+func (s *Service) handover(ctx context.Context, old Session) string {
+	if s.cfg.Checkpoints == nil {
+		return ""
+	}
+	text, err := s.cfg.Checkpoints.Handover(ctx, old)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "a session begins without what its checkpoint knows", "session_id", old.ID, "error", err)
+	}
+	return text
 }
 
 // diskFull gives an error its kind when the disk was full.
@@ -242,6 +260,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		l.row.PromptSentAt = s.now()
 		l.notePrompt(row.Prompt)
 		l.mu.Unlock()
+		l.markPrompt(row.Prompt)
 	}
 	if p.State == guest.Exited && strings.HasPrefix(p.Reason, "start_failed") {
 		if missing := in.in(ctx, place.Guest); missing != nil && notThere(p.Reason) {

@@ -129,6 +129,13 @@ func (s *Workspaces) EditSnapshot(ctx context.Context, id string, fn func(*snaps
 	return sn, nil
 }
 
+// InCheckpoint reports whether a checkpoint refers to a snapshot.
+func (s *Workspaces) InCheckpoint(ctx context.Context, snapshotID string) (bool, error) {
+	var n int
+	err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM checkpoints WHERE snapshot_id = ? AND {team}`, snapshotID).Scan(&n)
+	return n > 0, Wrap(err, "looking for checkpoints of a snapshot")
+}
+
 // DeleteSnapshots removes rows.
 func (s *Workspaces) DeleteSnapshots(ctx context.Context, ids []string) error {
 	for len(ids) > 0 {
@@ -164,11 +171,12 @@ func (s *Workspaces) SetSnapshotEnds(ctx context.Context, polls, others int64) e
 	return nil
 }
 
-// OldSnapshots returns snapshots of any workspace that end at this time or before, at most n; none that is pinned, and none somebody's
-// review is about.
+// OldSnapshots returns snapshots of any workspace that end at this time or before, at most n; none that is pinned, and none that a
+// review or a checkpoint refers to.
 func (s *Workspaces) OldSnapshots(ctx context.Context, before int64, n int) ([]snapshot.Snap, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE expires_at > 0 AND expires_at <= ? AND NOT pinned AND {team}
-		AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.workspace_id = snapshots.workspace_id AND {team:r} AND r.snapshot_id = snapshots.id) ORDER BY expires_at, id LIMIT ?`, before, n)
+		AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.workspace_id = snapshots.workspace_id AND {team:r} AND r.snapshot_id = snapshots.id)
+		AND NOT EXISTS (SELECT 1 FROM checkpoints c WHERE c.snapshot_id = snapshots.id AND {team:c}) ORDER BY expires_at, id LIMIT ?`, before, n)
 	out, err := Collect(rows, err, scanSnapshot)
 	return out, Wrap(err, "reading old snapshots")
 }

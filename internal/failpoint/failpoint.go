@@ -57,13 +57,14 @@ const (
 	CommandStored    Point = "command.stored"    // the row of a command; no process
 
 	// A queued prompt, and a prompt that several agents get at once.
-	QueueClaimed   Point = "queue.claimed"   // the numbers of its frames are stored; nothing is typed
-	QueuePasted    Point = "queue.pasted"    // it stands in the agent's box; no Enter
-	QueueTyped     Point = "queue.typed"     // Enter is sent; nothing noted
-	QuestionStored Point = "question.stored" // an agent's question is stored; nobody was notified
-	QuestionHanded Point = "question.handed" // the agent has its answer; the row does not know
-	RunMade        Point = "run.made"        // a workspace is made; its attempt does not know
-	RunStarted     Point = "run.started"     // a session is started; its attempt does not know
+	QueueClaimed    Point = "queue.claimed"    // the numbers of its frames are stored; nothing is typed
+	QueuePasted     Point = "queue.pasted"     // it stands in the agent's box; no Enter
+	QueueTyped      Point = "queue.typed"      // Enter is sent; nothing noted
+	QuestionStored  Point = "question.stored"  // an agent's question is stored; nobody was notified
+	QuestionHanded  Point = "question.handed"  // the agent has its answer; the row does not know
+	CheckpointTaken Point = "checkpoint.taken" // the snapshot of a checkpoint is in the timeline; no checkpoint refers to it
+	RunMade         Point = "run.made"         // a workspace is made; its attempt does not know
+	RunStarted      Point = "run.started"      // a session is started; its attempt does not know
 
 	// The ledger.
 	SegmentOpened Point = "segment.opened" // a sandbox's time counts; it is not ready yet
@@ -207,5 +208,5 @@ var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, ObjectsLent, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayEnded, PutAwayDoomed, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
-	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted, MachineEnrolled, MachineOnline,
+	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, MachineEnrolled, MachineOnline,
 	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

@@ -1728,3 +1728,27 @@ CREATE INDEX subagents_by_root ON subagents(root, created_at);
 CREATE INDEX subagents_from_workspace ON subagents(from_workspace_id, created_at);
 CREATE INDEX subagents_in_workspace ON subagents(workspace_id, created_at);
 CREATE INDEX subagents_live ON subagents(id) WHERE live;
+
+-- === Checkpoints ===
+
+-- A state of a workspace to go back to: a snapshot with what the files do not show.
+CREATE TABLE checkpoints (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    session_id   TEXT NOT NULL DEFAULT '',              -- in which it was taken, or for which
+    agent        TEXT NOT NULL DEFAULT '',
+    snapshot_id  TEXT NOT NULL REFERENCES snapshots(id), -- kept while this row exists
+    reason       TEXT NOT NULL,                          -- manual, prompt, timeout, token_limit
+    note         TEXT NOT NULL DEFAULT '',
+    next_step    TEXT NOT NULL DEFAULT '',               -- what to do when the work is resumed
+    files        BIGINT NOT NULL DEFAULT 0,              -- that differ from the workspace's base
+    messages     TEXT NOT NULL DEFAULT '{}',             -- JSON: position in the conversation, and its end
+    tasks        TEXT NOT NULL DEFAULT '[]',             -- JSON: id, title and status of each
+    artifacts    TEXT NOT NULL DEFAULT '[]',             -- JSON: ids
+    created_by   TEXT NOT NULL DEFAULT '',               -- '' = Parawork itself
+    at           BIGINT NOT NULL
+);
+CREATE INDEX checkpoints_by_workspace ON checkpoints(workspace_id, at, id);
+CREATE INDEX checkpoints_by_session ON checkpoints(session_id, at);
+CREATE INDEX checkpoints_by_snapshot ON checkpoints(snapshot_id);

@@ -404,6 +404,75 @@ func (e CheckRunState) Valid() bool {
 	}
 }
 
+// Defines values for CheckpointReason.
+const (
+	CheckpointReasonManual     CheckpointReason = "manual"
+	CheckpointReasonPrompt     CheckpointReason = "prompt"
+	CheckpointReasonTimeout    CheckpointReason = "timeout"
+	CheckpointReasonTokenLimit CheckpointReason = "token_limit"
+)
+
+// Valid indicates whether the value is a known member of the CheckpointReason enum.
+func (e CheckpointReason) Valid() bool {
+	switch e {
+	case CheckpointReasonManual:
+		return true
+	case CheckpointReasonPrompt:
+		return true
+	case CheckpointReasonTimeout:
+		return true
+	case CheckpointReasonTokenLimit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CheckpointDiffFilesStatus.
+const (
+	CheckpointDiffFilesStatusAdded       CheckpointDiffFilesStatus = "added"
+	CheckpointDiffFilesStatusDeleted     CheckpointDiffFilesStatus = "deleted"
+	CheckpointDiffFilesStatusModified    CheckpointDiffFilesStatus = "modified"
+	CheckpointDiffFilesStatusRenamed     CheckpointDiffFilesStatus = "renamed"
+	CheckpointDiffFilesStatusTypeChanged CheckpointDiffFilesStatus = "type_changed"
+)
+
+// Valid indicates whether the value is a known member of the CheckpointDiffFilesStatus enum.
+func (e CheckpointDiffFilesStatus) Valid() bool {
+	switch e {
+	case CheckpointDiffFilesStatusAdded:
+		return true
+	case CheckpointDiffFilesStatusDeleted:
+		return true
+	case CheckpointDiffFilesStatusModified:
+		return true
+	case CheckpointDiffFilesStatusRenamed:
+		return true
+	case CheckpointDiffFilesStatusTypeChanged:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CheckpointMessageRole.
+const (
+	CheckpointMessageRoleAgent CheckpointMessageRole = "agent"
+	CheckpointMessageRoleUser  CheckpointMessageRole = "user"
+)
+
+// Valid indicates whether the value is a known member of the CheckpointMessageRole enum.
+func (e CheckpointMessageRole) Valid() bool {
+	switch e {
+	case CheckpointMessageRoleAgent:
+		return true
+	case CheckpointMessageRoleUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChecksState.
 const (
 	ChecksStateFailed  ChecksState = "failed"
@@ -4748,6 +4817,126 @@ type CheckoutRequest struct {
 
 	// Seats At least the number of members, more to allow growth within the period; default is the number of members
 	Seats *int64 `json:"seats,omitempty"`
+}
+
+// Checkpoint defines model for Checkpoint.
+type Checkpoint struct {
+	// Agent Kind of agent of the session; empty: none
+	Agent     string         `json:"agent"`
+	At        int64          `json:"at"`
+	CreatedBy *SnapshotActor `json:"created_by,omitempty"`
+
+	// Files Files that differ from the workspace's base
+	Files    int    `json:"files"`
+	Id       string `json:"id"`
+	NextStep string `json:"next_step"`
+
+	// Note Of reason prompt, its first line
+	Note string `json:"note"`
+
+	// Reason prompt: an agent got one; timeout: before the sandbox's run ended; token_limit: before the agent compacted its conversation
+	Reason    CheckpointReason `json:"reason"`
+	SessionId *string          `json:"session_id"`
+
+	// SnapshotId The files; kept as long as the checkpoint
+	SnapshotId  string `json:"snapshot_id"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// CheckpointReason prompt: an agent got one; timeout: before the sandbox's run ended; token_limit: before the agent compacted its conversation
+type CheckpointReason string
+
+// CheckpointCreate defines model for CheckpointCreate.
+type CheckpointCreate struct {
+	// NextStep What to do next when the work is resumed
+	NextStep *string `json:"next_step,omitempty"`
+
+	// Note What this state is, in a few words
+	Note *string `json:"note,omitempty"`
+
+	// SessionId The session whose conversation it holds; without it, that of the newest agent
+	SessionId *string `json:"session_id,omitempty"`
+}
+
+// CheckpointDetails defines model for CheckpointDetails.
+type CheckpointDetails struct {
+	// Artifacts Ids
+	Artifacts  []string   `json:"artifacts"`
+	Checkpoint Checkpoint `json:"checkpoint"`
+
+	// Items How many items the session's conversation had
+	Items int `json:"items"`
+
+	// Messages Its last prompts and answers, oldest first
+	Messages []CheckpointMessage `json:"messages"`
+	Tasks    []CheckpointTask    `json:"tasks"`
+}
+
+// CheckpointDiff defines model for CheckpointDiff.
+type CheckpointDiff struct {
+	Additions int `json:"additions"`
+	Deletions int `json:"deletions"`
+	Files     []struct {
+		Additions int                       `json:"additions"`
+		Deletions int                       `json:"deletions"`
+		Path      string                    `json:"path"`
+		Status    CheckpointDiffFilesStatus `json:"status"`
+	} `json:"files"`
+
+	// Patch Unified diff
+	Patch string `json:"patch"`
+
+	// Total Files that differ
+	Total     int  `json:"total"`
+	Truncated bool `json:"truncated"`
+}
+
+// CheckpointDiffFilesStatus defines model for CheckpointDiff.Files.Status.
+type CheckpointDiffFilesStatus string
+
+// CheckpointList defines model for CheckpointList.
+type CheckpointList struct {
+	Items      []Checkpoint `json:"items"`
+	NextCursor *string      `json:"next_cursor"`
+}
+
+// CheckpointMessage defines model for CheckpointMessage.
+type CheckpointMessage struct {
+	At   int64                 `json:"at"`
+	Role CheckpointMessageRole `json:"role"`
+
+	// Text Long ones are cut
+	Text string `json:"text"`
+}
+
+// CheckpointMessageRole defines model for CheckpointMessage.Role.
+type CheckpointMessageRole string
+
+// CheckpointRestore defines model for CheckpointRestore.
+type CheckpointRestore struct {
+	// EvenWhileWorking Also while an agent works, which would not notice
+	EvenWhileWorking *bool `json:"even_while_working,omitempty"`
+
+	// Paths Only these files, and those below these folders; without it, all
+	Paths *[]string `json:"paths,omitempty"`
+}
+
+// CheckpointRestored defines model for CheckpointRestored.
+type CheckpointRestored struct {
+	Changed []string `json:"changed"`
+
+	// Conflicts Files somebody was changing at that moment; they were left alone
+	Conflicts []string `json:"conflicts"`
+
+	// SafetySnapshot Snapshot of all files before the restore
+	SafetySnapshot string `json:"safety_snapshot"`
+}
+
+// CheckpointTask defines model for CheckpointTask.
+type CheckpointTask struct {
+	Id     string `json:"id"`
+	Status string `json:"status"`
+	Title  string `json:"title"`
 }
 
 // Checks defines model for Checks.
@@ -11147,6 +11336,20 @@ type GetArtifactContentParams struct {
 	Preview *bool `form:"preview,omitempty" json:"preview,omitempty"`
 }
 
+// DiffCheckpointParams defines parameters for DiffCheckpoint.
+type DiffCheckpointParams struct {
+	// Against `now`, or the id of another checkpoint of the workspace
+	Against *string `form:"against,omitempty" json:"against,omitempty"`
+
+	// Path Only this file or folder
+	Path *string `form:"path,omitempty" json:"path,omitempty"`
+}
+
+// RestoreCheckpointParams defines parameters for RestoreCheckpoint.
+type RestoreCheckpointParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListInstanceAuditParams defines parameters for ListInstanceAudit.
 type ListInstanceAuditParams struct {
 	// From At or after this time, ms UTC
@@ -11671,6 +11874,17 @@ type CreateArtifactParams struct {
 	XContentSha256 *string `json:"X-Content-Sha256,omitempty"`
 }
 
+// ListCheckpointsParams defines parameters for ListCheckpoints.
+type ListCheckpointsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateCheckpointParams defines parameters for CreateCheckpoint.
+type CreateCheckpointParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // RunChecksParams defines parameters for RunChecks.
 type RunChecksParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -11979,6 +12193,9 @@ type UpdateAgentAccountJSONRequestBody = AgentAccountChange
 // CreateArtifactLinkJSONRequestBody defines body for CreateArtifactLink for application/json ContentType.
 type CreateArtifactLinkJSONRequestBody = NewArtifactLink
 
+// RestoreCheckpointJSONRequestBody defines body for RestoreCheckpoint for application/json ContentType.
+type RestoreCheckpointJSONRequestBody = CheckpointRestore
+
 // SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
 type SnoozeInboxItemJSONRequestBody = SnoozeRequest
 
@@ -12249,6 +12466,9 @@ type RedeliverJSONRequestBody = Redelivery
 // UpdateWorkspaceJSONRequestBody defines body for UpdateWorkspace for application/json ContentType.
 type UpdateWorkspaceJSONRequestBody = WorkspacePatch
 
+// CreateCheckpointJSONRequestBody defines body for CreateCheckpoint for application/json ContentType.
+type CreateCheckpointJSONRequestBody = CheckpointCreate
+
 // RunChecksJSONRequestBody defines body for RunChecks for application/json ContentType.
 type RunChecksJSONRequestBody = RunChecks
 
@@ -12362,6 +12582,18 @@ type ServerInterface interface {
 	// GetCheckOutput Get the output of a check run, so far or complete
 	// (GET /check-runs/{id}/output)
 	GetCheckOutput(ctx echo.Context, id Id) error
+	// DeleteCheckpoint Delete a checkpoint
+	// (DELETE /checkpoints/{id})
+	DeleteCheckpoint(ctx echo.Context, id Id) error
+	// GetCheckpoint Get a checkpoint with the end of its conversation, tasks and artifacts
+	// (GET /checkpoints/{id})
+	GetCheckpoint(ctx echo.Context, id Id) error
+	// DiffCheckpoint Get what changed since a checkpoint
+	// (GET /checkpoints/{id}/diff)
+	DiffCheckpoint(ctx echo.Context, id Id, params DiffCheckpointParams) error
+	// RestoreCheckpoint Restore a checkpoint's files
+	// (POST /checkpoints/{id}/restore)
+	RestoreCheckpoint(ctx echo.Context, id Id, params RestoreCheckpointParams) error
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx echo.Context, id Id) error
@@ -13151,6 +13383,12 @@ type ServerInterface interface {
 	// GetChanges List the files that differ from the base
 	// (GET /workspaces/{id}/changes)
 	GetChanges(ctx echo.Context, id Id) error
+	// ListCheckpoints List the workspace's checkpoints, newest first
+	// (GET /workspaces/{id}/checkpoints)
+	ListCheckpoints(ctx echo.Context, id Id, params ListCheckpointsParams) error
+	// CreateCheckpoint Create a checkpoint of the workspace as it is now
+	// (POST /workspaces/{id}/checkpoints)
+	CreateCheckpoint(ctx echo.Context, id Id, params CreateCheckpointParams) error
 	// GetChecks Get the project's checks and their results for the workspace's present files
 	// (GET /workspaces/{id}/checks)
 	GetChecks(ctx echo.Context, id Id) error
@@ -13604,6 +13842,106 @@ func (w *ServerInterfaceWrapper) GetCheckOutput(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetCheckOutput(ctx, id)
+	return err
+}
+
+// DeleteCheckpoint converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteCheckpoint(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteCheckpoint(ctx, id)
+	return err
+}
+
+// GetCheckpoint converts echo context to params.
+func (w *ServerInterfaceWrapper) GetCheckpoint(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetCheckpoint(ctx, id)
+	return err
+}
+
+// DiffCheckpoint converts echo context to params.
+func (w *ServerInterfaceWrapper) DiffCheckpoint(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DiffCheckpointParams
+	// ------------- Optional query parameter "against" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "against", ctx.QueryParams(), &params.Against, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter against: %s", err))
+	}
+
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DiffCheckpoint(ctx, id, params)
+	return err
+}
+
+// RestoreCheckpoint converts echo context to params.
+func (w *ServerInterfaceWrapper) RestoreCheckpoint(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RestoreCheckpointParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RestoreCheckpoint(ctx, id, params)
 	return err
 }
 
@@ -18599,6 +18937,74 @@ func (w *ServerInterfaceWrapper) GetChanges(ctx echo.Context) error {
 	return err
 }
 
+// ListCheckpoints converts echo context to params.
+func (w *ServerInterfaceWrapper) ListCheckpoints(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCheckpointsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListCheckpoints(ctx, id, params)
+	return err
+}
+
+// CreateCheckpoint converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateCheckpoint(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateCheckpointParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateCheckpoint(ctx, id, params)
+	return err
+}
+
 // GetChecks converts echo context to params.
 func (w *ServerInterfaceWrapper) GetChecks(ctx echo.Context) error {
 	var err error
@@ -21272,6 +21678,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/subagents/:id/message", wrapper.MessageSubagent, options.OperationMiddlewares["messageSubagent"]...)
 	router.POST(options.BaseURL+"/subagents/:id/interrupt", wrapper.InterruptSubagent, options.OperationMiddlewares["interruptSubagent"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/subagents", wrapper.ListWorkspaceSubagents, options.OperationMiddlewares["listWorkspaceSubagents"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/checkpoints", wrapper.ListCheckpoints, options.OperationMiddlewares["listCheckpoints"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/checkpoints", wrapper.CreateCheckpoint, options.OperationMiddlewares["createCheckpoint"]...)
+	router.DELETE(options.BaseURL+"/checkpoints/:id", wrapper.DeleteCheckpoint, options.OperationMiddlewares["deleteCheckpoint"]...)
+	router.GET(options.BaseURL+"/checkpoints/:id", wrapper.GetCheckpoint, options.OperationMiddlewares["getCheckpoint"]...)
+	router.GET(options.BaseURL+"/checkpoints/:id/diff", wrapper.DiffCheckpoint, options.OperationMiddlewares["diffCheckpoint"]...)
+	router.POST(options.BaseURL+"/checkpoints/:id/restore", wrapper.RestoreCheckpoint, options.OperationMiddlewares["restoreCheckpoint"]...)
 
 }
 
@@ -21722,6 +22134,159 @@ type GetCheckOutputdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetCheckOutputdefaultApplicationProblemPlusJSONResponse) VisitGetCheckOutputResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCheckpointRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteCheckpointResponseObject interface {
+	VisitDeleteCheckpointResponse(w http.ResponseWriter) error
+}
+
+type DeleteCheckpoint204Response struct {
+}
+
+func (response DeleteCheckpoint204Response) VisitDeleteCheckpointResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteCheckpointdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteCheckpointdefaultApplicationProblemPlusJSONResponse) VisitDeleteCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCheckpointRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetCheckpointResponseObject interface {
+	VisitGetCheckpointResponse(w http.ResponseWriter) error
+}
+
+type GetCheckpoint200JSONResponse CheckpointDetails
+
+func (response GetCheckpoint200JSONResponse) VisitGetCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCheckpointdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetCheckpointdefaultApplicationProblemPlusJSONResponse) VisitGetCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiffCheckpointRequestObject struct {
+	Id     Id `json:"id"`
+	Params DiffCheckpointParams
+}
+
+type DiffCheckpointResponseObject interface {
+	VisitDiffCheckpointResponse(w http.ResponseWriter) error
+}
+
+type DiffCheckpoint200JSONResponse CheckpointDiff
+
+func (response DiffCheckpoint200JSONResponse) VisitDiffCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiffCheckpointdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DiffCheckpointdefaultApplicationProblemPlusJSONResponse) VisitDiffCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreCheckpointRequestObject struct {
+	Id     Id `json:"id"`
+	Params RestoreCheckpointParams
+	Body   *RestoreCheckpointJSONRequestBody
+}
+
+type RestoreCheckpointResponseObject interface {
+	VisitRestoreCheckpointResponse(w http.ResponseWriter) error
+}
+
+type RestoreCheckpoint200JSONResponse CheckpointRestored
+
+func (response RestoreCheckpoint200JSONResponse) VisitRestoreCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreCheckpointdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RestoreCheckpointdefaultApplicationProblemPlusJSONResponse) VisitRestoreCheckpointResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -32039,6 +32604,87 @@ func (response GetChangesdefaultApplicationProblemPlusJSONResponse) VisitGetChan
 	return err
 }
 
+type ListCheckpointsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListCheckpointsParams
+}
+
+type ListCheckpointsResponseObject interface {
+	VisitListCheckpointsResponse(w http.ResponseWriter) error
+}
+
+type ListCheckpoints200JSONResponse CheckpointList
+
+func (response ListCheckpoints200JSONResponse) VisitListCheckpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCheckpointsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListCheckpointsdefaultApplicationProblemPlusJSONResponse) VisitListCheckpointsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCheckpointRequestObject struct {
+	Id     Id `json:"id"`
+	Params CreateCheckpointParams
+	Body   *CreateCheckpointJSONRequestBody
+}
+
+type CreateCheckpointResponseObject interface {
+	VisitCreateCheckpointResponse(w http.ResponseWriter) error
+}
+
+type CreateCheckpoint201JSONResponse Checkpoint
+
+func (response CreateCheckpoint201JSONResponse) VisitCreateCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCheckpointdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateCheckpointdefaultApplicationProblemPlusJSONResponse) VisitCreateCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetChecksRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -35583,6 +36229,18 @@ type StrictServerInterface interface {
 	// GetCheckOutput Get the output of a check run, so far or complete
 	// (GET /check-runs/{id}/output)
 	GetCheckOutput(ctx context.Context, request GetCheckOutputRequestObject) (GetCheckOutputResponseObject, error)
+	// DeleteCheckpoint Delete a checkpoint
+	// (DELETE /checkpoints/{id})
+	DeleteCheckpoint(ctx context.Context, request DeleteCheckpointRequestObject) (DeleteCheckpointResponseObject, error)
+	// GetCheckpoint Get a checkpoint with the end of its conversation, tasks and artifacts
+	// (GET /checkpoints/{id})
+	GetCheckpoint(ctx context.Context, request GetCheckpointRequestObject) (GetCheckpointResponseObject, error)
+	// DiffCheckpoint Get what changed since a checkpoint
+	// (GET /checkpoints/{id}/diff)
+	DiffCheckpoint(ctx context.Context, request DiffCheckpointRequestObject) (DiffCheckpointResponseObject, error)
+	// RestoreCheckpoint Restore a checkpoint's files
+	// (POST /checkpoints/{id}/restore)
+	RestoreCheckpoint(ctx context.Context, request RestoreCheckpointRequestObject) (RestoreCheckpointResponseObject, error)
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx context.Context, request CancelCommandRequestObject) (CancelCommandResponseObject, error)
@@ -36372,6 +37030,12 @@ type StrictServerInterface interface {
 	// GetChanges List the files that differ from the base
 	// (GET /workspaces/{id}/changes)
 	GetChanges(ctx context.Context, request GetChangesRequestObject) (GetChangesResponseObject, error)
+	// ListCheckpoints List the workspace's checkpoints, newest first
+	// (GET /workspaces/{id}/checkpoints)
+	ListCheckpoints(ctx context.Context, request ListCheckpointsRequestObject) (ListCheckpointsResponseObject, error)
+	// CreateCheckpoint Create a checkpoint of the workspace as it is now
+	// (POST /workspaces/{id}/checkpoints)
+	CreateCheckpoint(ctx context.Context, request CreateCheckpointRequestObject) (CreateCheckpointResponseObject, error)
 	// GetChecks Get the project's checks and their results for the workspace's present files
 	// (GET /workspaces/{id}/checks)
 	GetChecks(ctx context.Context, request GetChecksRequestObject) (GetChecksResponseObject, error)
@@ -36958,6 +37622,131 @@ func (sh *strictHandler) GetCheckOutput(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetCheckOutputResponseObject); ok {
 		return validResponse.VisitGetCheckOutputResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteCheckpoint operation middleware
+func (sh *strictHandler) DeleteCheckpoint(ctx echo.Context, id Id) error {
+	var request DeleteCheckpointRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteCheckpoint(ctx.Request().Context(), request.(DeleteCheckpointRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteCheckpoint")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteCheckpointResponseObject); ok {
+		return validResponse.VisitDeleteCheckpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetCheckpoint operation middleware
+func (sh *strictHandler) GetCheckpoint(ctx echo.Context, id Id) error {
+	var request GetCheckpointRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCheckpoint(ctx.Request().Context(), request.(GetCheckpointRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCheckpoint")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetCheckpointResponseObject); ok {
+		return validResponse.VisitGetCheckpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DiffCheckpoint operation middleware
+func (sh *strictHandler) DiffCheckpoint(ctx echo.Context, id Id, params DiffCheckpointParams) error {
+	var request DiffCheckpointRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DiffCheckpoint(ctx.Request().Context(), request.(DiffCheckpointRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DiffCheckpoint")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DiffCheckpointResponseObject); ok {
+		return validResponse.VisitDiffCheckpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RestoreCheckpoint operation middleware
+func (sh *strictHandler) RestoreCheckpoint(ctx echo.Context, id Id, params RestoreCheckpointParams) error {
+	var request RestoreCheckpointRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body RestoreCheckpointJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RestoreCheckpoint(ctx.Request().Context(), request.(RestoreCheckpointRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RestoreCheckpoint")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RestoreCheckpointResponseObject); ok {
+		return validResponse.VisitRestoreCheckpointResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -45541,6 +46330,81 @@ func (sh *strictHandler) GetChanges(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetChangesResponseObject); ok {
 		return validResponse.VisitGetChangesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListCheckpoints operation middleware
+func (sh *strictHandler) ListCheckpoints(ctx echo.Context, id Id, params ListCheckpointsParams) error {
+	var request ListCheckpointsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCheckpoints(ctx.Request().Context(), request.(ListCheckpointsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCheckpoints")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListCheckpointsResponseObject); ok {
+		return validResponse.VisitListCheckpointsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateCheckpoint operation middleware
+func (sh *strictHandler) CreateCheckpoint(ctx echo.Context, id Id, params CreateCheckpointParams) error {
+	var request CreateCheckpointRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body CreateCheckpointJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateCheckpoint(ctx.Request().Context(), request.(CreateCheckpointRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateCheckpoint")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateCheckpointResponseObject); ok {
+		return validResponse.VisitCreateCheckpointResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

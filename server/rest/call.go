@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
@@ -26,15 +27,16 @@ type Call struct {
 	Actor accounts.Actor // the zero Actor on public operations of people who are not signed in
 
 	// What the path names; the guard has read it to find the team, so that nobody reads it again.
-	Object    accounts.Object
-	Team      accounts.Team
-	Project   workspaces.Project
-	Workspace workspaces.Workspace
-	Session   sessions.Session
-	Snapshot  snapshot.Snap
-	Command   command.Command
-	Machine   machines.Machine
-	Link      watch.Link
+	Object     accounts.Object
+	Team       accounts.Team
+	Project    workspaces.Project
+	Workspace  workspaces.Workspace
+	Session    sessions.Session
+	Snapshot   snapshot.Snap
+	Checkpoint checkpoints.Checkpoint
+	Command    command.Command
+	Machine    machines.Machine
+	Link       watch.Link
 
 	Request *http.Request
 	Writer  http.ResponseWriter

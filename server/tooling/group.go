@@ -12,18 +12,20 @@ import (
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
+	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 )
 
 // Config is what the operations are made of. A feature of a folder below tools adds its service.
 type Config struct {
-	Tools     *tools.Set
-	Calls     *calllog.Service
-	Tasks     *tasks.Service
-	Subagents *subagents.Service
-	Directory *directory.Service
-	Artifacts *artifacts.Service
+	Tools       *tools.Set
+	Calls       *calllog.Service
+	Tasks       *tasks.Service
+	Subagents   *subagents.Service
+	Directory   *directory.Service
+	Artifacts   *artifacts.Service
+	Checkpoints *checkpoints.Service
 
 	Now func() time.Time
 }
@@ -46,6 +48,8 @@ type (
 	Artifacts struct{ *group }
 	// Subagents are agents that work on a part of another agent's task.
 	Subagents struct{ *group }
+	// Checkpoints are states of a workspace to go back to.
+	Checkpoints struct{ *group }
 )
 
 // Tooling has all operations of the package.
@@ -55,10 +59,11 @@ type Tooling struct {
 	Tasks
 	Artifacts
 	Subagents
+	Checkpoints
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}}
 }

@@ -32,7 +32,7 @@ func claudeHooks() map[string]any {
 	for _, event := range []string{"SessionStart", "UserPromptSubmit", "Stop", "StopFailure", "SessionEnd"} {
 		out[event] = one(notify, 10, false)
 	}
-	for _, event := range []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "Notification"} {
+	for _, event := range []string{"PreToolUse", "PostToolUse", "PostToolUseFailure", "Notification", "PreCompact"} {
 		out[event] = one(notify, 10, true)
 	}
 	return out
@@ -58,6 +58,7 @@ type claudeEvent struct {
 	Name        string          `json:"hook_event_name"`
 	Session     string          `json:"session_id"`
 	Prompt      string          `json:"prompt_id"`
+	Text        string          `json:"prompt"`
 	Cwd         string          `json:"cwd"`
 	Tool        string          `json:"tool_name"`
 	Input       json.RawMessage `json:"tool_input"`
@@ -101,7 +102,9 @@ func (c claudeCode) hook(e HookEvent) HookReport {
 		}
 		return HookReport{Conversation: ev.Session}
 	case "UserPromptSubmit":
-		return HookReport{Hint: Hint{Mood: Busy, Reason: "is working on a prompt"}, Over: func(key string) (bool, string) { return !strings.HasPrefix(key, turn), "" }}
+		return HookReport{Hint: Hint{Mood: Busy, Reason: "is working on a prompt"}, Prompt: ev.Text, Over: func(key string) (bool, string) { return !strings.HasPrefix(key, turn), "" }}
+	case "PreCompact":
+		return HookReport{Compacting: true}
 	case "PreToolUse":
 		if ev.Tool == claudeAsks {
 			return HookReport{}

@@ -51,6 +51,7 @@ type codexEvent struct {
 	Name    string          `json:"hook_event_name"`
 	Session string          `json:"session_id"`
 	Cwd     string          `json:"cwd"`
+	Prompt  string          `json:"prompt"`
 	Tool    string          `json:"tool_name"`
 	Input   json.RawMessage `json:"tool_input"`
 }
@@ -71,7 +72,7 @@ func (codex) hook(e HookEvent) HookReport {
 		}
 		return HookReport{Conversation: ev.Session}
 	case "UserPromptSubmit":
-		return HookReport{Hint: Hint{Mood: Busy, Reason: "is working on a prompt"}, Over: all}
+		return HookReport{Hint: Hint{Mood: Busy, Reason: "is working on a prompt"}, Prompt: ev.Prompt, Over: all}
 	case "PermissionRequest":
 		a := toolAsk(ev.Tool, ev.Input, ev.Cwd)
 		return HookReport{Coming: &a}

@@ -30,6 +30,9 @@ type HookReport struct {
 	// a more precise event may still be on its way.
 	Over     func(key string) (over bool, answer string)
 	OverSoon bool
+
+	Prompt     string // a prompt the agent has just got
+	Compacting bool   // the agent is about to compact its conversation
 }
 
 // A hooker is an adapter whose agent reports events through hooks.

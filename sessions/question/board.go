@@ -84,6 +84,8 @@ type Host interface {
 	Changed()
 	// Observe takes a hook's report of the session's state.
 	Observe(h agents.Hint)
+	// Noticed takes everything else that a hook reports. It must not block.
+	Noticed(h agents.HookReport)
 	// Claim assigns the agent's conversation to the session, unless another session has it.
 	Claim(ctx context.Context, conversation string) error
 	// Press types keys.

@@ -208,6 +208,7 @@ func (e *listener) hand(ctx context.Context, l *Questions, call *hookCall) {
 	}
 	ev := agents.HookEvent{At: time.UnixMilli(call.At), Waits: call.Waits, Raw: call.Event}
 	h := e.board.cfg.Agents.Hook(call.Agent, ev)
+	l.host.Noticed(h)
 	l.hookReport(ctx, h)
 	if !call.Waits {
 		return

@@ -119,6 +119,8 @@ func (s *session) Judge() {
 
 func (s *session) Changed() {}
 
+func (s *session) Noticed(agents.HookReport) {}
+
 func (s *session) Observe(h agents.Hint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

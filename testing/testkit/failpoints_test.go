@@ -81,6 +81,8 @@ var scenarios = map[failpoint.Point]scenario{
 	failpoint.QuestionStored: {(*death).work, (*death).startAsking, (*death).askedOnce},
 	failpoint.QuestionHanded: {(*death).workAndAsk, (*death).answer, (*death).answeredOnce},
 
+	failpoint.CheckpointTaken: {(*death).work, (*death).checkpoint, (*death).checkpointed},
+
 	failpoint.MachineEnrolled: {(*death).bringDevice, (*death).enrolDevice, (*death).enrolledOnce},
 	failpoint.MachineOnline:   {(*death).bringKnownDevice, (*death).dieConnected, (*death).deviceBack},
 
@@ -200,6 +202,36 @@ func (d *death) work() {
 
 func (d *death) commit() {
 	_ = d.Try("POST", "/workspaces/"+d.ws.ID+"/commit", map[string]any{"message": "The draft"}, nil)
+}
+
+func (d *death) checkpoint() {
+	_ = d.Try("POST", "/workspaces/"+d.ws.ID+"/checkpoints", map[string]any{"note": "cut short"}, nil)
+}
+
+// checkpointed: the files of the checkpoint that was cut are in the timeline, the next one works, and can be restored.
+func (d *death) checkpointed() {
+	d.sameDraft(d.ws.Path)
+	type checkpoint struct {
+		ID   string
+		Note string
+	}
+	var all struct{ Items []checkpoint }
+	d.API("GET", "/workspaces/"+d.ws.ID+"/checkpoints", nil, &all)
+	if len(all.Items) != 0 {
+		d.t.Errorf("a checkpoint without an answer is listed: %+v", all.Items)
+	}
+	var timeline struct {
+		Items []struct{ Snapshot struct{ Kind, Title string } }
+	}
+	d.API("GET", "/workspaces/"+d.ws.ID+"/timeline?kind=manual", nil, &timeline)
+	if len(timeline.Items) != 1 || timeline.Items[0].Snapshot.Title != "cut short" {
+		d.t.Errorf("the timeline has %+v", timeline.Items)
+	}
+	var made checkpoint
+	d.API("POST", "/workspaces/"+d.ws.ID+"/checkpoints", map[string]any{"note": "again"}, &made)
+	must(d.t, os.WriteFile(filepath.Join(d.ws.Path, "draft.txt"), []byte("worse\n"), 0o644))
+	d.API("POST", "/checkpoints/"+made.ID+"/restore", map[string]any{}, nil)
+	d.sameDraft(d.ws.Path)
 }
 
 func (d *death) workAndCommit() {

@@ -308,7 +308,7 @@ func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, err
 				return false, nil
 			}
 			if !it.Pinned && !slices.ContainsFunc(old, func(o Snap) bool { return o.ID == it.ID }) {
-				return true, nil // it has not expired, a review refers to it, or it is removed next
+				return true, nil // it has not expired, a review or a checkpoint refers to it, or it is removed next
 			}
 		}
 		cursor = next

@@ -44,8 +44,10 @@ type Reader interface {
 	// SnapshotAt returns one of a workspace whose hidden commit, or head, this is.
 	SnapshotAt(ctx context.Context, workspaceID, commit string) (Snap, error)
 	// OldSnapshots returns those of any workspace that expire at this time or before, at most n; none that is pinned, and none that a
-	// review refers to.
+	// review or a checkpoint refers to.
 	OldSnapshots(ctx context.Context, before int64, n int) ([]Snap, error)
+	// InCheckpoint reports whether a checkpoint refers to a snapshot.
+	InCheckpoint(ctx context.Context, snapshotID string) (bool, error)
 }
 
 // Writer stores the rows of snapshots.

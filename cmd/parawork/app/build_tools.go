@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
+	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -15,11 +16,12 @@ import (
 
 // toolbox is what agents may call, with the services behind it.
 type toolbox struct {
-	toolCalls *calllog.Service
-	tools     *tools.Set
-	tasks     *tasks.Service
-	artifacts *artifacts.Service
-	subagents *subagents.Service
+	toolCalls   *calllog.Service
+	tools       *tools.Set
+	tasks       *tasks.Service
+	artifacts   *artifacts.Service
+	subagents   *subagents.Service
+	checkpoints *checkpoints.Service
 }
 
 // newToolbox makes the services below tools, and of their tools one Set.
@@ -29,8 +31,11 @@ func newToolbox(a *App) (_ *toolbox, err error) {
 	t.toolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(b.db), Events: b.events, Log: b.logOf("tools")})
 	t.tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(b.db), Projects: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
 	t.subagents = newSubagents(a)
+	t.checkpoints = checkpoints.New(checkpoints.Config{Store: toolstore.NewCheckpoints(a.db), Snapshots: a.workspaces.Snapshots, Trees: a.workspaces.Repo, Restorer: a.workspaces.Lifecycle,
+		Workspaces: a.workspaces.Records, Sessions: a.sessions, Actor: a.directory.Actor, Secrets: a.secrets, Events: a.events, Log: a.logOf("checkpoints")})
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
+			t.checkpoints.Tools(),
 			[]tools.Tool{run.New(on.commands, time.Now)},
 			t.tasks.Tools(),
 			t.artifacts.Tools(),

@@ -52,7 +52,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 		Meter: may.tokens, Exclude: w.workspaces.Repo.Exclude, TurnEnded: func(row sessions.Session, prompt string) {
 			w.workspaces.Snapshots.TurnEnded(row.WorkspaceID, row.ID, prompt)
 		},
-		Grace: b.later.grace, Allow: allowed.session, Tools: b.later.agentTools, Limits: fromconfig.HistoryLimits(cfg.History), TeamHistory: fromconfig.TeamHistory(cfg, p.directory.CountTeams), MaxLogBytes: fromconfig.LogCap(cfg.History), Log: b.logOf("sessions")})
+		Checkpoints: &b.later, Grace: b.later.grace, Allow: allowed.session, Tools: b.later.agentTools, Limits: fromconfig.HistoryLimits(cfg.History), TeamHistory: fromconfig.TeamHistory(cfg, p.directory.CountTeams), MaxLogBytes: fromconfig.LogCap(cfg.History), Log: b.logOf("sessions")})
 	roots, skip := agents.Kept()
 	out.files = filesync.New(filesync.Config{Store: store.NewChanges(b.db), Places: s.places, Workspaces: w.workspaces.Repo, Events: b.events, Touched: out.sessions.FilesChanged,
 		Moved: w.workspaces.Ingest.HeadMoved, Polled: w.workspaces.Snapshots.Polled, Trees: trees{w.workspaces}, DataDir: cfg.DataDir, HomeRoots: roots, HomeSkip: skip,

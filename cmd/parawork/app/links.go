@@ -126,6 +126,19 @@ func (l *later) Items(ctx context.Context, teamID string) ([]notify.Item, error)
 	return l.inbox.Load().Items(ctx, teamID)
 }
 
+// Prompted, Compacting and Handover are those of checkpoints.
+func (l *later) Prompted(s sessions.Session, prompt string) {
+	l.toolbox.Load().checkpoints.Prompted(s, prompt)
+}
+
+// Compacting notes that an agent is about to compact its conversation.
+func (l *later) Compacting(s sessions.Session) { l.toolbox.Load().checkpoints.Compacting(s) }
+
+// Handover returns how to go on with an ended session.
+func (l *later) Handover(ctx context.Context, old sessions.Session) (string, error) {
+	return l.toolbox.Load().checkpoints.Handover(ctx, old)
+}
+
 func (l *later) refused(r executors.Refusal) { l.network.Load().Refused(r) }
 
 func (l *later) reached(r executors.Reach) { l.network.Load().Reached(r) }

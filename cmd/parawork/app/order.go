@@ -33,6 +33,7 @@ func (a *App) components() []component {
 		{"mail", a.mail.Run},
 		{"notify", a.notify.Run},
 		{"tasks", a.tasks.Run},
+		{"checkpoints", a.checkpoints.Run}, // reads sessions, takes snapshots
 		{"commands", a.commands.Run},
 		{"sessions", a.sessions.Run},
 		{"sync", a.files.Run},

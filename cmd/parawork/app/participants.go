@@ -59,9 +59,10 @@ func (a *App) filesHome(ctx context.Context, p *executors.Place) {
 	}
 }
 
-// keepBefore takes a snapshot of a workspace's files before its sandbox ends or is suspended.
+// keepBefore takes a snapshot of a workspace's files before its sandbox ends or is suspended, and a checkpoint for each agent that runs in it.
 func (a *App) keepBefore(ctx context.Context, p *executors.Place) {
 	a.workspaces.Snapshots.TakeBefore(ctx, p.WorkspaceID, "stop")
+	a.checkpoints.BeforeEnd(ctx, p.WorkspaceID)
 }
 
 // box gives a sandbox that isolates what it gets of the host; before one that does not, a workspace takes back what it gave.

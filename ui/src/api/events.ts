@@ -193,10 +193,12 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [["workspace", workspace, "pull-request"], keys.activity(workspace), ...lists];
     case "reviews":
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
-    case "snapshots.updated":
+    case "snapshots":
       return [keys.timeline(workspace)];
     case "artifact":
       return [["workspace", workspace, "artifacts"]];
+    case "checkpoints":
+      return [["workspace", workspace, "checkpoints"]];
     case "activity":
       return [keys.activity(workspace)];
     case "sandbox":

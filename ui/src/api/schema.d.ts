@@ -186,6 +186,73 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/checkpoints/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get a checkpoint with the end of its conversation, tasks and artifacts */
+        get: operations["getCheckpoint"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a checkpoint
+         * @description Its snapshot stays in the timeline until it expires.
+         */
+        delete: operations["deleteCheckpoint"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/checkpoints/{id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get what changed since a checkpoint
+         * @description At most 500 files and 256 KiB of a diff; `truncated` says that something is left out.
+         */
+        get: operations["diffCheckpoint"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/checkpoints/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restore a checkpoint's files
+         * @description The server takes a snapshot first, then sets the files back and removes those that did not exist then. The branch does not move, and ignored files stay. While an agent works the server refuses (`agent_working`), unless `even_while_working` is set.
+         */
+        post: operations["restoreCheckpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/commands/{id}": {
         parameters: {
             query?: never;
@@ -4450,6 +4517,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/checkpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** List the workspace's checkpoints, newest first */
+        get: operations["listCheckpoints"];
+        put?: never;
+        /**
+         * Create a checkpoint of the workspace as it is now
+         * @description Answers when all files are stored. A workspace has at most 500; the oldest automatic ones make room.
+         */
+        post: operations["createCheckpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/checks": {
         parameters: {
             query?: never;
@@ -6473,6 +6563,92 @@ export interface components {
              * @description At least the number of members, more to allow growth within the period; default is the number of members
              */
             seats?: number;
+        };
+        Checkpoint: {
+            /** @description Kind of agent of the session; empty: none */
+            agent: string;
+            /** Format: int64 */
+            at: number;
+            created_by?: components["schemas"]["SnapshotActor"];
+            /** @description Files that differ from the workspace's base */
+            files: number;
+            id: string;
+            next_step: string;
+            /** @description Of reason prompt, its first line */
+            note: string;
+            /**
+             * @description prompt: an agent got one; timeout: before the sandbox's run ended; token_limit: before the agent compacted its conversation
+             * @enum {string}
+             */
+            reason: "manual" | "prompt" | "timeout" | "token_limit";
+            session_id: string | null;
+            /** @description The files; kept as long as the checkpoint */
+            snapshot_id: string;
+            workspace_id: string;
+        };
+        CheckpointCreate: {
+            /** @description What to do next when the work is resumed */
+            next_step?: string;
+            /** @description What this state is, in a few words */
+            note?: string;
+            /** @description The session whose conversation it holds; without it, that of the newest agent */
+            session_id?: string;
+        };
+        CheckpointDetails: {
+            /** @description Ids */
+            artifacts: string[];
+            checkpoint: components["schemas"]["Checkpoint"];
+            /** @description How many items the session's conversation had */
+            items: number;
+            /** @description Its last prompts and answers, oldest first */
+            messages: components["schemas"]["CheckpointMessage"][];
+            tasks: components["schemas"]["CheckpointTask"][];
+        };
+        CheckpointDiff: {
+            additions: number;
+            deletions: number;
+            files: {
+                additions: number;
+                deletions: number;
+                path: string;
+                /** @enum {string} */
+                status: "added" | "modified" | "deleted" | "renamed" | "type_changed";
+            }[];
+            /** @description Unified diff */
+            patch: string;
+            /** @description Files that differ */
+            total: number;
+            truncated: boolean;
+        };
+        CheckpointList: {
+            items: components["schemas"]["Checkpoint"][];
+            next_cursor: string | null;
+        };
+        CheckpointMessage: {
+            /** Format: int64 */
+            at: number;
+            /** @enum {string} */
+            role: "user" | "agent";
+            /** @description Long ones are cut */
+            text: string;
+        };
+        CheckpointRestore: {
+            /** @description Also while an agent works, which would not notice */
+            even_while_working?: boolean;
+            /** @description Only these files, and those below these folders; without it, all */
+            paths?: string[];
+        };
+        CheckpointRestored: {
+            changed: string[];
+            /** @description Files somebody was changing at that moment; they were left alone */
+            conflicts: string[];
+            /** @description Snapshot of all files before the restore */
+            safety_snapshot: string;
+        };
+        CheckpointTask: {
+            id: string;
+            status: string;
+            title: string;
         };
         CheckRun: {
             /** @description Runs that were started together */
@@ -12068,6 +12244,107 @@ export interface operations {
                 };
                 content: {
                     "text/plain": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The checkpoint */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointDetails"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    diffCheckpoint: {
+        parameters: {
+            query?: {
+                /** @description `now`, or the id of another checkpoint of the workspace */
+                against?: string;
+                /** @description Only this file or folder */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The difference */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointDiff"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    restoreCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CheckpointRestore"];
+            };
+        };
+        responses: {
+            /** @description What was restored */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointRestored"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -18796,6 +19073,61 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChangeSet"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listCheckpoints: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Checkpoints */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createCheckpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CheckpointCreate"];
+            };
+        };
+        responses: {
+            /** @description The checkpoint */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Checkpoint"];
                 };
             };
             default: components["responses"]["Problem"];
