@@ -198,7 +198,7 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "artifact":
       return [["workspace", workspace, "artifacts"]];
     case "checkpoints":
-      return [["workspace", workspace, "checkpoints"]];
+      return [keys.checkpoints(workspace)];
     case "activity":
       return [keys.activity(workspace)];
     case "sandbox":

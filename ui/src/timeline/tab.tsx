@@ -1,21 +1,25 @@
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { Suspense, useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { bytes } from "@/format/text";
 import { day } from "@/format/time";
 import { Button } from "@/kit/button";
+import { lazy } from "@/kit/part";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { toast, toastError } from "@/state/toasts";
 import { ActivityRow, SnapshotRow } from "./row";
 import { joined, type Row } from "./rows";
+
+const Checkpoints = lazy(() => import("./checkpoints"));
 
 const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
 
 /** Snapshots of the files and what happened in the workspace, newest first. */
 export default function TimelineTab({ workspace: w }: { workspace: Workspace }) {
   const [all, setAll] = useState(false);
+  const [marked, setMarked] = useState(false);
   const [picked, setPicked] = useState<{ id: string; label: string }>();
   const client = useQueryClient();
   const list = useInfiniteQuery({
@@ -70,11 +74,20 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
             <input type="checkbox" checked={all} onChange={(e) => setAll(e.target.checked)} />
             Every file change
           </label>
+          <label className="flex min-h-9 items-center gap-2">
+            <input type="checkbox" checked={marked} onChange={(e) => setMarked(e.target.checked)} />
+            Checkpoints
+          </label>
           {typeof held === "number" && held > 0 && (
             <span className="text-meta text-fg3">Snapshots use {bytes(held)}</span>
           )}
           {first && <span className="text-meta text-fg3">{keptFor(first.poll_days, first.keep_days)}</span>}
         </div>
+        {marked && (
+          <Suspense fallback={<Skeleton rows={3} label="Loading the checkpoints" />}>
+            <Checkpoints workspace={w} />
+          </Suspense>
+        )}
         {picked && (
           <p role="status" className="mb-3 flex flex-wrap items-center gap-3 text-fg2">
             Choose a second state to compare with “{picked.label}”.

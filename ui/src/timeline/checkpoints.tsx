@@ -1,0 +1,185 @@
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { Suspense, useState } from "react";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { exact } from "@/format/time";
+import { Button, IconButton } from "@/kit/button";
+import { Dialog } from "@/kit/dialog";
+import { Icon } from "@/kit/icon";
+import { Menu, MenuItem, MenuLine } from "@/kit/menu";
+import { lazy } from "@/kit/part";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
+
+const Restore = lazy(() => import("./restore"));
+
+type Checkpoint = Schemas["Checkpoint"];
+
+const REASONS: Record<Checkpoint["reason"], string> = {
+  manual: "Checkpoint",
+  prompt: "Prompt",
+  timeout: "Before the sandbox ended",
+  token_limit: "Before the conversation was compacted",
+};
+
+/** The states of a workspace that people, agents and Parawork marked. */
+export default function Checkpoints({ workspace: w }: { workspace: Workspace }) {
+  const [adding, setAdding] = useState(false);
+  const list = useInfiniteQuery({
+    queryKey: keys.checkpoints(w.id),
+    queryFn: ({ pageParam }) =>
+      data(
+        api.GET("/workspaces/{id}/checkpoints", {
+          params: { path: { id: w.id }, query: { limit: 20, ...(pageParam ? { cursor: pageParam } : {}) } },
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_cursor ?? undefined,
+  });
+  const items = list.data?.pages.flatMap((p) => p.items) ?? [];
+  return (
+    <section aria-label="Checkpoints" className="mb-4">
+      <div className="mb-2 flex flex-wrap items-center gap-3">
+        <Button onClick={() => setAdding(true)}>Create checkpoint…</Button>
+      </div>
+      {list.isPending && <Skeleton rows={3} label="Loading the checkpoints" />}
+      {list.isError && (
+        <Failure what="The checkpoints could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      )}
+      {list.data && items.length === 0 && (
+        <p className="text-fg3">No checkpoints yet. Each prompt to an agent adds one.</p>
+      )}
+      <ol className="divide-y divide-hairline border-y border-hairline">
+        {items.map((c) => (
+          <CheckpointRow key={c.id} workspace={w} checkpoint={c} />
+        ))}
+      </ol>
+      {list.hasNextPage && (
+        <Button className="mt-2" busy={list.isFetchingNextPage && "Loading"} onClick={() => void list.fetchNextPage()}>
+          Show older
+        </Button>
+      )}
+      {adding && <Create workspace={w} onClose={() => setAdding(false)} />}
+    </section>
+  );
+}
+
+function CheckpointRow({ workspace: w, checkpoint: c }: { workspace: Workspace; checkpoint: Checkpoint }) {
+  const [restoring, setRestoring] = useState(false);
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const name = c.note || REASONS[c.reason];
+  const files = useQuery({
+    queryKey: ["snapshot", c.snapshot_id],
+    queryFn: () => data(api.GET("/snapshots/{id}", { params: { path: { id: c.snapshot_id } } })),
+    enabled: restoring,
+  });
+  const remove = useMutation({
+    mutationFn: () => data(api.DELETE("/checkpoints/{id}", { params: { path: { id: c.id } } })),
+    onSuccess: () => client.invalidateQueries({ queryKey: keys.checkpoints(w.id) }),
+    onError: (error) => toastError("The checkpoint was not deleted", error),
+  });
+  const compare = () =>
+    void navigate({
+      search: (old) => ({ ...old, tab: "changes", from: c.snapshot_id, to: "now", file: undefined, line: undefined }),
+    });
+  const askRemove = async () => {
+    const yes = await confirm({
+      title: "Delete this checkpoint?",
+      body: `“${name}” of ${exact(c.at)} is removed. The files of the workspace do not change.`,
+      action: "Delete",
+      danger: true,
+    });
+    if (yes) remove.mutate();
+  };
+  return (
+    <li className="flex items-start gap-3 py-1.5 leading-5">
+      <span className="min-w-0 flex-1 break-words">
+        <button type="button" className="text-left hover:underline" onClick={compare}>
+          {name}
+        </button>
+        <span className="text-fg3">
+          {" "}
+          · {c.note ? `${REASONS[c.reason]} · ` : ""}
+          {c.created_by ? `${c.created_by.name} · ` : ""}
+          <time dateTime={new Date(c.at).toISOString()}>{exact(c.at)}</time>
+        </span>
+        {c.next_step && <p className="text-meta text-fg2">Next: {c.next_step}</p>}
+      </span>
+      <Menu
+        trigger={
+          <IconButton label={`Actions for ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
+            <Icon name="more" />
+          </IconButton>
+        }
+      >
+        <MenuItem onSelect={compare}>Compare with now</MenuItem>
+        <MenuItem onSelect={() => setRestoring(true)}>Restore…</MenuItem>
+        <MenuLine />
+        <MenuItem danger onSelect={() => void askRemove()}>
+          Delete…
+        </MenuItem>
+      </Menu>
+      <Suspense>
+        {restoring && files.data && (
+          <Restore workspace={w} snapshot={files.data} name={name} onClose={() => setRestoring(false)} />
+        )}
+      </Suspense>
+    </li>
+  );
+}
+
+function Create({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
+  const [note, setNote] = useState("");
+  const [next, setNext] = useState("");
+  const client = useQueryClient();
+  const save = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/workspaces/{id}/checkpoints", { params: { path: { id: w.id } }, body: { note, next_step: next } }),
+      ),
+    onSuccess: () => {
+      toast({ kind: "good", title: "Checkpoint created" });
+      void client.invalidateQueries({ queryKey: keys.checkpoints(w.id) });
+      onClose();
+    },
+  });
+  return (
+    <Dialog open onClose={onClose} title="Create a checkpoint">
+      <form
+        className="flex flex-col gap-3 p-4 md:p-5"
+        onSubmit={(e) => {
+          e.preventDefault();
+          save.mutate();
+        }}
+      >
+        <label className="flex flex-col gap-1">
+          Note
+          <input
+            className="min-h-9 rounded-sm border border-hairline bg-bg1 px-2"
+            value={note}
+            maxLength={500}
+            onChange={(e) => setNote(e.target.value)}
+          />
+        </label>
+        <label className="flex flex-col gap-1">
+          What to do next
+          <textarea
+            className="min-h-20 rounded-sm border border-hairline bg-bg1 px-2 py-1"
+            value={next}
+            maxLength={4000}
+            onChange={(e) => setNext(e.target.value)}
+          />
+        </label>
+        <FormError error={save.error} />
+        <div className="flex justify-end">
+          <Button type="submit" look="primary" busy={save.isPending && "Creating"}>
+            Create
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
