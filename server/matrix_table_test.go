@@ -236,7 +236,7 @@ restoreSnapshot         member    write
 createSnapshot          member    write
 listCheckpoints         viewer    read
 createCheckpoint        member    write
-getCheckpoint           viewer    read
+getCheckpoint           viewer    attach
 deleteCheckpoint        member    write
 diffCheckpoint          viewer    read
 restoreCheckpoint       member    write
