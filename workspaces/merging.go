@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +19,31 @@ type Check struct {
 	TimeoutSeconds int64  `json:"timeout_seconds"` // 0 = DefaultCheckSeconds
 	Required       bool   `json:"required"`        // must pass before the queue merges, and before a manual merge where the project requires that
 	AfterTurn      bool   `json:"after_turn"`      // runs automatically when an agent's turn ends
+
+	// Paths are patterns of the files that the check is about, such as server/**/*.go; none = all. They choose what the tool verify runs:
+	// whatever must pass before a merge runs whatever changed.
+	Paths []string `json:"paths,omitempty"`
+}
+
+// Touches reports whether the check is about one of these files. A star stands for any letters but a slash, ** for any at all, and a pattern
+// that is a folder's path for what is in it.
+func (c Check) Touches(files []string) bool {
+	if len(c.Paths) == 0 {
+		return true
+	}
+	for _, p := range c.Paths {
+		re, err := pathPattern(p)
+		if err != nil || slices.ContainsFunc(files, re.MatchString) {
+			return true
+		}
+	}
+	return false
+}
+
+var starred = strings.NewReplacer(`\*\*/`, `(?:.*/)?`, `\*\*`, `.*`, `\*`, `[^/]*`, `\?`, `[^/]`)
+
+func pathPattern(p string) (*regexp.Regexp, error) {
+	return regexp.Compile(`(?s)\A` + starred.Replace(regexp.QuoteMeta(strings.Trim(p, "/"))) + `(?:/.*)?\z`)
 }
 
 // Bounds of a project's checks.
@@ -27,6 +53,8 @@ const (
 	MaxCheckSeconds     = 6 * 3600
 	maxCheckCommand     = 64 << 10
 	maxCheckName        = 100
+	maxCheckPaths       = 20
+	maxCheckPath        = 200
 )
 
 // Merging is how a project merges its workspaces.
@@ -61,6 +89,8 @@ func CheckChecks(list []Check) ([]Check, error) {
 			return bad("The command of the check %q must be text of at most 64 KiB.", c.Name)
 		case c.TimeoutSeconds < 0 || c.TimeoutSeconds > MaxCheckSeconds:
 			return bad("The check %q may take from 1 second to %d hours.", c.Name, MaxCheckSeconds/3600)
+		case len(c.Paths) > maxCheckPaths || slices.ContainsFunc(c.Paths, func(p string) bool { return p == "" || len(p) > maxCheckPath || !plainText(p, false) }):
+			return bad("The check %q may have %d patterns of paths, each of 1 to %d bytes.", c.Name, maxCheckPaths, maxCheckPath)
 		case len(c.ID) > 64 || !plainWord(c.ID) || c.ID != "" && ids[c.ID]:
 			return bad("The check %q has an id that this server did not assign. Leave it out for a new check.", c.Name)
 		}

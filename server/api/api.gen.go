@@ -7950,6 +7950,9 @@ type ProjectCheck struct {
 	Id      string `json:"id"`
 	Name    string `json:"name"`
 
+	// Paths Patterns of the files it is about, such as server/**/*.go; the tool verify leaves it out when none of them changed. Empty: all
+	Paths []string `json:"paths"`
+
 	// Required The merge queue merges nothing that fails it; nor can people, if the project requires checks
 	Required       bool  `json:"required"`
 	TimeoutSeconds int64 `json:"timeout_seconds"`
@@ -7961,9 +7964,10 @@ type ProjectCheckInput struct {
 	Command   string `json:"command"`
 
 	// Id Of an existing check; absent for a new one
-	Id       *string `json:"id,omitempty"`
-	Name     string  `json:"name"`
-	Required *bool   `json:"required,omitempty"`
+	Id       *string   `json:"id,omitempty"`
+	Name     string    `json:"name"`
+	Paths    *[]string `json:"paths,omitempty"`
+	Required *bool     `json:"required,omitempty"`
 
 	// TimeoutSeconds 600 if absent or 0
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`

@@ -16,7 +16,7 @@ import (
 )
 
 func checkOf(c workspaces.Check) api.ProjectCheck {
-	return api.ProjectCheck{Id: c.ID, Name: c.Name, Command: c.Command, TimeoutSeconds: c.TimeoutSeconds, Required: c.Required, AfterTurn: c.AfterTurn}
+	return api.ProjectCheck{Id: c.ID, Name: c.Name, Command: c.Command, TimeoutSeconds: c.TimeoutSeconds, Required: c.Required, AfterTurn: c.AfterTurn, Paths: append([]string{}, c.Paths...)}
 }
 
 func checksIn(list *[]api.ProjectCheckInput) *[]workspaces.Check {
@@ -25,7 +25,7 @@ func checksIn(list *[]api.ProjectCheckInput) *[]workspaces.Check {
 	}
 	out := make([]workspaces.Check, 0, len(*list))
 	for _, c := range *list {
-		out = append(out, workspaces.Check{ID: rest.Val(c.Id), Name: c.Name, Command: c.Command, TimeoutSeconds: rest.Val(c.TimeoutSeconds), Required: rest.Val(c.Required), AfterTurn: rest.Val(c.AfterTurn)})
+		out = append(out, workspaces.Check{ID: rest.Val(c.Id), Name: c.Name, Command: c.Command, TimeoutSeconds: rest.Val(c.TimeoutSeconds), Required: rest.Val(c.Required), AfterTurn: rest.Val(c.AfterTurn), Paths: rest.Val(c.Paths)})
 	}
 	return &out
 }

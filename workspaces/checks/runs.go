@@ -30,12 +30,22 @@ const historyShown = 30
 
 // Start runs checks of the workspace's project on its current files; those named, or all. It cancels their earlier runs.
 func (s *Service) Start(ctx context.Context, userID, workspaceID string, checkIDs []string) error {
-	w, p, err := s.of(ctx, workspaceID)
+	w, _, list, err := s.named(ctx, workspaceID, checkIDs)
 	if err != nil {
 		return err
 	}
+	_, _, err = s.begin(ctx, userID, w, list)
+	return err
+}
+
+// named returns a workspace in which checks can run, its project, and the checks that are named, or all.
+func (s *Service) named(ctx context.Context, workspaceID string, checkIDs []string) (workspaces.Workspace, workspaces.Project, []workspaces.Check, error) {
+	w, p, err := s.of(ctx, workspaceID)
+	if err != nil {
+		return w, p, nil, err
+	}
 	if w.DeletedAt != 0 || w.State != workspaces.Ready && w.State != workspaces.Paused {
-		return fault.New(fault.Conflict, "workspace_not_ready", "%s is not ready: checks run in its sandbox.", w.Key())
+		return w, p, nil, fault.New(fault.Conflict, "workspace_not_ready", "%s is not ready: checks run in its sandbox.", w.Key())
 	}
 	var list []workspaces.Check
 	for _, c := range p.Checks {
@@ -45,11 +55,11 @@ func (s *Service) Start(ctx context.Context, userID, workspaceID string, checkID
 	}
 	switch {
 	case len(p.Checks) == 0:
-		return fault.New(fault.Conflict, "no_checks", "The project has no checks. An admin adds them in the project's settings.")
+		return w, p, nil, fault.New(fault.Conflict, "no_checks", "The project has no checks. An admin adds them in the project's settings.")
 	case len(checkIDs) > 0 && len(list) < len(slices.Compact(slices.Sorted(slices.Values(checkIDs)))):
-		return fault.New(fault.NotFound, "check_not_found", "The project has no such check any more. Load the page again.").With("field", "check_ids")
+		return w, p, nil, fault.New(fault.NotFound, "check_not_found", "The project has no such check any more. Load the page again.").With("field", "check_ids")
 	}
-	return s.begin(ctx, userID, w, list)
+	return w, p, list, nil
 }
 
 // AfterTurn runs the checks that the project runs when an agent's turn ends.
@@ -63,7 +73,7 @@ func (s *Service) AfterTurn(workspaceID string) {
 		if len(list) == 0 {
 			return
 		}
-		if err := s.begin(s.life, "", w, list); err != nil {
+		if _, _, err := s.begin(s.life, "", w, list); err != nil {
 			s.cfg.Log.Warn("checks could not be begun after a turn", "workspace_id", workspaceID, "error", err)
 		}
 	})
@@ -78,34 +88,37 @@ func (s *Service) of(ctx context.Context, workspaceID string) (workspaces.Worksp
 	return w, p, err
 }
 
-// begin stores runs of these checks and starts them.
-func (s *Service) begin(ctx context.Context, userID string, w workspaces.Workspace, list []workspaces.Check) error {
+// begin stores runs of these checks and starts them. ended is closed when all have ended.
+func (s *Service) begin(ctx context.Context, userID string, w workspaces.Workspace, list []workspaces.Check) (runs []Run, ended <-chan struct{}, err error) {
 	open, err := s.cfg.Store.CheckRuns(ctx, w.ID, keepRuns)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, r := range open {
 		if r.QueueID == "" && !r.State.Ended() && slices.ContainsFunc(list, func(c workspaces.Check) bool { return c.ID == r.CheckID }) {
 			if _, err := s.Cancel(ctx, r.ID); err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
 	}
 	batch, now := id.New("bat"), s.now()
-	runs := make([]Run, 0, len(list))
 	for i, c := range list {
 		runs = append(runs, Run{ID: id.New("cru"), TeamID: w.TeamID, WorkspaceID: w.ID, ProjectID: w.ProjectID, BatchID: batch, CheckID: c.ID, Name: c.Name,
 			Command: c.Command, Required: c.Required, State: RunWaiting, StartedBy: userID, CreatedAt: now + int64(i)}) // preserves their order
 	}
 	if err := s.cfg.Store.InsertCheckRuns(ctx, runs); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := s.cfg.Store.DropCheckRuns(ctx, w.ID, keepRuns); err != nil {
 		s.cfg.Log.WarnContext(ctx, "old runs of checks could not be forgotten", "workspace_id", w.ID, "error", err)
 	}
 	s.publish(ctx, "checks.updated", w.ID, w.ID, w.TeamID)
-	s.start(func() { s.batch(runs) })
-	return nil
+	done := make(chan struct{})
+	s.start(func() {
+		defer close(done)
+		s.batch(runs)
+	})
+	return runs, done, nil
 }
 
 // Get returns a run with its stored output.

@@ -114,7 +114,11 @@ func (s *Service) Recover(ctx context.Context) error {
 	var order []string
 	for _, r := range open {
 		if r.QueueID != "" { // the entry starts over
-			s.lose(ctx, r, "The server stopped while it ran. The queue starts it over.")
+			reason := "The server stopped while it ran. The queue starts it over."
+			if r.QueueID == Baseline {
+				reason = "The server stopped while it ran."
+			}
+			s.lose(ctx, r, reason)
 			continue
 		}
 		if batches[r.BatchID] == nil {

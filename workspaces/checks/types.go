@@ -33,7 +33,7 @@ type Run struct {
 	ID, TeamID, WorkspaceID, ProjectID string
 
 	BatchID   string // shared by runs that were started together
-	QueueID   string // the entry of the merge queue it is for; "" = it runs on the workspace's own files
+	QueueID   string // the entry of the merge queue it is for, or Baseline; "" = it runs on the workspace's own files
 	CheckID   string
 	Name      string
 	Command   string
@@ -54,6 +54,9 @@ type Run struct {
 
 // MaxOutput is how many bytes of a run's output are stored: its end.
 const MaxOutput = 256 << 10
+
+// Baseline is the QueueID of a run on the commit that the workspace is based on: it says what failed before the work began.
+const Baseline = "baseline"
 
 // setupID is the check_id of a project's setup script, which runs before the checks on a merged result.
 const setupID = "setup"

@@ -1,10 +1,13 @@
 package app
 
 import (
+	"context"
 	"slices"
 	"time"
 
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/store/toolstore"
+	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
@@ -12,6 +15,7 @@ import (
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/verification"
 )
 
 // toolbox is what agents may call, with the services behind it.
@@ -40,8 +44,27 @@ func newToolbox(a *App) (_ *toolbox, err error) {
 			t.tasks.Tools(),
 			t.artifacts.Tools(),
 			t.subagents.Tools(),
+			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Log: b.logOf("tools")})},
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})
 	return t, err
+}
+
+// changedPaths returns the paths of a workspace's changes as they are now; of a renamed file both.
+func changedPaths(files *filesync.Service) func(ctx context.Context, workspaceID string) ([]string, error) {
+	return func(ctx context.Context, workspaceID string) ([]string, error) {
+		set, err := files.SyncNow(ctx, workspaceID)
+		if err != nil {
+			return nil, err
+		}
+		var paths []string
+		for _, c := range set.Items {
+			paths = append(paths, guest.DecodePath(c.Path))
+			if c.OldPath != "" {
+				paths = append(paths, guest.DecodePath(c.OldPath))
+			}
+		}
+		return paths, nil
+	}
 }

@@ -9154,6 +9154,8 @@ export interface components {
             command: string;
             id: string;
             name: string;
+            /** @description Patterns of the files it is about, such as server/**\/*.go; the tool verify leaves it out when none of them changed. Empty: all */
+            paths: string[];
             /** @description The merge queue merges nothing that fails it; nor can people, if the project requires checks */
             required: boolean;
             /** Format: int64 */
@@ -9165,6 +9167,7 @@ export interface components {
             /** @description Of an existing check; absent for a new one */
             id?: string;
             name: string;
+            paths?: string[];
             required?: boolean;
             /**
              * Format: int64
