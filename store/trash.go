@@ -96,6 +96,9 @@ func counted(n int, one, many string) string {
 // EndPurge deletes the rows of a purged workspace; its own row, its sessions and its sandboxes stay for the ledger.
 func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string) error {
 	if kind == reclaim.TrashProject {
+		if _, err := s.db.Exec(ctx, `DELETE FROM memories WHERE project_id = ? AND {team}`, id); err != nil {
+			return fmt.Errorf("forgetting a project: %w", err)
+		}
 		return changed(s.db.Exec(ctx, `UPDATE projects SET purged_at = -purged_at, size_bytes = 0 WHERE id = ? AND {team} AND purged_at < 0`, id))
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {

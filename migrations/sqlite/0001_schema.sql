@@ -1752,3 +1752,21 @@ CREATE TABLE checkpoints (
 CREATE INDEX checkpoints_by_workspace ON checkpoints(workspace_id, at, id);
 CREATE INDEX checkpoints_by_session ON checkpoints(session_id, at);
 CREATE INDEX checkpoints_by_snapshot ON checkpoints(snapshot_id);
+
+-- A fact that agents and people remember for a project, or for one session.
+CREATE TABLE memories (
+    id         TEXT PRIMARY KEY,
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id TEXT NOT NULL REFERENCES projects(id) ON DELETE CASCADE,
+    session_id TEXT NOT NULL DEFAULT '', -- the session that alone recalls it
+    key        TEXT NOT NULL DEFAULT '', -- the next fact with this name replaces it
+    text       TEXT NOT NULL,            -- at most 8 KiB, secrets masked
+    tags       TEXT NOT NULL DEFAULT '[]',
+    user_id    TEXT NOT NULL,
+    agent      TEXT NOT NULL DEFAULT '',
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL DEFAULT 0 -- 0 = never
+);
+CREATE INDEX memories_by_project ON memories(project_id, session_id, created_at);
+CREATE UNIQUE INDEX memories_by_key ON memories(project_id, session_id, key) WHERE key <> '';
+CREATE INDEX memories_by_team ON memories(team_id);

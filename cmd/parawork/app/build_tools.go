@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -26,6 +27,7 @@ type toolbox struct {
 	artifacts   *artifacts.Service
 	subagents   *subagents.Service
 	checkpoints *checkpoints.Service
+	memory      *memory.Service
 }
 
 // newToolbox makes the services below tools, and of their tools one Set.
@@ -37,6 +39,7 @@ func newToolbox(a *App) (_ *toolbox, err error) {
 	t.subagents = newSubagents(a)
 	t.checkpoints = checkpoints.New(checkpoints.Config{Store: toolstore.NewCheckpoints(a.db), Snapshots: a.workspaces.Snapshots, Trees: a.workspaces.Repo, Restorer: a.workspaces.Lifecycle,
 		Workspaces: a.workspaces.Records, Sessions: a.sessions, Actor: a.directory.Actor, Secrets: a.secrets, Events: a.events, Log: a.logOf("checkpoints")})
+	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Log: b.logOf("tools")})
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),
@@ -44,6 +47,7 @@ func newToolbox(a *App) (_ *toolbox, err error) {
 			t.tasks.Tools(),
 			t.artifacts.Tools(),
 			t.subagents.Tools(),
+			t.memory.Tools(),
 			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Log: b.logOf("tools")})},
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),

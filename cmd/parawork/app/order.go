@@ -43,6 +43,7 @@ func (a *App) components() []component {
 		{"executors", a.places.Run},
 		{"ledger", a.ledger.Run},
 		{"machines", a.machines.Run}, // what leads to them has ended by then
+		{"facts", a.toolbox.memory.Run},
 		{"tool calls", a.toolCalls.Run},
 		{"audit", a.audit.Run},
 		{"memory", resident.New(a.log).Run},

@@ -1,0 +1,160 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/tools"
+)
+
+// Config configures a Service.
+type Config struct {
+	Store      Store
+	Workspaces Workspaces
+	Secrets    tools.Secrets // masked before a fact is stored; nil = teams have none
+	Now        func() time.Time
+	Log        *slog.Logger
+}
+
+// Service remembers. Safe for concurrent use.
+type Service struct{ cfg Config }
+
+// New makes a Service. It starts nothing.
+func New(cfg Config) *Service {
+	if cfg.Store == nil || cfg.Workspaces == nil {
+		panic("memory: Store and Workspaces are required")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	return &Service{cfg: cfg}
+}
+
+// Run deletes expired facts until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	ctx = tenant.All(ctx, "what expired is deleted for all teams")
+	every := time.NewTicker(time.Hour)
+	defer every.Stop()
+	for {
+		if err := s.cfg.Store.DropExpired(ctx, s.cfg.Now().UnixMilli()); err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "expired memory could not be deleted", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+	}
+}
+
+// project is the project of the caller's workspace.
+func (s *Service) project(ctx context.Context, c tools.Caller) (string, error) {
+	w, err := s.cfg.Workspaces.Workspace(ctx, c.WorkspaceID)
+	if err == nil && w.TeamID != c.TeamID {
+		err = fault.New(fault.NotFound, "workspace_not_found", "There is no such workspace in this team.")
+	}
+	return w.ProjectID, err
+}
+
+func (s *Service) remember(ctx context.Context, c tools.Caller, a rememberArguments) (Fact, error) {
+	project, err := s.project(ctx, c)
+	if err != nil {
+		return Fact{}, err
+	}
+	now := s.cfg.Now()
+	f := Fact{ID: id.New("mem"), TeamID: c.TeamID, ProjectID: project, Key: strings.TrimSpace(a.Key), Text: strings.TrimSpace(a.Text), Tags: a.Tags, UserID: c.UserID, Agent: c.Agent, CreatedAt: now.UnixMilli()}
+	most := MaxFacts
+	if a.Scope == "session" {
+		if c.SessionID == "" {
+			return Fact{}, fault.New(fault.Invalid, "memory_needs_session", "Only the agent of a session has a session's memory. Use the scope project.").With("field", "scope")
+		}
+		f.SessionID, f.ExpiresAt, most = c.SessionID, now.Add(sessionFactsFor).UnixMilli(), MaxSessionFacts
+	}
+	if a.ExpiresInDays > 0 {
+		f.ExpiresAt = now.Add(time.Duration(a.ExpiresInDays) * 24 * time.Hour).UnixMilli()
+	}
+	if f.Text == "" || len(f.Text) > MaxText {
+		return Fact{}, fault.New(fault.Invalid, "memory_text_invalid", "A fact has 1 to %d bytes of text.", MaxText).With("field", "text")
+	}
+	if s.cfg.Secrets != nil {
+		finder, err := s.cfg.Secrets.InAnswers(ctx, c.TeamID)
+		if err != nil {
+			return Fact{}, fault.Wrap(err, fault.Unavailable, "secrets_unknown", "The team's secrets, which must be masked, could not be read. Try again in a moment.")
+		}
+		f.Text, f.Key = finder.Text(f.Text, nil), finder.Text(f.Key, nil)
+		for i := range f.Tags {
+			f.Tags[i] = finder.Text(f.Tags[i], nil)
+		}
+	}
+	return f, s.cfg.Store.Remember(ctx, f, most)
+}
+
+// recall returns the facts that have words of a query, those with most of them first; without a query the newest.
+func (s *Service) recall(ctx context.Context, c tools.Caller, a recallArguments) ([]Fact, error) {
+	project, err := s.project(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := s.cfg.Store.Facts(ctx, project, c.SessionID, s.cfg.Now().UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	if a.Key != "" {
+		facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Key != a.Key })
+	}
+	if asked := wordsOf(a.Query); strings.TrimSpace(a.Query) != "" {
+		rank := make(map[string]int, len(facts))
+		for _, f := range facts {
+			rank[f.ID] = score(f, asked)
+		}
+		facts = slices.DeleteFunc(facts, func(f Fact) bool { return rank[f.ID] == 0 })
+		slices.SortStableFunc(facts, func(a, b Fact) int { return cmp.Compare(rank[b.ID], rank[a.ID]) })
+	}
+	return facts[:min(len(facts), cmp.Or(a.Limit, 20))], nil
+}
+
+// wordsOf are the words of a text in lower case.
+func wordsOf(s string) []string {
+	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
+}
+
+// score counts the words of a query that a fact has: a whole word twice, the beginning of one once, more in its key and tags.
+func score(f Fact, asked []string) (n int) {
+	name, text := wordsOf(f.Key+" "+strings.Join(f.Tags, " ")), wordsOf(f.Text)
+	for _, w := range asked {
+		n += 3*best(w, name) + best(w, text)
+	}
+	return n
+}
+
+func best(w string, words []string) (n int) {
+	for _, has := range words {
+		switch {
+		case has == w:
+			return 2
+		case strings.HasPrefix(has, w):
+			n = 1
+		}
+	}
+	return n
+}
+
+func (s *Service) forget(ctx context.Context, c tools.Caller, a forgetArguments) (int64, error) {
+	if a.ID == "" && a.Key == "" {
+		return 0, fault.New(fault.Invalid, "memory_not_named", "Name what to forget: its id, or its key.")
+	}
+	project, err := s.project(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	return s.cfg.Store.Forget(ctx, project, c.SessionID, a.ID, a.Key)
+}
