@@ -58,7 +58,15 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
     count.current += 1;
     setChecks((all) => [
       ...all,
-      { key: `new ${count.current}`, name: "", command: "", timeout_seconds: 600, required: true, after_turn: false, paths: [] },
+      {
+        key: `new ${count.current}`,
+        name: "",
+        command: "",
+        timeout_seconds: 600,
+        required: true,
+        after_turn: false,
+        paths: [],
+      },
     ]);
   };
   return (
