@@ -67,6 +67,7 @@ import (
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -232,6 +233,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Workspaces: ws.Records, Sessions: ss, Secrets: ws.SecretFiles, Worktrees: files, Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.Checkpoints = checkpoints.New(checkpoints.Config{Store: toolstore.NewCheckpoints(h.db), Snapshots: ws.Snapshots, Trees: ws.Repo, Restorer: ws.Lifecycle, Workspaces: ws.Records,
 		Sessions: ss, Actor: h.accounts.Actor, Secrets: sec, Events: h.bus})
+	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -516,7 +518,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"

@@ -203,6 +203,8 @@ deleteProject           admin     admin
 listBranches            viewer    read
 suggestBranch           viewer    read
 getProjectImage         viewer    read
+getProjectTools         viewer    read
+setProjectTools         admin     admin
 listImageBuilds         viewer    read
 buildImage              admin     admin
 getImageBuild           viewer    read

@@ -306,6 +306,8 @@ var policy = map[string]rule{
 	"listBranches":  of(accounts.ViewProject, byProject), // fetching first asks for more
 	"suggestBranch": of(accounts.ViewProject, byProject),
 
+	"getProjectTools":  of(accounts.ViewProject, byProject),
+	"setProjectTools":  of(accounts.ManageProject, byProject),
 	"getProjectImage":  of(accounts.ViewProject, byProject),
 	"listImageBuilds":  of(accounts.ViewProject, byProject),
 	"buildImage":       of(accounts.ManageProject, byProject).repeatable().costs(rest.Building), // runs what the repository says, with a network

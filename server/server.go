@@ -64,6 +64,7 @@ import (
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
@@ -110,6 +111,7 @@ type Config struct {
 	Artifacts     *artifacts.Service
 	Subagents     *subagents.Service
 	Checkpoints   *checkpoints.Service
+	ToolGroups    *toolgroups.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings
@@ -170,8 +172,8 @@ func (c *Config) Validate() error {
 	if c.Artifacts == nil {
 		return errors.New("server: Artifacts is needed")
 	}
-	if c.Tools == nil || c.ToolCalls == nil || c.Tasks == nil {
-		return errors.New("server: Tools, ToolCalls and Tasks are needed")
+	if c.Tools == nil || c.ToolCalls == nil || c.Tasks == nil || c.ToolGroups == nil {
+		return errors.New("server: Tools, ToolCalls, ToolGroups and Tasks are needed")
 	}
 	if c.Subagents == nil {
 		return errors.New("server: Subagents is needed")

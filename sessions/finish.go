@@ -127,6 +127,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 		l.masks.Forget()
 	}
 	l.svc.gateway.End(ctx, l.id, l.token)
+	l.svc.relay.End(l.id)
 	l.masks.ClearFiles()
 	l.svc.cfg.Log.Info("session ended", "session_id", l.id, "state", row.State, "bytes", row.Bytes)
 	l.mu.Lock()

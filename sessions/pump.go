@@ -33,6 +33,7 @@ func (l *live) pump(ctx context.Context) {
 	sandboxID := l.row.SandboxID
 	l.mu.Unlock()
 	defer l.svc.gateway.Open(l.workspaceID, sandboxID, l.token).Release()
+	defer l.svc.relay.Open(l.workspaceID, sandboxID).Release()
 	l.questions.Watch()
 	l.svc.hold(l)
 	l.rec.Follow()

@@ -30,22 +30,20 @@ func (s *Service) Recover(ctx context.Context) error {
 	}
 	for _, row := range rows { // before any of them ends: files the others use stay
 		s.gateway.Admit(s.Masks.Recount(ctx, maskedRow(row)), row.SandboxID)
+		s.relay.Admit(row.ID, row.TeamID, row.WorkspaceID, row.CreatedBy, row.Agent, row.SandboxID)
 	}
-	done := make(chan struct{}, len(rows))
+	var all sync.WaitGroup
 	slots := make(chan struct{}, 16)
 	for _, row := range rows {
-		go func() {
+		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if err := s.recoverOne(ctx, row); err != nil && ctx.Err() == nil {
 				s.run(func() { s.retake(row, err) })
 			}
-			done <- struct{}{}
-		}()
+		})
 	}
-	for range rows {
-		<-done
-	}
+	all.Wait()
 	return ctx.Err()
 }
 
@@ -190,8 +188,6 @@ func (s *Service) takeUpAwake(l *live, row Session, place *executors.Place) {
 		l.inside = &inside{}
 	}
 	l.search.home = claimHome(place, l.inside, row)
-	l.mu.Unlock()
-	l.mu.Lock()
 	stopped := l.stopper != ""
 	l.mu.Unlock()
 	if stopped {

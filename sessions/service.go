@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/sessions/modelgateway"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/question"
+	"github.com/parawork/parawork/sessions/toolrelay"
 	"github.com/parawork/parawork/sessions/transcript"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -154,6 +155,8 @@ type Config struct {
 	Secrets masks.Secrets
 	// Gateway proxies agents' requests to their models. Nil: agents get their accounts' keys.
 	Gateway modelgateway.Gateway
+	// ToolServer serves agents' connections to the tools. Nil: they have none.
+	ToolServer toolrelay.Server
 	// Grace returns how long the work of a workspace that reached a limit may still continue; false when it reached none. Nil:
 	// there are no limits. It must not block.
 	Grace func(workspaceID string) (Grace, bool)
@@ -267,6 +270,7 @@ type Service struct {
 	hurried chan struct{} // and is to be stored at once
 
 	gateway *modelgateway.Listeners
+	relay   *toolrelay.Relay
 
 	stranded    strandings
 	transcripts *transcript.Transcripts
@@ -295,6 +299,7 @@ func New(cfg Config) *Service {
 	s.transcripts = transcript.New(transcript.Config{Agents: cfg.Agents, DataDir: cfg.DataDir, MaxBytes: cfg.MaxConversationBytes, Workspace: cfg.Workspaces.Workspace,
 		RanInside: s.ranInside, Meter: cfg.Meter, Events: cfg.Events, Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.gateway = modelgateway.New(modelgateway.Config{Gateway: cfg.Gateway, Agents: cfg.Agents, Live: cfg.Places.Live, Run: s.run, Context: hard, EndPatience: cfg.EndPatience, Log: cfg.Log})
+	s.relay = toolrelay.New(toolrelay.Config{Server: cfg.ToolServer, Live: cfg.Places.Live, Run: s.run, Context: hard, Log: cfg.Log})
 	return s
 }
 

@@ -235,6 +235,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
 	}
 	failpoint.Reach(failpoint.SessionStored)
+	s.relay.Admit(row.ID, row.TeamID, row.WorkspaceID, row.CreatedBy, row.Agent, row.SandboxID)
 	if err := s.Masks.Place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
 		l.finish(ctx, ending{state: state.Failed, reason: "could not start: " + fault.Words(err, "its sandbox did not answer")})
 		row = l.snapshot()

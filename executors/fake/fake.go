@@ -100,6 +100,7 @@ type Knobs struct {
 	Away        bool          // Capabilities: it is unreachable now and comes back
 	Isolated    bool          // Capabilities: it says that it isolates
 	OwnDisk     bool          // sandboxes have a worktree and a home of their own, which begin empty; it isolates
+	Self        string        // path of the guest's program as its processes see it; "" = it has no hooks and no tools
 	Kind        executors.Kind
 	Brief       string                                      // Capabilities: what agents read about it
 	Boundary    executors.Boundary                          // the boundary in Capabilities; "" = none
@@ -246,7 +247,7 @@ func (w *World) start(s executors.Spec, kind executors.Kind, k Knobs) (*box, err
 		}
 	}
 	watcher := changes.New(changes.Config{Root: root, Dir: filepath.Join(b.dir, "changes"), Log: w.log})
-	d, err := daemon.New(daemon.Config{Dir: b.dir, Root: root, Home: home, SandboxID: name, Token: b.token, Build: "fake", Env: os.Environ(),
+	d, err := daemon.New(daemon.Config{Dir: b.dir, Root: root, Home: home, SandboxID: name, Token: b.token, Build: "fake", Self: k.Self, Env: os.Environ(),
 		Changes: watcher, Now: time.Now, Log: w.log})
 	if err != nil {
 		return nil, err

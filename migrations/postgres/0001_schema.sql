@@ -1770,3 +1770,12 @@ CREATE TABLE memories (
 CREATE INDEX memories_by_project ON memories(project_id, session_id, created_at);
 CREATE UNIQUE INDEX memories_by_key ON memories(project_id, session_id, key) WHERE key <> '';
 CREATE INDEX memories_by_team ON memories(team_id);
+
+-- === Groups of tools ===
+
+-- The groups of tools that a project has switched other than their default.
+CREATE TABLE project_tools (
+    project_id TEXT PRIMARY KEY REFERENCES projects(id) ON DELETE CASCADE,
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    switched   TEXT NOT NULL -- JSON: true or false by name of a group
+);

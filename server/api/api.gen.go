@@ -5877,6 +5877,14 @@ type GraceScope string
 // GraceState stopped: it is suspended; ended: its place cannot suspend, and its results are saved
 type GraceState string
 
+// GroupedTool defines model for GroupedTool.
+type GroupedTool struct {
+	ContextTokens int    `json:"context_tokens"`
+	Listed        bool   `json:"listed"`
+	Name          string `json:"name"`
+	Title         string `json:"title"`
+}
+
 // Health defines model for Health.
 type Health struct {
 	// Reason Why it is degraded or starting
@@ -8102,6 +8110,25 @@ type ProjectSource struct {
 
 // ProjectSourceKind runner = a folder on a member's own machine
 type ProjectSourceKind string
+
+// ProjectTools defines model for ProjectTools.
+type ProjectTools struct {
+	// ContextTokens What that list costs an agent at every turn
+	ContextTokens int         `json:"context_tokens"`
+	Groups        []ToolGroup `json:"groups"`
+
+	// Listed How many tools the project's agents are shown in a list of MCP
+	Listed int `json:"listed"`
+
+	// MaxListed How many they may be shown
+	MaxListed int `json:"max_listed"`
+}
+
+// ProjectToolsChoice defines model for ProjectToolsChoice.
+type ProjectToolsChoice struct {
+	// Enabled Names of the groups to switch on; all others are off
+	Enabled []string `json:"enabled"`
+}
 
 // Prompt defines model for Prompt.
 type Prompt struct {
@@ -10478,6 +10505,25 @@ type ToolContent struct {
 // ToolContentType defines model for ToolContent.Type.
 type ToolContentType string
 
+// ToolGroup defines model for ToolGroup.
+type ToolGroup struct {
+	// ContextTokens What those cost an agent at every turn while it is on
+	ContextTokens int `json:"context_tokens"`
+
+	// Default Whether it is on in a project where nobody has chosen
+	Default bool `json:"default"`
+
+	// Description For people
+	Description string `json:"description"`
+	Enabled     bool   `json:"enabled"`
+
+	// Listed How many of its tools are in a list of MCP while it is on; the others are used by the command line
+	Listed int           `json:"listed"`
+	Name   string        `json:"name"`
+	Title  string        `json:"title"`
+	Tools  []GroupedTool `json:"tools"`
+}
+
 // ToolList defines model for ToolList.
 type ToolList struct {
 	Items      []Tool  `json:"items"`
@@ -12326,6 +12372,9 @@ type CancelGitWorkJSONRequestBody CancelGitWorkJSONBody
 // BuildImageJSONRequestBody defines body for BuildImage for application/json ContentType.
 type BuildImageJSONRequestBody = NewImageBuild
 
+// SetProjectToolsJSONRequestBody defines body for SetProjectTools for application/json ContentType.
+type SetProjectToolsJSONRequestBody = ProjectToolsChoice
+
 // UpdatePromptJSONRequestBody defines body for UpdatePrompt for application/json ContentType.
 type UpdatePromptJSONRequestBody = PromptEdit
 
@@ -12973,6 +13022,12 @@ type ServerInterface interface {
 	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx echo.Context, id Id) error
+	// GetProjectTools Get the groups of tools that a project's agents have, and what they cost
+	// (GET /projects/{id}/tools)
+	GetProjectTools(ctx echo.Context, id Id) error
+	// SetProjectTools Choose the groups of tools that a project's agents have
+	// (PUT /projects/{id}/tools)
+	SetProjectTools(ctx echo.Context, id Id) error
 	// DeletePrompt Cancel a prompt that has not been sent
 	// (DELETE /prompts/{id})
 	DeletePrompt(ctx echo.Context, id Id) error
@@ -15826,6 +15881,38 @@ func (w *ServerInterfaceWrapper) ListOverlaps(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListOverlaps(ctx, id)
+	return err
+}
+
+// GetProjectTools converts echo context to params.
+func (w *ServerInterfaceWrapper) GetProjectTools(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetProjectTools(ctx, id)
+	return err
+}
+
+// SetProjectTools converts echo context to params.
+func (w *ServerInterfaceWrapper) SetProjectTools(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetProjectTools(ctx, id)
 	return err
 }
 
@@ -21486,6 +21573,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/projects/:id", wrapper.DeleteProject, options.OperationMiddlewares["deleteProject"]...)
 	router.GET(options.BaseURL+"/projects/:id", wrapper.GetProject, options.OperationMiddlewares["getProject"]...)
 	router.PATCH(options.BaseURL+"/projects/:id", wrapper.UpdateProject, options.OperationMiddlewares["updateProject"]...)
+	router.GET(options.BaseURL+"/projects/:id/tools", wrapper.GetProjectTools, options.OperationMiddlewares["getProjectTools"]...)
+	router.PUT(options.BaseURL+"/projects/:id/tools", wrapper.SetProjectTools, options.OperationMiddlewares["setProjectTools"]...)
 	router.GET(options.BaseURL+"/projects/:id/image", wrapper.GetProjectImage, options.OperationMiddlewares["getProjectImage"]...)
 	router.GET(options.BaseURL+"/projects/:id/image-builds", wrapper.ListImageBuilds, options.OperationMiddlewares["listImageBuilds"]...)
 	router.POST(options.BaseURL+"/projects/:id/image-builds", wrapper.BuildImage, options.OperationMiddlewares["buildImage"]...)
@@ -27070,6 +27159,85 @@ type ListOverlapsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListOverlapsdefaultApplicationProblemPlusJSONResponse) VisitListOverlapsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectToolsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetProjectToolsResponseObject interface {
+	VisitGetProjectToolsResponse(w http.ResponseWriter) error
+}
+
+type GetProjectTools200JSONResponse ProjectTools
+
+func (response GetProjectTools200JSONResponse) VisitGetProjectToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectToolsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetProjectToolsdefaultApplicationProblemPlusJSONResponse) VisitGetProjectToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetProjectToolsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetProjectToolsJSONRequestBody
+}
+
+type SetProjectToolsResponseObject interface {
+	VisitSetProjectToolsResponse(w http.ResponseWriter) error
+}
+
+type SetProjectTools200JSONResponse ProjectTools
+
+func (response SetProjectTools200JSONResponse) VisitSetProjectToolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetProjectToolsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetProjectToolsdefaultApplicationProblemPlusJSONResponse) VisitSetProjectToolsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -36620,6 +36788,12 @@ type StrictServerInterface interface {
 	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx context.Context, request ListOverlapsRequestObject) (ListOverlapsResponseObject, error)
+	// GetProjectTools Get the groups of tools that a project's agents have, and what they cost
+	// (GET /projects/{id}/tools)
+	GetProjectTools(ctx context.Context, request GetProjectToolsRequestObject) (GetProjectToolsResponseObject, error)
+	// SetProjectTools Choose the groups of tools that a project's agents have
+	// (PUT /projects/{id}/tools)
+	SetProjectTools(ctx context.Context, request SetProjectToolsRequestObject) (SetProjectToolsResponseObject, error)
 	// DeletePrompt Cancel a prompt that has not been sent
 	// (DELETE /prompts/{id})
 	DeletePrompt(ctx context.Context, request DeletePromptRequestObject) (DeletePromptResponseObject, error)
@@ -41739,6 +41913,79 @@ func (sh *strictHandler) ListOverlaps(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ListOverlapsResponseObject); ok {
 		return validResponse.VisitListOverlapsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetProjectTools operation middleware
+func (sh *strictHandler) GetProjectTools(ctx echo.Context, id Id) error {
+	var request GetProjectToolsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetProjectTools(ctx.Request().Context(), request.(GetProjectToolsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetProjectTools")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetProjectToolsResponseObject); ok {
+		return validResponse.VisitGetProjectToolsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetProjectTools operation middleware
+func (sh *strictHandler) SetProjectTools(ctx echo.Context, id Id) error {
+	var request SetProjectToolsRequestObject
+
+	request.Id = id
+
+	var body SetProjectToolsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetProjectTools(ctx.Request().Context(), request.(SetProjectToolsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetProjectTools")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetProjectToolsResponseObject); ok {
+		return validResponse.VisitSetProjectToolsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/toolgroups"
 )
 
 // Config is what the operations are made of. A feature of a folder below tools adds its service.
@@ -26,6 +27,7 @@ type Config struct {
 	Directory   *directory.Service
 	Artifacts   *artifacts.Service
 	Checkpoints *checkpoints.Service
+	Groups      *toolgroups.Service
 
 	Now func() time.Time
 }

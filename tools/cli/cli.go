@@ -91,6 +91,11 @@ func Run(ctx context.Context, in Input, specs []tools.Spec, call Call) (exit int
 	return show(result, asJSON)
 }
 
+// Refuse formats an error that came before a command line could be run.
+func Refuse(argv []string, err error) (exit int, stdout, stderr string) {
+	return Failed, "", problem(has(argv, "--json"), tools.ProblemOf(err))
+}
+
 // always are the options that may stand before a command.
 var always = []string{"--json", "--help", "-h"}
 

@@ -11,9 +11,12 @@ import (
 
 // forAgent says how an agent in a workspace reaches the tools: which of those that are on in its project it must ask about, and the
 // instructions for the command line.
-func (t *toolbox) forAgent(_ context.Context, _ workspaces.Workspace) (agents.Tools, error) {
-	on := tools.Selection{}
+func (t *toolbox) forAgent(ctx context.Context, w workspaces.Workspace) (agents.Tools, error) {
 	var out agents.Tools
+	on, err := t.groups.Selection(ctx, w.ProjectID)
+	if err != nil {
+		return out, err
+	}
 	var specs []tools.Spec
 	for _, s := range t.tools.Specs() {
 		if !on.Has(s.Group) {

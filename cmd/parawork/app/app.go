@@ -63,7 +63,7 @@ func Build(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.work = newWork(a.base, a.allowance, a.people, a.worktrees, a.money, a.sandboxes)
 	a.limits = newLimits(a.base, a.allowance, a.people, a.worktrees, a.sandboxes, a.work)
-	if a.toolbox, err = newToolbox(a); err != nil {
+	if a.toolbox, err = newToolbox(a, o.Version); err != nil {
 		return nil, err
 	}
 	if a.front, err = newFront(a); err != nil {

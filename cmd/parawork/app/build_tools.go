@@ -14,8 +14,10 @@ import (
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
+	"github.com/parawork/parawork/tools/serve"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/tools/verification"
 )
 
@@ -28,10 +30,12 @@ type toolbox struct {
 	subagents   *subagents.Service
 	checkpoints *checkpoints.Service
 	memory      *memory.Service
+	groups      *toolgroups.Service
+	relayed     *serve.Server // to agents in sandboxes
 }
 
 // newToolbox makes the services below tools, and of their tools one Set.
-func newToolbox(a *App) (_ *toolbox, err error) {
+func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	b, p, w, s, on := a.base, a.people, a.worktrees, a.sandboxes, a.work
 	t := &toolbox{artifacts: newArtifacts(b, p, w, s, on)}
 	t.toolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(b.db), Events: b.events, Log: b.logOf("tools")})
@@ -52,7 +56,12 @@ func newToolbox(a *App) (_ *toolbox, err error) {
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})
-	return t, err
+	if err != nil {
+		return nil, err
+	}
+	t.groups = toolgroups.New(toolstore.NewGroups(b.db), t.tools.Specs())
+	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
+	return t, nil
 }
 
 // changedPaths returns the paths of a workspace's changes as they are now; of a renamed file both.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"net"
 	"sync/atomic"
 
 	"github.com/parawork/parawork/accounts/secrets"
@@ -11,11 +12,13 @@ import (
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/executors/runner/wire"
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/inbox"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/toolrelay"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/snapshot"
@@ -105,6 +108,11 @@ func (l *later) userChanged(userID string) {
 
 // linkEnded has asked anew who watches by a link.
 func (l *later) linkEnded(linkID string) { l.access.Load().front.server.Recheck(linkID) }
+
+// ServeTools serves a connection of an agent to the tools.
+func (l *later) ServeTools(ctx context.Context, of toolrelay.Session, use guest.ToolUse, conn net.Conn) {
+	l.toolbox.Load().relayed.ServeTools(ctx, of, use, conn)
+}
 
 // runningMasks are what hides secrets in what runs.
 type runningMasks struct {

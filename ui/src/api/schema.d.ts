@@ -2155,6 +2155,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects/{id}/tools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get the groups of tools that a project's agents have, and what they cost */
+        get: operations["getProjectTools"];
+        /**
+         * Choose the groups of tools that a project's agents have
+         * @description Running agents see the change with their next request.
+         */
+        put: operations["setProjectTools"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/prompts/{id}": {
         parameters: {
             query?: never;
@@ -7431,6 +7454,12 @@ export interface components {
              */
             state: "counting" | "stopping" | "stopped" | "ended";
         };
+        GroupedTool: {
+            context_tokens: number;
+            listed: boolean;
+            name: string;
+            title: string;
+        };
         Health: {
             /** @description Why it is degraded or starting */
             reason?: string;
@@ -9261,6 +9290,19 @@ export interface components {
             /** @description Kind runner: the machine, one you may use */
             runner_id?: string;
             url?: string;
+        };
+        ProjectTools: {
+            /** @description What that list costs an agent at every turn */
+            context_tokens: number;
+            groups: components["schemas"]["ToolGroup"][];
+            /** @description How many tools the project's agents are shown in a list of MCP */
+            listed: number;
+            /** @description How many they may be shown */
+            max_listed: number;
+        };
+        ProjectToolsChoice: {
+            /** @description Names of the groups to switch on; all others are off */
+            enabled: string[];
         };
         Prompt: {
             /** Format: int64 */
@@ -11271,6 +11313,20 @@ export interface components {
             text?: string;
             /** @enum {string} */
             type: "text" | "data";
+        };
+        ToolGroup: {
+            /** @description What those cost an agent at every turn while it is on */
+            context_tokens: number;
+            /** @description Whether it is on in a project where nobody has chosen */
+            default: boolean;
+            /** @description For people */
+            description: string;
+            enabled: boolean;
+            /** @description How many of its tools are in a list of MCP while it is on; the others are used by the command line */
+            listed: number;
+            name: string;
+            title: string;
+            tools: components["schemas"]["GroupedTool"][];
         };
         ToolList: {
             items: components["schemas"]["Tool"][];
@@ -15344,6 +15400,56 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Overlaps"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getProjectTools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The groups */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectTools"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setProjectTools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectToolsChoice"];
+            };
+        };
+        responses: {
+            /** @description The groups */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectTools"];
                 };
             };
             default: components["responses"]["Problem"];
