@@ -14,7 +14,8 @@
 // "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
 // the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
 // "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "tool" is the same tools as a
-// command line: see guest/toolcmd. Started under the name "parawork" the program is that command line. "connect" is what ssh runs to
+// command line: see guest/toolcmd. Started under the name "parawork" the program is that command line, and
+// under "bd" its tasks as beads' program has them. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
 //
@@ -78,6 +79,9 @@ func main() {
 	if filepath.Base(os.Args[0]) == commandName && (len(args) == 0 || args[0] != "mcp") {
 		os.Exit(runTool(args))
 	}
+	if filepath.Base(os.Args[0]) == toolcmd.Beads {
+		os.Exit(runBeads(args))
+	}
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
 		os.Exit(2)
@@ -96,6 +100,8 @@ func main() {
 		err = runEgress(args[1:])
 	case "hook":
 		err = runHook(args[1:])
+	case toolcmd.Beads:
+		os.Exit(runBeads(args[1:]))
 	case "mcp":
 		err = runMCP()
 	case "tool":
@@ -138,6 +144,20 @@ func runTool(args []string) int {
 		dir = "/" // it was removed
 	}
 	return toolcmd.Run(ctx, args, toolcmd.Config{Env: os.Getenv, Dir: dir, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+}
+
+// runBeads runs the task tools as beads' program would be run, or that program itself where the project keeps its tasks with it.
+func runBeads(args []string) int {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/" // it was removed
+	}
+	if own := toolcmd.OwnBeads(dir, args, os.Getenv("PATH")); own != "" {
+		err := syscall.Exec(own, append([]string{toolcmd.Beads}, args...), os.Environ())
+		fmt.Fprintln(os.Stderr, "bd:", err)
+		return 126
+	}
+	return runTool(append([]string{toolcmd.Beads}, args...))
 }
 
 // runBridge joins standard input and output with a guest.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/toolcmd"
 )
 
 const maxSocketPath = 100 // bytes of an address, everywhere
@@ -34,16 +35,20 @@ func newTokens(d *Daemon) *tokens {
 // commandName is the name of the tools' command line in a sandbox: the guest's own program under another name.
 const commandName = "parawork"
 
-// linkCommand makes the folder with the command line, for PATH. "" where it cannot be made.
+// linkCommand makes the folder with the command line, for PATH: under its name, and under that of beads, which agents know. "" where
+// it cannot be made.
 func (t *tokens) linkCommand() string {
 	self := t.d.cfg.Self
 	dir := filepath.Join(t.d.cfg.Dir, "bin")
-	link := filepath.Join(dir, commandName)
 	err := os.MkdirAll(dir, 0o755)
-	if err == nil {
+	for name, verb := range map[string]string{commandName: "tool", toolcmd.Beads: toolcmd.Beads} {
+		if err != nil {
+			break
+		}
+		link := filepath.Join(dir, name)
 		_ = os.Remove(link)                           // of an earlier guest, whose program may be gone
 		if err = os.Symlink(self, link); err != nil { // a file system without links
-			err = os.WriteFile(link, []byte("#!/bin/sh\nexec "+shellQuote(self)+" tool \"$@\"\n"), 0o755)
+			err = os.WriteFile(link, []byte("#!/bin/sh\nexec "+shellQuote(self)+" "+verb+" \"$@\"\n"), 0o755)
 		}
 	}
 	if err != nil {

@@ -133,7 +133,7 @@ func answer(text string, structured any) (tools.Result, error) {
 // Spec describes the tool.
 func (t listTool) Spec() tools.Spec {
 	return tools.Spec{
-		Name: "artifact_list", Title: "List artifacts", Group: "artifacts", Unlisted: true,
+		Name: "artifact_list", Title: "List artifacts", Group: "artifacts",
 		Description: "Lists the artifacts of the project, newest first: files that agents and people saved, of this workspace and of others. Answers with the newest version of each name.",
 		Arguments: json.RawMessage(`{
   "type": "object",
@@ -204,7 +204,7 @@ func (s *Service) visible(ctx context.Context, c tools.Caller) (Filter, error) {
 // Spec describes the tool.
 func (t readTool) Spec() tools.Spec {
 	return tools.Spec{
-		Name: "artifact_read", Title: "Read an artifact", Group: "artifacts", Unlisted: true,
+		Name: "artifact_read", Title: "Read an artifact", Group: "artifacts",
 		Description: "Reads an artifact of the project by its id or name. Answers with the text from an offset on, or with the picture; of anything else with its description.",
 		Arguments: json.RawMessage(`{
   "type": "object",

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
@@ -22,6 +23,7 @@ import (
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/cli"
 	"github.com/parawork/parawork/tools/mcpserver"
+	"github.com/parawork/parawork/tools/tasks/bd"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -31,6 +33,9 @@ type Config struct {
 	People     People
 	Workspaces Workspaces
 	Groups     Groups
+	// Narrow returns the groups that the agent of a session may not use because it is a subagent; false when it may use all that are on
+	// in its project. Nil: every agent may.
+	Narrow func(ctx context.Context, sessionID string) (tools.Selection, bool, error)
 	// Admit rejects a user who may not have anything done in a place of this kind. Nil: everybody may.
 	Admit   func(ctx context.Context, kind executors.Kind, userID string) error
 	Version string // of this program
@@ -119,7 +124,13 @@ func (s *Server) caller(ctx context.Context, of toolrelay.Session, client string
 		return c, err
 	}
 	c = tools.Caller{TeamID: of.TeamID, WorkspaceID: of.WorkspaceID, SessionID: of.ID, UserID: of.UserID, Agent: of.Agent, Client: client}
-	c.Groups, err = s.cfg.Groups.Selection(ctx, w.ProjectID)
+	if c.Groups, err = s.cfg.Groups.Selection(ctx, w.ProjectID); err != nil || s.cfg.Narrow == nil {
+		return c, err
+	}
+	less, narrowed, err := s.cfg.Narrow(ctx, of.ID)
+	if err == nil && narrowed {
+		c.Groups.Off = append(slices.Clone(c.Groups.Off), less.Off...)
+	}
 	return c, err
 }
 
@@ -211,9 +222,14 @@ func (s *Server) run(ctx context.Context, of toolrelay.Session, line []byte) []b
 					in.Off = append(in.Off, spec)
 				}
 			}
-			a.Exit, a.Stdout, a.Stderr = cli.Run(ctx, in, on, func(ctx context.Context, name string, args json.RawMessage) (tools.Result, error) {
+			call := func(ctx context.Context, name string, args json.RawMessage) (tools.Result, error) {
 				return s.cfg.Tools.Call(ctx, by, name, args)
-			})
+			}
+			if len(c.Argv) > 0 && c.Argv[0] == "bd" { // as agents that know beads say it
+				a.Exit, a.Stdout, a.Stderr = bd.Run(ctx, c.Argv[1:], c.Stdin, call)
+			} else {
+				a.Exit, a.Stdout, a.Stderr = cli.Run(ctx, in, on, call)
+			}
 		}
 	}
 	if err != nil {

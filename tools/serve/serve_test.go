@@ -33,6 +33,7 @@ type world struct {
 	actors map[string]accounts.Actor
 	ws     workspaces.Workspace
 	groups tools.Selection
+	less   []string // groups that the session may not use because it is a subagent
 	admit  error
 
 	callers chan tools.Caller
@@ -63,6 +64,12 @@ func (w *world) Selection(_ context.Context, projectID string) (tools.Selection,
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.groups, nil
+}
+
+func (w *world) narrow(_ context.Context, sessionID string) (tools.Selection, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return tools.Selection{Off: w.less}, sessionID == "ses" && len(w.less) > 0, nil
 }
 
 func (w *world) set(change func()) {
@@ -111,7 +118,7 @@ func newWorld(t *testing.T) (*world, *serve.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w, serve.New(serve.Config{Tools: set, People: w, Workspaces: w, Groups: w, Version: "1",
+	return w, serve.New(serve.Config{Tools: set, People: w, Workspaces: w, Groups: w, Narrow: w.narrow, Version: "1",
 		Admit: func(_ context.Context, kind executors.Kind, userID string) error {
 			if kind != "docker" || userID != "ada" {
 				return errors.New("another place")
@@ -227,6 +234,33 @@ func TestGroupsOfTheProject(t *testing.T) {
 	w.set(func() { w.groups.Off = nil })
 	if a := mcp.ask(find); !strings.Contains(a, "found") {
 		t.Error(a)
+	}
+}
+
+// A subagent has no more groups than its caller gave it.
+func TestGroupsOfASubagent(t *testing.T) {
+	t.Parallel()
+	w, s := newWorld(t)
+	w.set(func() { w.less = []string{"memory"} })
+	mcp := connect(t, s, guest.UseMCP)
+	mcp.ask(initialize)
+	if a := mcp.ask(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`); !strings.Contains(a, "task_list") || strings.Contains(a, "memory_find") {
+		t.Error(a)
+	}
+	if a := mcp.ask(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"memory_find"}}`); !strings.Contains(a, "tool_group_off") {
+		t.Error(a)
+	}
+}
+
+// Agents that know beads find the tasks under its verbs.
+func TestTasksAsBeadsHasThem(t *testing.T) {
+	t.Parallel()
+	_, s := newWorld(t)
+	if a := command(t, s, guest.ToolCommand{Argv: []string{"bd", "list", "--json"}}); a.Exit != 0 || strings.TrimSpace(a.Stdout) != "[]" {
+		t.Errorf("%+v", a)
+	}
+	if a := command(t, s, guest.ToolCommand{Argv: []string{"bd", "no-such-verb"}}); a.Exit != 2 {
+		t.Errorf("%+v", a)
 	}
 }
 

@@ -125,12 +125,12 @@ func taskSchema(more string) string {
 
 // tasksAnswer is a list of tasks.
 type tasksAnswer struct {
-	Tasks      []Task `json:"tasks"`
+	Tasks      []Task `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
 func listSchema() string {
-	return `{"type":"object","required":["tasks"],"properties":{"tasks":{"type":"array","items":` + taskSchema("") + `},"next_cursor":{"type":"string"}}}`
+	return `{"type":"object","required":["items"],"properties":{"items":{"type":"array","items":` + taskSchema("") + `},"next_cursor":{"type":"string"}}}`
 }
 
 // row is a task on one line.

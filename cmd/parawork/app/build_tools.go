@@ -41,8 +41,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.toolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(b.db), Events: b.events, Log: b.logOf("tools")})
 	t.tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(b.db), Projects: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
 	t.subagents = newSubagents(a)
-	t.checkpoints = checkpoints.New(checkpoints.Config{Store: toolstore.NewCheckpoints(a.db), Snapshots: a.workspaces.Snapshots, Trees: a.workspaces.Repo, Restorer: a.workspaces.Lifecycle,
-		Workspaces: a.workspaces.Records, Sessions: a.sessions, Actor: a.directory.Actor, Secrets: a.secrets, Events: a.events, Log: a.logOf("checkpoints")})
+	t.checkpoints = newCheckpoints(a, t)
 	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Log: b.logOf("tools")})
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
@@ -60,7 +59,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 		return nil, err
 	}
 	t.groups = toolgroups.New(toolstore.NewGroups(b.db), t.tools.Specs())
-	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
+	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Narrow: t.subagents.GroupsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
 	return t, nil
 }
 

@@ -77,7 +77,7 @@ func (c Invocation) run(ctx context.Context, call Call) ([]tasks.Detail, string,
 	}
 	var answer struct {
 		tasks.Detail
-		Tasks []tasks.Detail `json:"tasks"`
+		Tasks []tasks.Detail `json:"items"`
 	}
 	if err := json.Unmarshal(r.Structured, &answer); err != nil {
 		return nil, text, nil // a tool whose answer is no task

@@ -67,7 +67,7 @@ func TestAnswers(t *testing.T) {
 		task := `{"id":"PW-T1","title":"a","type":"bug","priority":1,"status":"open","labels":["x"],"blocked_by":[],"assignee":"","created_at":1000,"updated_at":2000,"parent":"PW-T9"}`
 		switch name {
 		case "task_ready":
-			return tools.Result{Content: tools.Text("one"), Structured: json.RawMessage(`{"tasks":[` + task + `]}`)}, nil
+			return tools.Result{Content: tools.Text("one"), Structured: json.RawMessage(`{"items":[` + task + `]}`)}, nil
 		case "task_claim":
 			return tools.Result{Content: tools.Text("yours"), Structured: json.RawMessage(task)}, nil
 		}
