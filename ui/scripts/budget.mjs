@@ -19,6 +19,8 @@ const budgets = [
 ];
 // What must not come with the first paint: a stray import of it would weigh on every page.
 const LAZY = /from"\.\/(overlay|terminal|webgl|code)-/;
+// All assets, which the server embeds. Most are loaded lazily: the panels of tasks, artifacts, subagents, checkpoints and tools among them.
+const RAW_MB = 2.75;
 const problems = [];
 let raw = 0;
 const rows = [];
@@ -43,8 +45,8 @@ rows.sort((a, b) => b[0] - a[0]);
 for (const [kb, name, max] of rows.slice(0, process.argv.includes("--all") ? 99 : 4)) {
   console.log(`    ${kb.toFixed(1).padStart(6)} KB of ${String(max).padStart(3)}  ${name}`);
 }
-console.log(`    ${(raw / 1e6).toFixed(2)} MB raw of 2.65`);
-if (raw > 2.65e6) problems.push(`assets: ${(raw / 1e6).toFixed(2)} MB raw, budget is 2.65 MB`);
+console.log(`    ${(raw / 1e6).toFixed(2)} MB raw of ${RAW_MB}`);
+if (raw > RAW_MB * 1e6) problems.push(`assets: ${(raw / 1e6).toFixed(2)} MB raw, budget is ${RAW_MB} MB`);
 if (problems.length > 0) {
   console.error(`size budget exceeded:\n  ${problems.join("\n  ")}`);
   process.exit(1);
