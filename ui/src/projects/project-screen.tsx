@@ -23,6 +23,7 @@ const ProjectMerging = lazy(() => import("./merging"));
 const ProjectPlaces = lazy(() => import("./sandboxes"));
 const ProjectForge = lazy(() => import("./forge"));
 const ProjectSecrets = lazy(() => import("./secrets"));
+const ProjectTools = lazy(() => import("@/tools/groups"));
 
 const route = getRouteApi("/$team/p/$project");
 
@@ -33,6 +34,7 @@ const PARTS = [
   ["project-place", "Place and network"],
   ["project-forge", "Forge"],
   ["project-secrets", "Secrets"],
+  ["project-tools", "Tools for agents"],
 ] as const;
 
 const PART_IDS = PARTS.map(([id]) => id);
@@ -74,6 +76,7 @@ export function ProjectScreen() {
         <ProjectPlaces key={`${project.id} places`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectForge key={`${project.id} forge`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectSecrets key={`${project.id} secrets`} project={project.id} />
+        <ProjectTools key={`${project.id} tools`} project={project.id} readOnly={!team.can("project.manage")} />
       </Suspense>
     </Page>
   );
