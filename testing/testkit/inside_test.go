@@ -95,7 +95,7 @@ func TestAgentsInDocker(t *testing.T) {
 		ws := h.WorkspaceIn("docker", h.Sample(), "Nothing there")
 		var s testkit.Session
 		h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "gemini"}, &s)
-		if s.State != "failed" || !strings.Contains(s.StateReason, "Gemini CLI is not in this sandbox's image") || !strings.Contains(s.StateReason, "npm install") || !strings.Contains(s.StateReason, "The guest looked for it in /usr/local/sbin, ") {
+		if s.State != "failed" || !strings.Contains(s.StateReason, "Gemini CLI is not in this sandbox's image") || !strings.Contains(s.StateReason, "npm install") || !strings.Contains(s.StateReason, "The guest looked for it in /") || !strings.Contains(s.StateReason, " /usr/local/sbin, ") {
 			t.Errorf("an agent that is not in the image: %s, %q", s.State, s.StateReason)
 		}
 	})
@@ -104,6 +104,12 @@ func TestAgentsInDocker(t *testing.T) {
 		command := func(cmd string) map[string]any { return tool("exec_command", map[string]any{"cmd": cmd}) }
 		agentInside(t, agentInstanceAt(t, outside, "codex", where), "docker", "codex", command("printf 'a\\nb\\n' > two.txt"), command("touch one.txt; rm -rf build"))
 	})
+	for _, agent := range []string{"claude-code", "codex"} {
+		t.Run(agent+" and the tools", func(t *testing.T) {
+			t.Parallel()
+			usesTools(t, agentInstanceAt(t, outside, agent, where), "docker", agent)
+		})
+	}
 }
 
 // With all permissions the real agents ask for nothing, where the place keeps them in; elsewhere that must be confirmed.

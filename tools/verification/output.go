@@ -90,9 +90,12 @@ func summary(a answer, missing string) string {
 		}
 		failed++
 	}
-	if failed == 0 {
+	switch {
+	case failed == 0 && len(a.Checks) == 1:
+		b.WriteString("The check passed.")
+	case failed == 0:
 		fmt.Fprintf(&b, "All %d checks passed.", len(a.Checks))
-	} else {
+	default:
 		fmt.Fprintf(&b, "%d of %d checks did not pass.", failed, len(a.Checks))
 	}
 	for _, group := range [...]struct {

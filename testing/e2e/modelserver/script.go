@@ -192,6 +192,9 @@ func responsesStep(w http.ResponseWriter, r *http.Request, st step, key string) 
 	}
 	for _, c := range st.Tools {
 		item := map[string]any{"type": "function_call", "id": nextID("fc"), "call_id": nextID("call"), "name": c.Name, "arguments": string(c.Input)}
+		if server, name, ok := strings.Cut(strings.TrimPrefix(c.Name, "mcp__"), "__"); ok && strings.HasPrefix(c.Name, "mcp__") { // a tool of an MCP server
+			item["namespace"], item["name"] = "mcp__"+server, name
+		}
 		if text, ok := c.plain(); ok {
 			item = map[string]any{"type": "custom_tool_call", "id": nextID("ctc"), "call_id": nextID("call"), "name": c.Name, "input": text, "status": "completed"}
 		}
