@@ -150,6 +150,7 @@ func byReview(s *Server) find    { return byID(s.ops.ByReview) }
 func byComment(s *Server) find   { return byID(s.ops.ByComment) }
 func byRun(s *Server) find       { return byID(s.ops.ByRun) }
 func byTask(s *Server) find      { return byID(s.ops.ByTask) }
+func byMemory(s *Server) find    { return byID(s.ops.ByMemory) }
 func byRunner(s *Server) find    { return byID(s.ops.ByRunner) }
 func byInboxItem(s *Server) find { return byID(s.ops.ByInboxItem) }
 

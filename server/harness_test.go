@@ -64,6 +64,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts/blobs"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -234,6 +235,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Checkpoints = checkpoints.New(checkpoints.Config{Store: toolstore.NewCheckpoints(h.db), Snapshots: ws.Snapshots, Trees: ws.Repo, Restorer: ws.Lifecycle, Workspaces: ws.Records,
 		Sessions: ss, Actor: h.accounts.Actor, Secrets: sec, Events: h.bus})
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
+	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -445,6 +447,10 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := toolstore.NewArtifacts(h.db).InsertArtifactLink(ctx, shared, shared.ID, 1); err != nil {
 		t.Fatal(err)
 	}
+	fact := memory.Fact{ID: id.New("mem"), TeamID: team.ID, ProjectID: prj.ID, Text: "fact", UserID: userID, CreatedAt: 1}
+	if err := toolstore.NewMemory(h.db).Remember(ctx, fact, 10); err != nil {
+		t.Fatal(err)
+	}
 	hook := notify.Webhook{ID: id.New("whk"), TeamID: team.ID, Name: "w", Format: notify.JSON, Kinds: notify.Kinds, CreatedBy: userID, CreatedAt: 1}
 	if err := store.NewNotify(h.db).InsertWebhook(ctx, hook); err != nil {
 		t.Fatal(err)
@@ -464,7 +470,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "checkpoint": ckp.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -518,7 +524,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "listMemory", "createMemory", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"
@@ -528,6 +534,8 @@ func kindOf(op string) string {
 		return "subagent"
 	case "listSubagents", "spawnSubagent":
 		return "session"
+	case "deleteMemory":
+		return "memory"
 	case "getRun", "keepRun":
 		return "run"
 	case "getTask", "updateTask", "claimTask", "closeTask", "addTaskDependency", "removeTaskDependency", "workOnTask":

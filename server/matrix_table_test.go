@@ -313,6 +313,9 @@ closeTask               member    write
 addTaskDependency       member    write
 removeTaskDependency    member    write
 workOnTask              member    write
+listMemory              viewer    read
+createMemory            member    write
+deleteMemory            member    write
 listArtifacts           viewer    read
 createArtifact          member    write
 listProjectArtifacts    viewer    read

@@ -464,6 +464,10 @@ var policy = map[string]rule{
 	"removeTaskDependency": of(accounts.EditWorkspace, byTask),
 	"workOnTask":           of(accounts.CreateWorkspace, byTask).repeatable(), // and the right to type, for an agent
 
+	"listMemory":   of(accounts.ViewProject, byProject),
+	"createMemory": of(accounts.EditWorkspace, byProject).repeatable(),
+	"deleteMemory": of(accounts.EditWorkspace, byMemory),
+
 	"listRuns":  of(accounts.ViewWorkspace, byTeam),
 	"createRun": of(accounts.CreateWorkspace, byTeam).repeatable(), // and the right to type
 	"getRun":    of(accounts.ViewWorkspace, byRun),

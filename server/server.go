@@ -62,6 +62,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/toolgroups"
@@ -112,6 +113,7 @@ type Config struct {
 	Subagents     *subagents.Service
 	Checkpoints   *checkpoints.Service
 	ToolGroups    *toolgroups.Service
+	Memory        *memory.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings

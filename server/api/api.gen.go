@@ -6477,6 +6477,30 @@ type MemberPatch struct {
 	Role Role `json:"role"`
 }
 
+// Memory defines model for Memory.
+type Memory struct {
+	// Agent The agent that remembered it; empty if a person or a script did
+	Agent     string `json:"agent"`
+	CreatedAt int64  `json:"created_at"`
+	CreatedBy Maker  `json:"created_by"`
+
+	// ExpiresAt When it is forgotten; null means never
+	ExpiresAt *int64 `json:"expires_at"`
+	Id        string `json:"id"`
+
+	// Key A name; the next fact with it replaces this one. Empty if it has none
+	Key       string   `json:"key"`
+	ProjectId string   `json:"project_id"`
+	Tags      []string `json:"tags"`
+	Text      string   `json:"text"`
+}
+
+// MemoryList defines model for MemoryList.
+type MemoryList struct {
+	Items      []Memory `json:"items"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
 // MergeQueue defines model for MergeQueue.
 type MergeQueue struct {
 	// Ended The most recent ones, newest first
@@ -7052,6 +7076,21 @@ type NewInvite struct {
 type NewMember struct {
 	Email string `json:"email"`
 	Role  Role   `json:"role"`
+}
+
+// NewMemory defines model for NewMemory.
+type NewMemory struct {
+	// ExpiresInDays After how many days it is forgotten; never without it
+	ExpiresInDays *int `json:"expires_in_days,omitempty"`
+
+	// Key The fact that has this name is replaced
+	Key *string `json:"key,omitempty"`
+
+	// Tags Words to find it by
+	Tags *[]string `json:"tags,omitempty"`
+
+	// Text At most 8 KiB
+	Text string `json:"text"`
 }
 
 // NewModelLimits defines model for NewModelLimits.
@@ -11571,6 +11610,19 @@ type BuildImageParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListMemoryParams defines parameters for ListMemory.
+type ListMemoryParams struct {
+	// Q Words of which a fact has at least one, in its text, key or tags
+	Q      *string `form:"q,omitempty" json:"q,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateMemoryParams defines parameters for CreateMemory.
+type CreateMemoryParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListRunnerHistoryParams defines parameters for ListRunnerHistory.
 type ListRunnerHistoryParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -12372,6 +12424,9 @@ type CancelGitWorkJSONRequestBody CancelGitWorkJSONBody
 // BuildImageJSONRequestBody defines body for BuildImage for application/json ContentType.
 type BuildImageJSONRequestBody = NewImageBuild
 
+// CreateMemoryJSONRequestBody defines body for CreateMemory for application/json ContentType.
+type CreateMemoryJSONRequestBody = NewMemory
+
 // SetProjectToolsJSONRequestBody defines body for SetProjectTools for application/json ContentType.
 type SetProjectToolsJSONRequestBody = ProjectToolsChoice
 
@@ -12971,6 +13026,9 @@ type ServerInterface interface {
 	// ConfirmTotp Confirm an authenticator app with its first code
 	// (POST /me/totp/confirm)
 	ConfirmTotp(ctx echo.Context) error
+	// DeleteMemory Forget a fact of a project
+	// (DELETE /memory/{id})
+	DeleteMemory(ctx echo.Context, id Id) error
 	// GetMetrics Get the metrics in Prometheus format; operators
 	// (GET /metrics)
 	GetMetrics(ctx echo.Context) error
@@ -13016,6 +13074,12 @@ type ServerInterface interface {
 	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
 	// (POST /projects/{id}/image-builds)
 	BuildImage(ctx echo.Context, id Id, params BuildImageParams) error
+	// ListMemory List the facts that a project's agents and people remember, newest first
+	// (GET /projects/{id}/memory)
+	ListMemory(ctx echo.Context, id Id, params ListMemoryParams) error
+	// CreateMemory Remember a fact for a project
+	// (POST /projects/{id}/memory)
+	CreateMemory(ctx echo.Context, id Id, params CreateMemoryParams) error
 	// ListMergeQueue List the merge queue in order, and the most recent results
 	// (GET /projects/{id}/merge-queue)
 	ListMergeQueue(ctx echo.Context, id Id) error
@@ -15556,6 +15620,22 @@ func (w *ServerInterfaceWrapper) ConfirmTotp(ctx echo.Context) error {
 	return err
 }
 
+// DeleteMemory converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteMemory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteMemory(ctx, id)
+	return err
+}
+
 // GetMetrics converts echo context to params.
 func (w *ServerInterfaceWrapper) GetMetrics(ctx echo.Context) error {
 	var err error
@@ -15849,6 +15929,81 @@ func (w *ServerInterfaceWrapper) BuildImage(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.BuildImage(ctx, id, params)
+	return err
+}
+
+// ListMemory converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMemory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListMemoryParams
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMemory(ctx, id, params)
+	return err
+}
+
+// CreateMemory converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateMemory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateMemoryParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateMemory(ctx, id, params)
 	return err
 }
 
@@ -21771,6 +21926,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/subagents/:id/message", wrapper.MessageSubagent, options.OperationMiddlewares["messageSubagent"]...)
 	router.POST(options.BaseURL+"/subagents/:id/interrupt", wrapper.InterruptSubagent, options.OperationMiddlewares["interruptSubagent"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/subagents", wrapper.ListWorkspaceSubagents, options.OperationMiddlewares["listWorkspaceSubagents"]...)
+	router.GET(options.BaseURL+"/projects/:id/memory", wrapper.ListMemory, options.OperationMiddlewares["listMemory"]...)
+	router.POST(options.BaseURL+"/projects/:id/memory", wrapper.CreateMemory, options.OperationMiddlewares["createMemory"]...)
+	router.DELETE(options.BaseURL+"/memory/:id", wrapper.DeleteMemory, options.OperationMiddlewares["deleteMemory"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/checkpoints", wrapper.ListCheckpoints, options.OperationMiddlewares["listCheckpoints"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/checkpoints", wrapper.CreateCheckpoint, options.OperationMiddlewares["createCheckpoint"]...)
 	router.DELETE(options.BaseURL+"/checkpoints/:id", wrapper.DeleteCheckpoint, options.OperationMiddlewares["deleteCheckpoint"]...)
@@ -26544,6 +26702,39 @@ func (response ConfirmTotpdefaultApplicationProblemPlusJSONResponse) VisitConfir
 	return err
 }
 
+type DeleteMemoryRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteMemoryResponseObject interface {
+	VisitDeleteMemoryResponse(w http.ResponseWriter) error
+}
+
+type DeleteMemory204Response struct {
+}
+
+func (response DeleteMemory204Response) VisitDeleteMemoryResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteMemorydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteMemorydefaultApplicationProblemPlusJSONResponse) VisitDeleteMemoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetMetricsRequestObject struct {
 }
 
@@ -27081,6 +27272,87 @@ type BuildImagedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response BuildImagedefaultApplicationProblemPlusJSONResponse) VisitBuildImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMemoryRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListMemoryParams
+}
+
+type ListMemoryResponseObject interface {
+	VisitListMemoryResponse(w http.ResponseWriter) error
+}
+
+type ListMemory200JSONResponse MemoryList
+
+func (response ListMemory200JSONResponse) VisitListMemoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMemorydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListMemorydefaultApplicationProblemPlusJSONResponse) VisitListMemoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMemoryRequestObject struct {
+	Id     Id `json:"id"`
+	Params CreateMemoryParams
+	Body   *CreateMemoryJSONRequestBody
+}
+
+type CreateMemoryResponseObject interface {
+	VisitCreateMemoryResponse(w http.ResponseWriter) error
+}
+
+type CreateMemory201JSONResponse Memory
+
+func (response CreateMemory201JSONResponse) VisitCreateMemoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMemorydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateMemorydefaultApplicationProblemPlusJSONResponse) VisitCreateMemoryResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -36737,6 +37009,9 @@ type StrictServerInterface interface {
 	// ConfirmTotp Confirm an authenticator app with its first code
 	// (POST /me/totp/confirm)
 	ConfirmTotp(ctx context.Context, request ConfirmTotpRequestObject) (ConfirmTotpResponseObject, error)
+	// DeleteMemory Forget a fact of a project
+	// (DELETE /memory/{id})
+	DeleteMemory(ctx context.Context, request DeleteMemoryRequestObject) (DeleteMemoryResponseObject, error)
 	// GetMetrics Get the metrics in Prometheus format; operators
 	// (GET /metrics)
 	GetMetrics(ctx context.Context, request GetMetricsRequestObject) (GetMetricsResponseObject, error)
@@ -36782,6 +37057,12 @@ type StrictServerInterface interface {
 	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
 	// (POST /projects/{id}/image-builds)
 	BuildImage(ctx context.Context, request BuildImageRequestObject) (BuildImageResponseObject, error)
+	// ListMemory List the facts that a project's agents and people remember, newest first
+	// (GET /projects/{id}/memory)
+	ListMemory(ctx context.Context, request ListMemoryRequestObject) (ListMemoryResponseObject, error)
+	// CreateMemory Remember a fact for a project
+	// (POST /projects/{id}/memory)
+	CreateMemory(ctx context.Context, request CreateMemoryRequestObject) (CreateMemoryResponseObject, error)
 	// ListMergeQueue List the merge queue in order, and the most recent results
 	// (GET /projects/{id}/merge-queue)
 	ListMergeQueue(ctx context.Context, request ListMergeQueueRequestObject) (ListMergeQueueResponseObject, error)
@@ -41380,6 +41661,31 @@ func (sh *strictHandler) ConfirmTotp(ctx echo.Context) error {
 	return nil
 }
 
+// DeleteMemory operation middleware
+func (sh *strictHandler) DeleteMemory(ctx echo.Context, id Id) error {
+	var request DeleteMemoryRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteMemory(ctx.Request().Context(), request.(DeleteMemoryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteMemory")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteMemoryResponseObject); ok {
+		return validResponse.VisitDeleteMemoryResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetMetrics operation middleware
 func (sh *strictHandler) GetMetrics(ctx echo.Context) error {
 	var request GetMetricsRequestObject
@@ -41863,6 +42169,81 @@ func (sh *strictHandler) BuildImage(ctx echo.Context, id Id, params BuildImagePa
 		return err
 	} else if validResponse, ok := response.(BuildImageResponseObject); ok {
 		return validResponse.VisitBuildImageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListMemory operation middleware
+func (sh *strictHandler) ListMemory(ctx echo.Context, id Id, params ListMemoryParams) error {
+	var request ListMemoryRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMemory(ctx.Request().Context(), request.(ListMemoryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMemory")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMemoryResponseObject); ok {
+		return validResponse.VisitListMemoryResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateMemory operation middleware
+func (sh *strictHandler) CreateMemory(ctx echo.Context, id Id, params CreateMemoryParams) error {
+	var request CreateMemoryRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body CreateMemoryJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateMemory(ctx.Request().Context(), request.(CreateMemoryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateMemory")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateMemoryResponseObject); ok {
+		return validResponse.VisitCreateMemoryResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

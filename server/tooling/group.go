@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/toolgroups"
@@ -28,6 +29,7 @@ type Config struct {
 	Artifacts   *artifacts.Service
 	Checkpoints *checkpoints.Service
 	Groups      *toolgroups.Service
+	Memory      *memory.Service
 
 	Now func() time.Time
 }
@@ -52,6 +54,8 @@ type (
 	Subagents struct{ *group }
 	// Checkpoints are states of a workspace to go back to.
 	Checkpoints struct{ *group }
+	// Memory is what a project's agents and people remember.
+	Memory struct{ *group }
 )
 
 // Tooling has all operations of the package.
@@ -62,10 +66,11 @@ type Tooling struct {
 	Artifacts
 	Subagents
 	Checkpoints
+	Memory
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}}
 }

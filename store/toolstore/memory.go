@@ -60,6 +60,12 @@ func (s *Memory) Facts(ctx context.Context, projectID, sessionID string, now int
 	return out, store.Wrap(err, "recalling")
 }
 
+// Fact returns a fact.
+func (s *Memory) Fact(ctx context.Context, id string) (memory.Fact, error) {
+	f, err := scanFact(s.db.QueryRow(ctx, `SELECT `+factColumns+` FROM memories WHERE id = ? AND {team}`, id))
+	return f, store.Wrap(err, "reading a fact")
+}
+
 // Forget deletes facts by id or key.
 func (s *Memory) Forget(ctx context.Context, projectID, sessionID, id, key string) (int64, error) {
 	r, err := s.db.Exec(ctx, `DELETE FROM memories WHERE project_id = ? AND {team} AND (session_id = '' OR session_id = ?) AND (id = ? OR key <> '' AND key = ?)`, projectID, sessionID, id, key)

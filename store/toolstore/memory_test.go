@@ -52,6 +52,12 @@ func TestMemoryRows(t *testing.T) {
 		if facts, err := s.Facts(foreign, "p-w", "s1", 0); err != nil || len(facts) != 0 {
 			t.Errorf("another team recalls %+v, %v", facts, err)
 		}
+		if f, err := s.Fact(ctx, "d"); err != nil || f.SessionID != "s1" || f.ProjectID != "p-w" || f.Key != "k" {
+			t.Errorf("%+v %v", f, err)
+		}
+		if f, err := s.Fact(foreign, "d"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("another team reads %+v, %v", f, err)
+		}
 		if n, err := s.Forget(foreign, "p-w", "s1", "a", "k"); err != nil || n != 0 {
 			t.Errorf("another team forgets %d, %v", n, err)
 		}

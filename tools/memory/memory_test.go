@@ -49,6 +49,15 @@ func (s *shelf) Facts(_ context.Context, project, session string, now int64) (ou
 	return out, nil
 }
 
+func (s *shelf) Fact(_ context.Context, id string) (memory.Fact, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.IndexFunc(s.facts, func(f memory.Fact) bool { return f.ID == id }); i >= 0 {
+		return s.facts[i], nil
+	}
+	return memory.Fact{}, fault.New(fault.NotFound, "not_found", "There is none.")
+}
+
 func (s *shelf) Forget(_ context.Context, project, session, id, key string) (n int64, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,23 +70,31 @@ func (s *Service) remember(ctx context.Context, c tools.Caller, a rememberArgume
 	if err != nil {
 		return Fact{}, err
 	}
-	now := s.cfg.Now()
-	f := Fact{ID: id.New("mem"), TeamID: c.TeamID, ProjectID: project, Key: strings.TrimSpace(a.Key), Text: strings.TrimSpace(a.Text), Tags: a.Tags, UserID: c.UserID, Agent: c.Agent, CreatedAt: now.UnixMilli()}
-	most := MaxFacts
+	f := Fact{TeamID: c.TeamID, ProjectID: project, Key: a.Key, Text: a.Text, Tags: a.Tags, UserID: c.UserID, Agent: c.Agent}
 	if a.Scope == "session" {
 		if c.SessionID == "" {
 			return Fact{}, fault.New(fault.Invalid, "memory_needs_session", "Only the agent of a session has a session's memory. Use the scope project.").With("field", "scope")
 		}
-		f.SessionID, f.ExpiresAt, most = c.SessionID, now.Add(sessionFactsFor).UnixMilli(), MaxSessionFacts
+		f.SessionID = c.SessionID
 	}
-	if a.ExpiresInDays > 0 {
-		f.ExpiresAt = now.Add(time.Duration(a.ExpiresInDays) * 24 * time.Hour).UnixMilli()
+	return s.add(ctx, f, a.ExpiresInDays)
+}
+
+// add stores a fact with secrets masked. It is forgotten after some days; 0 is the default of its scope.
+func (s *Service) add(ctx context.Context, f Fact, days int) (Fact, error) {
+	now, most := s.cfg.Now(), MaxFacts
+	f.ID, f.Key, f.Text, f.CreatedAt = id.New("mem"), strings.TrimSpace(f.Key), strings.TrimSpace(f.Text), now.UnixMilli()
+	if f.SessionID != "" {
+		f.ExpiresAt, most = now.Add(sessionFactsFor).UnixMilli(), MaxSessionFacts
+	}
+	if days > 0 {
+		f.ExpiresAt = now.Add(time.Duration(days) * 24 * time.Hour).UnixMilli()
 	}
 	if f.Text == "" || len(f.Text) > MaxText {
 		return Fact{}, fault.New(fault.Invalid, "memory_text_invalid", "A fact has 1 to %d bytes of text.", MaxText).With("field", "text")
 	}
 	if s.cfg.Secrets != nil {
-		finder, err := s.cfg.Secrets.InAnswers(ctx, c.TeamID)
+		finder, err := s.cfg.Secrets.InAnswers(ctx, f.TeamID)
 		if err != nil {
 			return Fact{}, fault.Wrap(err, fault.Unavailable, "secrets_unknown", "The team's secrets, which must be masked, could not be read. Try again in a moment.")
 		}

@@ -28,6 +28,10 @@ const (
 	MaxFacts        = 1000 // of a project
 	MaxSessionFacts = 200  // of a session
 	MaxText         = 8 << 10
+	MaxKey          = 100 // characters
+	MaxTags         = 10
+	MaxTag          = 50 // characters
+	MaxDays         = 3650
 	sessionFactsFor = 30 * 24 * time.Hour // unless it says otherwise
 )
 
@@ -37,6 +41,8 @@ type Store interface {
 	Remember(ctx context.Context, f Fact, most int) error
 	// Facts returns what a session may recall: the project's facts and its own, the newest first, without those that expired.
 	Facts(ctx context.Context, projectID, sessionID string, now int64) ([]Fact, error)
+	// Fact returns a fact; fault.NotFound when there is none.
+	Fact(ctx context.Context, id string) (Fact, error)
 	// Forget deletes the facts with an id or a key that a session may recall, and reports how many there were.
 	Forget(ctx context.Context, projectID, sessionID, id, key string) (int64, error)
 	// DropExpired deletes what expired before a time.

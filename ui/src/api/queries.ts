@@ -19,6 +19,7 @@ export const keys = {
   workspaces: (team: string, show: Show) => ["team", team, "workspaces", show] as const,
   project: (id: string) => ["project", id] as const,
   projectTools: (id: string) => ["project", id, "tools"] as const,
+  memory: (id: string) => ["project", id, "memory"] as const,
   branches: (id: string) => ["project", id, "branches"] as const,
   branchName: (id: string, name: string) => ["project", id, "branch-name", name] as const,
   workspace: (id: string) => ["workspace", id] as const,

@@ -1877,6 +1877,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/memory/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Forget a fact of a project */
+        delete: operations["deleteMemory"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -2111,6 +2130,32 @@ export interface paths {
          * @description Reads the newest commit of the default branch. Each project runs one build at a time. If the project's image is set to this file, containers of new sandboxes use the image once it is built.
          */
         post: operations["buildImage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/memory": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the facts that a project's agents and people remember, newest first
+         * @description Facts that belong to one session are not among them.
+         */
+        get: operations["listMemory"];
+        put?: never;
+        /**
+         * Remember a fact for a project
+         * @description The team's secrets in it are masked.
+         */
+        post: operations["createMemory"];
         delete?: never;
         options?: never;
         head?: never;
@@ -7955,6 +8000,28 @@ export interface components {
         MemberPatch: {
             role: components["schemas"]["Role"];
         };
+        Memory: {
+            /** @description The agent that remembered it; empty if a person or a script did */
+            agent: string;
+            /** Format: int64 */
+            created_at: number;
+            created_by: components["schemas"]["Maker"];
+            /**
+             * Format: int64
+             * @description When it is forgotten; null means never
+             */
+            expires_at: number | null;
+            id: string;
+            /** @description A name; the next fact with it replaces this one. Empty if it has none */
+            key: string;
+            project_id: string;
+            tags: string[];
+            text: string;
+        };
+        MemoryList: {
+            items: components["schemas"]["Memory"][];
+            next_cursor: string | null;
+        };
         MergeQueue: {
             /** @description The most recent ones, newest first */
             ended: components["schemas"]["QueueEntry"][];
@@ -8428,6 +8495,16 @@ export interface components {
         NewMember: {
             email: string;
             role: components["schemas"]["Role"];
+        };
+        NewMemory: {
+            /** @description After how many days it is forgotten; never without it */
+            expires_in_days?: number;
+            /** @description The fact that has this name is replaced */
+            key?: string;
+            /** @description Words to find it by */
+            tags?: string[];
+            /** @description At most 8 KiB */
+            text: string;
         };
         NewModelLimits: {
             items: components["schemas"]["ModelLimit"][];
@@ -14993,6 +15070,27 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    deleteMemory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Forgotten */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getMetrics: {
         parameters: {
             query?: never;
@@ -15354,6 +15452,63 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImageBuild"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listMemory: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                /** @description Words of which a fact has at least one, in its text, key or tags */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Facts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createMemory: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewMemory"];
+            };
+        };
+        responses: {
+            /** @description The fact */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Memory"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -23,6 +23,7 @@ const ProjectMerging = lazy(() => import("./merging"));
 const ProjectPlaces = lazy(() => import("./sandboxes"));
 const ProjectForge = lazy(() => import("./forge"));
 const ProjectSecrets = lazy(() => import("./secrets"));
+const ProjectMemory = lazy(() => import("@/tools/memory"));
 const ProjectTools = lazy(() => import("@/tools/groups"));
 
 const route = getRouteApi("/$team/p/$project");
@@ -35,6 +36,7 @@ const PARTS = [
   ["project-forge", "Forge"],
   ["project-secrets", "Secrets"],
   ["project-tools", "Tools for agents"],
+  ["project-memory", "Memory"],
 ] as const;
 
 const PART_IDS = PARTS.map(([id]) => id);
@@ -77,6 +79,7 @@ export function ProjectScreen() {
         <ProjectForge key={`${project.id} forge`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectSecrets key={`${project.id} secrets`} project={project.id} />
         <ProjectTools key={`${project.id} tools`} project={project.id} readOnly={!team.can("project.manage")} />
+        <ProjectMemory key={`${project.id} memory`} project={project.id} readOnly={!team.can("workspace.edit")} />
       </Suspense>
     </Page>
   );
