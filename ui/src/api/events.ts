@@ -197,6 +197,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [keys.timeline(workspace)];
     case "artifact":
       return [["workspace", workspace, "artifacts"]];
+    case "tools":
+      return [keys.toolCalls(workspace)];
     case "checkpoints":
       return [keys.checkpoints(workspace)];
     case "activity":

@@ -32,6 +32,7 @@ export const keys = {
   tree: (id: string, folder: string) => ["workspace", id, "tree", folder] as const,
   commits: (id: string) => ["workspace", id, "commits"] as const,
   activity: (id: string) => ["workspace", id, "activity"] as const,
+  toolCalls: (id: string) => ["workspace", id, "tool-calls"] as const,
   checkpoints: (id: string) => ["workspace", id, "checkpoints"] as const,
   timeline: (id: string) => ["workspace", id, "activity", "timeline"] as const,
   loss: (id: string) => ["workspace", id, "loss"] as const,

@@ -13,6 +13,7 @@ import { ActivityRow, SnapshotRow } from "./row";
 import { joined, type Row } from "./rows";
 
 const Checkpoints = lazy(() => import("./checkpoints"));
+const ToolCalls = lazy(() => import("@/tools/calls"));
 
 const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
 
@@ -20,6 +21,7 @@ const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
 export default function TimelineTab({ workspace: w }: { workspace: Workspace }) {
   const [all, setAll] = useState(false);
   const [marked, setMarked] = useState(false);
+  const [called, setCalled] = useState(false);
   const [picked, setPicked] = useState<{ id: string; label: string }>();
   const client = useQueryClient();
   const list = useInfiniteQuery({
@@ -78,6 +80,10 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
             <input type="checkbox" checked={marked} onChange={(e) => setMarked(e.target.checked)} />
             Checkpoints
           </label>
+          <label className="flex min-h-9 items-center gap-2">
+            <input type="checkbox" checked={called} onChange={(e) => setCalled(e.target.checked)} />
+            Tool calls
+          </label>
           {typeof held === "number" && held > 0 && (
             <span className="text-meta text-fg3">Snapshots use {bytes(held)}</span>
           )}
@@ -86,6 +92,11 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
         {marked && (
           <Suspense fallback={<Skeleton rows={3} label="Loading the checkpoints" />}>
             <Checkpoints workspace={w} />
+          </Suspense>
+        )}
+        {called && (
+          <Suspense fallback={<Skeleton rows={3} label="Loading the tool calls" />}>
+            <ToolCalls workspace={w.id} />
           </Suspense>
         )}
         {picked && (

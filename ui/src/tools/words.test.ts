@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { groupCost, listedWith, switched, type ToolGroup } from "./words";
+import { callerOf, groupCost, listedWith, switched, type ToolGroup } from "./words";
 
 const group = (name: string, tools: number, listed: number, context_tokens: number): ToolGroup => ({
   name,
@@ -30,5 +30,13 @@ describe("groups of tools", () => {
     expect(listedWith(all, switched(["a", "c"], "b", true))).toEqual({ listed: 7, tokens: 400 });
     expect(listedWith(all, switched(["a", "c"], "a", false))).toEqual({ listed: 0, tokens: 0 });
     expect(switched(["a"], "a", true)).toEqual(["a"]);
+  });
+});
+
+describe("calls of tools", () => {
+  it("names who called", () => {
+    expect(callerOf({ agent: "codex", client: "codex-mcp" })).toBe("codex");
+    expect(callerOf({ agent: "", client: "api" })).toBe("api");
+    expect(callerOf({ agent: "", client: "" })).toBe("a person");
   });
 });

@@ -1,5 +1,6 @@
 import type { Schemas } from "@/api/client";
 import { count, plural } from "@/format/text";
+import type { MarkKind } from "@/kit/mark";
 
 export type ToolGroup = Schemas["ToolGroup"];
 
@@ -24,3 +25,20 @@ export function listedWith(groups: ToolGroup[], on: string[]): { listed: number;
 /** The groups that are on after one was switched. */
 export const switched = (on: string[], name: string, to: boolean): string[] =>
   to ? [...on.filter((n) => n !== name), name] : on.filter((n) => n !== name);
+
+export type ToolCall = Schemas["ToolCallRecord"];
+
+/** How a call ended. */
+export const OUTCOMES: Record<ToolCall["outcome"], { word: string; mark: MarkKind }> = {
+  running: { word: "Running", mark: "running" },
+  done: { word: "Done", mark: "done" },
+  failed: { word: "Failed", mark: "failed" },
+  refused: { word: "Refused", mark: "failed" },
+  broken: { word: "Broke", mark: "failed" },
+  cancelled: { word: "Cancelled", mark: "stopped" },
+  timed_out: { word: "Timed out", mark: "failed" },
+  unknown: { word: "Unknown", mark: "needs" },
+};
+
+/** Who called: an agent, or the program of a person. */
+export const callerOf = (c: Pick<ToolCall, "agent" | "client">): string => c.agent || c.client || "a person";
