@@ -120,7 +120,7 @@ run inner sh -c 'cd kept && parawork artifact save first.out --json'
 		of("skill").ran("0").says("parawork")
 		first := decodeLine[taskRow](of("first").ran("0"))
 		second := decodeLine[taskRow](of("second").ran("0"))
-		if ready := decodeLine[struct{ Tasks []taskRow }](of("ready").ran("0")); len(ready.Tasks) != 2 || ready.Tasks[0].ID != first.ID || ready.Tasks[1].ID != second.ID {
+		if ready := decodeLine[struct{ Items []taskRow }](of("ready").ran("0")); len(ready.Items) != 2 || ready.Items[0].ID != first.ID || ready.Items[1].ID != second.ID {
 			t.Errorf("ready: %+v", ready)
 		}
 		if got := decodeLine[taskRow](of("claim").ran("0")); got.Status != "in_progress" {
@@ -291,9 +291,9 @@ func TestMCPOfAnAgentOutlivesTheServer(t *testing.T) {
 		waiting := a.send("tools/call", map[string]any{"name": "task_claim", "arguments": map[string]any{"task": made.ID}}) // no server is there
 		h.Boot()
 		a.answer(waiting).result(nil)
-		var tasks struct{ Tasks []taskRow }
+		var tasks struct{ Items []taskRow }
 		a.tool("task_list", map[string]any{}, &tasks)
-		if len(tasks.Tasks) != 1 || tasks.Tasks[0].Status != "in_progress" {
+		if len(tasks.Items) != 1 || tasks.Items[0].Status != "in_progress" {
 			t.Errorf("after the restart: %+v", tasks)
 		}
 		var calls struct {
@@ -335,7 +335,7 @@ func TestAgentsShareTasks(t *testing.T) {
 			claims[i] = a.send("tools/call", map[string]any{"name": "task_claim", "arguments": map[string]any{"task": made[i].ID}})
 		}
 		of := ended()
-		if got := decodeLine[struct{ Tasks []taskRow }](of("list").ran("0")); len(got.Tasks) != len(made) {
+		if got := decodeLine[struct{ Items []taskRow }](of("list").ran("0")); len(got.Items) != len(made) {
 			t.Errorf("the shell sees %+v", got)
 		}
 		of("note").ran("0")
@@ -346,9 +346,9 @@ func TestAgentsShareTasks(t *testing.T) {
 				t.Errorf("%s: the agent was refused: %v; the shell ended with %s: %s", m.ID, r.IsError, got.exit, got.err)
 			}
 		}
-		var tasks struct{ Tasks []taskRow }
+		var tasks struct{ Items []taskRow }
 		a.tool("task_list", map[string]any{}, &tasks)
-		if len(tasks.Tasks) != len(made)+1 {
+		if len(tasks.Items) != len(made)+1 {
 			t.Errorf("the agent sees %+v", tasks)
 		}
 	})
