@@ -20,6 +20,8 @@ var children = map[string]func(args []string) error{
 	"child-stamp":  childStamp,
 	"child-bridge": childBridge,
 	"child-guess":  childGuess,
+	"child-tools":  childTools,
+	"child-pipes":  childPipes,
 }
 
 // pattern fills buf with the bytes of the spew from offset off: printable, never a secret's shape, different everywhere.
