@@ -283,6 +283,12 @@ func TestMCPOfAnAgentOutlivesTheServer(t *testing.T) {
 
 		cut := a.send("tools/call", map[string]any{"name": "verify", "arguments": map[string]any{}})
 		h.Wait("the check runs", func() bool { _, err := os.Stat(filepath.Join(ws.Path, "began")); return err == nil })
+		ended := startScript(t, h, ws, "run cut parawork verify --json\nrun next parawork task ready --json")
+		h.Wait("a command is under way, too", func() bool {
+			var calls struct{ Items []struct{ Tool, Outcome string } }
+			h.API("GET", "/workspaces/"+ws.ID+"/tool-calls", nil, &calls)
+			return len(calls.Items) == 3
+		})
 		h.Kill()
 		got := a.answer(cut)
 		if got.Error == nil || got.Error.Data.Code != "call_cut" || !got.Error.Data.MayBeDone {
@@ -291,6 +297,9 @@ func TestMCPOfAnAgentOutlivesTheServer(t *testing.T) {
 		waiting := a.send("tools/call", map[string]any{"name": "task_claim", "arguments": map[string]any{"task": made.ID}}) // no server is there
 		h.Boot()
 		a.answer(waiting).result(nil)
+		of := ended()
+		of("cut").ran("1").says("command_cut")
+		of("next").ran("0")
 		var tasks struct{ Items []taskRow }
 		a.tool("task_list", map[string]any{}, &tasks)
 		if len(tasks.Items) != 1 || tasks.Items[0].Status != "in_progress" {
