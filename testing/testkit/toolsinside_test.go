@@ -285,7 +285,9 @@ func TestMCPOfAnAgentOutlivesTheServer(t *testing.T) {
 		h.Wait("the check runs", func() bool { _, err := os.Stat(filepath.Join(ws.Path, "began")); return err == nil })
 		ended := startScript(t, h, ws, "run cut parawork verify --json\nrun next parawork task ready --json")
 		h.Wait("a command is under way, too", func() bool {
-			var calls struct{ Items []struct{ Tool, Outcome string } }
+			var calls struct {
+				Items []struct{ Tool, Outcome string }
+			}
 			h.API("GET", "/workspaces/"+ws.ID+"/tool-calls", nil, &calls)
 			return len(calls.Items) == 3
 		})
