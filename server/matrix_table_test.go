@@ -326,12 +326,12 @@ listArtifactLinks       member    admin
 createArtifactLink      member    admin
 revokeArtifactLink      member    admin
 getSharedArtifact       public    -
-listSubagents           viewer    read
+listSubagents           viewer    attach
 spawnSubagent           member    attach
-getSubagent             viewer    read
+getSubagent             viewer    attach
 messageSubagent         member    attach
 interruptSubagent       member    attach
-listWorkspaceSubagents  viewer    read
+listWorkspaceSubagents  viewer    attach
 getCommand              viewer    read
 cancelCommand           member    write
 getNetwork              viewer    read

@@ -428,12 +428,12 @@ var policy = map[string]rule{
 	"createArtifactLink":     of(accounts.ShareSession, byArtifact),
 	"revokeArtifactLink":     of(accounts.ShareSession, byArtifactLink), // one's own; the service asks for ManageTeam for another's
 	"getSharedArtifact":      {access: anyone},                          // the link's token is in the path
-	"listSubagents":          of(accounts.ViewWorkspace, bySession),
+	"listSubagents":          of(accounts.ViewTerminal, bySession),
 	"spawnSubagent":          of(accounts.TypeTerminal, bySession).working().repeatable(),
-	"getSubagent":            of(accounts.ViewWorkspace, bySubagent),
+	"getSubagent":            of(accounts.ViewTerminal, bySubagent),
 	"messageSubagent":        of(accounts.TypeTerminal, bySubagent).working().repeatable(),
 	"interruptSubagent":      of(accounts.TypeTerminal, bySubagent),
-	"listWorkspaceSubagents": of(accounts.ViewWorkspace, byWorkspace),
+	"listWorkspaceSubagents": of(accounts.ViewTerminal, byWorkspace),
 
 	"getCommand":     of(accounts.ViewWorkspace, byCommand),
 	"cancelCommand":  of(accounts.EditWorkspace, byCommand),

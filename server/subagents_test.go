@@ -114,3 +114,21 @@ func TestSubagentsOfASession(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// Tools of subagents type into terminals and read them: a token that may not do that over the API's own operations may not by a tool.
+func TestSubagentToolsNeedTheScopeOfTerminals(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.serve()
+	p := h.people(t)
+	var write struct{ Token string }
+	h.do("POST", "/api/v1/me/tokens", `{"name":"t","scopes":["workspaces:read","workspaces:write"]}`, bearer(p.tokens["member"])...).into(t, &write)
+	for tool, args := range map[string]string{"subagent_list": `{}`, "subagent_message": `{"id":"sub_1","text":"x"}`} {
+		if r := h.do("POST", p.toolPath(tool), `{"arguments":`+args+`}`, bearer(write.Token)...); r.code != 403 || !strings.Contains(r.Body.String(), "scope") {
+			t.Errorf("%s: %d %s", tool, r.code, r.Body)
+		}
+	}
+	if r := h.do("POST", p.toolPath("task_list"), `{"arguments":{}}`, bearer(write.Token)...); r.code != 200 {
+		t.Errorf("task_list: %d %s", r.code, r.Body)
+	}
+}

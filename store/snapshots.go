@@ -129,11 +129,22 @@ func (s *Workspaces) EditSnapshot(ctx context.Context, id string, fn func(*snaps
 	return sn, nil
 }
 
-// InCheckpoint reports whether a checkpoint refers to a snapshot.
-func (s *Workspaces) InCheckpoint(ctx context.Context, snapshotID string) (bool, error) {
-	var n int
-	err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM checkpoints WHERE snapshot_id = ? AND {team}`, snapshotID).Scan(&n)
-	return n > 0, Wrap(err, "looking for checkpoints of a snapshot")
+// InCheckpoints returns those of the snapshots to which a checkpoint refers.
+func (s *Workspaces) InCheckpoints(ctx context.Context, ids []string) (map[string]bool, error) {
+	out := map[string]bool{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	rows, err := s.db.Query(ctx, `SELECT DISTINCT snapshot_id FROM checkpoints WHERE {team} AND snapshot_id IN (`+Marks(len(ids))+`)`, args...)
+	used, err := Column[string](rows, err)
+	for _, id := range used {
+		out[id] = true
+	}
+	return out, Wrap(err, "reading which snapshots checkpoints refer to")
 }
 
 // DeleteSnapshots removes rows.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
@@ -26,9 +27,24 @@ func (h Tools) ListTools(context.Context, api.ListToolsRequestObject) (api.ListT
 	return api.ListTools200JSONResponse{Items: items}, nil
 }
 
+// groupOf is the group of a tool; "" when there is no such tool.
+func (h Tools) groupOf(name string) string {
+	for _, s := range h.cfg.Tools.Specs() {
+		if s.Name == name {
+			return s.Group
+		}
+	}
+	return ""
+}
+
 func (h Tools) CallTool(ctx context.Context, req api.CallToolRequestObject) (api.CallToolResponseObject, error) {
 	call := rest.CallOf(ctx)
 	audit.Note(ctx, "tool", req.Name)
+	if h.groupOf(req.Name) == "subagents" { // they type into terminals and read them, for which the API's own operations ask as well
+		if err := call.Can(accounts.TypeTerminal); err != nil {
+			return nil, err
+		}
+	}
 	r, err := h.cfg.Tools.Call(ctx, tools.Caller{TeamID: call.Object.TeamID, WorkspaceID: req.Id, UserID: call.Actor.User.ID, Client: apiClient}, req.Name, req.Body.Arguments)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,9 @@ func NewCheckpoints(db *store.DB) *Checkpoints { return &Checkpoints{db} }
 
 const checkpointColumns = `id, team_id, workspace_id, session_id, agent, snapshot_id, reason, note, next_step, files, messages, tasks, artifacts, created_by, at`
 
+// checkpointHeads leaves out what a list does not show, which may be long.
+const checkpointHeads = `id, team_id, workspace_id, session_id, agent, snapshot_id, reason, note, next_step, files, '{}', '[]', '[]', created_by, at`
+
 func scanCheckpoint(r store.Scanner) (c checkpoints.Checkpoint, err error) {
 	var messages, tasks, artifacts string
 	if err := r.Scan(&c.ID, &c.TeamID, &c.WorkspaceID, &c.SessionID, &c.Agent, &c.SnapshotID, &c.Reason, &c.Note, &c.NextStep, &c.Files, &messages, &tasks, &artifacts, &c.CreatedBy, &c.At); err != nil {
@@ -79,9 +82,9 @@ func (s *Checkpoints) Checkpoint(ctx context.Context, id string) (checkpoints.Ch
 	return c, store.Wrap(err, "reading a checkpoint")
 }
 
-// Checkpoints returns a page of a workspace's checkpoints, newest first.
+// Checkpoints returns a page of a workspace's checkpoints, newest first, without their messages, tasks and artifacts.
 func (s *Checkpoints) Checkpoints(ctx context.Context, workspaceID string, pg page.Page) ([]checkpoints.Checkpoint, string, error) {
-	query, args, err := store.Keyset(`SELECT `+checkpointColumns+` FROM checkpoints WHERE workspace_id = ? AND {team}`, "at", []any{workspaceID}, pg)
+	query, args, err := store.Keyset(`SELECT `+checkpointHeads+` FROM checkpoints WHERE workspace_id = ? AND {team}`, "at", []any{workspaceID}, pg)
 	if err != nil {
 		return nil, "", err
 	}

@@ -70,7 +70,7 @@ func TestCheckpointsAreBounded(t *testing.T) {
 		if err != nil || last.ID != "ckp_05" || last.Messages.Items != 5 || len(last.Messages.Tail) != 1 || len(last.Tasks) != 1 || len(last.Artifacts) != 1 {
 			t.Errorf("the newest is %+v, %v", last, err)
 		}
-		if used, err := rows.InCheckpoint(ctx, sn.ID); err != nil || !used {
+		if used, err := rows.InCheckpoints(ctx, []string{sn.ID}); err != nil || !used[sn.ID] {
 			t.Errorf("the snapshot is in a checkpoint: %v, %v", used, err)
 		}
 		if err := rows.DeleteSnapshots(ctx, []string{sn.ID}); err == nil {

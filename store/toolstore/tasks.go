@@ -140,7 +140,9 @@ func (s *Tasks) FindTasks(ctx context.Context, q tasks.Query) ([]tasks.Task, err
 		and(`LOWER(t.labels) LIKE ? ESCAPE '\'`, `%"`+like(q.Label)+`"%`)
 	}
 	if q.Text != "" {
-		and(`(LOWER(t.title) LIKE ? ESCAPE '\' OR LOWER(t.description) LIKE ? ESCAPE '\')`, `%`+like(q.Text)+`%`, `%`+like(q.Text)+`%`)
+		// SQLite's LOWER knows ASCII only: other letters are found as they were written.
+		low, raw := `%`+like(q.Text)+`%`, `%`+literal(q.Text)+`%`
+		and(`(LOWER(t.title) LIKE ? ESCAPE '\' OR LOWER(t.description) LIKE ? ESCAPE '\' OR t.title LIKE ? ESCAPE '\' OR t.description LIKE ? ESCAPE '\')`, low, low, raw, raw)
 	}
 	k, ok, err := q.Page.Key()
 	if err != nil {
@@ -162,9 +164,10 @@ func anys[T ~string](list []T) []any {
 }
 
 // like writes text in lower case so that LIKE finds it as it stands.
-func like(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(strings.ToLower(text))
-}
+func like(text string) string { return literal(strings.ToLower(text)) }
+
+// literal writes text so that LIKE takes no letter of it for a pattern.
+func literal(text string) string { return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) }
 
 // UpdateTask writes what can change of a task. What blocks it is counted by Recount.
 func (s *Tasks) UpdateTask(ctx context.Context, t tasks.Task) error {

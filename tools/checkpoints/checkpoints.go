@@ -3,7 +3,7 @@
 // Parawork takes one for each prompt, before an agent compacts its conversation, and before a sandbox's run ends. A session that
 // could not keep its conversation starts from its newest one.
 //
-// The timeline stores the files: while a checkpoint exists, its snapshot does. Goroutines: Run has one, which takes the automatic
+// The timeline stores the files: while a checkpoint exists, its snapshot does. Goroutines: Run has a few, which take the automatic
 // ones. Locks: the mutex of the queue is held for no I/O.
 package checkpoints
 
@@ -89,7 +89,8 @@ const (
 	MaxNext = 4000 // characters
 
 	most       = 500 // checkpoints of one workspace
-	mostTasks  = 200
+	mostTasks  = 50
+	taskTitle  = 100 // characters
 	tailItems  = 8
 	tailText   = 2000      // characters of one message
 	freshFor   = time.Hour // a snapshot that expires sooner is not reused
@@ -274,6 +275,9 @@ func (s *Service) store(ctx context.Context, w workspaces.Workspace, sn snapshot
 			return Checkpoint{}, err
 		}
 		c.Tasks = c.Tasks[:min(len(c.Tasks), mostTasks)]
+		for i := range c.Tasks {
+			c.Tasks[i].Title = safetext.Cut(c.Tasks[i].Title, taskTitle)
+		}
 	}
 	if s.cfg.Artifacts != nil {
 		if c.Artifacts, err = s.cfg.Artifacts(ctx, w.ID); err != nil {

@@ -93,8 +93,14 @@ func (s *Service) mark(row sessions.Session, why Reason, note string) {
 	s.marks.add(mark{teamID: row.TeamID, workspaceID: row.WorkspaceID, sessionID: row.ID, reason: why, note: note, at: s.cfg.Now()})
 }
 
-// Run takes the checkpoints that were noted, until ctx ends.
+// marksAtOnce is how many automatic checkpoints are taken at once: a sandbox that does not answer holds up those of few others.
+const marksAtOnce = 4
+
+// Run takes the checkpoints that were noted, until ctx ends; it waits for those under way.
 func (s *Service) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	turns := make(chan struct{}, marksAtOnce)
 	for {
 		select {
 		case <-ctx.Done():
@@ -102,13 +108,17 @@ func (s *Service) Run(ctx context.Context) error {
 		case <-s.marks.wake:
 		}
 		for _, m := range s.marks.take() {
-			err := s.take(ctx, m)
-			if ctx.Err() != nil {
+			select {
+			case turns <- struct{}{}:
+			case <-ctx.Done():
 				return nil
 			}
-			if err != nil && !fault.Is(err, fault.NotFound) {
-				s.cfg.Log.WarnContext(ctx, "a checkpoint could not be taken", "workspace_id", m.workspaceID, "session_id", m.sessionID, "reason", m.reason, "error", err)
-			}
+			all.Go(func() {
+				defer func() { <-turns }()
+				if err := s.take(ctx, m); err != nil && ctx.Err() == nil && !fault.Is(err, fault.NotFound) {
+					s.cfg.Log.WarnContext(ctx, "a checkpoint could not be taken", "workspace_id", m.workspaceID, "session_id", m.sessionID, "reason", m.reason, "error", err)
+				}
+			})
 		}
 	}
 }

@@ -65,12 +65,20 @@ func set[T any](to *T, from *T) {
 	}
 }
 
+// reopened notes that a task is open again: the merge that closed it is past, and only a later one of its workspace closes it again.
+func (t *Task) reopened(was, is Status, now int64) {
+	if was == Closed && is != Closed && t.WorkspaceID != "" {
+		t.LinkedAt = now
+	}
+}
+
 // setStatus changes the status and what goes with it.
 func (s *Service) setStatus(t *Task, to Status) {
 	switch {
 	case to == Closed && t.Status != Closed:
 		t.ClosedAt = s.now()
 	case to != Closed:
+		t.reopened(t.Status, to, s.now())
 		t.ClosedAt, t.Reason = 0, ""
 	}
 	t.Status = to
@@ -242,11 +250,10 @@ func (s *Service) Undepend(ctx context.Context, who Who, ref, on string) (Detail
 		if err != nil {
 			return err
 		}
-		dropped, err := s.cfg.Store.DropDependency(ctx, Dependency{TaskID: t.UID, DependsOn: other.UID})
-		if err != nil {
+		if _, err := s.cfg.Store.DropDependency(ctx, Dependency{TaskID: t.UID, DependsOn: other.UID}); err != nil {
 			return err
 		}
-		if !dropped && t.ParentUID == other.UID {
+		if t.ParentUID == other.UID {
 			t.Parent, t.ParentUID = "", ""
 		}
 		return s.recount(ctx, t)

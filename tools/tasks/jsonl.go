@@ -18,9 +18,10 @@ import (
 
 // Bounds of an import.
 const (
-	MaxImport     = 16 << 20 // bytes
-	maxImportRows = 5000
-	maxImportLine = 1 << 20
+	MaxImport             = 16 << 20 // bytes
+	maxImportRows         = 5000
+	maxImportDependencies = 20_000
+	maxImportLine         = 1 << 20
 )
 
 // Issue is a task as beads writes it, one a line: the fields that both trackers know.
@@ -147,11 +148,13 @@ func (s *Service) Import(ctx context.Context, who Who, projectID string, jsonl [
 	if err != nil {
 		return Imported{}, err
 	}
+	var texts []*string
 	for i := range lines {
 		l := &lines[i]
-		if err := s.mask(ctx, who.TeamID, &l.Title, &l.Description, &l.Design, &l.Acceptance, &l.Notes, &l.CloseReason); err != nil {
-			return Imported{}, err
-		}
+		texts = append(texts, &l.Title, &l.Description, &l.Design, &l.Acceptance, &l.Notes, &l.CloseReason)
+	}
+	if err := s.mask(ctx, who.TeamID, texts...); err != nil {
+		return Imported{}, err
 	}
 	if err := s.room(ctx, projectID, len(lines)); err != nil {
 		return Imported{}, err
@@ -188,6 +191,7 @@ func parseLines(jsonl []byte) (lines []line, skipped int, err error) {
 		return nil, 0, fault.New(fault.TooLarge, "import_too_large", "The import is larger than %d MiB. Split it.", MaxImport>>20)
 	}
 	seen := map[string]int{}
+	dependencies := 0
 	in := bufio.NewScanner(bytes.NewReader(jsonl))
 	in.Buffer(nil, maxImportLine)
 	for num := 1; in.Scan(); num++ {
@@ -212,6 +216,9 @@ func parseLines(jsonl []byte) (lines []line, skipped int, err error) {
 		}
 		if len(l.Dependencies) > MaxDependencies {
 			return nil, 0, badLine(num, "It has more than %d dependencies.", MaxDependencies)
+		}
+		if dependencies += len(l.Dependencies); dependencies > maxImportDependencies {
+			return nil, 0, fault.New(fault.TooLarge, "import_too_large", "The import has more than %d dependencies in all. Split it.", maxImportDependencies)
 		}
 		t := Task{}
 		l.fill(&t)
@@ -288,7 +295,9 @@ func (s *Service) importOne(ctx context.Context, who Who, projectID string, l li
 	}
 	now := s.now()
 	if found {
+		was := t.Status
 		l.fill(&t)
+		t.reopened(was, t.Status, now)
 		if err := t.check(); err != nil {
 			return t, false, badLine(l.num, "%s", fault.Words(err, "It cannot be read."))
 		}

@@ -574,3 +574,31 @@ func BenchmarkReady(b *testing.B) {
 		}
 	}
 }
+
+// Somebody who opens a closed task again means it: the merge that closed it does not close it once more.
+func TestATaskStaysOpenAgain(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, storetest.SQLite(t))
+	ctx := t.Context()
+	a, b := st.add("a"), st.add("b")
+	for id, ws := range map[string]string{a.ID: "ws_1", b.ID: "ws_2"} {
+		if _, err := st.s.Claim(ctx, st.agent(ws), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.exec(`UPDATE tasks SET linked_at = 1`)
+	st.exec(`UPDATE workspaces SET merged_at = 5 WHERE id = 'ws_1'`)
+	end := st.run()
+	st.until("merged", a.ID, func(t tasks.Task) bool { return t.Status == tasks.Closed })
+	end()
+	open := tasks.Open
+	if _, err := st.s.Update(ctx, st.who, a.ID, tasks.Change{Status: &open}); err != nil {
+		t.Fatal(err)
+	}
+	st.exec(`UPDATE workspaces SET merged_at = ? WHERE id = 'ws_2'`, time.Now().UnixMilli()+1000)
+	st.run()
+	st.until("the other was looked at", b.ID, func(t tasks.Task) bool { return t.Status == tasks.Closed })
+	if d, err := st.s.Get(ctx, st.who, a.ID); err != nil || d.Status != tasks.Open {
+		t.Errorf("%+v, %v", d.Task, err)
+	}
+}

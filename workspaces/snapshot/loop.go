@@ -280,14 +280,23 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old
 	return s.store.DeleteSnapshots(ctx, ids)
 }
 
-// stillOld returns the snapshots that are still expired: one may have been pinned since they were listed.
+// stillOld returns the snapshots that are still expired and needed by no checkpoint: that may have changed since they were listed.
 func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
 	ids := make([]string, len(list))
 	for i, sn := range list {
 		ids[i] = sn.ID
 	}
 	now, err := s.store.SnapshotsNamed(ctx, ids)
-	return slices.DeleteFunc(now, func(sn Snap) bool { return sn.Pinned || sn.ExpiresAt <= 0 || sn.ExpiresAt > s.records.Millis() }), err
+	if err != nil {
+		return nil, err
+	}
+	used, err := s.store.InCheckpoints(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(now, func(sn Snap) bool {
+		return sn.Pinned || sn.ExpiresAt <= 0 || sn.ExpiresAt > s.records.Millis() || used[sn.ID]
+	}), nil
 }
 
 // dayNeeded reports whether the ref of a snapshot's day has others that stay: their expiry may have changed meanwhile, and a review's

@@ -46,8 +46,8 @@ type Reader interface {
 	// OldSnapshots returns those of any workspace that expire at this time or before, at most n; none that is pinned, and none that a
 	// review or a checkpoint refers to.
 	OldSnapshots(ctx context.Context, before int64, n int) ([]Snap, error)
-	// InCheckpoint reports whether a checkpoint refers to a snapshot.
-	InCheckpoint(ctx context.Context, snapshotID string) (bool, error)
+	// InCheckpoints returns those of the snapshots to which a checkpoint refers.
+	InCheckpoints(ctx context.Context, ids []string) (map[string]bool, error)
 }
 
 // Writer stores the rows of snapshots.

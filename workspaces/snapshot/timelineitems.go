@@ -117,9 +117,9 @@ func (s *Service) DeleteSnapshot(ctx context.Context, sn Snap) error {
 	if newest, err := s.store.SnapshotBefore(ctx, sn.WorkspaceID, 0); err == nil && newest.ID == sn.ID {
 		return fault.New(fault.Conflict, "snapshot_newest", "The newest snapshot is what the next ones are compared with. It can be deleted once there is another.")
 	}
-	if used, err := s.store.InCheckpoint(ctx, sn.ID); err != nil {
+	if used, err := s.store.InCheckpoints(ctx, []string{sn.ID}); err != nil {
 		return err
-	} else if used {
+	} else if used[sn.ID] {
 		return fault.New(fault.Conflict, "snapshot_in_checkpoint", "A checkpoint refers to this snapshot. Remove the checkpoint first.")
 	}
 	p, err := s.repo.ProjectOf(ctx, sn.WorkspaceID)
