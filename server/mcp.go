@@ -32,7 +32,7 @@ const mcpPath = "/mcp"
 const (
 	maxMCP      = tools.MaxArguments + 64<<10 // bytes of one request
 	callsAtOnce = 32                          // of one user
-	maxLocal    = 8 << 20                     // bytes of an answer of the API that a tool reads
+	maxLocal    = 8<<20 + 1                   // bytes of an answer of the API that a tool reads
 )
 
 // mcpCalls counts calls of tools under way. Safe for concurrent use.
@@ -219,8 +219,9 @@ func (w *answerWriter) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (w *answerWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	if w.body.Len()+len(p) > maxLocal {
-		return 0, errAnswerTooLong
+	if room := maxLocal - w.body.Len(); len(p) > room { // one byte more than the caller takes, so that it notices
+		n, _ := w.body.Write(p[:room])
+		return n, errAnswerTooLong
 	}
 	return w.body.Write(p)
 }

@@ -121,14 +121,14 @@ func TestSubagentToolsNeedTheScopeOfTerminals(t *testing.T) {
 	h := newHarness(t)
 	h.serve()
 	p := h.people(t)
-	var write struct{ Token string }
+	var write struct{ Value string }
 	h.do("POST", "/api/v1/me/tokens", `{"name":"t","scopes":["workspaces:read","workspaces:write"]}`, bearer(p.tokens["member"])...).into(t, &write)
 	for tool, args := range map[string]string{"subagent_list": `{}`, "subagent_message": `{"id":"sub_1","text":"x"}`} {
-		if r := h.do("POST", p.toolPath(tool), `{"arguments":`+args+`}`, bearer(write.Token)...); r.code != 403 || !strings.Contains(r.Body.String(), "scope") {
-			t.Errorf("%s: %d %s", tool, r.code, r.Body)
+		if r := h.do("POST", p.toolPath(tool), `{"arguments":`+args+`}`, bearer(write.Value)...); r.StatusCode != 403 || !strings.Contains(string(r.body), "scope") {
+			t.Errorf("%s: %d %s", tool, r.StatusCode, r.body)
 		}
 	}
-	if r := h.do("POST", p.toolPath("task_list"), `{"arguments":{}}`, bearer(write.Token)...); r.code != 200 {
-		t.Errorf("task_list: %d %s", r.code, r.Body)
+	if r := h.do("POST", p.toolPath("task_list"), `{"arguments":{}}`, bearer(write.Value)...); r.StatusCode != 200 {
+		t.Errorf("task_list: %d %s", r.StatusCode, r.body)
 	}
 }

@@ -1,6 +1,8 @@
 package tools_test
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -62,5 +64,37 @@ func TestCallsAreLimitedPerCaller(t *testing.T) {
 	other.UserID = "usr_2"
 	if _, err := s.Call(t.Context(), other, "greet", []byte(`{"name":"you"}`)); err != nil {
 		t.Errorf("another caller was limited too: %v", err)
+	}
+}
+
+// A call that runs when its session ends may have been done: its record says that it was cancelled, and not that it was refused.
+func TestACallThatIsCutWasNotRefused(t *testing.T) {
+	t.Parallel()
+	var rows recorder
+	ctx, cut := context.WithCancelCause(t.Context())
+	s := set(t, tools.Config{Recorder: &rows, Tools: []tools.Tool{stub{spec(), func(ctx context.Context, _ tools.Caller, _ json.RawMessage) (tools.Result, error) {
+		cut(fault.New(fault.Gone, "session_ended", "The session has ended."))
+		<-ctx.Done()
+		return tools.Result{}, ctx.Err()
+	}}}})
+	_, err := s.Call(ctx, somebody, "greet", []byte(`{"name":"you"}`))
+	if fault.CodeOf(err) != "session_ended" || len(rows) != 1 || rows[0].Outcome != tools.Cancelled {
+		t.Errorf("%v, recorded as %+v", err, rows)
+	}
+}
+
+// Wrong calls count as well: a flood of them neither loads the server nor pushes others out of the record.
+func TestWrongCallsAreLimitedToo(t *testing.T) {
+	t.Parallel()
+	var rows recorder
+	s := set(t, tools.Config{Recorder: &rows, Tools: []tools.Tool{stub{spec(), greets}}})
+	limited := 0
+	for range 5000 {
+		if _, err := s.Call(t.Context(), somebody, "greet", []byte(`{}`)); fault.CodeOf(err) == "tool_rate_limited" {
+			limited++
+		}
+	}
+	if limited < 4000 || len(rows) > 1000 {
+		t.Errorf("%d of 5000 calls were limited, and %d recorded", limited, len(rows))
 	}
 }

@@ -95,7 +95,7 @@ func validate(s Spec) (*jsonschema.Resolved, error) {
 		return nil, fmt.Errorf("its title must have 1 to %d characters", MaxTitle)
 	case s.Description == "" || utf8.RuneCountInString(s.Description) > MaxDescription:
 		return nil, fmt.Errorf("its description must have 1 to %d characters", MaxDescription)
-	case s.Permission != Allow && s.Permission != Ask && s.Permission != Deny:
+	case s.Permission != Allow && s.Permission != Ask:
 		return nil, fmt.Errorf("its permission %q is unknown", s.Permission)
 	case s.Timeout < 0:
 		return nil, errors.New("its timeout is negative")
@@ -131,6 +131,11 @@ func (s *Set) Call(ctx context.Context, c Caller, name string, args json.RawMess
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
 	}
+	leave, err := s.admission.enter(c, cut(name, 64), s.cfg.Now())
+	if err != nil { // not recorded: one caller's flood would push all other calls of the workspace out of its record
+		return Result{}, err
+	}
+	defer leave()
 	r := s.recording(ctx, c, name, args)
 	result, err := s.call(ctx, c, name, args, r)
 	r.end(result, err)
@@ -154,11 +159,6 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 	if err := check(name, e.arguments, args); err != nil {
 		return Result{}, err
 	}
-	leave, err := s.admission.enter(c, name, s.cfg.Now())
-	if err != nil {
-		return Result{}, err
-	}
-	defer leave()
 	if e.spec.Needs.Writes {
 		record.begin()
 	}
@@ -168,7 +168,10 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 	result, err := s.guarded(within, e, c, args)
 	switch {
 	case ctx.Err() != nil:
-		return Result{}, context.Cause(ctx)
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			return Result{}, errors.Join(context.Canceled, cause) // what was done until then stays done: it is no refusal
+		}
+		return Result{}, context.Canceled
 	case errors.Is(within.Err(), context.DeadlineExceeded) && err != nil:
 		return Result{}, fault.Wrap(err, fault.Timeout, "tool_timeout", "%s took longer than %s and was stopped. What it did until then stays done.", name, c.Limits.Timeout)
 	case err != nil:

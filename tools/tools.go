@@ -54,14 +54,14 @@ type Needs struct {
 	ImageParts []string // programs that must be in the sandbox's image, such as chromium
 }
 
-// Permission is whether an agent may call a tool without asking a person.
+// Permission is whether agents are configured to ask a person before they call a tool. The server does not check it: a program in a
+// sandbox can call any tool that is on.
 type Permission string
 
 // The permissions.
 const (
 	Allow Permission = "allow"
 	Ask   Permission = "ask"
-	Deny  Permission = "deny" // off until somebody turns it on
 )
 
 // Caller identifies the caller. The code that creates a Caller has verified it: the API by its policy, a sandbox's relay by the

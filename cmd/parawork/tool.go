@@ -57,6 +57,9 @@ func (p program) tool(ctx context.Context, args []string) int {
 		fmt.Fprintf(p.stderr, "parawork: %v.\n", err)
 		return cli.Usage
 	}
+	if at.insecure() {
+		fmt.Fprintln(p.stderr, "parawork: the token crosses the network unencrypted: use https.")
+	}
 	api := remote.New(remote.Config{Doer: at.client(), Server: at.server, Team: at.team, Client: "parawork " + version})
 	specs, err := api.Toolbox(ctx)
 	if err != nil {
@@ -78,6 +81,9 @@ func (p program) tool(ctx context.Context, args []string) int {
 	})
 	_, _ = io.WriteString(p.stdout, stdout)
 	_, _ = io.WriteString(p.stderr, stderr)
+	if ctx.Err() != nil {
+		return 130 // as a shell reports an interrupt, and as the command in a sandbox does
+	}
 	return exit
 }
 

@@ -54,8 +54,10 @@ func TestPrograms(t *testing.T) {
 			t.Errorf("%q: %v", argv, err)
 		}
 	}
-	if err := l.Check(allowlist.Command{Argv: []string{"git"}, Dir: work, Env: map[string]string{"PATH": work}}); fault.CodeOf(err) != "command_not_allowed" {
-		t.Errorf("another PATH: %v", err)
+	for _, name := range []string{"PATH", "LD_PRELOAD", "BASH_FUNC_git%%"} {
+		if err := l.Check(allowlist.Command{Argv: []string{"git"}, Dir: work, Env: map[string]string{name: work}}); fault.CodeOf(err) != "command_not_allowed" {
+			t.Errorf("another %s: %v", name, err)
+		}
 	}
 }
 
@@ -70,7 +72,10 @@ func TestLines(t *testing.T) {
 	}
 	for _, line := range []string{"rm -rf .", "git status; rm x", "git status && $(rm x)", "echo `rm x`", "echo \"$(rm x)\"", "git log | sh", "$SHELL -c x", "\"$X\" y", "eval git", ". ./x", "exec git", "command git", "PATH=. git",
 		"export PATH=.; git", "export \"$X\"", "read PATH", "f() { rm x; }; f", "for x in 1; do rm y; done", "case $x in a) rm y;; esac", "while rm x; do :; done", "git <<EOF\n$(rm x)\nEOF", "git 2>$(rm x)", "! rm x", "(rm x)", "{ rm x; }",
-		"git status &\nrm x", "g''it", "trap 'rm x' EXIT", "alias git=rm", "echo ${X:-$(rm x)}", "xargs rm", "git status\x00", "if (", "X=$(rm x)", "env git", "./git", "IFS=x git", "LD_PRELOAD=./x.so git", "unset PATH", "readonly PATH=x"} {
+		"git status &\nrm x", "g''it", "trap 'rm x' EXIT", "alias git=rm", "echo ${X:-$(rm x)}", "xargs rm", "git status\x00", "if (", "X=$(rm x)", "env git", "./git", "IFS=x git", "LD_PRELOAD=./x.so git", "unset PATH", "readonly PATH=x",
+		"rm x; rm() { :; }", "command() { :; }; unset -f command; command rm x", "for PATH in evil; do git; done", `export \PATH=evil; git`, "getopts a PATH -a; git", ": $((PATH=1)); git", "export P*; git",
+		`echo $'\'' ; rm x #'`, "PS4='$(rm x)'; set -x; :", "printf -v PATH evil; git", "test -v 'a[$(rm x)]'", "x='a[$(rm x)]'; echo $((x))", "declare -n r=PATH; r=evil; git", "mapfile -C rm -c 1 A <f",
+		"export A=$X", "cd /other; opt/deploy"} {
 		if err := l.Check(allowlist.Command{Line: line, Dir: dir}); fault.CodeOf(err) != "command_not_allowed" {
 			t.Errorf("%q: %v", line, err)
 		}

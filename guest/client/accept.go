@@ -103,8 +103,12 @@ func (c *Client) accept(ctx context.Context, path, host string) (net.Conn, error
 	}
 	ours, theirs := net.Pipe() // adds the deadlines that a server needs and a stream lacks
 	s := &offeredStream{far: theirs, in: resp.Body, out: out, end: func() { end(nil) }}
+	context.AfterFunc(ctx, func() { // HTTP/2 does not notice it while the guest takes nothing
+		_ = out.CloseWithError(net.ErrClosed)
+		_ = resp.Body.Close()
+	})
 	go s.carry() // ends with the connection, or with ctx
-	return offeredConn{ours, offeredAddr(strings.TrimPrefix(path, "/v1/"))}, nil
+	return offeredConn{ours, offeredAddr(strings.TrimPrefix(path, "/v1/")), s.end}, nil
 }
 
 // offeredLinger is how long a program may take to read the rest of what was sent to it once the connection has ended on the
@@ -151,6 +155,13 @@ func copyPiece(to io.Writer, from io.Reader) (int64, error) {
 type offeredConn struct {
 	net.Conn
 	addr offeredAddr
+	end  func()
+}
+
+// Close closes the connection. A guest that takes nothing would keep its stream open otherwise.
+func (c offeredConn) Close() error {
+	time.AfterFunc(offeredLinger, c.end)
+	return c.Conn.Close()
 }
 
 func (c offeredConn) RemoteAddr() net.Addr { return c.addr }

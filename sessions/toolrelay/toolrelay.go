@@ -146,7 +146,7 @@ func (r *Relay) lead(l *offered.Listener, conn net.Conn) {
 	o := conn.(*offered.Conn).Conn.(opened).ToolOpening //nolint:errcheck // what accept returns
 	a, err := r.enter(o.Process, l.SandboxID)
 	if err != nil {
-		r.cfg.Log.Info("a connection to the tools was refused", "sandbox_id", l.SandboxID, "process", o.Process, "error", err)
+		r.cfg.Log.Debug("a connection to the tools was refused", "sandbox_id", l.SandboxID, "process", o.Process, "error", err)
 		refuse(conn, o.Use, err)
 		return
 	}

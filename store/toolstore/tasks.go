@@ -167,7 +167,9 @@ func anys[T ~string](list []T) []any {
 func like(text string) string { return literal(strings.ToLower(text)) }
 
 // literal writes text so that LIKE takes no letter of it for a pattern.
-func literal(text string) string { return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) }
+func literal(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)
+}
 
 // UpdateTask writes what can change of a task. What blocks it is counted by Recount.
 func (s *Tasks) UpdateTask(ctx context.Context, t tasks.Task) error {

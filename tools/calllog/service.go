@@ -204,10 +204,16 @@ func (s *Service) save(ctx context.Context, rows []Call) error {
 	return nil
 }
 
+// maxGrown bounds how many workspaces are counted.
+const maxGrown = 10_000
+
 // full counts a new row, and reports whether its workspace is to be trimmed.
 func (s *Service) full(of scope) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.grown) > maxGrown { // of workspaces that may be gone: they are counted anew
+		clear(s.grown)
+	}
 	s.grown[of]++
 	if s.grown[of] < trimAt {
 		return false

@@ -180,6 +180,9 @@ func (p *parser) read(words []string) error {
 			if !ok {
 				return usage(p.verb, "There is no option --%s. Words that begin with a dash and are no options come after --.", shorten(name))
 			}
+			if negated && given {
+				return usage(p.verb, "--%s takes no value.", shorten(name))
+			}
 			if a.kind == "boolean" && !given {
 				if err := p.set(a, strconv.FormatBool(!negated), false); err != nil {
 					return err
@@ -326,10 +329,11 @@ func (p *parser) value(a field, kind, word string) (any, error) {
 		}
 		return n, nil
 	case "number":
-		if !json.Valid([]byte(word)) {
+		var n json.Number
+		if json.Unmarshal([]byte(word), &n) != nil || n == "" || word[0] == '"' {
 			return nil, usage(p.verb, "%s takes a number, and not %q.", p.placeOf(a), shorten(word))
 		}
-		return json.Number(word), nil
+		return n, nil
 	case "boolean":
 		b, err := strconv.ParseBool(word)
 		if err != nil {

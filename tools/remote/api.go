@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -100,15 +101,21 @@ func (a *API) send(ctx context.Context, method, path string, query url.Values, i
 	}
 	resp, err := a.cfg.Doer.Do(req)
 	if err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); method != http.MethodGet && !(ok && op.Op == "dial") {
+			return nil, fault.Wrap(err, fault.Unavailable, "server_unreachable", "Parawork did not answer: %s. What was asked may have been done: look before you repeat it.", reason(err))
+		}
 		return nil, fault.Wrap(err, fault.Unavailable, "server_unreachable", "Parawork did not answer: %s. Check the server's address, then try again.", reason(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
 		return nil, problemOf(resp)
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "server_unreachable", "Parawork's answer was cut off: %s. What was asked may have been done.", reason(err))
+	}
+	if int64(len(raw)) > most {
+		return nil, fault.New(fault.TooLarge, "answer_too_large", "The server's answer has more than %d bytes. Ask for less, or read it in Parawork.", most)
 	}
 	return raw, nil
 }
