@@ -5,11 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/workspaces"
 )
 
 var errNotFound = fault.New(fault.NotFound, "subagent_not_found", "There is no such subagent among those you can see.")
@@ -160,7 +162,7 @@ func (s *Service) Message(ctx context.Context, c Caller, subagentID, text string
 	if err != nil {
 		return a, err
 	}
-	actor, err := s.actorFor(ctx, c.UserID, w)
+	actor, err := s.directs(ctx, c, a, w)
 	if err != nil {
 		return a, err
 	}
@@ -210,7 +212,7 @@ func (s *Service) Interrupt(ctx context.Context, c Caller, subagentID string, st
 	if err != nil {
 		return a, err
 	}
-	actor, err := s.actorFor(ctx, c.UserID, w)
+	actor, err := s.directs(ctx, c, a, w)
 	if err != nil || !a.Live {
 		return a, err
 	}
@@ -229,6 +231,31 @@ func (s *Service) Interrupt(ctx context.Context, c Caller, subagentID string, st
 		}
 		return nil
 	})
+}
+
+// directs returns the user a caller works for, after checking that they may have agents work in w, where the caller is, and in the other
+// workspaces of the subagent: where it works, which may be private, and where it was asked for.
+func (s *Service) directs(ctx context.Context, c Caller, a Subagent, w workspaces.Workspace) (accounts.Actor, error) {
+	actor, err := s.actorFor(ctx, c.UserID, w)
+	if err != nil {
+		return actor, err
+	}
+	for _, other := range [...]string{a.WorkspaceID, a.FromWorkspaceID} {
+		if other == w.ID {
+			continue
+		}
+		one, err := s.cfg.Workspaces.Workspace(ctx, other)
+		if fault.Is(err, fault.NotFound) { // it is still to be made
+			continue
+		}
+		if err == nil {
+			_, err = s.actorFor(ctx, c.UserID, one)
+		}
+		if err != nil {
+			return actor, err
+		}
+	}
+	return actor, nil
 }
 
 // Report stores the result that a subagent itself gives for its task, and completes it. Errors: subagent_none, subagent_ended.

@@ -259,6 +259,42 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
+// Who may have agents work where a subagent was asked for directs it only if they may in its own workspace too, and the other way around.
+func TestAPrivateSiblingIsDirectedByItsOwnerAlone(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s, _ := h.serve()
+	a := h.spawn(s, h.top(), subagents.Request{Where: subagents.Sibling})
+	a = h.until(s, a.ID, is(subagents.Working))
+	for private, from := range map[string]string{a.WorkspaceID: "ws_1", "ws_1": a.WorkspaceID} {
+		h.mu.Lock()
+		w := h.ws[private]
+		w.Private, w.CreatedBy = true, "usr_owner"
+		h.ws[private] = w
+		h.mu.Unlock()
+		c := subagents.Caller{TeamID: h.team, WorkspaceID: from, UserID: h.actor.User.ID}
+		_, messaged := s.Message(t.Context(), c, a.ID, "x")
+		_, interrupted := s.Interrupt(t.Context(), c, a.ID, false)
+		_, ended := s.Interrupt(t.Context(), c, a.ID, true)
+		for _, err := range []error{messaged, interrupted, ended} {
+			if err == nil {
+				t.Errorf("a teammate directs it from %s although %s is private", from, private)
+			}
+		}
+		h.mu.Lock()
+		w.Private, w.CreatedBy = false, ""
+		h.ws[private] = w
+		h.mu.Unlock()
+	}
+	if a = h.until(s, a.ID, is(subagents.Working)); a.PromptID != "" || a.Stop {
+		t.Errorf("it was directed: %+v", a)
+	}
+	c := subagents.Caller{TeamID: h.team, WorkspaceID: "ws_1", UserID: h.actor.User.ID}
+	if _, err := s.Interrupt(t.Context(), c, a.ID, true); err != nil {
+		t.Errorf("nothing is private any more: %v", err)
+	}
+}
+
 func TestWrongRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
