@@ -365,11 +365,15 @@ func (s *Service) sawIdle(ctx context.Context, a Subagent, one sessions.Session)
 	return s.done(ctx, a, Completed, text, "", "", true)
 }
 
-// done records the end of a task. What somebody else recorded meanwhile stays. live says whether the session goes on.
+// done records the end of a task, unless a newer message has arrived, which is looked at next. What somebody else recorded meanwhile stays.
+// live says whether the session goes on.
 func (s *Service) done(ctx context.Context, a Subagent, status Status, result, code, why string, live bool) (Subagent, error) {
 	return s.edit(ctx, a.ID, func(now *Subagent) error {
+		if now.PromptID != a.PromptID {
+			return errUnchanged
+		}
 		now.Live = live
-		if !now.Status.Busy() || now.PromptID != a.PromptID {
+		if !now.Status.Busy() {
 			return nil
 		}
 		now.Status, now.Result, now.Code, now.Error, now.EndedAt = status, result, code, s.masked(ctx, a.TeamID, why), s.now()

@@ -44,6 +44,7 @@ type harness struct {
 	spent    map[string]int64
 	snaps    int
 	refuse   error                        // of the next start
+	onRead   func()                       // called once, when a conversation is read next
 	onStart  func(*sessions.Session) bool // false: the server dies before it learns that the session was started
 }
 
@@ -309,6 +310,13 @@ func (h *harness) End(_ context.Context, id, reason string) (sessions.Session, e
 }
 
 func (h *harness) Conversation(_ context.Context, id string, q conversation.Query) (out sessions.Conversation, err error) {
+	h.mu.Lock()
+	onRead := h.onRead
+	h.onRead = nil
+	h.mu.Unlock()
+	if onRead != nil {
+		onRead()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out.Record = transcript.Kept

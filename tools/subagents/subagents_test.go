@@ -74,6 +74,30 @@ func TestTheLastMessageIsTheResult(t *testing.T) {
 	}
 }
 
+// A message that arrives while the server records that the session has ended does not leave a subagent that works for ever.
+func TestAMessageAsTheSessionEnds(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	s, _ := h.serve()
+	a := h.spawn(s, h.top(), subagents.Request{})
+	h.until(s, a.ID, is(subagents.Working))
+	messaged := make(chan error, 1)
+	h.mu.Lock()
+	h.onRead = func() {
+		_, err := s.Message(h.t.Context(), h.top(), a.ID, "and now?")
+		messaged <- err
+	}
+	h.mu.Unlock()
+	h.says(a.SessionID, "bye")
+	h.becomes(a.SessionID, func(one *sessions.Session) { one.State, one.ExitCode = state.Exited, new(0) })
+	if err := <-messaged; err != nil {
+		t.Fatal(err)
+	}
+	if a = h.until(s, a.ID, gone); a.Status != subagents.Completed || a.Result != "bye" {
+		t.Errorf("it ended as %+v", a)
+	}
+}
+
 // An agent without a record is done when it has been idle for a while, and the end of its terminal is the result.
 func TestTheScreenIsTheResultOfOthers(t *testing.T) {
 	t.Parallel()
