@@ -30,6 +30,10 @@ describe("events", () => {
     expect(staleAfter("t", event("grace.updated", "ws_1"))).toContainEqual(keys.sandbox("ws_1"));
     // Agents call tools all the time: nothing else is read again.
     expect(staleAfter("t", event("tools.called", "ws_1", "ws_1"))).toEqual([keys.toolCalls("ws_1")]);
+    // A subagent two levels below a session may be asked for in another workspace than the session's.
+    expect(staleAfter("t", event("subagent.changed", "sub_1", "ws_2"))).toEqual([
+      keys.subagents("t", "x").slice(0, -1),
+    ]);
     expect(staleAfter("t", event("something.new"))).toEqual([["team", "t"]]);
   });
 });

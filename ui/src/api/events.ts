@@ -176,7 +176,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
         ["team", team, "task"],
       ];
     case "subagent":
-      return [["workspace", workspace, "subagents"]];
+      // It is in the trees of all sessions above it, which may be in other workspaces.
+      return [["team", team, "subagents"]];
     case "prompt":
       return [keys.prompts(workspace, e.id), keys.activity(workspace)];
     case "inbox":

@@ -15,7 +15,8 @@ type Subagent = Schemas["Subagent"];
 
 /** The agents that a session's agent started, and those below them; nothing while there are none. */
 export default function SubagentTree({ session: s }: { session: Session }) {
-  const queryKey = keys.subagents(s.workspace_id, s.id);
+  const team = useTeam();
+  const queryKey = keys.subagents(team.slug, s.id);
   const all = useQuery({
     queryKey,
     queryFn: async () => (await data(api.GET("/sessions/{id}/subagents", { params: { path: { id: s.id } } }))).items,
@@ -28,7 +29,7 @@ export default function SubagentTree({ session: s }: { session: Session }) {
     onSettled: () => void client.invalidateQueries({ queryKey }),
     onError: (error, a) => toastError(`${a.name} was not stopped`, error),
   });
-  const may = useTeam().can("terminal.type");
+  const may = team.can("terminal.type");
   const items = all.data ?? [];
   if (items.length === 0) return null;
   return (
