@@ -65,7 +65,7 @@ func (s *Service) bound(ctx context.Context, a Subagent) (Subagent, error) {
 		return a, nil
 	}
 	if s.now() >= a.DeadlineAt {
-		return s.end(ctx, a.ID, Failed, "subagent_timed_out", fmt.Sprintf("It timed out: it was given %s. Its files stay.", duration(a.DeadlineAt-a.CreatedAt)))
+		return s.end(ctx, a.ID, Failed, "subagent_timed_out", fmt.Sprintf("It timed out: it was given %s. Its files stay.", duration(min(a.TimeoutMs, a.DeadlineAt-a.CreatedAt))))
 	}
 	return s.boundCost(ctx, a)
 }

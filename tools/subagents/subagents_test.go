@@ -229,6 +229,13 @@ func TestSubagentsEndWithWhatTheyWereGiven(t *testing.T) {
 	if dear = h.until(s, dear.ID, gone); dear.Status != subagents.Failed || dear.Code != "subagent_cost" || *dear.CostNano != 60 {
 		t.Errorf("the dear one: %+v", dear)
 	}
+	h.pass(30 * time.Second)
+	if _, err := s.Interrupt(t.Context(), h.top(), late.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Message(t.Context(), h.top(), late.ID, "go on"); err != nil { // it has as long for it as for its task
+		t.Fatal(err)
+	}
 	h.pass(2 * time.Minute)
 	if late = h.until(s, late.ID, gone); late.Status != subagents.Failed || late.Code != "subagent_timed_out" || !strings.Contains(late.Error, "1m0s") || late.Result == "" {
 		t.Errorf("the late one: %+v", late)
