@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -271,6 +272,13 @@ func (s *Setups) SecretsPass(_ context.Context, from, to workspaces.Workspace) e
 	defer s.Mu.Unlock()
 	s.passed = append(s.passed, from.ID+" "+to.ID)
 	return nil
+}
+
+// Passed returns the workspaces between which secrets were passed on: "from to".
+func (s *Setups) Passed() []string {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return slices.Clone(s.passed)
 }
 
 func (s *Setups) Running(context.Context, string) (int, error) {

@@ -176,7 +176,7 @@ func (s *Service) begin(ctx context.Context, a Subagent) (_ Subagent, ready bool
 	if a.Where == Sibling && a.Status == Spawned {
 		w, err := s.cfg.Workspaces.Workspace(ctx, a.WorkspaceID)
 		switch {
-		case fault.Is(err, fault.NotFound):
+		case fault.Is(err, fault.NotFound), err == nil && w.DeletedAt == 0 && w.State == workspaces.Archived: // in a later server it may have its row alone
 			if a, err = s.snapshot(ctx, a); err != nil {
 				return a, false, err
 			}
@@ -193,10 +193,6 @@ func (s *Service) begin(ctx context.Context, a Subagent) (_ Subagent, ready bool
 			return a, false, err
 		case w.DeletedAt != 0:
 			return a, false, fault.New(fault.Conflict, "workspace_not_made", "Its workspace was deleted before the agent could start.")
-		case w.State == workspaces.Archived: // an earlier server died before it had its files
-			if w, err = s.cfg.Siblings.Restore(ctx, actor, w.ID); err != nil {
-				return a, false, err
-			}
 		}
 		switch w.State {
 		case workspaces.Failed:

@@ -236,15 +236,6 @@ func (h *harness) RestoreSnapshot(_ context.Context, _ accounts.Actor, _ snapsho
 	return snapshot.Restored{Workspace: w}, nil
 }
 
-func (h *harness) Restore(_ context.Context, _ accounts.Actor, id string) (workspaces.Workspace, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w := h.ws[id]
-	w.State = workspaces.Ready
-	h.ws[id] = w
-	return w, nil
-}
-
 func (h *harness) Get(_ context.Context, id string) (sessions.Session, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -147,10 +147,9 @@ type Snapshots interface {
 	SnapshotByID(ctx context.Context, id string) (snapshot.Snap, error)
 }
 
-// Siblings makes workspaces.
+// Siblings makes workspaces. Making one of a chosen ID again continues where an earlier server was cut short.
 type Siblings interface {
 	RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn snapshot.Snap, r snapshot.RestoreRequest) (snapshot.Restored, error)
-	Restore(ctx context.Context, actor accounts.Actor, id string) (workspaces.Workspace, error)
 }
 
 // Accounts is what the package needs of users.

@@ -17,7 +17,8 @@ import (
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
-// restoreNew makes a new workspace of a snapshot: as if it had been archived with it and were restored.
+// restoreNew makes a new workspace of a snapshot: as if it had been archived with it and were restored. With the ID of one that an earlier
+// server stored but may not have given its secrets or files, it does what is missing.
 func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snapshot.Snap, r snapshot.RestoreRequest) (snapshot.Restored, error) {
 	of, err := s.store.Workspace(ctx, sn.WorkspaceID)
 	if err != nil {
@@ -54,6 +55,13 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snaps
 	if r.DryRun {
 		return out, nil
 	}
+	if r.ID != "" {
+		if w, err := s.store.Workspace(ctx, r.ID); err == nil {
+			return s.fillNew(ctx, actor, of, w, out)
+		} else if !fault.Is(err, fault.NotFound) {
+			return snapshot.Restored{}, err
+		}
+	}
 	now := s.records.Millis()
 	w := workspaces.Workspace{ID: cmp.Or(r.ID, id.New("ws")), TeamID: of.TeamID, ProjectID: of.ProjectID, Name: name, Base: of.Base, BaseCommit: sn.BaseCommit, Executor: of.Executor, Limits: of.Limits,
 		FallbackOK: of.FallbackOK, Private: of.Private, State: workspaces.Archived, ArchivedAt: now, Steps: []workspaces.Step{}, CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
@@ -76,6 +84,14 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snaps
 		return snapshot.Restored{}, err
 	}
 	s.forgetNew(ctx, named)
+	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
+		Text: fmt.Sprintf("Made from a snapshot of %s; the setup script was not run", of.Key()), Data: map[string]any{"snapshot": sn.ID, "workspace": of.ID}})
+	s.records.PublishWorkspace(ctx, w)
+	return s.fillNew(ctx, actor, of, w, out)
+}
+
+// fillNew gives a new workspace the files of the snapshot, once it knows the secrets in them.
+func (s *Service) fillNew(ctx context.Context, actor accounts.Actor, of, w workspaces.Workspace, out snapshot.Restored) (snapshot.Restored, error) {
 	_, ss, err := s.records.Connected()
 	if err == nil {
 		err = ss.SecretsPass(ctx, of, w)
@@ -83,11 +99,7 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn snaps
 	if err != nil { // it has no files yet
 		return snapshot.Restored{}, err
 	}
-	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
-		Text: fmt.Sprintf("Made from a snapshot of %s; the setup script was not run", of.Key()), Data: map[string]any{"snapshot": sn.ID, "workspace": of.ID}})
-	s.records.PublishWorkspace(ctx, w)
-	w, err = s.Restore(ctx, actor, w.ID)
-	out.Workspace = w
+	out.Workspace, err = s.Restore(ctx, actor, w.ID)
 	return out, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,5 +90,53 @@ func TestInterruptedRestoreIntoNewWorkspaceLeavesNothing(t *testing.T) {
 	h.Start()
 	if again, err := h.S.Records.Workspace(ctx, made.Workspace.ID); err != nil || again.State != workspaces.Ready {
 		t.Errorf("after the next start it is %s, %v", again.State, err)
+	}
+}
+
+// rowAlone is a store behind which a server is killed as soon as it has stored a new row.
+type rowAlone struct{ assembly.Store }
+
+func (r rowAlone) InsertWorkspace(ctx context.Context, w workspaces.Workspace) (workspaces.Workspace, error) {
+	if _, err := r.Store.InsertWorkspace(ctx, w); err != nil {
+		return w, err
+	}
+	runtime.Goexit()
+	return w, nil
+}
+
+// A server that was killed when it had stored a new workspace has the next one make it, and know the secrets in its files, under the ID that
+// the caller chose.
+func TestRestoreIntoNewWorkspaceContinues(t *testing.T) {
+	t.Parallel()
+	h := wstest.SQLiteEnv(t)
+	ctx := context.Background()
+	w := h.Workspace()
+	wstest.Write(t, w.Path, "later", "later\n")
+	sn := h.Keep(w.ID, snapshot.Request{})
+	restore := func() (snapshot.Restored, error) {
+		return h.S.Lifecycle.RestoreSnapshot(ctx, h.Actor, sn, snapshot.RestoreRequest{New: true, ID: "ws_again", Name: "Again"})
+	}
+	h.Stop()
+	h.Cfg.Store = rowAlone{h.Store}
+	h.Start()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = restore()
+	}()
+	<-done
+	h.Stop()
+	h.Cfg.Store = h.Store
+	h.Start()
+	if got, err := h.S.Records.Workspace(ctx, "ws_again"); err != nil || got.State != workspaces.Archived || len(h.Ses.Passed()) != 0 {
+		t.Fatalf("it is %s, %v; secrets were passed on between %q", got.State, err, h.Ses.Passed())
+	}
+	made, err := restore()
+	wstest.Must(t, err)
+	if made.Workspace.ID != "ws_again" || made.Workspace.State != workspaces.Ready || wstest.Read(t, made.Workspace.Path, "later") != "later\n" {
+		t.Errorf("made %+v", made.Workspace)
+	}
+	if passed := h.Ses.Passed(); !slices.Equal(passed, []string{w.ID + " ws_again"}) {
+		t.Errorf("secrets were passed on between %q", passed)
 	}
 }
