@@ -93,13 +93,21 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// EndPurge deletes the rows of a purged workspace; its own row, its sessions and its sandboxes stay for the ledger.
+// EndPurge deletes the rows of a purged workspace or project. What the ledger needs stays: its own row, its sessions and its sandboxes. A
+// project's artifacts are marked, for their files to be removed.
 func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string) error {
 	if kind == reclaim.TrashProject {
-		if _, err := s.db.Exec(ctx, `DELETE FROM memories WHERE project_id = ? AND {team}`, id); err != nil {
-			return fmt.Errorf("forgetting a project: %w", err)
-		}
-		return changed(s.db.Exec(ctx, `UPDATE projects SET purged_at = -purged_at, size_bytes = 0 WHERE id = ? AND {team} AND purged_at < 0`, id))
+		return s.db.Tx(ctx, func(ctx context.Context) error {
+			for _, q := range [...]string{
+				`DELETE FROM memories WHERE project_id = ? AND {team}`, `DELETE FROM tasks WHERE project_id = ? AND {team}`, `DELETE FROM project_tools WHERE project_id = ? AND {team}`,
+				`UPDATE artifacts SET state = 'deleting' WHERE project_id = ? AND {team}`,
+			} {
+				if _, err := s.db.Exec(ctx, q, id); err != nil {
+					return fmt.Errorf("forgetting a project: %w", err)
+				}
+			}
+			return changed(s.db.Exec(ctx, `UPDATE projects SET purged_at = -purged_at, size_bytes = 0 WHERE id = ? AND {team} AND purged_at < 0`, id))
+		})
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		for _, q := range [...]string{
@@ -108,7 +116,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string)
 			`DELETE FROM checkpoints WHERE workspace_id = ? AND {team}`, `DELETE FROM snapshots WHERE workspace_id = ? AND {team}`, `DELETE FROM review_comments WHERE workspace_id = ? AND {team}`, `DELETE FROM reviews WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM viewed_files WHERE workspace_id = ? AND {team}`, `DELETE FROM pull_requests WHERE workspace_id = ? AND {team}`, `DELETE FROM check_runs WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE first_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE second_id = ? AND {team}`,
-			`DELETE FROM tool_calls WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM tool_calls WHERE workspace_id = ? AND {team}`, `DELETE FROM subagents WHERE from_workspace_id = ? AND {team}`,
 			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM workspace_secret_files WHERE workspace_id = ? AND {team}`, `DELETE FROM workspace_secret_values WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id = ? AND {team}`,
