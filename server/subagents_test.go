@@ -128,7 +128,7 @@ func TestSubagentToolsNeedTheScopeOfTerminals(t *testing.T) {
 			t.Errorf("%s: %d %s", tool, r.StatusCode, r.body)
 		}
 	}
-	if r := h.do("POST", p.toolPath("task_list"), `{"arguments":{}}`, bearer(write.Value)...); r.StatusCode != 200 {
-		t.Errorf("task_list: %d %s", r.StatusCode, r.body)
+	if r := h.do("POST", p.toolPath("run_command"), `{"arguments":{"argv":["true"]}}`, bearer(write.Value)...); r.StatusCode != 200 {
+		t.Errorf("run_command: %d %s", r.StatusCode, r.body)
 	}
 }
