@@ -55,10 +55,17 @@ var harmlessBelow = map[string]string{
 	"/invites/": "people", "/instance/users": "people: what ends with them ends as destroySandbox does", "/instance/mail/": "mail",
 	"/teams/{team}/billing/": "money", "/instance/billing/": "money", "/instance/prices": "money", "/instance/model-": "models", "/teams/{team}/model-limits": "models",
 	"/instance/places": "settings of places", "/teams/{team}/places": "settings of places", "/runner-tokens/": "enrolling machines", "/runner/": "enrolling machines",
+	"/mcp": "its tools are operations of their own", "/artifacts/": artifacts, "/artifact-links/": artifacts, "/workspaces/{id}/artifacts": artifacts, "/teams/{team}/tasks": tasks, "/tasks/": tasks,
+	"/memory/": "facts", "/projects/{id}/memory": "facts", "/projects/{id}/tools": "switches", "/subagents/": "words to agents", "/sessions/{id}/subagents": "an agent begins",
 	"/inbox/": "what waits for people", "/watch": "links to watch", "/reviews/": "words about changes", "/review-comments/": "words about changes",
 	"/workspaces/{id}/review": "words about changes", "/prompts/": "words to agents", "/instance/plans": "plans", "/teams/{team}/quotas": limits,
 	"/instance/teams/{id}/": limits, "/instance/kill-switch": limits, "/image-builds/": "images",
 }
+
+const (
+	artifacts = "files of the server, not of the workspace"
+	tasks     = "planned work; its files are those of the workspace made for it"
+)
 
 const limits = "a sandbox over a limit is suspended, as in the flow of setTeamBudget; its files stay where they are"
 
@@ -79,5 +86,6 @@ var harmless = map[string]string{
 	"createRun": "workspaces that are made", "keepRun": "the others are archived, as archiveWorkspace does", "emptyTeamCaches": "caches fill again",
 	"createRunner": "a machine that comes", "updateRunner": "a name", "revokeRunner": "its sandboxes end as destroySandbox does, or stay on the machine",
 	"regenerateRunner": "a key", "revokeInstanceRunner": "its sandboxes end as destroySandbox does, or stay on the machine", "revokeWatchLink": "a link",
+	"createCheckpoint": "it takes one", "deleteCheckpoint": "what a person lets go of", "restoreCheckpoint": "it is tried in tools/checkpoints: TestAgentRestoresItsOwnWork",
 	"fallBack": "it is tried in workspaces: TestFallbackTakesASnapshotFirst",
 }

@@ -3,6 +3,7 @@ package testkit_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/parawork/parawork/testing/testkit"
@@ -16,7 +17,7 @@ func TestTools(t *testing.T) {
 	h.API("GET", "/me", nil, &me)
 	var list struct{ Items []struct{ Name string } }
 	h.API("GET", "/teams/"+me.Teams[0].Slug+"/tools", nil, &list)
-	if len(list.Items) == 0 || list.Items[0].Name != "run_command" {
+	if !slices.ContainsFunc(list.Items, func(tool struct{ Name string }) bool { return tool.Name == "run_command" }) {
 		t.Fatalf("%+v", list)
 	}
 	ws := h.WorkspaceIn("bubblewrap", h.Sample(), "Tools")
