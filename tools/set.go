@@ -146,13 +146,13 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 	e, ok := s.tools[name]
 	switch {
 	case !ok:
-		return Result{}, fault.New(fault.NotFound, "tool_not_found", "There is no tool %q. GET /teams/{team}/tools lists the existing ones.", cut(name, 64))
+		return Result{}, fault.New(fault.NotFound, "tool_not_found", "There is no tool %q. `parawork --help` in a sandbox, and GET /teams/{team}/tools, list those that exist.", cut(name, 64))
 	case c.TeamID == "" || c.UserID == "":
 		return Result{}, fault.New(fault.Forbidden, "tool_caller_unknown", "%s was called without a team and user.", name)
 	case e.spec.Needs.Workspace && c.WorkspaceID == "":
 		return Result{}, fault.New(fault.Invalid, "tool_needs_workspace", "%s works in a workspace, and the call names none.", name)
 	case c.SessionID != "" && !c.Groups.Has(e.spec.Group):
-		return Result{}, fault.New(fault.Forbidden, "tool_group_off", "%s is switched off: the project's settings do not include the group %s. A member of the team can switch it on there.", name, e.spec.Group)
+		return Result{}, fault.New(fault.Forbidden, "tool_group_off", "%s is switched off: the project's settings do not include the group %s. An admin of the team can switch it on there.", name, e.spec.Group)
 	case len(args) > MaxArguments:
 		return Result{}, fault.New(fault.TooLarge, "tool_arguments_too_large", "The arguments of %s are larger than %d bytes.", name, MaxArguments)
 	}

@@ -165,7 +165,7 @@ func (r *Relay) enter(process, sandboxID string) (*admitted, error) {
 	a := r.sessions[process]
 	switch {
 	case a == nil || a.sandboxID != sandboxID:
-		return nil, fault.New(fault.Forbidden, "tool_session_unknown", "This process is no running session of this sandbox, and only agents of sessions may use tools.")
+		return nil, fault.New(fault.Forbidden, "tool_session_unknown", "This process does not belong to a running session of this sandbox. Only the agents of running sessions may use tools.")
 	case a.open >= maxPerSession:
 		return nil, fault.New(fault.RateLimited, "tool_connections", "The session has %d connections to its tools open already. Wait until one has ended.", maxPerSession)
 	}

@@ -78,8 +78,8 @@ const shownSchema = `{
 func (t saveTool) Spec() tools.Spec {
 	return tools.Spec{
 		Name: "artifact_save", Title: "Save an artifact", Group: "artifacts",
-		Description: "Keeps a file after the sandbox is gone: a report, a picture, a build. People can read, download and share it. Use it for results that do not belong in the repository. " +
-			"The path is in the worktree or in the folder $PARAWORK_ARTIFACTS, from which files are also saved by themselves. Saving under the same name makes a new version. Answers with the artifact's id, size and sha256.",
+		Description: "Saves a file so that it outlives the sandbox: a report, a picture, a build. People can read, download and share it. Use it for results that do not belong in the repository. " +
+			"The path is in the worktree or in the folder $PARAWORK_ARTIFACTS, whose files are also saved automatically. Saving under the same name makes a new version. Answers with the artifact's id, size and sha256.",
 		Arguments: json.RawMessage(`{
   "type": "object",
   "additionalProperties": false,
@@ -133,7 +133,7 @@ func answer(text string, structured any) (tools.Result, error) {
 // Spec describes the tool.
 func (t listTool) Spec() tools.Spec {
 	return tools.Spec{
-		Name: "artifact_list", Title: "List artifacts", Group: "artifacts",
+		Name: "artifact_list", Title: "List artifacts", Group: "artifacts", Unlisted: true,
 		Description: "Lists the artifacts of the project, newest first: files that agents and people saved, of this workspace and of others. Answers with the newest version of each name.",
 		Arguments: json.RawMessage(`{
   "type": "object",
@@ -205,13 +205,13 @@ func (s *Service) visible(ctx context.Context, c tools.Caller) (Filter, error) {
 func (t readTool) Spec() tools.Spec {
 	return tools.Spec{
 		Name: "artifact_read", Title: "Read an artifact", Group: "artifacts",
-		Description: "Reads an artifact of the project by its id or name. Answers with the text from an offset on, or with the picture; of anything else with its description.",
+		Description: "Reads an artifact of the project by its id or name. Answers with the text, from offset on, or with the picture; for other files only with their name, type and size.",
 		Arguments: json.RawMessage(`{
   "type": "object",
   "additionalProperties": false,
   "required": ["artifact"],
   "properties": {
-    "artifact": {"type": "string", "minLength": 1, "maxLength": 600, "description": "Its id, or its name such as report.md, or report.md@2 for version 2. Of equal names this workspace's comes first."},
+    "artifact": {"type": "string", "minLength": 1, "maxLength": 600, "description": "Its id, or its name such as report.md, or report.md@2 for version 2. If several workspaces have the name, this workspace's is read."},
     "offset": {"type": "integer", "minimum": 0, "description": "Of a text: the byte to begin at."}
   }
 }`),
@@ -280,7 +280,7 @@ func (t readTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 	case text && in.Offset > a.Size:
 		return tools.Result{}, fault.New(fault.Invalid, "artifact_offset", "The offset %d is behind the end of %s.", in.Offset, sizeText(a.Size)).With("field", "offset")
 	case !text && !picture, picture && a.Size > room:
-		r.Content[0].Text += ". It is no text that can be shown here; people download it in the workspace's artifacts."
+		r.Content[0].Text += ". It cannot be shown here; people can download it from the workspace's artifacts."
 		r.Truncated = picture
 		return r, nil
 	}

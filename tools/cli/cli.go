@@ -173,10 +173,10 @@ func verbOf(name string) string { return strings.ReplaceAll(name, "_", " ") }
 // unknown says why there is no such command.
 func (r runner) unknown(words []string) error {
 	if s, _, ok := find(r.in.Off, words); ok {
-		return usage("", "%s is switched off: the project's settings do not include the group %s. A member of the team can switch it on there.", verbOf(s.Name), s.Group)
+		return usage("", "%s is switched off: the project's settings do not include the group %s. An admin of the team can switch it on there.", verbOf(s.Name), s.Group)
 	}
 	if below := under(r.in.Off, words); len(below) > 0 {
-		return usage("", "%s is switched off: the project's settings do not include the group %s. A member of the team can switch it on there.", shorten(strings.Join(words, " ")), below[0].Group)
+		return usage("", "%s is switched off: the project's settings do not include the group %s. An admin of the team can switch it on there.", shorten(strings.Join(words, " ")), below[0].Group)
 	}
 	if below := under(r.specs, words[:1]); len(below) > 0 {
 		return usage("", "There is no command %q. Of %s there are:\n%s", shorten(strings.Join(words, " ")), words[0], strings.TrimRight(verbs(below), "\n"))

@@ -8,7 +8,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-const footer = `Every command takes --json (one JSON document) and --help. A text argument "-" is read from standard input.
+const footer = `Every command takes --json (one JSON document) and --help. Where --help says so, "-" reads a text from standard input.
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage. Errors are on standard error.
 `
 

@@ -221,7 +221,7 @@ func merge(ctx context.Context, a *API, in mergeArgs) (answer, error) {
 	case r.UpToDate:
 		text = "There is nothing to merge."
 	case r.DryRun && r.Blocked != "":
-		text = "It must not be merged now: " + cut(r.Blocked, longText)
+		text = "It cannot be merged now: " + cut(r.Blocked, longText)
 	case r.DryRun:
 		text = fmt.Sprintf("It can be merged into %s: %d commits, %d files.", r.Base, r.Commits, r.Files)
 	case r.Merged:

@@ -145,7 +145,7 @@ func (s *Server) allow(ctx context.Context, of toolrelay.Session, w workspaces.W
 	}
 	switch err := accounts.Can(actor, accounts.EditWorkspace, object); {
 	case fault.Is(err, fault.NotFound):
-		return fault.New(fault.Forbidden, "tool_user_gone", "The person who started this session is no member of the team any more, or may not see the workspace: its agent may use no tools. Somebody else can start a new session.")
+		return fault.New(fault.Forbidden, "tool_user_gone", "The person who started this session is no longer a member of the team, or may not see the workspace, so its agent may not use tools. Another member can start a new session.")
 	case err != nil:
 		return err
 	}

@@ -216,7 +216,7 @@ func (s *Service) Interrupt(ctx context.Context, c Caller, subagentID string, st
 	if err != nil || !a.Live {
 		return a, err
 	}
-	const why = "It was interrupted by its caller."
+	const why = "It was interrupted."
 	if stop || a.Status == Spawned || a.Status == Starting {
 		a, err = s.end(ctx, a.ID, Cancelled, "subagent_interrupted", why)
 		s.look(a.ID)
@@ -269,7 +269,7 @@ func (s *Service) Report(ctx context.Context, c Caller, result string) (Subagent
 		a, err = s.cfg.Store.SubagentOfSession(ctx, c.SessionID)
 	}
 	if fault.Is(err, fault.NotFound) {
-		return a, fault.New(fault.Conflict, "subagent_none", "Only a subagent reports a result, and this session is none.")
+		return a, fault.New(fault.Conflict, "subagent_none", "Only a subagent can report a result, and this session is not a subagent.")
 	}
 	if err != nil {
 		return a, err

@@ -177,15 +177,15 @@ func (s *Service) below(ctx context.Context, c Caller, a *Subagent) error {
 func (s *Service) checkAgent(ctx context.Context, a Subagent) error {
 	switch a.Agent {
 	case "":
-		return bad("agent", "Name the agent that is to do the task: the caller is none that could be started again.")
+		return bad("agent", "Name the agent that is to do the task: the caller is not an agent that can be started again.")
 	case agents.Shell, agents.Setup:
-		return bad("agent", "%s is no agent that could do a task. To run a shell command line, use the agent %s with the line as the task.", a.Agent, agents.Command)
+		return bad("agent", "%s is not an agent that can do a task. To run a shell command line, use the agent %s with the line as the task.", a.Agent, agents.Command)
 	}
 	if a.Model != "" && !slices.Contains(takeModel, a.Agent) {
 		return bad("model", "Parawork does not know how to choose the model of %s. Leave it out.", a.Agent)
 	}
 	if a.MaxCostNano > 0 && s.cfg.Spent == nil {
-		return bad("max_cost_nano", "This server does not know what agents spend on models, so it cannot keep them to a maximum.")
+		return bad("max_cost_nano", "This server does not know what agents spend on models, so it cannot limit that.")
 	}
 	return s.cfg.Sessions.CheckAgent(ctx, a.Agent)
 }

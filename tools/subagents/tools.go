@@ -23,17 +23,17 @@ const (
 func (s *Service) Tools() []tools.Tool {
 	return []tools.Tool{
 		s.tool("subagent_spawn", "Start a subagent", "Starts another agent on a part of your work and answers at once with its id; it works while you go on. "+
-			"It knows only what its task says: name files, goals and what to answer. It shares your files, so give it other files than yours; with sibling it works on a copy on its own branch, "+
+			"It knows only what its task says: name files, goals and what to answer. It shares your files, so have it change other files than you do; with sibling it works on a copy on its own branch, "+
 			"which you merge once it has committed. At most 8 work at once. Collect results with subagent_wait.",
 			spawnSchema, spawnResult, tools.Command{Stdin: "task"}, false, true, 0, s.callSpawn),
-		s.tool("subagent_wait", "Wait for subagents", "Waits until subagents have ended, all of them or the first with any, and answers with their results. "+
+		s.tool("subagent_wait", "Wait for subagents", "Waits until all the subagents have ended, or with any only the first of them, and answers with their results. "+
 			"Without ids it waits for all you started. When the time runs out it says who still works; call it again.",
 			waitSchema, listResult, tools.Command{Positional: []string{"ids"}}, false, false, maxWait+10*time.Second, s.callWait),
-		s.tool("subagent_message", "Send a message to a subagent", "Gives a subagent a further prompt, which it gets once it is idle; its result is then the one of that prompt.",
+		s.tool("subagent_message", "Send a message to a subagent", "Gives a subagent a further prompt, which it gets once it is idle; its result is then its answer to that prompt.",
 			messageSchema, oneResult, tools.Command{Positional: []string{"id", "text"}, Stdin: "text"}, false, true, 0, s.callMessage),
 		s.tool("subagent_interrupt", "Interrupt a subagent", "Stops what a subagent does now; it can be sent a message afterwards. With stop its session ends too. Its files stay.",
 			interruptSchema, oneResult, tools.Command{Positional: []string{"id"}}, false, true, 0, s.callInterrupt),
-		s.tool("subagent_list", "List subagents", "Lists the subagents of your session and of those above it, with status, workspace and branch, without results.",
+		s.tool("subagent_list", "List subagents", "Lists all subagents of the tree that you are part of, with status, workspace and branch, but without results.",
 			`{"type": "object", "additionalProperties": false, "properties": {}}`, listResult, tools.Command{}, false, false, 0, s.callList),
 		s.tool("subagent_status", "Look at a subagent", "Answers with a subagent's status, and what it asks while it is waiting for a person.",
 			idSchema, oneResult, tools.Command{Positional: []string{"id"}}, true, false, 0, s.callStatus),

@@ -404,5 +404,5 @@ func (s *Service) whyNot(ctx context.Context, t Task) error {
 	case t.Blockers > 0:
 		return fault.New(fault.Conflict, "task_blocked", "%s waits for %s. Take a task that is ready.", t.ID, strings.Join(t.BlockedBy, ", ")).With("blocked_by", t.BlockedBy)
 	}
-	return fault.New(fault.Conflict, "task_claimed", "%s is being worked on by %s. Take another task that is ready.", t.ID, cmp.Or(t.AssigneeName, "somebody else")).With("assignee", t.Assignee)
+	return fault.New(fault.Conflict, "task_claimed", "%s is assigned to %s. Take another task that is ready.", t.ID, cmp.Or(t.AssigneeName, "somebody else")).With("assignee", t.Assignee)
 }

@@ -153,7 +153,7 @@ type closeArgs struct {
 
 func (s *Service) closeTool() tools.Tool {
 	return tool[closeArgs, Outcome]{s, spec("task_close", "Close a task",
-		"Closes a task and answers which tasks became ready by that, and which of its children remain open.",
+		"Closes a task. Answers with the tasks that are ready now because of that, and with its children that are still open.",
 		object(`"task"`, argTask+`,"reason":{"type":"string","maxLength":2000,"description":"What was done, or why it is not done"},"strict":{"type":"boolean","description":"Refuse while children are open"}`),
 		taskSchema(`,"now_ready":`+briefList+`,"open_children":`+briefList+`,"warning":{"type":"string"}`), true, "task"),
 		func(ctx context.Context, s *Service, who Who, a closeArgs) (Outcome, error) {
@@ -181,7 +181,7 @@ type depArgs struct {
 
 func (s *Service) depTool() tools.Tool {
 	return tool[depArgs, Detail]{s, unlisted(spec("task_dep", "Change what a task depends on",
-		"Adds or removes that a task depends on another, or lists what it depends on. With type blocks, the default, the task waits for the other.",
+		"Adds or removes a dependency of a task on another one, or lists what it depends on. With type blocks, the default, the task waits for the other.",
 		object(`"action","task"`, strings.Join([]string{`"action":{"type":"string","enum":["add","remove","list"],"description":"What to do"}`, argTask,
 			`"depends_on":{"type":"string","maxLength":64,"description":"The other task"}`,
 			`"type":{"type":"string","enum":["blocks","parent-child","discovered-from","related","duplicates","supersedes"],"description":"What they are to each other"}`}, ",")),

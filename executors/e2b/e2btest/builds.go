@@ -1,9 +1,11 @@
 package e2btest
 
 import (
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +23,7 @@ var fileHash = regexp.MustCompile(`^[a-f0-9]{64}$`)
 // build is one attempt to make a template.
 type build struct {
 	id, template string
+	num          int // in the order of creation
 	tags         []string
 	cpus, memory int
 	Body         BuildRequest
@@ -59,12 +62,12 @@ type Built struct {
 	Status   string
 }
 
-// Builds returns the builds that were started.
+// Builds returns the builds that were started, the first one first.
 func (s *Server) Builds() []Built {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Built
-	for _, b := range s.builds {
+	for _, b := range slices.SortedFunc(maps.Values(s.builds), func(a, b *build) int { return cmp.Compare(a.num, b.num) }) {
 		if b.status == "waiting" && b.polls == 0 && b.Body.FromImage == "" && b.Body.FromTemplate == "" {
 			continue
 		}

@@ -109,7 +109,7 @@ func (s *Server) createTemplate(c *call) error {
 		t = &Template{Name: name, id: "t" + randomID(19)}
 		s.templates = append(s.templates, t)
 	}
-	b := &build{id: fmt.Sprintf("%s-%s-4%s-8%s-%s", randomHex(4), randomHex(2), randomHex(2)[1:], randomHex(2)[1:], randomHex(6)), template: t.id,
+	b := &build{id: fmt.Sprintf("%s-%s-4%s-8%s-%s", randomHex(4), randomHex(2), randomHex(2)[1:], randomHex(2)[1:], randomHex(6)), template: t.id, num: len(s.builds),
 		tags: tags, cpus: cpus, memory: memory, status: "waiting"}
 	s.builds[b.id] = b
 	return c.answer(http.StatusAccepted, map[string]any{"templateID": t.id, "buildID": b.id, "names": []string{name}, "tags": append([]string{}, tags...),

@@ -135,7 +135,7 @@ function Shown({ workspace: w, newest }: { workspace: Workspace; newest: Artifac
             onClick={async () => {
               const yes = await confirm({
                 title: `Delete version ${a.version} of ${visible(a.name)}?`,
-                body: "It cannot be restored, and links to it end.",
+                body: "It cannot be restored, and links to it stop working.",
                 action: "Delete",
                 danger: true,
               });

@@ -141,7 +141,7 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
         <div className="grid gap-3 sm:grid-cols-2">
           <TextField
             label="Labels"
-            hint="With commas between them"
+            hint="Separated by commas"
             value={draft.labels}
             disabled={!may}
             onChange={(e) => put({ labels: e.target.value })}
@@ -159,7 +159,7 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
         ) : (
           <TextField
             label="Waits for"
-            hint="Ids of tasks"
+            hint="Ids of tasks, separated by commas"
             value={draft.blockedBy}
             onChange={(e) => put({ blockedBy: e.target.value })}
           />
@@ -244,7 +244,7 @@ function Related({ task, refresh, may }: { task: Task; refresh: string[][]; may:
       {may && (
         <div className="flex items-end gap-2">
           <TextField
-            label="Waits also for"
+            label="Also waits for"
             hint="Id of a task"
             value={other}
             onChange={(e) => setOther(e.target.value)}

@@ -82,7 +82,9 @@ export function TasksScreen() {
           onChange={(assignee) => setFilter({ ...filter, assignee })}
           options={people}
         />
-        {view === "list" && <Check label="Closed too" checked={closed} onChange={(e) => setClosed(e.target.checked)} />}
+        {view === "list" && (
+          <Check label="Show closed" checked={closed} onChange={(e) => setClosed(e.target.checked)} />
+        )}
       </div>
       {list.isPending ? (
         <Skeleton rows={6} label="Loading tasks" />

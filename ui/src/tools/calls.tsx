@@ -29,7 +29,7 @@ export default function ToolCalls({ workspace }: { workspace: string }) {
         <Failure what="The tool calls could not be loaded." error={list.error} retry={() => void list.refetch()} />
       )}
       {list.data && items.length === 0 && (
-        <p className="text-fg3">No tool calls yet. Tools that an agent brings with it are in its conversation.</p>
+        <p className="text-fg3">No tool calls yet. What an agent does with its own tools is in its conversation.</p>
       )}
       {items.length > 0 && (
         <ol className="divide-y divide-hairline border-y border-hairline">
