@@ -195,7 +195,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "reviews":
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
     case "snapshots":
-      return [keys.timeline(workspace)];
+      // The newest one is what is compared, reviewed and merged.
+      return [["workspace", workspace]];
     case "artifact":
       return [["workspace", workspace, "artifacts"]];
     case "tools":
