@@ -28,6 +28,8 @@ describe("events", () => {
     ]);
     expect(staleAfter("t", event("budget.updated"))).toContainEqual(keys.executors("t"));
     expect(staleAfter("t", event("grace.updated", "ws_1"))).toContainEqual(keys.sandbox("ws_1"));
+    // Comparisons and reviews are of the newest snapshot: all of the workspace is read again.
+    expect(staleAfter("t", event("snapshots.updated", "ws_1", "ws_1"))).toEqual([keys.workspace("ws_1")]);
     // Agents call tools all the time: nothing else is read again.
     expect(staleAfter("t", event("tools.called", "ws_1", "ws_1"))).toEqual([keys.toolCalls("ws_1")]);
     // A subagent two levels below a session may be asked for in another workspace than the session's.
