@@ -104,7 +104,7 @@ func (t saveTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 		Path, Name, MIME string
 		Metadata         map[string]string
 	}
-	if err := unmarshal(args, &in); err != nil {
+	if err := tools.Decode(args, &in); err != nil {
 		return tools.Result{}, err
 	}
 	a, err := t.s.Save(ctx, Maker{TeamID: c.TeamID, WorkspaceID: c.WorkspaceID, SessionID: c.SessionID, UserID: c.UserID}, SaveRequest{Path: in.Path, Name: in.Name, MIME: in.MIME, Metadata: in.Metadata})
@@ -112,22 +112,7 @@ func (t saveTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 		return tools.Result{}, err
 	}
 	v := shownOf(a)
-	return answer("Saved "+v.line(), v)
-}
-
-func unmarshal(args json.RawMessage, into any) error {
-	if err := json.Unmarshal(args, into); err != nil {
-		return fault.Wrap(err, fault.Invalid, "tool_arguments_invalid", "The arguments cannot be read.")
-	}
-	return nil
-}
-
-func answer(text string, structured any) (tools.Result, error) {
-	raw, err := json.Marshal(structured)
-	if err != nil {
-		return tools.Result{}, err
-	}
-	return tools.Result{Content: tools.Text(text), Structured: raw}, nil
+	return tools.Answer("Saved "+v.line(), v)
 }
 
 // Spec describes the tool.
@@ -159,7 +144,7 @@ func (t listTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 		Here         bool
 		Limit        int
 	}{Limit: 20}
-	if err := unmarshal(args, &in); err != nil {
+	if err := tools.Decode(args, &in); err != nil {
 		return tools.Result{}, err
 	}
 	f, err := t.s.visible(ctx, c)
@@ -182,7 +167,7 @@ func (t listTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 		if next != "" {
 			lines = append(lines, "There are more: cursor "+next)
 		}
-		r, err := answer(strings.Join(lines, "\n"), map[string]any{"items": all, "next_cursor": next})
+		r, err := tools.Answer(strings.Join(lines, "\n"), map[string]any{"items": all, "next_cursor": next})
 		if r.Truncated = limit < in.Limit; err != nil || r.Bytes() <= c.Limits.ResultBytes {
 			return r, err
 		}
@@ -262,7 +247,7 @@ func (t readTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 		Artifact string
 		Offset   int64
 	}
-	if err := unmarshal(args, &in); err != nil {
+	if err := tools.Decode(args, &in); err != nil {
 		return tools.Result{}, err
 	}
 	a, err := t.s.find(ctx, c, in.Artifact)
@@ -271,7 +256,7 @@ func (t readTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 	}
 	v := shownOf(a)
 	about := map[string]any{"artifact": v, "next_offset": int64(0)}
-	r, err := answer(v.line(), about)
+	r, err := tools.Answer(v.line(), about)
 	room := int64(c.Limits.ResultBytes - r.Bytes() - 200)
 	picture := strings.HasPrefix(a.MIME, "image/") && a.MIME != "image/svg+xml"
 	switch text := IsText(a.MIME) || a.MIME == "image/svg+xml"; {
@@ -319,7 +304,7 @@ func (t readTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 		about["next_offset"] = in.Offset + int64(len(buf))
 	}
 	text := strings.ToValidUTF8(string(buf), "?")
-	if r, err = answer(v.line()+"\n"+text, about); err != nil {
+	if r, err = tools.Answer(v.line()+"\n"+text, about); err != nil {
 		return tools.Result{}, err
 	}
 	r.Truncated = more

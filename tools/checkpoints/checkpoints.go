@@ -10,7 +10,6 @@ package checkpoints
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -23,10 +22,10 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/snapshot"
@@ -143,12 +142,6 @@ type Sessions interface {
 	Conversation(ctx context.Context, id string, q conversation.Query) (sessions.Conversation, error)
 }
 
-// Secrets knows which values of a team must not be stored.
-type Secrets interface {
-	// InAnswers finds the values of a team's secrets in JSON; nil when it has none.
-	InAnswers(ctx context.Context, teamID string) (*redact.Finder, error)
-}
-
 // Config configures a Service.
 type Config struct {
 	Store      Store
@@ -159,7 +152,7 @@ type Config struct {
 	Sessions   Sessions
 	// Actor returns a user with its rights.
 	Actor   func(ctx context.Context, userID string) (accounts.Actor, error)
-	Secrets Secrets // nil = teams have no secrets
+	Secrets tools.Secrets // nil = teams have no secrets
 	// Tasks and Artifacts return what a workspace has of them. Nil: nothing.
 	Tasks     func(ctx context.Context, workspaceID string) ([]Task, error)
 	Artifacts func(ctx context.Context, workspaceID string) ([]string, error)
@@ -315,29 +308,14 @@ func (s *Service) messages(ctx context.Context, sessionID string) (Messages, err
 
 // mask masks the team's secrets in every text of a checkpoint.
 func (s *Service) mask(ctx context.Context, c *Checkpoint) error {
-	if s.cfg.Secrets == nil {
-		return nil
+	texts := []*string{&c.Note, &c.NextStep}
+	for i := range c.Messages.Tail {
+		texts = append(texts, &c.Messages.Tail[i].Text)
 	}
-	find, err := s.cfg.Secrets.InAnswers(ctx, c.TeamID)
-	if err != nil || find == nil {
-		return err
+	for i := range c.Tasks {
+		texts = append(texts, &c.Tasks[i].Title)
 	}
-	texts := struct {
-		Note, Next string
-		Tail       []Message
-		Tasks      []Task
-	}{c.Note, c.NextStep, c.Messages.Tail, c.Tasks}
-	b, err := json.Marshal(texts)
-	if err != nil {
-		return err
-	}
-	find.MaskJSON(b)
-	texts.Tail, texts.Tasks = nil, nil
-	if err := json.Unmarshal(b, &texts); err != nil {
-		return err
-	}
-	c.Note, c.NextStep, c.Messages.Tail, c.Tasks = texts.Note, texts.Next, texts.Tail, texts.Tasks
-	return nil
+	return tools.Hide(ctx, s.cfg.Secrets, c.TeamID, texts...)
 }
 
 // changed publishes that a workspace's checkpoints are others.

@@ -14,37 +14,25 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// tool is one of the package's tools.
-type tool struct {
-	spec tools.Spec
-	call func(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error)
-}
-
-func (t tool) Spec() tools.Spec { return t.spec }
-
-func (t tool) Call(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	return t.call(ctx, c, args)
-}
-
 // Tools returns what agents may call.
 func (s *Service) Tools() []tools.Tool {
 	in := tools.Needs{Workspace: true}
 	writes := tools.Needs{Workspace: true, Writes: true}
 	return []tools.Tool{
-		tool{tools.Spec{Name: "checkpoint_create", Title: "Create a checkpoint", Group: "checkpoints", Needs: writes, Permission: tools.Allow, Timeout: 5 * time.Minute,
+		tools.Func(tools.Spec{Name: "checkpoint_create", Title: "Create a checkpoint", Group: "checkpoints", Needs: writes, Permission: tools.Allow, Timeout: 5 * time.Minute,
 			Description: "Marks the present state of all files, untracked ones included, so that you can compare with it and go back to it. Create one before a risky change. " +
 				"Say in next what to do next: a session that takes over starts with it. Answers with the checkpoint's id.",
-			Arguments: json.RawMessage(createArguments), Result: json.RawMessage(createResult)}, s.callCreate},
-		tool{tools.Spec{Name: "checkpoint_list", Title: "List checkpoints", Group: "checkpoints", Needs: in, Permission: tools.Allow,
+			Arguments: json.RawMessage(createArguments), Result: json.RawMessage(createResult)}, s.callCreate),
+		tools.Func(tools.Spec{Name: "checkpoint_list", Title: "List checkpoints", Group: "checkpoints", Needs: in, Permission: tools.Allow,
 			Description: "Lists the workspace's checkpoints, newest first: yours, and those taken automatically at each prompt, before a sandbox ended and before a conversation was compacted.",
-			Arguments:   json.RawMessage(listArguments), Result: json.RawMessage(listResult)}, s.callList},
-		tool{tools.Spec{Name: "checkpoint_diff", Title: "Compare with a checkpoint", Group: "checkpoints", Needs: in, Permission: tools.Allow, Unlisted: true, Timeout: 2 * time.Minute,
+			Arguments:   json.RawMessage(listArguments), Result: json.RawMessage(listResult)}, s.callList),
+		tools.Func(tools.Spec{Name: "checkpoint_diff", Title: "Compare with a checkpoint", Group: "checkpoints", Needs: in, Permission: tools.Allow, Unlisted: true, Timeout: 2 * time.Minute,
 			Description: "Shows what changed since a checkpoint, up to now or up to another checkpoint: the files with their numbers of lines, and a unified diff. Long ones are cut; name a path to see one file.",
-			Arguments:   json.RawMessage(diffArguments), Result: json.RawMessage(diffResult), Command: tools.Command{Positional: []string{"id"}}}, s.callDiff},
-		tool{tools.Spec{Name: "checkpoint_restore", Title: "Restore a checkpoint", Group: "checkpoints", Needs: writes, Permission: tools.Ask, Timeout: 15 * time.Minute,
+			Arguments:   json.RawMessage(diffArguments), Result: json.RawMessage(diffResult), Command: tools.Command{Positional: []string{"id"}}}, s.callDiff),
+		tools.Func(tools.Spec{Name: "checkpoint_restore", Title: "Restore a checkpoint", Group: "checkpoints", Needs: writes, Permission: tools.Ask, Timeout: 15 * time.Minute,
 			Description: "Sets the workspace's files back to a checkpoint, and removes files that did not exist then. All files are saved first: safety_snapshot is their state before. " +
 				"Commits and ignored files stay. Answers with the files that changed; conflicts are files that somebody wrote meanwhile, which were left alone.",
-			Arguments: json.RawMessage(restoreArguments), Result: json.RawMessage(restoreResult), Command: tools.Command{Positional: []string{"id", "paths"}}}, s.callRestore},
+			Arguments: json.RawMessage(restoreArguments), Result: json.RawMessage(restoreResult), Command: tools.Command{Positional: []string{"id", "paths"}}}, s.callRestore),
 	}
 }
 
@@ -125,14 +113,6 @@ const restoreResult = `{
   }
 }`
 
-// decode reads arguments that fit the schema.
-func decode(args json.RawMessage, into any) error {
-	if err := json.Unmarshal(args, into); err != nil {
-		return fault.Wrap(err, fault.Invalid, "invalid_checkpoint", "The arguments cannot be read.")
-	}
-	return nil
-}
-
 // Paths decodes paths of the worktree; an error names one that leads out of it.
 func Paths(wire []string) ([]string, error) {
 	out := make([]string, len(wire))
@@ -146,15 +126,6 @@ func Paths(wire []string) ([]string, error) {
 	return out, nil
 }
 
-// answer formats a result.
-func answer(text string, value any) (tools.Result, error) {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return tools.Result{}, fmt.Errorf("encoding a checkpoint: %w", err)
-	}
-	return tools.Result{Content: tools.Text(text), Structured: raw}, nil
-}
-
 // allowed checks that a caller's workspace is of its team.
 func (s *Service) allowed(ctx context.Context, c tools.Caller) error {
 	w, err := s.cfg.Workspaces.Workspace(ctx, c.WorkspaceID)
@@ -164,11 +135,7 @@ func (s *Service) allowed(ctx context.Context, c tools.Caller) error {
 	return err
 }
 
-func (s *Service) callCreate(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	var a struct{ Note, Next string }
-	if err := decode(args, &a); err != nil {
-		return tools.Result{}, err
-	}
+func (s *Service) callCreate(ctx context.Context, c tools.Caller, a struct{ Note, Next string }) (tools.Result, error) {
 	if err := s.allowed(ctx, c); err != nil {
 		return tools.Result{}, err
 	}
@@ -176,7 +143,7 @@ func (s *Service) callCreate(ctx context.Context, c tools.Caller, args json.RawM
 	if err != nil {
 		return tools.Result{}, err
 	}
-	return answer(fmt.Sprintf("Created checkpoint %s. %d files differ from the base.", made.ID, made.Files), struct {
+	return tools.Answer(fmt.Sprintf("Created checkpoint %s. %d files differ from the base.", made.ID, made.Files), struct {
 		ID    string `json:"id"`
 		At    int64  `json:"at"`
 		Files int    `json:"files"`
@@ -209,13 +176,14 @@ func fits(most int, make func(share int) (tools.Result, error)) (tools.Result, e
 	}
 }
 
-func (s *Service) callList(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	a := struct {
-		Limit  int
-		Cursor string
-	}{Limit: 20}
-	if err := decode(args, &a); err != nil {
-		return tools.Result{}, err
+type listArgs struct {
+	Limit  int
+	Cursor string
+}
+
+func (s *Service) callList(ctx context.Context, c tools.Caller, a listArgs) (tools.Result, error) {
+	if a.Limit == 0 {
+		a.Limit = 20
 	}
 	if err := s.allowed(ctx, c); err != nil {
 		return tools.Result{}, err
@@ -234,7 +202,7 @@ func (s *Service) callList(ctx context.Context, c tools.Caller, args json.RawMes
 		if len(items) == 0 {
 			b.WriteString("There are no checkpoints.")
 		}
-		return answer(b.String(), struct {
+		return tools.Answer(b.String(), struct {
 			Items []listed `json:"items"`
 			Next  string   `json:"next_cursor"`
 		}{out, next})
@@ -249,11 +217,7 @@ type changedFile struct {
 	Deletions int    `json:"deletions"`
 }
 
-func (s *Service) callDiff(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	var a struct{ ID, Against, Path string }
-	if err := decode(args, &a); err != nil {
-		return tools.Result{}, err
-	}
+func (s *Service) callDiff(ctx context.Context, c tools.Caller, a struct{ ID, Against, Path string }) (tools.Result, error) {
 	if err := s.allowed(ctx, c); err != nil {
 		return tools.Result{}, err
 	}
@@ -287,7 +251,7 @@ func (s *Service) callDiff(ctx context.Context, c tools.Caller, args json.RawMes
 		if cut {
 			text += " Not all of it is shown."
 		}
-		res, err := answer(text+"\n"+patch, struct {
+		res, err := tools.Answer(text+"\n"+patch, struct {
 			Files     []changedFile `json:"files"`
 			Total     int           `json:"total"`
 			Additions int           `json:"additions"`
@@ -300,14 +264,12 @@ func (s *Service) callDiff(ctx context.Context, c tools.Caller, args json.RawMes
 	})
 }
 
-func (s *Service) callRestore(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	var a struct {
-		ID    string
-		Paths []string
-	}
-	if err := decode(args, &a); err != nil {
-		return tools.Result{}, err
-	}
+type restoreArgs struct {
+	ID    string
+	Paths []string
+}
+
+func (s *Service) callRestore(ctx context.Context, c tools.Caller, a restoreArgs) (tools.Result, error) {
 	if err := s.allowed(ctx, c); err != nil {
 		return tools.Result{}, err
 	}
@@ -339,7 +301,7 @@ func (s *Service) callRestore(ctx context.Context, c tools.Caller, args json.Raw
 		if n := len(done.Conflicts); n > 0 {
 			text += fmt.Sprintf(" %d files were written meanwhile and left alone.", n)
 		}
-		return answer(text, struct {
+		return tools.Answer(text, struct {
 			Changed   []string `json:"changed"`
 			Conflicts []string `json:"conflicts"`
 			Total     int      `json:"total_changed"`

@@ -93,15 +93,12 @@ func (s *Service) add(ctx context.Context, f Fact, days int) (Fact, error) {
 	if f.Text == "" || len(f.Text) > MaxText {
 		return Fact{}, fault.New(fault.Invalid, "memory_text_invalid", "A fact has 1 to %d bytes of text.", MaxText).With("field", "text")
 	}
-	if s.cfg.Secrets != nil {
-		finder, err := s.cfg.Secrets.InAnswers(ctx, f.TeamID)
-		if err != nil {
-			return Fact{}, fault.Wrap(err, fault.Unavailable, "secrets_unknown", "The team's secrets, which must be masked, could not be read. Try again in a moment.")
-		}
-		f.Text, f.Key = finder.Text(f.Text, nil), finder.Text(f.Key, nil)
-		for i := range f.Tags {
-			f.Tags[i] = finder.Text(f.Tags[i], nil)
-		}
+	texts := []*string{&f.Text, &f.Key}
+	for i := range f.Tags {
+		texts = append(texts, &f.Tags[i])
+	}
+	if err := tools.Hide(ctx, s.cfg.Secrets, f.TeamID, texts...); err != nil {
+		return Fact{}, err
 	}
 	return f, s.cfg.Store.Remember(ctx, f, most)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/tools"
 )
 
@@ -110,8 +109,8 @@ type answer struct {
 // Call runs a command.
 func (t *Tool) Call(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
 	var a arguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return tools.Result{}, fault.Wrap(err, fault.Invalid, "invalid_command", "The arguments of run_command cannot be read.")
+	if err := tools.Decode(args, &a); err != nil {
+		return tools.Result{}, err
 	}
 	ran, err := t.commands.Exec(ctx, command.Request{TeamID: c.TeamID, WorkspaceID: c.WorkspaceID, ActorID: c.UserID, Argv: a.Argv, Command: a.Command, Cwd: a.Cwd, Env: a.Env,
 		TimeoutMs: a.TimeoutMs, Background: a.Background})
@@ -127,13 +126,10 @@ func (t *Tool) result(ran command.Command, most int) (tools.Result, error) {
 	a := answer{CommandID: ran.ID, WorkspaceID: ran.WorkspaceID, State: ran.State, StateReason: ran.Reason, ExitCode: ran.ExitCode, Stdout: out, Stderr: errs,
 		DurationMs: ran.DurationMs(t.now().UnixMilli()), Truncated: ran.Truncated, CreatedAt: ran.CreatedAt}
 	for keep := max(len(out), len(errs)); ; keep /= 2 {
-		raw, err := json.Marshal(a)
-		if err != nil {
-			return tools.Result{}, fmt.Errorf("encoding a command: %w", err)
-		}
-		r := tools.Result{Content: tools.Text(a.text()), Structured: raw, IsError: a.failed(), Truncated: a.Truncated}
-		if r.Bytes() <= most || keep == 0 {
-			return r, nil
+		r, err := tools.Answer(a.text(), a)
+		r.IsError, r.Truncated = a.failed(), a.Truncated
+		if err != nil || r.Bytes() <= most || keep == 0 {
+			return r, err
 		}
 		a.Stdout, a.Stderr, a.Truncated = ends(out, keep/2), ends(errs, keep/2), true
 	}

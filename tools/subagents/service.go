@@ -3,7 +3,6 @@ package subagents
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -227,20 +226,8 @@ func (s *Service) notify(ctx context.Context, a Subagent) {
 
 // masked is a text with the team's secrets masked; "" when they cannot be read.
 func (s *Service) masked(ctx context.Context, teamID, text string) string {
-	if s.cfg.Secrets == nil || text == "" {
-		return text
-	}
-	f, err := s.cfg.Secrets.InAnswers(ctx, teamID)
-	if err != nil {
+	if err := tools.Hide(ctx, s.cfg.Secrets, teamID, &text); err != nil {
 		s.cfg.Log.WarnContext(ctx, "a subagent's result is not stored: the team's secrets could not be read", "team_id", teamID, "error", err)
-		return ""
-	}
-	raw, err := json.Marshal(text)
-	if f == nil || err != nil {
-		return text
-	}
-	f.MaskJSON(raw)
-	if json.Unmarshal(raw, &text) != nil {
 		return ""
 	}
 	return text

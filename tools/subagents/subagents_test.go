@@ -499,7 +499,7 @@ func TestWait(t *testing.T) {
 		first <- answer{got, err}
 	}()
 	go func() {
-		got, err := s.Wait(t.Context(), h.top(), nil, false, time.Minute)
+		got, err := s.Wait(t.Context(), h.top(), ids, false, time.Minute) // named: by the time it looks, some may have ended
 		every <- answer{got, err}
 	}()
 	for i, one := range ids {

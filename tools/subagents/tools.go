@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/tools"
 )
 
@@ -22,46 +21,32 @@ const (
 // Tools returns the tools of the group "subagents".
 func (s *Service) Tools() []tools.Tool {
 	return []tools.Tool{
-		s.tool("subagent_spawn", "Start a subagent", "Starts another agent on a part of your work and answers at once with its id; it works while you go on. "+
+		tools.Func(spec("subagent_spawn", "Start a subagent", "Starts another agent on a part of your work and answers at once with its id; it works while you go on. "+
 			"It knows only what its task says: name files, goals and what to answer. It shares your files, so have it change other files than you do; with sibling it works on a copy on its own branch, "+
 			"which you merge once it has committed. At most 8 work at once. Collect results with subagent_wait.",
-			spawnSchema, spawnResult, tools.Command{Stdin: "task"}, false, true, 0, s.callSpawn),
-		s.tool("subagent_wait", "Wait for subagents", "Waits until all the subagents have ended, or with any only the first of them, and answers with their results. "+
+			spawnSchema, spawnResult, tools.Command{Stdin: "task"}, false, true, 0), s.callSpawn),
+		tools.Func(spec("subagent_wait", "Wait for subagents", "Waits until all the subagents have ended, or with any only the first of them, and answers with their results. "+
 			"Without ids it waits for all you started. When the time runs out it says who still works; call it again.",
-			waitSchema, listResult, tools.Command{Positional: []string{"ids"}}, false, false, maxWait+10*time.Second, s.callWait),
-		s.tool("subagent_message", "Send a message to a subagent", "Gives a subagent a further prompt, which it gets once it is idle; its result is then its answer to that prompt.",
-			messageSchema, oneResult, tools.Command{Positional: []string{"id", "text"}, Stdin: "text"}, false, true, 0, s.callMessage),
-		s.tool("subagent_interrupt", "Interrupt a subagent", "Stops what a subagent does now; it can be sent a message afterwards. With stop its session ends too. Its files stay.",
-			interruptSchema, oneResult, tools.Command{Positional: []string{"id"}}, false, true, 0, s.callInterrupt),
-		s.tool("subagent_list", "List subagents", "Lists all subagents of the tree that you are part of, with status, workspace and branch, but without results.",
-			`{"type": "object", "additionalProperties": false, "properties": {}}`, listResult, tools.Command{}, false, false, 0, s.callList),
-		s.tool("subagent_status", "Look at a subagent", "Answers with a subagent's status, and what it asks while it is waiting for a person.",
-			idSchema, oneResult, tools.Command{Positional: []string{"id"}}, true, false, 0, s.callStatus),
-		s.tool("subagent_result", "Read a subagent's result", "Answers with a subagent's status and result.",
-			idSchema, oneResult, tools.Command{Positional: []string{"id"}}, true, false, 0, s.callResult),
-		s.tool("subagent_report", "Report your result", "For a subagent: gives the result of your task to your caller, and ends the task. Without it your last message is the result.",
-			reportSchema, oneResult, tools.Command{Positional: []string{"result"}, Stdin: "result"}, true, true, 0, s.callReport),
+			waitSchema, listResult, tools.Command{Positional: []string{"ids"}}, false, false, maxWait+10*time.Second), s.callWait),
+		tools.Func(spec("subagent_message", "Send a message to a subagent", "Gives a subagent a further prompt, which it gets once it is idle; its result is then its answer to that prompt.",
+			messageSchema, oneResult, tools.Command{Positional: []string{"id", "text"}, Stdin: "text"}, false, true, 0), s.callMessage),
+		tools.Func(spec("subagent_interrupt", "Interrupt a subagent", "Stops what a subagent does now; it can be sent a message afterwards. With stop its session ends too. Its files stay.",
+			interruptSchema, oneResult, tools.Command{Positional: []string{"id"}}, false, true, 0), s.callInterrupt),
+		tools.Func(spec("subagent_list", "List subagents", "Lists all subagents of the tree that you are part of, with status, workspace and branch, but without results.",
+			`{"type": "object", "additionalProperties": false, "properties": {}}`, listResult, tools.Command{}, false, false, 0), s.callList),
+		tools.Func(spec("subagent_status", "Look at a subagent", "Answers with a subagent's status, and what it asks while it is waiting for a person.",
+			idSchema, oneResult, tools.Command{Positional: []string{"id"}}, true, false, 0), s.callStatus),
+		tools.Func(spec("subagent_result", "Read a subagent's result", "Answers with a subagent's status and result.",
+			idSchema, oneResult, tools.Command{Positional: []string{"id"}}, true, false, 0), s.callResult),
+		tools.Func(spec("subagent_report", "Report your result", "For a subagent: gives the result of your task to your caller, and ends the task. Without it your last message is the result.",
+			reportSchema, oneResult, tools.Command{Positional: []string{"result"}, Stdin: "result"}, true, true, 0), s.callReport),
 	}
 }
 
-// tool is one tool of the group.
-type tool struct {
-	spec tools.Spec
-	call func(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error)
-}
-
-// Spec describes the tool.
-func (t tool) Spec() tools.Spec { return t.spec }
-
-// Call does the work.
-func (t tool) Call(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	return t.call(ctx, c, args)
-}
-
-func (s *Service) tool(name, title, description, arguments, result string, command tools.Command, unlisted, writes bool, timeout time.Duration,
-	call func(context.Context, tools.Caller, json.RawMessage) (tools.Result, error)) tools.Tool {
-	return tool{tools.Spec{Name: name, Title: title, Description: description, Group: "subagents", Arguments: json.RawMessage(arguments), Result: json.RawMessage(result), Command: command,
-		Unlisted: unlisted, Needs: tools.Needs{Workspace: true, Writes: writes}, Permission: tools.Allow, Timeout: timeout}, call}
+// spec is what the specs of the group have in common.
+func spec(name, title, description, arguments, result string, command tools.Command, unlisted, writes bool, timeout time.Duration) tools.Spec {
+	return tools.Spec{Name: name, Title: title, Description: description, Group: "subagents", Arguments: json.RawMessage(arguments), Result: json.RawMessage(result), Command: command,
+		Unlisted: unlisted, Needs: tools.Needs{Workspace: true, Writes: writes}, Permission: tools.Allow, Timeout: timeout}
 }
 
 const (
@@ -142,25 +127,15 @@ func callerOf(c tools.Caller) Caller {
 	return Caller{TeamID: c.TeamID, WorkspaceID: c.WorkspaceID, SessionID: c.SessionID, UserID: c.UserID}
 }
 
-// read decodes arguments, which fit the schema.
-func read[T any](args json.RawMessage) (v T, err error) {
-	if err = json.Unmarshal(args, &v); err != nil {
-		err = fault.Wrap(err, fault.Invalid, "invalid_subagent", "The arguments cannot be read.")
-	}
-	return v, err
+type spawnArgs struct {
+	Name, Task, Agent, Model, Where string
+	Tools                           []string
+	Sibling, Keep                   bool
+	TimeoutMs                       int64   `json:"timeout_ms"`
+	MaxCostUSD                      float64 `json:"max_cost_usd"`
 }
 
-func (s *Service) callSpawn(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	in, err := read[struct {
-		Name, Task, Agent, Model, Where string
-		Tools                           []string
-		Sibling, Keep                   bool
-		TimeoutMs                       int64   `json:"timeout_ms"`
-		MaxCostUSD                      float64 `json:"max_cost_usd"`
-	}](args)
-	if err != nil {
-		return tools.Result{}, err
-	}
+func (s *Service) callSpawn(ctx context.Context, c tools.Caller, in spawnArgs) (tools.Result, error) {
 	if in.Sibling {
 		if in.Where == Same {
 			return tools.Result{}, bad("sibling", "sibling and where: same contradict each other. Leave out one of them.")
@@ -176,19 +151,16 @@ func (s *Service) callSpawn(ctx context.Context, c tools.Caller, args json.RawMe
 	if len(warnings) > 0 {
 		text += "\nWarning: " + strings.Join(warnings, "\nWarning: ")
 	}
-	raw, err := json.Marshal(map[string]any{"id": a.ID, "status": a.Status, "warnings": append([]string{}, warnings...)})
-	return tools.Result{Content: tools.Text(text), Structured: raw}, err
+	return tools.Answer(text, map[string]any{"id": a.ID, "status": a.Status, "warnings": append([]string{}, warnings...)})
 }
 
-func (s *Service) callWait(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	in, err := read[struct {
-		IDs       []string `json:"ids"`
-		Any       bool
-		TimeoutMs *int64 `json:"timeout_ms"`
-	}](args)
-	if err != nil {
-		return tools.Result{}, err
-	}
+type waitArgs struct {
+	IDs       []string `json:"ids"`
+	Any       bool
+	TimeoutMs *int64 `json:"timeout_ms"`
+}
+
+func (s *Service) callWait(ctx context.Context, c tools.Caller, in waitArgs) (tools.Result, error) {
 	wait := defWait
 	if in.TimeoutMs != nil {
 		wait = time.Duration(*in.TimeoutMs) * time.Millisecond
@@ -203,7 +175,7 @@ func (s *Service) callWait(ctx context.Context, c tools.Caller, args json.RawMes
 	return list(all, c.Limits.ResultBytes, true)
 }
 
-func (s *Service) callList(ctx context.Context, c tools.Caller, _ json.RawMessage) (tools.Result, error) {
+func (s *Service) callList(ctx context.Context, c tools.Caller, _ struct{}) (tools.Result, error) {
 	all, err := s.Visible(ctx, callerOf(c))
 	if err != nil {
 		return tools.Result{}, err
@@ -211,51 +183,33 @@ func (s *Service) callList(ctx context.Context, c tools.Caller, _ json.RawMessag
 	return list(all, c.Limits.ResultBytes, false)
 }
 
-func (s *Service) callMessage(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	in, err := read[struct{ ID, Text string }](args)
-	if err != nil {
-		return tools.Result{}, err
-	}
+func (s *Service) callMessage(ctx context.Context, c tools.Caller, in struct{ ID, Text string }) (tools.Result, error) {
 	a, err := s.Message(ctx, callerOf(c), in.ID, in.Text)
 	return one(a, err, c.Limits.ResultBytes)
 }
 
-func (s *Service) callInterrupt(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	in, err := read[struct {
-		ID   string
-		Stop bool
-	}](args)
-	if err != nil {
-		return tools.Result{}, err
-	}
+type interruptArgs struct {
+	ID   string
+	Stop bool
+}
+
+func (s *Service) callInterrupt(ctx context.Context, c tools.Caller, in interruptArgs) (tools.Result, error) {
 	a, err := s.Interrupt(ctx, callerOf(c), in.ID, in.Stop)
 	return one(a, err, c.Limits.ResultBytes)
 }
 
-func (s *Service) callStatus(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	in, err := read[struct{ ID string }](args)
-	if err != nil {
-		return tools.Result{}, err
-	}
+func (s *Service) callStatus(ctx context.Context, c tools.Caller, in struct{ ID string }) (tools.Result, error) {
 	a, err := s.Find(ctx, callerOf(c), in.ID)
 	a.Result = ""
 	return one(a, err, c.Limits.ResultBytes)
 }
 
-func (s *Service) callResult(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	in, err := read[struct{ ID string }](args)
-	if err != nil {
-		return tools.Result{}, err
-	}
+func (s *Service) callResult(ctx context.Context, c tools.Caller, in struct{ ID string }) (tools.Result, error) {
 	a, err := s.Find(ctx, callerOf(c), in.ID)
 	return one(a, err, c.Limits.ResultBytes)
 }
 
-func (s *Service) callReport(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
-	in, err := read[struct{ Result string }](args)
-	if err != nil {
-		return tools.Result{}, err
-	}
+func (s *Service) callReport(ctx context.Context, c tools.Caller, in struct{ Result string }) (tools.Result, error) {
 	a, err := s.Report(ctx, callerOf(c), in.Result)
 	a.Result = ""
 	return one(a, err, c.Limits.ResultBytes)
@@ -317,13 +271,10 @@ func fitting(all []answer, most int, shape func([]answer) any) (tools.Result, er
 		if len(lines) == 0 {
 			lines = []string{"There are none."}
 		}
-		raw, err := json.Marshal(shape(items))
-		if err != nil {
-			return tools.Result{}, fmt.Errorf("encoding subagents: %w", err)
-		}
-		r := tools.Result{Content: tools.Text(strings.Join(lines, "\n\n")), Structured: raw, Truncated: cutAny}
-		if r.Bytes() <= most || most <= 0 {
-			return r, nil
+		r, err := tools.Answer(strings.Join(lines, "\n\n"), shape(items))
+		r.Truncated = cutAny
+		if err != nil || r.Bytes() <= most || most <= 0 {
+			return r, err
 		}
 		if keep == 0 { // many subagents: their states must do
 			if all, cutAny = all[:len(all)/2], true; len(all) == 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/tools"
 )
 
 // Update changes a task. Closing it this way answers nothing about what became ready: see Close. Errors: invalid_task, task_changed,
@@ -16,7 +17,7 @@ func (s *Service) Update(ctx context.Context, who Who, ref string, c Change) (Ta
 	if err != nil {
 		return Task{}, err
 	}
-	if err := s.mask(ctx, who.TeamID, c.Title, c.Description, c.Reason); err != nil {
+	if err := tools.Hide(ctx, s.cfg.Secrets, who.TeamID, c.Title, c.Description, c.Reason); err != nil {
 		return Task{}, err
 	}
 	var assignee string
@@ -126,7 +127,7 @@ func (s *Service) Close(ctx context.Context, who Who, ref, reason string, strict
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := s.mask(ctx, who.TeamID, &reason); err != nil {
+	if err := tools.Hide(ctx, s.cfg.Secrets, who.TeamID, &reason); err != nil {
 		return Outcome{}, err
 	}
 	s.addFiles(ctx, t)

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/tools"
 )
 
 // Bounds of an import.
@@ -153,7 +154,7 @@ func (s *Service) Import(ctx context.Context, who Who, projectID string, jsonl [
 		l := &lines[i]
 		texts = append(texts, &l.Title, &l.Description, &l.Design, &l.Acceptance, &l.Notes, &l.CloseReason)
 	}
-	if err := s.mask(ctx, who.TeamID, texts...); err != nil {
+	if err := tools.Hide(ctx, s.cfg.Secrets, who.TeamID, texts...); err != nil {
 		return Imported{}, err
 	}
 	if err := s.room(ctx, projectID, len(lines)); err != nil {

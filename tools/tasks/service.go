@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -25,16 +25,11 @@ type Projects interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
-// Secrets finds the values of a team's secrets, which must not be stored in a task; nil when it has none.
-type Secrets interface {
-	InAnswers(ctx context.Context, teamID string) (*redact.Finder, error)
-}
-
 // Config configures a Service.
 type Config struct {
 	Store    Store
 	Projects Projects
-	Secrets  Secrets          // nil = teams have none
+	Secrets  tools.Secrets    // nil = teams have none
 	Events   events.Publisher // nil = nobody listens
 	Bus      *events.Bus      // source of events about workspaces; nil = Run looks only at the start
 	Now      func() time.Time
@@ -74,23 +69,6 @@ func (s *Service) publish(ctx context.Context, teamID string, version int64, ids
 	for _, one := range ids {
 		s.cfg.Events.Publish(context.WithoutCancel(ctx), events.Event{Type: Changed, ID: one, TeamID: teamID, Version: version})
 	}
-}
-
-// mask hides the team's secrets in texts that an agent or a person wrote.
-func (s *Service) mask(ctx context.Context, teamID string, texts ...*string) error {
-	if s.cfg.Secrets == nil {
-		return nil
-	}
-	f, err := s.cfg.Secrets.InAnswers(ctx, teamID)
-	if err != nil || f == nil {
-		return err
-	}
-	for _, t := range texts {
-		if t != nil {
-			*t = f.Text(*t, nil)
-		}
-	}
-	return nil
 }
 
 // project checks that tasks can be kept in a project.
@@ -179,7 +157,7 @@ func (s *Service) Create(ctx context.Context, who Who, n New) (Task, error) {
 	if t.Assignee, err = s.assignee(ctx, who, n.Assignee); err != nil {
 		return Task{}, err
 	}
-	if err := s.mask(ctx, who.TeamID, &t.Title, &t.Description); err != nil {
+	if err := tools.Hide(ctx, s.cfg.Secrets, who.TeamID, &t.Title, &t.Description); err != nil {
 		return Task{}, err
 	}
 	if err := t.check(); err != nil {

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,8 +25,8 @@ func (t tool[A, T]) Spec() tools.Spec { return t.spec }
 // Call does the work within the project of the caller's workspace.
 func (t tool[A, T]) Call(ctx context.Context, c tools.Caller, raw json.RawMessage) (tools.Result, error) {
 	var args A
-	if err := json.Unmarshal(raw, &args); err != nil {
-		return tools.Result{}, fault.New(fault.Invalid, "tool_arguments_invalid", "The arguments of %s cannot be read: %.200s.", t.spec.Name, err)
+	if err := tools.Decode(raw, &args); err != nil {
+		return tools.Result{}, err
 	}
 	who, err := t.service.who(ctx, c)
 	if err != nil {
@@ -38,27 +37,16 @@ func (t tool[A, T]) Call(ctx context.Context, c tools.Caller, raw json.RawMessag
 		return tools.Result{}, err
 	}
 	for truncated := false; ; truncated = true {
-		structured, err := encode(answer)
-		if err != nil {
-			return tools.Result{}, err
-		}
-		r := tools.Result{Content: tools.Text(t.text(answer)), Structured: structured, Truncated: truncated}
-		if r.Bytes() <= c.Limits.ResultBytes || t.shrink == nil {
-			return r, nil
+		r, err := tools.Answer(t.text(answer), answer)
+		r.Truncated = truncated
+		if err != nil || r.Bytes() <= c.Limits.ResultBytes || t.shrink == nil {
+			return r, err
 		}
 		var smaller bool
 		if answer, smaller = t.shrink(answer); !smaller {
 			return r, nil
 		}
 	}
-}
-
-func encode(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // who is the caller, who sees the tasks of the workspace's project alone.

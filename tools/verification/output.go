@@ -1,7 +1,6 @@
 package verification
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -129,13 +128,10 @@ func result(a answer, words string, most int) (tools.Result, error) {
 			cut = cut || keep < maxOutput
 			text += fmt.Sprintf("\n\n%s: %s. %s\n%s", c.Name, strings.ReplaceAll(string(c.State), "_", " "), c.reason, c.Output)
 		}
-		raw, err := json.Marshal(a)
-		if err != nil {
-			return tools.Result{}, fmt.Errorf("encoding a verification: %w", err)
-		}
-		r := tools.Result{Content: tools.Text(text), Structured: raw, IsError: !a.Success, Truncated: cut}
-		if r.Bytes() <= most || keep == 0 {
-			return r, nil
+		r, err := tools.Answer(text, a)
+		r.IsError, r.Truncated = !a.Success, cut
+		if err != nil || r.Bytes() <= most || keep == 0 {
+			return r, err
 		}
 	}
 }

@@ -141,8 +141,8 @@ type check struct {
 // Call verifies.
 func (t *Tool) Call(ctx context.Context, c tools.Caller, args json.RawMessage) (tools.Result, error) {
 	var a arguments
-	if err := json.Unmarshal(args, &a); err != nil {
-		return tools.Result{}, fault.Wrap(err, fault.Invalid, "tool_arguments_invalid", "The arguments of verify cannot be read.")
+	if err := tools.Decode(args, &a); err != nil {
+		return tools.Result{}, err
 	}
 	unlock, err := t.turns.LockContext(ctx, c.WorkspaceID)
 	if err != nil {
