@@ -23,6 +23,9 @@ export default function Graph({ tasks, open }: { tasks: Task[]; open: (t: Task) 
     <section aria-label="Dependencies" tabIndex={0} className="overflow-auto">
       <div className="relative" style={{ width, height }}>
         <svg width={width} height={height} className="absolute inset-0 text-fg3" aria-hidden>
+          <marker id="task-arrow" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">
+            <path d="M0,0 L6,3 L0,6 Z" fill="currentColor" />
+          </marker>
           {columns.flat().flatMap((t) =>
             t.blocked_by.map((b) => {
               const from = at.get(b);
@@ -35,6 +38,7 @@ export default function Graph({ tasks, open }: { tasks: Task[]; open: (t: Task) 
                   d={`M${x1},${y1} C${x1 + GAP_X / 2},${y1} ${x2 - GAP_X / 2},${y2} ${x2},${y2}`}
                   fill="none"
                   stroke="currentColor"
+                  markerEnd="url(#task-arrow)"
                 />
               );
             }),

@@ -6,6 +6,7 @@ import { keys } from "@/api/queries";
 import { exact } from "@/format/time";
 import { Button, IconButton } from "@/kit/button";
 import { Dialog } from "@/kit/dialog";
+import { TextArea, TextField } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { Menu, MenuItem, MenuLine } from "@/kit/menu";
 import { lazy } from "@/kit/part";
@@ -155,24 +156,8 @@ function Create({ workspace: w, onClose }: { workspace: Workspace; onClose: () =
           save.mutate();
         }}
       >
-        <label className="flex flex-col gap-1">
-          Note
-          <input
-            className="min-h-9 rounded-sm border border-hairline bg-bg1 px-2"
-            value={note}
-            maxLength={500}
-            onChange={(e) => setNote(e.target.value)}
-          />
-        </label>
-        <label className="flex flex-col gap-1">
-          What to do next
-          <textarea
-            className="min-h-20 rounded-sm border border-hairline bg-bg1 px-2 py-1"
-            value={next}
-            maxLength={4000}
-            onChange={(e) => setNext(e.target.value)}
-          />
-        </label>
+        <TextField label="Note" value={note} maxLength={500} onChange={(e) => setNote(e.target.value)} />
+        <TextArea label="What to do next" value={next} maxLength={4000} onChange={(e) => setNext(e.target.value)} />
         <FormError error={save.error} />
         <div className="flex justify-end">
           <Button type="submit" look="primary" busy={save.isPending && "Creating"}>

@@ -4,6 +4,7 @@ import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { Button } from "@/kit/button";
 import { Dialog } from "@/kit/dialog";
+import { TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 
 interface Props {
@@ -32,15 +33,7 @@ export default function Rename({ workspace: w, snapshot: s, onClose }: Props) {
           save.mutate();
         }}
       >
-        <label className="flex flex-col gap-1">
-          Name
-          <input
-            className="min-h-9 rounded-sm border border-hairline bg-bg1 px-2"
-            value={title}
-            maxLength={200}
-            onChange={(e) => setTitle(e.target.value)}
-          />
-        </label>
+        <TextField label="Name" value={title} maxLength={200} onChange={(e) => setTitle(e.target.value)} />
         <FormError error={save.error} />
         <div className="flex justify-end">
           <Button type="submit" look="primary" busy={save.isPending && "Saving"}>
