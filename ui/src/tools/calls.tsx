@@ -58,7 +58,7 @@ function Row({ call: c }: { call: ToolCall }) {
             {clock(at, Date.now())}
           </time>
           <span className="font-mono text-[12px] break-all">{c.tool}</span>
-          <span className="min-w-0 flex-1 break-words text-fg3">{visible(callerOf(c))}</span>
+          <span className="min-w-0 flex-1 truncate text-fg3">{visible(callerOf(c))}</span>
           <Mark kind={outcome.mark} word={outcome.word} className="text-meta" />
           {c.outcome !== "running" && <span className="text-meta text-fg3">{duration(c.duration_ms)}</span>}
         </summary>
