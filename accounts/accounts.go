@@ -56,6 +56,8 @@ type Actor struct {
 	Scopes []Scope
 	// TokenTeam is the only team an API token acts in; "" = all its user's.
 	TokenTeam string
+	// Client is the name of the OAuth client that the token was granted to; "" = none.
+	Client string
 	// SecondFactor says that more than a password vouches for this actor: the session was begun with a second factor, a passkey or a
 	// provider that says so; for a token, that its user has one.
 	SecondFactor bool

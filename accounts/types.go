@@ -27,6 +27,7 @@ type Token struct {
 	ParentName  string // not stored
 	SessionID   string // the login session it was made in, "" = in none
 	SessionName string // that session's browser
+	ClientID    string // the OAuth client it was granted to, "" = none: a person or a script holds it
 }
 
 // TeamMember is a user's membership, seen from the team.

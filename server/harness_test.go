@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/oauth"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
@@ -55,6 +57,7 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/oauthstore"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
@@ -99,6 +102,7 @@ type harness struct {
 	ended       chan struct{}
 	boundTokens map[string]string // of the matrix, by owner and scopes
 	family      *fake.Family      // members' machines as places
+	ahead       atomic.Int64      // how far OAuth's clock is ahead
 }
 
 // managed shows workspaces the Manager in the shape they need.
@@ -241,6 +245,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
 	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Records: ws.Records, Sandboxes: ws.Ingest, Merges: ws.Merging, Commands: h.cfg.Commands, Accounts: h.accounts, Events: h.bus})
 	h.cfg.Overlap = overlap.New(overlap.Config{Store: store.NewOverlaps(h.db), Workspaces: overlap.NewTrees(ws.Records, ws.Repo, rows), Events: h.bus})
+	h.cfg.OAuth = oauth.New(oauth.Config{Store: oauthstore.New(h.db), Tokens: h.accounts, Now: func() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }})
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Directory: h.accounts, SignIn: h.accounts, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),

@@ -3,7 +3,7 @@ package server
 // routeTable lists by hand, for every operation of openapi.yaml, who may use it. It is independent of policy.go, so that each checks the
 // other. A new route needs its line here.
 //
-// who: public = anybody; self = whoever is signed in, about themselves; operator = operators of the server; scraper = operators, and
+// who: public = anybody; open = anybody, pages of other origins included; page = anybody, answered with a page; self = whoever is signed in, about themselves; operator = operators of the server; scraper = operators, and
 // programs of this machine; viewer, member, admin, owner = members of the team with at least this role; socket = whoever has the cookie of
 // a link; machine = members' machines, which show a key of their own: no cookie counts. scope: what a bounded API token must have: read, write, attach, bill, admin; - = none in particular.
 const routeTable = `
@@ -24,6 +24,13 @@ resetPassword           public    -
 beginProviderLogin      public    -
 finishProviderLogin     public    -
 getDocs                 public    -
+getProtectedResource    open      -
+getAuthorizationServer  open      -
+registerOauthClient     open      -
+issueOauthToken         open      -
+revokeOauthToken        open      -
+getConsent              page      -
+giveConsent             page      -
 enrolRunner             public    -
 connectRunner           machine   -
 listRunnerDownloads     public    -
@@ -402,6 +409,8 @@ reopenInboxItem         viewer    write
 //	exact       an owner's token with that scope alone
 var callerTable = map[string]map[string]string{
 	"public":  {"other": "in", "operator": "in", "nobody": "in", "link": "in", "suspended": "in", "closed": "in", "foreign": "403 cross_origin", "narrow": "in", "exact": "in"},
+	"open":    {"other": "in", "operator": "in", "nobody": "in", "link": "in", "suspended": "in", "closed": "in", "foreign": "in", "narrow": "in", "exact": "in"},
+	"page":    {"other": "in", "operator": "in", "nobody": "in", "link": "in", "suspended": "in", "closed": "in", "foreign": "403 ", "narrow": "in", "exact": "in"},
 	"machine": {"other": "in", "operator": "in", "nobody": "in", "link": "in", "suspended": "in", "closed": "in", "foreign": "in"},
 	"socket":  {"other": "in", "operator": "in", "nobody": "in", "link": "403 origin_missing", "suspended": "in", "closed": "in", "foreign": "403 origin_not_allowed", "narrow": "in", "exact": "in"},
 	"self": {"other": "in", "operator": "in", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended", "closed": "in",

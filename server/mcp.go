@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/consent"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/mcpserver"
@@ -81,7 +82,7 @@ func (s *Server) callMCP(c echo.Context) error {
 			if introduced != "" {
 				client = introduced
 			}
-			at := remote.New(remote.Config{Doer: inProcess{s, r}, Server: s.addressOf(r), Client: client + byMCP, Now: s.cfg.Now})
+			at := remote.New(remote.Config{Doer: inProcess{s, r}, Server: s.Here(r), Client: client + byMCP, Now: s.cfg.Now})
 			return at.Call(ctx, name, args)
 		}})
 	h := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return one }, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true,
@@ -102,22 +103,22 @@ func (s *Server) overMCP(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		err := next(c)
 		if fault.Is(err, fault.Unauthorized) {
-			c.Response().Header().Set("WWW-Authenticate", "Bearer")
+			c.Response().Header().Set("WWW-Authenticate", s.challenge(r, err))
 		}
 		return err
 	}
 }
 
-// addressOf is the address by which a request reached this server, or the one people are to use.
-func (s *Server) addressOf(r *http.Request) string {
-	if s.public != nil {
-		return s.public.Scheme + "://" + s.public.Host
+// challenge says how to get a token for MCP: where what there is to know of it is read (RFC 9728).
+func (s *Server) challenge(r *http.Request, err error) string {
+	out := rest.Challenge
+	if base, known := s.Issuer(r); known {
+		out += fmt.Sprintf(", resource_metadata=%q", base+consent.MetadataPath+mcpPath)
+		if fault.CodeOf(err) == "invalid_token" {
+			out += `, error="invalid_token", error_description="The token is not valid: it was mistyped, has ended, or was revoked."`
+		}
 	}
-	scheme := "http"
-	if s.Secure(r) {
-		scheme = "https"
-	}
-	return scheme + "://" + r.Host
+	return out
 }
 
 // byMCP follows a client's name in the audit.

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/server/consent"
 	"github.com/parawork/parawork/server/rest"
 )
 
@@ -89,7 +90,7 @@ const unneeded = "accelerometer=(), camera=(), display-capture=(), geolocation=(
 
 // ofAPI reports whether a path is the API's, and not the web app's.
 func ofAPI(path string) bool {
-	return path == "/api" || strings.HasPrefix(path, "/api/") || path == prometheusPath || path == stripePath || path == mcpPath
+	return path == "/api" || strings.HasPrefix(path, "/api/") || path == prometheusPath || path == stripePath || path == mcpPath || consent.Serves(path)
 }
 
 // headers sets what every answer carries, and refuses host names that are not ours.

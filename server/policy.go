@@ -38,9 +38,10 @@ type rule struct {
 
 	// ownProof says that a login counts for nothing here: who asks is proven in another way, which the operation looks at itself, such as
 	// a machine's key or the cookie of a link.
-	ownProof bool
-	confirm  bool      // a login session must have proven lately who it is
-	cost     rest.Cost // what limit it counts against, "" = none
+	ownProof  bool
+	anyOrigin bool      // of pages: nothing that a browser sends of itself counts
+	confirm   bool      // a login session must have proven lately who it is
+	cost      rest.Cost // what limit it counts against, "" = none
 }
 
 // Limits of bodies.
@@ -100,6 +101,15 @@ var policy = map[string]rule{
 	"finishProviderLogin": {access: anyone},
 
 	"getDocs": {access: anyone},
+
+	// OAuth: see package consent. Programs ask for themselves; the person on the page is known by their login, which its handler looks at.
+	"getProtectedResource":   {access: anyone, ownProof: true, anyOrigin: true},
+	"getAuthorizationServer": {access: anyone, ownProof: true, anyOrigin: true},
+	"registerOauthClient":    {access: anyone, ownProof: true, anyOrigin: true, body: maxStranger},
+	"issueOauthToken":        {access: anyone, ownProof: true, anyOrigin: true, body: maxStranger},
+	"revokeOauthToken":       {access: anyone, ownProof: true, anyOrigin: true, body: maxStranger},
+	"getConsent":             {access: anyone},
+	"giveConsent":            {access: anyone, body: maxStranger},
 
 	// Machines say who they are with a token or a key of their own.
 	"enrolRunner":         {access: anyone, body: 1 << 20},

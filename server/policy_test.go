@@ -52,6 +52,11 @@ func TestEveryRouteHasARule(t *testing.T) {
 	for path := range docsFiles {
 		byPath["GET /api/docs"+path] = "getDocs"
 	}
+	const resource = "/.well-known/oauth-protected-resource"
+	byPath["GET "+rest.Base+resource+"/mcp"] = "getProtectedResource"
+	for _, path := range []string{resource, resource + "/mcp", "/.well-known/oauth-authorization-server", "/oauth/register", "/oauth/token", "/oauth/revoke"} {
+		byPath["OPTIONS "+rest.Base+path] = "getAuthorizationServer"
+	}
 	for k, op := range ops {
 		byPath[k] = op
 	}

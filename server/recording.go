@@ -40,6 +40,8 @@ var auditWords = map[string]string{
 	"sendInput":             "session.input",
 	"workOnTask":            "task.work",
 	"openWatch":             "watch_link.open",
+	"giveConsent":           "oauth_grant.allow",
+	"revokeOauthToken":      "oauth_grant.revoke",
 	"linkIdentity":          "identity.begin_link", // what becomes of it, package sso remembers, as of signing in with a provider
 
 	// Who reads all of it at once is remembered.
@@ -50,6 +52,9 @@ var auditWords = map[string]string{
 	"confirmPasskeyOptions": quiet,
 	"passkeyOptions":        quiet,
 	"previewInvite":         quiet,
+
+	"getProtectedResource":   quiet,
+	"getAuthorizationServer": quiet,
 
 	// What the payment service tells is kept by itself, and what it changes is recorded where it does.
 	"stripeWebhook":  quiet,
@@ -119,10 +124,18 @@ func (s *Server) sourceOf(call *rest.Call) audit.Source {
 		src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, u.ID, u.Email, call.Actor.SessionID
 		if call.Actor.TokenID != "" {
 			src.Kind, src.Credential = audit.ByToken, call.Actor.TokenID
-			src.Client = remote.CleanClient(call.Request.Header.Get(remote.ClientHeader))
+			src.Client = clientName(call.Actor.Client, call.Request.Header.Get(remote.ClientHeader))
 		}
 	}
 	return src
+}
+
+// clientName is a client in the audit: what its user allowed it as, and what it calls itself in a request.
+func clientName(allowed, claimed string) string {
+	if allowed != "" && claimed != "" {
+		claimed = ": " + claimed
+	}
+	return remote.CleanClient(allowed + claimed)
 }
 
 // record makes the entry of a call that has ended with err. It is there before the client has the whole answer.

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/consent"
 	"github.com/parawork/parawork/server/rest"
 )
 
@@ -42,6 +43,10 @@ func (s *Server) routes() *echo.Echo {
 	api.RegisterHandlersWithOptions(e, strict, api.RegisterHandlersOptions{BaseURL: rest.Base, OperationMiddlewares: guards})
 	for _, r := range s.byHand() {
 		e.Add(r.method, rest.Base+r.path, r.handle, append(r.around, s.guard(r.op))...)
+	}
+	pages := consent.New(consent.Config{OAuth: s.cfg.OAuth, SignIn: s.cfg.SignIn, Browsers: s.Browsers, Resource: mcpPath, Now: s.cfg.Now, Log: s.log})
+	for _, r := range pages.Routes() {
+		e.Add(r.Method, rest.Base+r.Path, r.Handle, append(r.Around, s.guard(r.Op))...)
 	}
 	for path, file := range docsFiles {
 		e.GET("/api/docs"+path, s.docsFile(file), s.guard("getDocs"))

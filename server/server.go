@@ -20,6 +20,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/agentaccounts"
 	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/accounts/oauth"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
@@ -47,6 +48,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
+	"github.com/parawork/parawork/server/consent"
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/people"
 	"github.com/parawork/parawork/server/places"
@@ -86,6 +88,7 @@ type Config struct {
 
 	Directory     *directory.Service
 	SignIn        *signin.Service
+	OAuth         *oauth.Service
 	AgentAccounts *agentaccounts.Service
 	Watch         *watch.Service
 	SSO           *sso.Service
@@ -176,6 +179,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Tools == nil || c.ToolCalls == nil || c.Tasks == nil || c.ToolGroups == nil {
 		return errors.New("server: Tools, ToolCalls, ToolGroups and Tasks are needed")
+	}
+	if c.OAuth == nil {
+		return errors.New("server: OAuth is needed")
 	}
 	if c.Subagents == nil {
 		return errors.New("server: Subagents is needed")
@@ -345,7 +351,7 @@ func (s *Server) stop(web *http.Server) {
 	s.sockets.wait(last)
 }
 
-// sweepEvery is how often kept answers that have grown old are removed.
+// sweepEvery is how often kept answers that have grown old are removed, and what OAuth clients no longer use.
 const sweepEvery = time.Hour
 
 func (s *Server) sweep(ctx context.Context) {
@@ -354,6 +360,9 @@ func (s *Server) sweep(ctx context.Context) {
 	for {
 		if _, err := s.cfg.Answers.Drop(ctx, s.cfg.Now().Add(-keepAnswers).UnixMilli()); err != nil && ctx.Err() == nil {
 			s.log.Warn("old idempotent answers could not be removed", "error", err)
+		}
+		if err := s.cfg.OAuth.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.log.Warn("old OAuth clients and grants could not be removed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -389,7 +398,7 @@ func (s *Server) newEcho() *echo.Echo {
 // webApp hands everything outside /api/ to the web app.
 func (s *Server) webApp(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if p := c.Request().URL.Path; p == prometheusPath || p == stripePath || p == mcpPath {
+		if p := c.Request().URL.Path; p == prometheusPath || p == stripePath || p == mcpPath || consent.Serves(p) {
 			c.Request().URL.Path = rest.Base + p
 			return next(c)
 		}

@@ -238,12 +238,13 @@ func (s *Accounts) DropSessions(ctx context.Context, now, idle int64) error {
 }
 
 const tokenColumns = `k.id, k.user_id, k.name, k.created_at, k.last_used_at, k.expires_at, k.scopes, COALESCE(k.team_id, ''), k.last_used_ip, COALESCE(k.parent_id, ''),
-	COALESCE(p.name, ''), k.session_id, k.session_name FROM api_tokens k LEFT JOIN api_tokens p ON p.id = k.parent_id`
+	COALESCE(p.name, ''), k.session_id, k.session_name, COALESCE(g.client_id, '') FROM api_tokens k LEFT JOIN api_tokens p ON p.id = k.parent_id
+	LEFT JOIN oauth_grants g ON g.token_id = k.id`
 
 func scanToken(r Scanner) (accounts.Token, error) {
 	var t accounts.Token
 	var scopes string
-	err := r.Scan(&t.ID, &t.UserID, &t.Name, &t.CreatedAt, &t.LastUsedAt, &t.ExpiresAt, &scopes, &t.TeamID, &t.LastUsedIP, &t.ParentID, &t.ParentName, &t.SessionID, &t.SessionName)
+	err := r.Scan(&t.ID, &t.UserID, &t.Name, &t.CreatedAt, &t.LastUsedAt, &t.ExpiresAt, &scopes, &t.TeamID, &t.LastUsedIP, &t.ParentID, &t.ParentName, &t.SessionID, &t.SessionName, &t.ClientID)
 	if err == nil && scopes != "" {
 		err = json.Unmarshal([]byte(scopes), &t.Scopes)
 		if t.Scopes == nil {

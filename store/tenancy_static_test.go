@@ -29,7 +29,7 @@ Every statement on a team's table says whose rows it is about, and the scope of 
   on purpose about all teams  /* every team: why */ SELECT ...
 Requests have the scope of their actor's teams (the guard); loops and lookups by a secret run under tenant.All(ctx, "why").`
 
-// TestASVS_8_4_1_EveryStatementCarriesItsTeam reads every statement of this package and of toolstore.
+// TestASVS_8_4_1_EveryStatementCarriesItsTeam reads every statement of this package and of those below it.
 func TestASVS_8_4_1_EveryStatementCarriesItsTeam(t *testing.T) {
 	tables := teamTables(t)
 	if len(tables) < 30 {
@@ -143,7 +143,7 @@ func constants(n ast.Node, to map[string]ast.Expr) {
 // statements finds every statement of the packages with SQL: each text in a function, with the constants in it.
 func statements(t *testing.T) []statement {
 	t.Helper()
-	return append(statementsIn(t, ".", "store"), statementsIn(t, "toolstore", "toolstore")...)
+	return slices.Concat(statementsIn(t, ".", "store"), statementsIn(t, "toolstore", "toolstore"), statementsIn(t, "oauthstore", "oauthstore"))
 }
 
 // statementsIn finds those of the package in a folder.

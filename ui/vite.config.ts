@@ -42,6 +42,9 @@ export default defineConfig({
   },
   worker: { format: "es" },
   server: {
-    proxy: { "/api": { target: server, ws: true, changeOrigin: true, headers: { origin: server } } },
+    proxy: {
+      "/api": { target: server, ws: true, changeOrigin: true, headers: { origin: server } },
+      "^/(oauth|mcp|\\.well-known)(/|$)": { target: server, changeOrigin: true, headers: { origin: server } },
+    },
   },
 });

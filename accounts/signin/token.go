@@ -104,7 +104,7 @@ func (s *Service) insertToken(ctx context.Context, t accounts.Token, sessionHash
 	if t.ExpiresAt != 0 && t.ExpiresAt <= t.CreatedAt {
 		return accounts.Token{}, "", fault.New(fault.Invalid, "invalid_expiry", "The token would have ended already. Choose a later time, or none.").With("field", "expires_at")
 	}
-	value, err := newToken(s.cfg.Rand)
+	value, err := NewTokenValue(s.cfg.Rand)
 	if err != nil {
 		return accounts.Token{}, "", err
 	}
@@ -192,6 +192,9 @@ func (s *Service) AuthenticateTokenFrom(ctx context.Context, bearer, ip string) 
 		return accounts.Actor{}, fmt.Errorf("reading a user's factors: %w", err)
 	}
 	a.TokenID, a.Scopes, a.TokenTeam, a.SecondFactor = t.ID, t.Scopes, t.TeamID, factors.Any()
+	if t.ClientID != "" {
+		a.Client = t.Name
+	}
 	if t.TeamID != "" {
 		a.Memberships = slices.DeleteFunc(a.Memberships, func(m accounts.Membership) bool { return m.Team.ID != t.TeamID })
 	}
@@ -203,7 +206,8 @@ func (s *Service) AuthenticateTokenFrom(ctx context.Context, bearer, ip string) 
 	return a, nil
 }
 
-func newToken(r io.Reader) (string, error) {
+// NewTokenValue makes the value of an API token.
+func NewTokenValue(r io.Reader) (string, error) {
 	b := make([]byte, 32)
 	if _, err := io.ReadFull(r, b); err != nil {
 		return "", fmt.Errorf("making a token: %w", err)

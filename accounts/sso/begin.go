@@ -116,11 +116,14 @@ func (s *Service) take(ctx context.Context, providerID, browser, state string) (
 	return t, c.UserID, nil
 }
 
+// longestNext bounds a page to come back to, with its query: the longest is a request of an OAuth client.
+const longestNext = 4000
+
 // CleanNext returns a page of this server to go to, "/" for everything that leads elsewhere.
 func CleanNext(next string) string {
 	u, err := url.Parse(next)
 	odd := func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }
-	if err != nil || len(next) > 1000 || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsFunc(next, odd) ||
+	if err != nil || len(next) > longestNext || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsFunc(next, odd) ||
 		u.Host != "" || u.Scheme != "" || strings.HasPrefix(u.Path, "/api/") || strings.HasPrefix(u.Path, "//") {
 		return "/"
 	}

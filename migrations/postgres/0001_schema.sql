@@ -1779,3 +1779,30 @@ CREATE TABLE project_tools (
     team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
     switched   TEXT NOT NULL -- JSON: true or false by name of a group
 );
+
+-- === OAuth clients and what people granted them ===
+
+-- A program that registered itself.
+CREATE TABLE oauth_clients (
+    id            TEXT PRIMARY KEY,
+    name          TEXT NOT NULL,
+    redirect_uris TEXT NOT NULL,             -- JSON list
+    created_at    BIGINT NOT NULL,
+    used_at       BIGINT NOT NULL DEFAULT 0  -- when it was last allowed something, or renewed that; 0 = never
+);
+CREATE INDEX oauth_clients_by_use ON oauth_clients(used_at, created_at);
+
+-- What a person allowed a client: an API token that the client renews.
+CREATE TABLE oauth_grants (
+    token_id     TEXT PRIMARY KEY REFERENCES api_tokens(id) ON DELETE CASCADE,
+    client_id    TEXT NOT NULL REFERENCES oauth_clients(id) ON DELETE CASCADE,
+    code_hash    TEXT NOT NULL UNIQUE,       -- sha256 hex
+    challenge    TEXT NOT NULL,              -- of PKCE, S256
+    redirect_uri TEXT NOT NULL,              -- that the code was sent to
+    family_hash  TEXT UNIQUE,                -- of what its refresh tokens have in common, NULL = the code was not exchanged yet
+    refresh_hash TEXT NOT NULL DEFAULT '',   -- of the rest of the valid refresh token
+    created_at   BIGINT NOT NULL,
+    expires_at   BIGINT NOT NULL             -- of the code, then of the refresh token
+);
+CREATE INDEX oauth_grants_by_client ON oauth_grants(client_id);
+CREATE INDEX oauth_grants_by_end ON oauth_grants(expires_at);

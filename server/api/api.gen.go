@@ -10388,6 +10388,8 @@ type Timing struct {
 
 // Token defines model for Token.
 type Token struct {
+	// ClientId The OAuth client that it was granted to and that renews it: expires_at is then the end of the present access token; null = none
+	ClientId   *string `json:"client_id"`
 	CreatedAt  int64   `json:"created_at"`
 	ExpiresAt  *int64  `json:"expires_at"`
 	Id         string  `json:"id"`
@@ -11414,6 +11416,12 @@ type UsageFrom = int64
 
 // UsageTo defines model for UsageTo.
 type UsageTo = int64
+
+// OAuthError defines model for OAuthError.
+type OAuthError struct {
+	Error            string `json:"error"`
+	ErrorDescription string `json:"error_description"`
+}
 
 // RemoveAgentAccountParams defines parameters for RemoveAgentAccount.
 type RemoveAgentAccountParams struct {
@@ -21936,6 +21944,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/checkpoints/:id/diff", wrapper.DiffCheckpoint, options.OperationMiddlewares["diffCheckpoint"]...)
 	router.POST(options.BaseURL+"/checkpoints/:id/restore", wrapper.RestoreCheckpoint, options.OperationMiddlewares["restoreCheckpoint"]...)
 
+}
+
+type OAuthErrorJSONResponse struct {
+	Error            string `json:"error"`
+	ErrorDescription string `json:"error_description"`
 }
 
 type ProblemApplicationProblemPlusJSONResponse Problem

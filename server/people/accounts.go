@@ -107,7 +107,7 @@ func (h Accounts) DeleteToken(ctx context.Context, req api.DeleteTokenRequestObj
 }
 
 func tokenOf(t accounts.Token, actor accounts.Actor) api.Token {
-	out := api.Token{Id: t.ID, Name: t.Name, CreatedAt: t.CreatedAt, LastUsedAt: rest.Ptr(t.LastUsedAt), ExpiresAt: rest.Ptr(t.ExpiresAt), LastUsedIp: rest.Text(t.LastUsedIP)}
+	out := api.Token{Id: t.ID, Name: t.Name, CreatedAt: t.CreatedAt, LastUsedAt: rest.Ptr(t.LastUsedAt), ExpiresAt: rest.Ptr(t.ExpiresAt), LastUsedIp: rest.Text(t.LastUsedIP), ClientId: rest.Text(t.ClientID)}
 	if t.Scopes != nil {
 		scopes := rest.List(t.Scopes, func(sc accounts.Scope) api.Scope { return api.Scope(sc) })
 		out.Scopes = &scopes

@@ -105,6 +105,12 @@ func (b *Browsers) Here(r *http.Request) string {
 	return "http://" + r.Host
 }
 
+// Issuer is Here where the server is sure of it: server.publicUrl, else an address of this very machine. What a stranger's Host header says
+// must not become an address that tokens are sent to.
+func (b *Browsers) Issuer(r *http.Request) (string, bool) {
+	return b.Here(r), b.public != nil || LoopbackHost(r.Host)
+}
+
 // SignIn gives the browser its session cookie.
 func (b *Browsers) SignIn(call *Call, cookie string, expiresAt int64) {
 	call.Begun = cookie

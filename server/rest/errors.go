@@ -125,6 +125,9 @@ func ErrTooLarge(cause error) *fault.Error {
 	return fault.Wrap(cause, fault.TooLarge, "body_too_large", "The request body is too large for this call.")
 }
 
+// Challenge asks for a token.
+const Challenge = `Bearer realm="parawork"`
+
 // Write answers with the problem.
 func (p Problem) Write(w http.ResponseWriter, requestID string, head bool) {
 	p.Body.RequestId = requestID
@@ -141,7 +144,9 @@ func (p Problem) Write(w http.ResponseWriter, requestID string, head bool) {
 	h.Set("Cache-Control", "no-store")
 	switch p.Status {
 	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", `Bearer realm="parawork"`)
+		if h.Get("WWW-Authenticate") == "" {
+			h.Set("WWW-Authenticate", Challenge)
+		}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		h.Set("Retry-After", strconv.FormatInt(p.retryAfter(), 10))
 	}

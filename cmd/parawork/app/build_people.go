@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/parawork/parawork/accounts/agentaccounts"
 	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/accounts/oauth"
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
@@ -16,6 +17,7 @@ import (
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/oauthstore"
 )
 
 // people groups the services for users: sign-in, secrets, their own machines and notifications.
@@ -23,6 +25,7 @@ type people struct {
 	directory     *directory.Service
 	signin        *signin.Service
 	sso           *sso.Service
+	oauth         *oauth.Service
 	agentAccounts *agentaccounts.Service
 	secrets       *secrets.Service
 	machines      *machines.Service
@@ -37,6 +40,7 @@ func newPeople(b *base, seats *quota.Service) *people {
 	p.directory, p.signin, p.mail = instance.People(b.cfg, b.db, b.vault, directory.Config{Changed: b.later.userChanged, Seats: seats.Seats}, b.log)
 	p.sso = sso.New(sso.Config{Providers: fromconfig.SignInProviders(b.cfg.Accounts), Store: store.NewSSO(b.db), Directory: p.directory, SignIn: p.signin, Client: entered.Client,
 		Audit: b.audit, Changed: b.later.userChanged, Log: b.logOf("sso")})
+	p.oauth = oauth.New(oauth.Config{Store: oauthstore.New(b.db), Tokens: p.signin})
 	p.agentAccounts = agentaccounts.New(agentaccounts.Config{Store: store.NewAccounts(b.db), Vault: b.vault, CheckAgent: b.agents.AccountCheck})
 	p.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(b.db), Vault: b.vault, Others: p.directory.OthersWork, Mask: b.later.mask, Log: b.logOf("secrets")})
 	connect, downloads := fromconfig.Machines(b.cfg)

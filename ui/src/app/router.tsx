@@ -70,6 +70,17 @@ const loginRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/signin/login-screen")), "LoginScreen"),
 });
 
+const confirmRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/confirm",
+  validateSearch: (s: Record<string, unknown>): { next?: string; second?: "1" } => ({
+    next: text(s.next),
+    second: s.second === undefined ? undefined : "1",
+  }),
+  beforeLoad: ({ search }) => signedIn(search.next ?? "/"),
+  component: lazyRouteComponent(() => part(() => import("@/signin/confirm-screen")), "ConfirmScreen"),
+});
+
 const resetRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/reset",
@@ -242,6 +253,7 @@ const routeTree = rootRoute.addChildren([
   indexRoute,
   setupRoute,
   loginRoute,
+  confirmRoute,
   resetRoute,
   joinRoute,
   watchRoute,

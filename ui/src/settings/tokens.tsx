@@ -34,16 +34,41 @@ export default function TokensSettings() {
         <Skeleton rows={3} label="Loading your tokens" />
       ) : list.isError && !list.data ? (
         <Failure what="Your tokens could not be loaded." error={list.error} retry={() => void list.refetch()} />
-      ) : list.data.length === 0 ? (
+      ) : (
+        <Lists all={list.data} />
+      )}
+    </div>
+  );
+}
+
+function Lists({ all }: { all: Token[] }) {
+  const apps = all.filter((t) => t.client_id);
+  const tokens = all.filter((t) => !t.client_id);
+  return (
+    <>
+      {tokens.length === 0 ? (
         <p className="text-fg3">No tokens yet.</p>
       ) : (
         <ul aria-label="Your tokens" className="divide-y divide-hairline border-y border-hairline">
-          {list.data.map((t) => (
-            <TokenRow key={t.id} token={t} heirs={heirsOf(t.id, list.data)} />
+          {tokens.map((t) => (
+            <TokenRow key={t.id} token={t} heirs={heirsOf(t.id, all)} />
           ))}
         </ul>
       )}
-    </div>
+      {apps.length > 0 && (
+        <section>
+          <h3 className="mb-1 font-medium">Connected applications</h3>
+          <p className="mb-2 text-fg2">
+            You allowed these to act as you. An application that is not used for 30 days has to ask again.
+          </p>
+          <ul aria-label="Connected applications" className="divide-y divide-hairline border-y border-hairline">
+            {apps.map((t) => (
+              <TokenRow key={t.id} token={t} heirs={0} />
+            ))}
+          </ul>
+        </section>
+      )}
+    </>
   );
 }
 
@@ -143,10 +168,11 @@ function heirsOf(id: string, all: Token[]): number {
 function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
   const { teams } = useMe();
   const now = useNow();
+  const app = t.client_id !== null;
   const end = useAction({
     act: () => endToken(t.id),
     confirm: {
-      title: `Revoke the token ${t.name}?`,
+      title: app ? `Revoke the access of ${t.name}?` : `Revoke the token ${t.name}?`,
       body:
         heirs > 0
           ? `Everything that uses it stops working immediately. ${heirs === 1 ? "A token" : `${heirs} tokens`} made by it ${heirs === 1 ? "ends" : "end"}, too.`
@@ -155,7 +181,7 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
       danger: true,
     },
     refresh: [tokensKey],
-    failed: "The token was not revoked",
+    failed: app ? "The access was not revoked" : "The token was not revoked",
   });
   return (
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
@@ -167,7 +193,7 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
         </p>
         <p className="text-meta break-words text-fg3">
           <span title={exact(t.created_at)}>
-            made {ago(t.created_at, now)}
+            {app ? "connected" : "made"} {ago(t.created_at, now)}
             {t.parent && (t.parent.kind === "token" ? ` by the token ${t.parent.name}` : ` in ${t.parent.name}`)}
           </span>{" "}
           ·{" "}
@@ -178,24 +204,28 @@ function TokenRow({ token: t, heirs }: { token: Token; heirs: number }) {
             </span>
           ) : (
             "never used"
-          )}{" "}
-          ·{" "}
-          {t.expires_at ? (
-            t.expires_at < now ? (
-              <span className="text-failed">ended</span>
-            ) : (
-              <span title={exact(t.expires_at)}>
-                ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(t.expires_at)}
-              </span>
-            )
-          ) : (
-            "never ends"
+          )}
+          {!app && (
+            <>
+              {" "}
+              · <Expiry at={t.expires_at} now={now} />
+            </>
           )}
         </p>
       </div>
-      <Button busy={end.busy} onClick={() => void end.run()} aria-label={`Revoke the token ${t.name}`}>
+      <Button
+        busy={end.busy}
+        onClick={() => void end.run()}
+        aria-label={app ? `Revoke the access of ${t.name}` : `Revoke the token ${t.name}`}
+      >
         Revoke
       </Button>
     </li>
   );
+}
+
+function Expiry({ at, now }: { at: number | null; now: number }) {
+  if (!at) return "never ends";
+  if (at < now) return <span className="text-failed">ended</span>;
+  return <span title={exact(at)}>ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(at)}</span>;
 }

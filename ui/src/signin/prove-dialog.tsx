@@ -11,8 +11,15 @@ import { ownWaysQuery, waysQuery } from "./queries";
 
 type By = "password" | "code";
 
+interface ProveProps {
+  second: boolean;
+  onDone: (proven: boolean) => void;
+  /** Where a provider leads back to; by default here. */
+  next?: string;
+}
+
 /** The dialog "Confirm your identity", before a sensitive change. */
-export default function ProveDialog({ second, onDone }: { second: boolean; onDone: (proven: boolean) => void }) {
+export default function ProveDialog({ second, onDone, next }: ProveProps) {
   const own = useQuery(ownWaysQuery());
   const ways = useQuery(waysQuery());
   return (
@@ -27,7 +34,7 @@ export default function ProveDialog({ second, onDone }: { second: boolean; onDon
       }
     >
       {own.data && ways.data ? (
-        <Ask own={own.data} providers={ways.data.providers} second={second} onDone={onDone} />
+        <Ask own={own.data} providers={ways.data.providers} second={second} onDone={onDone} next={next} />
       ) : (
         <DialogBody>
           {own.isError || ways.isError ? (
@@ -48,14 +55,12 @@ export default function ProveDialog({ second, onDone }: { second: boolean; onDon
   );
 }
 
-interface AskProps {
+interface AskProps extends ProveProps {
   own: OwnWays;
   providers: Provider[];
-  second: boolean;
-  onDone: (proven: boolean) => void;
 }
 
-function Ask({ own, providers, second, onDone }: AskProps) {
+function Ask({ own, providers, second, onDone, next }: AskProps) {
   const passkey = own.passkeys.length > 0 && passkeysHere() === "";
   const typed: By[] = [
     ...(own.has_password && !second ? (["password"] as const) : []),
@@ -79,7 +84,7 @@ function Ask({ own, providers, second, onDone }: AskProps) {
   // The login itself ended meanwhile: the page goes to the sign-in.
   const gone = send.error instanceof ApiError && send.error.code === "signed_out";
   const linked = second ? [] : providers.filter((p) => own.identities.some((i) => i.provider === p.id));
-  const here = location.pathname + location.search;
+  const here = next ?? location.pathname + location.search;
 
   return (
     <form

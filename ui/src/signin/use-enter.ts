@@ -2,7 +2,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import type { Me } from "@/api/client";
 import { keys } from "@/api/queries";
-import { safeNext } from "./words";
+import { leaveTo, safeNext } from "./words";
 
 /** Completes a sign-in: drops the previous user's state and opens the requested page. */
 export function useEnter(next: string | undefined): (me: Me) => void {
@@ -11,6 +11,6 @@ export function useEnter(next: string | undefined): (me: Me) => void {
   return (me) => {
     client.clear();
     client.setQueryData(keys.me, me);
-    router.history.push(safeNext(next));
+    leaveTo(safeNext(next), (page) => router.history.push(page));
   };
 }

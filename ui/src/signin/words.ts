@@ -7,6 +7,12 @@ export function safeNext(next: string | undefined): string {
   return next;
 }
 
+/** Opens a page: the server's own by loading it, those of the app with `push`. */
+export function leaveTo(page: string, push: (page: string) => void): void {
+  if (page.startsWith("/oauth/")) location.assign(page);
+  else push(page);
+}
+
 /** How who it is was proven, in words. */
 export function factorWords(factors: readonly string[], provider: (id: string) => string, via: string): string {
   const words = factors.map((f) => {
