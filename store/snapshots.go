@@ -131,6 +131,18 @@ func (s *Workspaces) EditSnapshot(ctx context.Context, id string, fn func(*snaps
 
 // InCheckpoints returns those of the snapshots to which a checkpoint refers.
 func (s *Workspaces) InCheckpoints(ctx context.Context, ids []string) (map[string]bool, error) {
+	used, err := s.referred(ctx, "checkpoints", ids)
+	return used, Wrap(err, "reading which snapshots checkpoints refer to")
+}
+
+// InReviews returns those of the snapshots to which a review refers.
+func (s *Workspaces) InReviews(ctx context.Context, ids []string) (map[string]bool, error) {
+	used, err := s.referred(ctx, "reviews", ids)
+	return used, Wrap(err, "reading which snapshots reviews refer to")
+}
+
+// referred returns those of the snapshots to which a row of a table refers.
+func (s *Workspaces) referred(ctx context.Context, table string, ids []string) (map[string]bool, error) {
 	out := map[string]bool{}
 	if len(ids) == 0 {
 		return out, nil
@@ -139,12 +151,12 @@ func (s *Workspaces) InCheckpoints(ctx context.Context, ids []string) (map[strin
 	for i, id := range ids {
 		args[i] = id
 	}
-	rows, err := s.db.Query(ctx, `SELECT DISTINCT snapshot_id FROM checkpoints WHERE {team} AND snapshot_id IN (`+Marks(len(ids))+`)`, args...)
+	rows, err := s.db.Query(ctx, `SELECT DISTINCT snapshot_id FROM `+table+` WHERE {team} AND snapshot_id IN (`+Marks(len(ids))+`)`, args...)
 	used, err := Column[string](rows, err)
 	for _, id := range used {
 		out[id] = true
 	}
-	return out, Wrap(err, "reading which snapshots checkpoints refer to")
+	return out, err
 }
 
 // DeleteSnapshots removes rows.

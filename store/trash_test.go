@@ -41,6 +41,11 @@ func TestPurgeDeletesWhatToolsStored(t *testing.T) {
 			exec(`INSERT INTO artifacts (id, team_id, project_id, workspace_id, created_by, name, version, mime, size, sha256, metadata, state, created_at)
 				VALUES (?, ?, ?, ?, ?, 'a', 1, 'text/plain', 1, 'x', '{}', 'ready', 1)`, "art_"+x, team.ID, project, workspace, user.ID)
 		}
+		for _, x := range []string{"ws_stays", "ws_unmade"} { // siblings that were asked for in the workspace
+			exec(`INSERT INTO subagents (id, team_id, project_id, from_workspace_id, root, depth, name, task, agent, place, workspace_id, session_id, status, live, stop, worked, retried, kept, timeout_ms, deadline_at,
+				created_by, created_at, updated_at) VALUES (?, ?, 'prj_gone', 'ws_gone', 'r', 1, 'n', 't', 'a', 'sibling', ?, ?, 'working', TRUE, FALSE, TRUE, FALSE, TRUE, 1, 1, ?, 1, 1)`,
+				"sub_in_"+x, team.ID, x, "ses_in_"+x, user.ID)
+		}
 		exec(`UPDATE workspaces SET deleted_at = 5 WHERE id = 'ws_gone'`)
 		exec(`UPDATE projects SET deleted_at = 5 WHERE id = 'prj_gone'`)
 		left := func(query string) string {
@@ -56,7 +61,7 @@ func TestPurgeDeletesWhatToolsStored(t *testing.T) {
 		}
 		must(trash.BeginPurge(t.Context(), reclaim.TrashWorkspace, "ws_gone", 9))
 		must(trash.EndPurge(t.Context(), reclaim.TrashWorkspace, "ws_gone"))
-		if got := left(`SELECT id FROM subagents ORDER BY id`); got != "sub_stays " {
+		if got := left(`SELECT id || ' of ' || from_workspace_id || ';' FROM subagents ORDER BY id`); got != "sub_in_ws_stays of ws_stays; sub_stays of ws_stays; " {
 			t.Errorf("with its workspace purged there are the subagents %s", got)
 		}
 		if got := left(`SELECT id FROM tasks ORDER BY id`); got != "tsk_gone tsk_stays " {

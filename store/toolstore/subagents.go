@@ -50,7 +50,7 @@ func (s *Subagents) InsertSubagent(ctx context.Context, a subagents.Subagent, at
 			return err
 		}
 		if have >= total {
-			return fault.New(fault.Conflict, "subagents_total", "This session has started %d subagents, which is the most. Give further work to those that have ended, or do it in another session.", have).With("max", total)
+			return fault.New(fault.Conflict, "subagents_total", "Here %d subagents were started, which is the most below one session, or in a workspace outside of sessions. Give further work to those that have ended.", have).With("max", total)
 		}
 		_, err = s.db.Exec(ctx, `INSERT INTO subagents (`+subagentColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, a.ID, a.TeamID, a.ProjectID,
 			a.FromWorkspaceID, a.ParentSessionID, a.Root, a.Depth, a.Name, a.Task, a.Agent, a.Model, string(groups), a.Where, a.WorkspaceID, a.Branch, a.SessionID, a.SnapshotID, string(a.Status),
@@ -73,7 +73,7 @@ func (s *Subagents) lockRoot(ctx context.Context, root string, atOnce int) (have
 	busy := 0
 	err = s.db.QueryRow(ctx, `SELECT COUNT(*), COALESCE(SUM(CASE WHEN `+busySubagent+` THEN 1 ELSE 0 END), 0) FROM subagents WHERE root = ? AND {team}`, root).Scan(&have, &busy)
 	if err == nil && busy >= atOnce {
-		err = fault.New(fault.Conflict, "subagents_at_once", "%d subagents of this session are at work, which is the most. Wait until one has ended.", busy).With("max", atOnce)
+		err = fault.New(fault.Conflict, "subagents_at_once", "%d subagents are at work, which is the most below one session, or in a workspace outside of sessions. Wait until one has ended.", busy).With("max", atOnce)
 	}
 	return have, err
 }

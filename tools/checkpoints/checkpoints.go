@@ -194,7 +194,7 @@ func (s *Service) Create(ctx context.Context, r Request) (Checkpoint, error) {
 	for _, f := range [...]struct {
 		name, text string
 		most       int
-	}{{"note", r.Note, MaxNote}, {"next", r.NextStep, MaxNext}} {
+	}{{"note", r.Note, MaxNote}, {"next_step", r.NextStep, MaxNext}} {
 		if len([]rune(f.text)) > f.most {
 			return Checkpoint{}, fault.New(fault.Invalid, "checkpoint_text_too_long", "The field %s of a checkpoint has at most %d characters.", f.name, f.most).With("field", f.name)
 		}

@@ -3,6 +3,7 @@ package checkpoints_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -292,6 +293,9 @@ func TestTextsAreBounded(t *testing.T) {
 	wstest.WantCode(t, err, "checkpoint_text_too_long")
 	_, err = b.s.Create(t.Context(), checkpoints.Request{WorkspaceID: b.w.ID, UserID: b.Actor.User.ID, NextStep: strings.Repeat("n", checkpoints.MaxNext+1)})
 	wstest.WantCode(t, err, "checkpoint_text_too_long")
+	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Details["field"] != "next_step" {
+		t.Errorf("the error names another field than the API: %v", err)
+	}
 }
 
 // While another agent works, an agent may not change the files under it; its own work is no obstacle.

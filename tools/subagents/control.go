@@ -166,6 +166,14 @@ func (s *Service) Message(ctx context.Context, c Caller, subagentID, text string
 	if err != nil {
 		return a, err
 	}
+	deadline := s.now() + a.TimeoutMs
+	above, err := s.cfg.Store.SubagentOfSession(ctx, a.ParentSessionID)
+	switch {
+	case err == nil && above.Status.Busy(): // never more time than its caller has
+		deadline = min(deadline, above.DeadlineAt)
+	case err != nil && !fault.Is(err, fault.NotFound):
+		return a, err
+	}
 	promptID := id.New("prm")
 	was := a
 	a, err = s.cfg.Store.WorkOnSubagent(ctx, a.ID, MaxAtOnce, func(a *Subagent) error {
@@ -176,7 +184,7 @@ func (s *Service) Message(ctx context.Context, c Caller, subagentID, text string
 			return fault.New(fault.Conflict, "subagent_not_started", "This subagent has not started yet. Send the message in a moment.")
 		}
 		if !a.Status.Busy() {
-			a.DeadlineAt = s.now() + a.TimeoutMs
+			a.DeadlineAt = deadline
 		}
 		a.Status, a.PromptID, a.Result, a.Code, a.Error, a.EndedAt, a.UpdatedAt = Working, promptID, "", "", "", 0, s.now()
 		return nil

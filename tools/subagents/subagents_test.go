@@ -214,11 +214,26 @@ func TestSubagentsEndWithWhatTheyWereGiven(t *testing.T) {
 	h := newHarness(t)
 	s, _ := h.serve()
 	dear := h.spawn(s, h.top(), subagents.Request{MaxCostNano: 100})
-	late := h.spawn(s, h.top(), subagents.Request{TimeoutMs: 60_000})
 	orphan, kept := h.spawn(s, h.top(), subagents.Request{}), h.spawn(s, h.top(), subagents.Request{Kept: true})
-	for _, a := range []subagents.Subagent{dear, late, orphan, kept} {
+	for _, a := range []subagents.Subagent{dear, orphan, kept} {
 		h.until(s, a.ID, is(subagents.Working))
 	}
+	brief := h.spawn(s, h.top(), subagents.Request{TimeoutMs: 600_000})
+	h.until(s, brief.ID, is(subagents.Working))
+	idle := h.spawn(s, h.agent(brief.SessionID), subagents.Request{TimeoutMs: 300_000})
+	h.until(s, idle.ID, is(subagents.Working))
+	if _, err := s.Report(t.Context(), h.agent(idle.SessionID), "found"); err != nil {
+		t.Fatal(err)
+	}
+	h.pass(8 * time.Minute)
+	if _, err := s.Message(t.Context(), h.agent(brief.SessionID), idle.ID, "more"); err != nil {
+		t.Fatal(err)
+	}
+	if again, _ := s.Get(t.Context(), idle.ID); again.DeadlineAt > brief.DeadlineAt {
+		t.Errorf("with a further message it may work for %d ms longer than its caller", again.DeadlineAt-brief.DeadlineAt)
+	}
+	late := h.spawn(s, h.top(), subagents.Request{TimeoutMs: 60_000})
+	h.until(s, late.ID, is(subagents.Working))
 	below := h.spawn(s, h.agent(orphan.SessionID), subagents.Request{})
 	cheap := h.spawn(s, h.agent(dear.SessionID), subagents.Request{})
 	h.until(s, below.ID, is(subagents.Working))

@@ -22,6 +22,11 @@ func (f Files) Resolve(ctx context.Context, w workspaces.Workspace, rev, userID 
 	return Tree{Commit: t.Commit, Tree: t.Tree, SnapshotID: t.SnapshotID}, err
 }
 
+// Hold calls fn while nothing removes a workspace's snapshot.
+func (f Files) Hold(ctx context.Context, workspaceID, snapshotID string, fn func() error) error {
+	return f.Snapshots.Hold(ctx, workspaceID, snapshotID, fn)
+}
+
 func treeOf(t Tree) git.Tree {
 	return git.Tree{Commit: t.Commit, Tree: t.Tree, SnapshotID: t.SnapshotID}
 }

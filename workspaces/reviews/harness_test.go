@@ -189,6 +189,8 @@ func (h *harness) Actor(_ context.Context, id string) (accounts.Actor, error) {
 	return h.ana, nil
 }
 
+func (h *harness) Hold(_ context.Context, _, _ string, fn func() error) error { return fn() }
+
 func (h *harness) Resolve(ctx context.Context, _ workspaces.Workspace, rev, _ string) (reviews.Tree, error) {
 	switch rev {
 	case "base":

@@ -50,7 +50,7 @@ func (s *Service) Send(ctx context.Context, actor accounts.Actor, w workspaces.W
 	}
 	s.hold(d.ID)
 	defer s.letGo(d.ID)
-	r, err := s.cfg.Store.EditReview(ctx, d.ID, func(r *Review) error {
+	sent := func(r *Review) error {
 		if r.State != Draft {
 			return errMoved
 		}
@@ -64,7 +64,17 @@ func (s *Service) Send(ctx context.Context, actor accounts.Actor, w workspaces.W
 		r.UpdatedAt = s.now()
 		r.SentAt = r.UpdatedAt
 		return nil
-	})
+	}
+	var r Review
+	store := func() (err error) {
+		r, err = s.cfg.Store.EditReview(ctx, d.ID, sent)
+		return err
+	}
+	if read.SnapshotID != "" { // it may have expired since it was read: once the review refers to it, it stays
+		err = s.cfg.Trees.Hold(ctx, w.ID, read.SnapshotID, store)
+	} else {
+		err = store()
+	}
 	if err != nil {
 		return Review{}, err
 	}

@@ -89,6 +89,8 @@ type ViewedFile struct {
 type Trees interface {
 	// Resolve resolves the name of a tree: base, head, now, review, a snapshot's id, a commit of the workspace's history.
 	Resolve(ctx context.Context, w workspaces.Workspace, rev, userID string) (Tree, error)
+	// Hold calls fn while nothing removes a workspace's snapshot.
+	Hold(ctx context.Context, workspaceID, snapshotID string, fn func() error) error
 	// Changed lists the differences between two trees, with renames detected.
 	Changed(ctx context.Context, workspaceID string, from, to Tree) ([]File, error)
 	// Patch is the unified diff of some paths, without context.

@@ -280,7 +280,7 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID, gitDir string, old
 	return s.store.DeleteSnapshots(ctx, ids)
 }
 
-// stillOld returns the snapshots that are still expired and needed by no checkpoint: that may have changed since they were listed.
+// stillOld returns the snapshots that are still expired and needed by no checkpoint and no review: that may have changed since they were listed.
 func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
 	ids := make([]string, len(list))
 	for i, sn := range list {
@@ -294,9 +294,26 @@ func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
 	if err != nil {
 		return nil, err
 	}
+	reviewed, err := s.store.InReviews(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	return slices.DeleteFunc(now, func(sn Snap) bool {
-		return sn.Pinned || sn.ExpiresAt <= 0 || sn.ExpiresAt > s.records.Millis() || used[sn.ID]
+		return sn.Pinned || sn.ExpiresAt <= 0 || sn.ExpiresAt > s.records.Millis() || used[sn.ID] || reviewed[sn.ID]
 	}), nil
+}
+
+// Hold calls fn while nothing removes the snapshot: what fn stores about it keeps it from then on. Errors: snapshot_not_found.
+func (s *Service) Hold(ctx context.Context, workspaceID, id string, fn func() error) error {
+	unlock, err := s.locks.Snapshots.LockContext(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := s.Snap(ctx, workspaceID, id); err != nil {
+		return err
+	}
+	return fn()
 }
 
 // dayNeeded reports whether the ref of a snapshot's day has others that stay: their expiry may have changed meanwhile, and a review's

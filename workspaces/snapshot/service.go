@@ -48,6 +48,8 @@ type Reader interface {
 	OldSnapshots(ctx context.Context, before int64, n int) ([]Snap, error)
 	// InCheckpoints returns those of the snapshots to which a checkpoint refers.
 	InCheckpoints(ctx context.Context, ids []string) (map[string]bool, error)
+	// InReviews returns those of the snapshots to which a review refers.
+	InReviews(ctx context.Context, ids []string) (map[string]bool, error)
 }
 
 // Writer stores the rows of snapshots.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -159,6 +160,45 @@ func TestSnapshotsExpireWithTheirDays(t *testing.T) {
 			t.Errorf("a file that did not change has %q", got)
 		}
 	})
+}
+
+// A snapshot that expired stays if a review begins to refer to it while expired ones are being deleted.
+func TestAReviewKeepsAnExpiredSnapshot(t *testing.T) {
+	t.Parallel()
+	h := wstest.SQLiteEnv(t)
+	ctx := context.Background()
+	var ahead atomic.Int64
+	h.Stop()
+	h.Cfg.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	h.Start()
+	w := h.Workspace()
+	polled := func(text string) snapshot.Snap {
+		wstest.Write(t, w.Path, "a.txt", text)
+		wstest.Must(t, h.S.Snapshots.Polled(ctx, w.ID, w.BaseCommit, []string{"a.txt"}, true))
+		sn, err := h.S.Snapshots.Now(ctx, w.ID)
+		wstest.Must(t, err)
+		return sn
+	}
+	read := polled("read\n")
+	ahead.Store(int64(9 * 24 * time.Hour))
+	h.Stop() // nothing else reads the database
+	defer h.Start()
+	pruned := make(chan error, 1)
+	wstest.Must(t, h.S.Snapshots.Hold(ctx, w.ID, read.ID, func() error {
+		before := h.Db.Statements()
+		go func() { _, err := h.S.Snapshots.PruneSnapshots(ctx); pruned <- err }()
+		for end := time.Now().Add(10 * time.Second); h.Db.Statements() < before+2; runtime.Gosched() { // it has listed what is to be deleted
+			if time.Now().After(end) {
+				t.Fatal("nothing is being deleted")
+			}
+		}
+		_, err := h.Db.Exec(ctx, `INSERT INTO reviews (id, team_id, workspace_id, author_id, state, snapshot_id, created_at, updated_at) VALUES ('rev_1', ?, ?, ?, 'sent', ?, 1, 1)`, w.TeamID, w.ID, w.CreatedBy, read.ID)
+		return err
+	}))
+	wstest.Must(t, <-pruned)
+	if got := h.FileOf(w, read.ID, "a.txt"); got != "read\n" {
+		t.Errorf("it has %q", got)
+	}
 }
 
 // The cost of deleting old snapshots grows with their workspaces, not with the number of snapshots of each.
