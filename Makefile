@@ -91,12 +91,12 @@ ui/dist/.built:
 .PHONY: ui/dist/.built
 endif
 
-## test: every test: Go with the race detector on SQLite and PostgreSQL, the web app's, and a real browser against the real binary
+## test: every test: Go with the race detector on SQLite and PostgreSQL, the web app's, a real browser and MCP's own suite against the real binary
 .PHONY: test
 test:
 	@$(MAKE) --no-print-directory -j2 test-setup build # one waits for the network, the other computes
 	@$(MAKE) --no-print-directory -j2 test-go test-ui UI_NICE='nice -n 10' # Go's tests wait for much; what they leave is enough for the web app's
-	@$(MAKE) --no-print-directory test-e2e
+	@$(MAKE) --no-print-directory test-e2e mcp-conformance
 
 ## test-setup: install what the tests need (Chromium, PostgreSQL, bubblewrap, Docker, the agents' CLIs)
 .PHONY: test-setup
@@ -131,6 +131,14 @@ test-ui: ui/node_modules/.package-lock.json
 .PHONY: test-e2e
 test-e2e: build testing/e2e/node_modules/.package-lock.json
 	@echo "==> browser tests" && cd testing/e2e && npm test --silent
+
+## mcp-conformance: the official conformance suite and inspector of MCP against the real binary
+.PHONY: mcp-conformance
+mcp-conformance: build testing/mcp/node_modules/.package-lock.json
+	@echo "==> MCP conformance" && cd testing/mcp && node run.mjs
+
+testing/mcp/node_modules/.package-lock.json: testing/mcp/package-lock.json
+	@cd testing/mcp && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 
 ## screenshots: the pictures of README.md, taken of the real program, into docs/images
 .PHONY: screenshots
