@@ -48,6 +48,7 @@ func (d *decoder) check(c *Config) {
 	if c.Artifacts.RetentionDays > 36500 {
 		d.problem("artifacts.retentionDays", "must be at most 36500")
 	}
+	d.checkArtifactStorage(c.Artifacts.Storage)
 	d.checkLeast("trash.keepDays", c.Trash.KeepDays, 0)
 	if c.Trash.KeepDays > 36500 {
 		d.problem("trash.keepDays", "must be at most 36500")

@@ -103,6 +103,21 @@ type Trash struct {
 type Artifacts struct {
 	TeamQuotaBytes int64 `json:"teamQuotaBytes"` // of all artifacts of a team; 0 = no cap
 	RetentionDays  int   `json:"retentionDays"`  // 0 = until somebody deletes them
+
+	Storage ArtifactStorage `json:"storage"`
+}
+
+// ArtifactStorage is where the contents of artifacts are: in the data folder, or in a bucket of an S3-compatible object storage.
+type ArtifactStorage struct {
+	Type                string `json:"type"` // folder or s3
+	Bucket              string `json:"bucket"`
+	Region              string `json:"region"`
+	Endpoint            string `json:"endpoint"` // "" = that of AWS in the region
+	Prefix              string `json:"prefix"`
+	PathStyle           bool   `json:"pathStyle"`
+	AccessKeyID         string `json:"accessKeyId"` // "" = as AWS's own tools find theirs
+	SecretAccessKey     string `json:"secretAccessKey" secret:"all"`
+	SecretAccessKeyFile string `json:"secretAccessKeyFile" file:"secretAccessKey"`
 }
 
 // Snapshots is how long states of workspaces' files are kept that nobody pinned.

@@ -14,7 +14,7 @@ func Default(agents map[string]string, kinds []Kind) *Config {
 
 		RateLimits: defaultRates(),
 		Trash:      Trash{KeepDays: 30},
-		Artifacts:  Artifacts{TeamQuotaBytes: 10 << 30},
+		Artifacts:  Artifacts{TeamQuotaBytes: 10 << 30, Storage: ArtifactStorage{Type: "folder", Region: "us-east-1"}},
 
 		Snapshots: Snapshots{PollDays: 7, KeepDays: 30},
 		Projects:  Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},

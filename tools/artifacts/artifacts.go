@@ -259,6 +259,9 @@ func (s *Service) Bytes(ctx context.Context, teamID string) (int64, error) {
 // Open opens an artifact's content. The caller closes it.
 func (s *Service) Open(ctx context.Context, a Artifact) (io.ReadSeekCloser, error) {
 	r, err := s.cfg.Blobs.Open(ctx, blobs.Key(a.TeamID, a.ID))
+	if fault.Is(err, fault.Unavailable) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "artifact_content_missing",
 			"The content of %q could not be read from the server's storage. Ask the server's operator.", a.Name)
@@ -272,7 +275,12 @@ func (s *Service) Delete(ctx context.Context, a Artifact) error {
 		return err
 	}
 	s.changed(ctx, a)
-	return s.discard(ctx, a)
+	err := s.discard(ctx, a)
+	if fault.Is(err, fault.Unavailable) { // the row says that it is deleted, and the sweep removes the content
+		s.cfg.Log.WarnContext(ctx, "the content of a deleted artifact could not be removed; the server tries again", "artifact_id", a.ID, "error", err)
+		return nil
+	}
+	return err
 }
 
 // discard removes what there is of an artifact that is not ready.

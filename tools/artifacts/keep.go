@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tenant"
 )
@@ -24,10 +25,15 @@ var onePage = page.Page{Limit: 1}
 // kept, so that it can be resumed.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = tenant.All(ctx, "artifacts of every team are cleaned up after a start")
-	if err := s.sweep(ctx, s.now()); err != nil {
-		return err
+	err := s.cfg.Blobs.Recover(ctx)
+	if err == nil {
+		err = s.sweep(ctx, s.now())
 	}
-	return s.removeStrays(ctx)
+	if fault.Is(err, fault.Unavailable) { // all else works without the object storage
+		s.cfg.Log.WarnContext(ctx, "the storage of artifacts cannot be used now; the server tries again", "code", fault.CodeOf(err), "error", err)
+		err = nil
+	}
+	return errors.Join(err, s.removeStrays(ctx))
 }
 
 // Run collects what lies in the folders of live sandboxes, and removes what has expired, until ctx is done.
@@ -75,8 +81,12 @@ func (s *Service) sweep(ctx context.Context, now int64) error {
 		if a.State == Pending && a.Source != "" && now-a.CreatedAt < resumeFor.Milliseconds() && s.hasPart(a.ID) || !s.hold(a.ID) {
 			continue
 		}
-		failed = errors.Join(failed, s.discard(tenant.In(ctx, a.TeamID), a))
+		err := s.discard(tenant.In(ctx, a.TeamID), a)
 		s.release(a.ID)
+		if fault.Is(err, fault.Unavailable) { // the next would fail likewise
+			return err
+		}
+		failed = errors.Join(failed, err)
 	}
 	return failed
 }

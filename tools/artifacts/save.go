@@ -383,7 +383,7 @@ func (s *Service) fill(ctx context.Context, a Artifact, c content, given string,
 	if len(latest) > 0 && latest[0].SHA256 == a.SHA256 && (given == "" || given == latest[0].MIME) && len(a.Metadata) == 0 {
 		return latest[0], s.discard(clean, a)
 	}
-	if err := s.cfg.Blobs.Put(clean, blobs.Key(a.TeamID, a.ID), s.part(a.ID)); err != nil {
+	if err := s.cfg.Blobs.Put(ctx, blobs.Key(a.TeamID, a.ID), s.part(a.ID)); err != nil {
 		return Artifact{}, diskFull(err)
 	}
 	done, err := s.cfg.Store.FinishArtifact(clean, a)

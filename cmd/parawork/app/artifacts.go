@@ -5,18 +5,22 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/parawork/parawork/cmd/parawork/instance"
 	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store/toolstore"
 	"github.com/parawork/parawork/tools/artifacts"
-	"github.com/parawork/parawork/tools/artifacts/blobs"
 )
 
-func newArtifacts(b *base, p *people, w *worktrees, s *sandboxes, on *work) *artifacts.Service {
+func newArtifacts(b *base, p *people, w *worktrees, s *sandboxes, on *work) (*artifacts.Service, error) {
 	cfg, dir := b.cfg.Artifacts, filepath.Join(b.cfg.DataDir, "artifacts")
-	return artifacts.New(artifacts.Config{Store: toolstore.NewArtifacts(b.db), Blobs: blobs.NewFolder(filepath.Join(dir, "contents")), Folders: artifactFolders{s.places, b.agents}, Worktrees: on.files,
+	contents, err := instance.ArtifactContents(b.cfg)
+	if err != nil {
+		return nil, err
+	}
+	return artifacts.New(artifacts.Config{Store: toolstore.NewArtifacts(b.db), Blobs: contents, Folders: artifactFolders{s.places, b.agents}, Worktrees: on.files,
 		Workspaces: w.workspaces.Records, Sessions: on.sessions, Secrets: w.workspaces.SecretFiles, Actor: p.directory.Actor, Dir: filepath.Join(dir, "incoming"),
-		TeamBytes: cfg.TeamQuotaBytes, Keep: time.Duration(cfg.RetentionDays) * 24 * time.Hour, Events: b.events, Log: b.logOf("artifacts")})
+		TeamBytes: cfg.TeamQuotaBytes, Keep: time.Duration(cfg.RetentionDays) * 24 * time.Hour, Events: b.events, Log: b.logOf("artifacts")}), nil
 }
 
 // artifactFolders finds the artifacts folders of workspaces: in the sandbox's own home while it is live, otherwise in homes on this server.

@@ -37,7 +37,10 @@ type toolbox struct {
 // newToolbox makes the services below tools, and of their tools one Set.
 func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	b, p, w, s, on := a.base, a.people, a.worktrees, a.sandboxes, a.work
-	t := &toolbox{artifacts: newArtifacts(b, p, w, s, on)}
+	t := &toolbox{}
+	if t.artifacts, err = newArtifacts(b, p, w, s, on); err != nil {
+		return nil, err
+	}
 	t.toolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(b.db), Events: b.events, Log: b.logOf("tools")})
 	t.tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(b.db), Projects: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
 	t.subagents = newSubagents(a)

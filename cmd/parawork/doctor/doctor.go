@@ -94,6 +94,7 @@ func (x Examination) Run(ctx context.Context, out io.Writer) bool {
 	x.places(ctx, r, state)
 	r.machines(cfg)
 	r.mail(ctx, cfg)
+	r.artifacts(ctx, cfg)
 	r.limits(cfg, x.Kinds)
 	r.unlimited(cfg, state.Teams)
 	r.quotas(cfg, state)

@@ -16,12 +16,15 @@ import (
 
 // Store holds contents. A content never changes under its key. Implementations are safe for concurrent use.
 type Store interface {
-	// Put stores the file at a path of this server; the file is Store's afterwards. When it returns, the content is durable.
+	// Put stores the file at a path of this server; the file is Store's afterwards. When it returns, the content is durable. When it
+	// fails, the file is still there.
 	Put(ctx context.Context, key, file string) error
 	// Open opens a content; fs.ErrNotExist when there is none. The caller closes it.
 	Open(ctx context.Context, key string) (io.ReadSeekCloser, error)
 	// Delete removes a content; a missing one is not an error.
 	Delete(ctx context.Context, key string) error
+	// Recover removes what an earlier server began to store and did not complete.
+	Recover(ctx context.Context) error
 }
 
 // Key is the key of an artifact's content.
@@ -95,3 +98,6 @@ func (f *Folder) Delete(_ context.Context, key string) error {
 	}
 	return nil
 }
+
+// Recover has nothing to do: a file is in its place, or not.
+func (f *Folder) Recover(context.Context) error { return nil }
