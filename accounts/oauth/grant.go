@@ -60,7 +60,7 @@ func (s *Service) Allow(ctx context.Context, actor accounts.Actor, a Allowed) (c
 	now := s.cfg.Now()
 	until := now.Add(codeFor).UnixMilli()
 	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
-		// The token's first value is told nobody: it is good for nothing until the code is exchanged. It is there already, so that
+		// Nobody learns the token's first value: it is good for nothing until the code is exchanged. It is there already, so that
 		// whatever ends this person's tokens in the meantime ends it, too.
 		t, _, err := s.cfg.Tokens.IssueToken(ctx, actor, signin.TokenRequest{Name: a.Client.Name, Scopes: a.Scopes, Team: a.Team, ExpiresAt: until})
 		if err != nil {

@@ -299,8 +299,8 @@ type refusal struct {
 // Unwrap returns the error.
 func (r *refusal) Unwrap() error { return r.error }
 
-// refuse answers a request that cannot be asked of anybody. A program on the person's own computer is told at once; to anywhere else the
-// person is led by a link that says where, since anybody can register an address.
+// refuse answers a request that cannot be asked of anybody. A redirect tells a program on the person's own computer at once. For all others
+// the page has a link that says where it leads, since anybody can register an address.
 func refuse(c echo.Context, q request, known bool, err error) error {
 	switch {
 	case !known || fault.KindOf(err) == fault.Internal:
