@@ -27,7 +27,7 @@ func (s *Service) List(ctx context.Context, projectID, query string, p page.Page
 	if facts, err = s.cfg.Store.Facts(ctx, projectID, "", s.cfg.Now().UnixMilli()); err != nil {
 		return nil, "", err
 	}
-	asked := wordsOf(query)
+	asked := askedOf(query)
 	facts = slices.DeleteFunc(facts, func(f Fact) bool {
 		shown := ok && (f.CreatedAt > after.At || f.CreatedAt == after.At && f.ID >= after.ID)
 		return shown || query != "" && score(f, asked) == 0
@@ -56,6 +56,9 @@ func (s *Service) Add(ctx context.Context, f Fact, days int) (Fact, error) {
 
 // Delete forgets a fact of a project.
 func (s *Service) Delete(ctx context.Context, f Fact) error {
-	_, err := s.cfg.Store.Forget(ctx, f.ProjectID, "", f.ID, "")
+	n, err := s.cfg.Store.Forget(ctx, f.ProjectID, "", f.ID, "")
+	if n > 0 {
+		s.changed(ctx, f.TeamID, f.ProjectID)
+	}
 	return err
 }

@@ -7,19 +7,23 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/tools"
 )
 
+// Changed is the type of the event that a project's facts changed. Its ID is the project's; facts of sessions make none.
+const Changed = "memory.changed"
+
 // Config configures a Service.
 type Config struct {
 	Store      Store
 	Workspaces Workspaces
-	Secrets    tools.Secrets // masked before a fact is stored; nil = teams have none
+	Secrets    tools.Secrets    // masked before a fact is stored; nil = teams have none
+	Events     events.Publisher // nil = none
 	Now        func() time.Time
 	Log        *slog.Logger
 }
@@ -100,7 +104,20 @@ func (s *Service) add(ctx context.Context, f Fact, days int) (Fact, error) {
 	if err := tools.Hide(ctx, s.cfg.Secrets, f.TeamID, texts...); err != nil {
 		return Fact{}, err
 	}
-	return f, s.cfg.Store.Remember(ctx, f, most)
+	if err := s.cfg.Store.Remember(ctx, f, most); err != nil {
+		return Fact{}, err
+	}
+	if f.SessionID == "" {
+		s.changed(ctx, f.TeamID, f.ProjectID)
+	}
+	return f, nil
+}
+
+// changed tells readers of a project's facts to read them again.
+func (s *Service) changed(ctx context.Context, teamID, projectID string) {
+	if s.cfg.Events != nil {
+		s.cfg.Events.Publish(context.WithoutCancel(ctx), events.Event{Type: Changed, ID: projectID, TeamID: teamID, Version: s.cfg.Now().UnixMilli()})
+	}
 }
 
 // recall returns the facts that have words of a query, those with most of them first; without a query the newest.
@@ -116,41 +133,10 @@ func (s *Service) recall(ctx context.Context, c tools.Caller, a recallArguments)
 	if a.Key != "" {
 		facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Key != a.Key })
 	}
-	if asked := wordsOf(a.Query); strings.TrimSpace(a.Query) != "" {
-		rank := make(map[string]int, len(facts))
-		for _, f := range facts {
-			rank[f.ID] = score(f, asked)
-		}
-		facts = slices.DeleteFunc(facts, func(f Fact) bool { return rank[f.ID] == 0 })
-		slices.SortStableFunc(facts, func(a, b Fact) int { return cmp.Compare(rank[b.ID], rank[a.ID]) })
+	if strings.TrimSpace(a.Query) != "" {
+		facts = search(facts, a.Query)
 	}
 	return facts[:min(len(facts), cmp.Or(a.Limit, 20))], nil
-}
-
-// wordsOf are the words of a text in lower case.
-func wordsOf(s string) []string {
-	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) })
-}
-
-// score counts the words of a query that a fact has: a whole word twice, the beginning of one once, more in its key and tags.
-func score(f Fact, asked []string) (n int) {
-	name, text := wordsOf(f.Key+" "+strings.Join(f.Tags, " ")), wordsOf(f.Text)
-	for _, w := range asked {
-		n += 3*best(w, name) + best(w, text)
-	}
-	return n
-}
-
-func best(w string, words []string) (n int) {
-	for _, has := range words {
-		switch {
-		case has == w:
-			return 2
-		case strings.HasPrefix(has, w):
-			n = 1
-		}
-	}
-	return n
 }
 
 func (s *Service) forget(ctx context.Context, c tools.Caller, a forgetArguments) (int64, error) {
@@ -161,5 +147,9 @@ func (s *Service) forget(ctx context.Context, c tools.Caller, a forgetArguments)
 	if err != nil {
 		return 0, err
 	}
-	return s.cfg.Store.Forget(ctx, project, c.SessionID, a.ID, a.Key)
+	n, err := s.cfg.Store.Forget(ctx, project, c.SessionID, a.ID, a.Key)
+	if n > 0 {
+		s.changed(ctx, c.TeamID, project)
+	}
+	return n, err
 }

@@ -45,7 +45,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(b.db), Projects: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
 	t.subagents = newSubagents(a)
 	t.checkpoints = newCheckpoints(a, t)
-	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Log: b.logOf("tools")})
+	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Log: b.logOf("tools")})
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),

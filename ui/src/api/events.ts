@@ -175,6 +175,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
         ["team", team, "tasks"],
         ["team", team, "task"],
       ];
+    case "memory":
+      return [keys.memory(e.id)];
     case "subagent":
       // It is in the trees of all sessions above it, which may be in other workspaces.
       return [["team", team, "subagents"]];

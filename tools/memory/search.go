@@ -1,0 +1,109 @@
+package memory
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// search returns the facts that have words of a query, those with most of them first.
+//
+// It looks at every fact, in Go: there are at most MaxFacts, and so both databases rank alike, a part of an identifier is found, and so is
+// a part of a sentence in a language that puts no spaces between words. Neither FTS5 nor tsvector does the last two.
+func search(facts []Fact, query string) []Fact {
+	asked := askedOf(query)
+	rank := make(map[string]int, len(facts))
+	for _, f := range facts {
+		rank[f.ID] = score(f, asked)
+	}
+	facts = slices.DeleteFunc(facts, func(f Fact) bool { return rank[f.ID] == 0 })
+	slices.SortStableFunc(facts, func(a, b Fact) int { return cmp.Compare(rank[b.ID], rank[a.ID]) })
+	return facts
+}
+
+// wordsOf are the words of a text in lower case and without accents. An identifier such as fooBar is three: foobar, foo and bar.
+func wordsOf(s string) (words []string) {
+	s = norm.NFKD.String(s)
+	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
+		word = strings.Map(func(r rune) rune {
+			if accent(r) {
+				return -1
+			}
+			return r
+		}, word)
+		from, before, parts := 0, rune(0), 0
+		for i, r := range word {
+			if i > 0 && (unicode.IsUpper(r) && unicode.IsLower(before) || unspaced(r) != unspaced(before) && !unicode.IsMark(r)) {
+				words = append(words, strings.ToLower(word[from:i]))
+				from, parts = i, parts+1
+			}
+			if !unicode.IsMark(r) {
+				before = r
+			}
+		}
+		if parts > 0 {
+			words = append(words, strings.ToLower(word[from:]))
+		}
+		words = append(words, strings.ToLower(word))
+	}
+	return words
+}
+
+// accent reports whether a mark is one that people leave out when they search.
+func accent(r rune) bool { return r >= 0x300 && r <= 0x36f }
+
+// unspaced reports whether a letter belongs to a script that puts no spaces between words.
+func unspaced(r rune) bool {
+	return r >= 0xe00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) || r == 'ー'
+}
+
+// term is something to look for. One of an unspaced script is found anywhere in a word, any other at its beginning.
+type term struct {
+	text   string
+	inside bool
+}
+
+// askedOf are the terms of a query. A run of an unspaced script, whose words cannot be told apart, is looked for by its pairs of letters.
+func askedOf(query string) (asked []term) {
+	add := func(t term) {
+		if !slices.Contains(asked, t) {
+			asked = append(asked, t)
+		}
+	}
+	for _, w := range wordsOf(query) {
+		runes := []rune(w)
+		switch {
+		case !slices.ContainsFunc(runes, unspaced):
+			add(term{w, false})
+		case !slices.ContainsFunc(runes, func(r rune) bool { return !unspaced(r) && !unicode.IsMark(r) }):
+			for i := range max(len(runes)-1, 1) {
+				add(term{string(runes[i:min(i+2, len(runes))]), true})
+			}
+		}
+	}
+	return asked
+}
+
+// score counts the terms that a fact has: a whole word twice, the beginning of one once, more in its key and tags.
+func score(f Fact, asked []term) (n int) {
+	name, text := wordsOf(f.Key+" "+strings.Join(f.Tags, " ")), wordsOf(f.Text)
+	for _, t := range asked {
+		n += 3*best(t, name) + best(t, text)
+	}
+	return n
+}
+
+func best(t term, words []string) (n int) {
+	for _, has := range words {
+		switch {
+		case has == t.text:
+			return 2
+		case strings.HasPrefix(has, t.text), t.inside && strings.Contains(has, t.text):
+			n = 1
+		}
+	}
+	return n
+}
