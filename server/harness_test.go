@@ -229,7 +229,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
 	h.cfg.Tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(h.db), Projects: ws.Records, Secrets: sec, Events: h.bus, Bus: h.bus, Settle: time.Millisecond})
 	h.cfg.Subagents = subagents.New(subagents.Config{Store: toolstore.NewSubagents(h.db), Sessions: ss, Prompts: ss.Queue, Screens: ss.Recordings, Workspaces: ws.Records, Snapshots: ws.Snapshots,
-		Siblings: ws.Lifecycle, Accounts: h.accounts, Secrets: sec, Bus: h.bus, Events: h.bus, Look: 50 * time.Millisecond})
+		Siblings: ws.Lifecycle, Commits: ws.Stage, Merging: ws.Merging, Accounts: h.accounts, Secrets: sec, Bus: h.bus, Events: h.bus, Look: 50 * time.Millisecond})
 	h.cfg.ToolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(h.db), Events: h.bus})
 	if h.cfg.Tools, err = tools.New(tools.Config{Tools: append(h.cfg.Subagents.Tools(), run.New(h.cfg.Commands, time.Now)), Secrets: sec, Recorder: h.cfg.ToolCalls}); err != nil {
 		t.Fatal(err)
@@ -535,7 +535,7 @@ func kindOf(op string) string {
 		return "image"
 	case "cancelCheckRun", "getCheckOutput":
 		return "check run"
-	case "getSubagent", "messageSubagent", "interruptSubagent":
+	case "getSubagent", "messageSubagent", "interruptSubagent", "mergeSubagent":
 		return "subagent"
 	case "listSubagents", "spawnSubagent":
 		return "session"

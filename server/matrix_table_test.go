@@ -338,6 +338,7 @@ spawnSubagent           member    attach
 getSubagent             viewer    attach
 messageSubagent         member    attach
 interruptSubagent       member    attach
+mergeSubagent           member    write
 listWorkspaceSubagents  viewer    attach
 getCommand              viewer    read
 cancelCommand           member    write

@@ -443,6 +443,7 @@ var policy = map[string]rule{
 	"getSubagent":            of(accounts.ViewTerminal, bySubagent),
 	"messageSubagent":        of(accounts.TypeTerminal, bySubagent).working().repeatable(),
 	"interruptSubagent":      of(accounts.TypeTerminal, bySubagent),
+	"mergeSubagent":          of(accounts.EditWorkspace, bySubagent).working().repeatable(),
 	"listWorkspaceSubagents": of(accounts.ViewTerminal, byWorkspace),
 
 	"getCommand":     of(accounts.ViewWorkspace, byCommand),

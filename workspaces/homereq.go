@@ -7,6 +7,13 @@ type UpdateRequest struct {
 	ExpectedBase string // expected commit of the base; "" = any
 }
 
+// JoinRequest requests that the branch of another workspace of the project is merged into a workspace.
+type JoinRequest struct {
+	From      string // the other workspace
+	Began     string // the commit of the files with which the other one began, uncommitted ones of this one included; "" = unknown
+	BeganHead string // the head of the branch then
+}
+
 // FileStatus is one file changed by an operation.
 type FileStatus struct {
 	Path   string // raw bytes

@@ -9888,6 +9888,32 @@ type SubagentList struct {
 	NextCursor *string    `json:"next_cursor"`
 }
 
+// SubagentMerge defines model for SubagentMerge.
+type SubagentMerge struct {
+	// Branch The branch that was merged
+	Branch string `json:"branch"`
+
+	// Commit The head of the workspace's branch afterwards
+	Commit string `json:"commit"`
+
+	// Commits How many commits were new to the workspace
+	Commits int `json:"commits"`
+
+	// Files Paths that changed
+	Files  []string `json:"files"`
+	Merged bool     `json:"merged"`
+
+	// MoreFiles How many more there are
+	MoreFiles int `json:"more_files"`
+
+	// SnapshotId The workspace as it was before; empty when nothing was merged
+	SnapshotId string `json:"snapshot_id"`
+
+	// UpToDate The workspace already has all of it
+	UpToDate bool     `json:"up_to_date"`
+	Warnings []string `json:"warnings"`
+}
+
 // SubagentMessage defines model for SubagentMessage.
 type SubagentMessage struct {
 	Text string `json:"text"`
@@ -13256,6 +13282,9 @@ type ServerInterface interface {
 	// InterruptSubagent Stop what a subagent does now; with stop, end its session too
 	// (POST /subagents/{id}/interrupt)
 	InterruptSubagent(ctx echo.Context, id Id) error
+	// MergeSubagent Merge what a subagent in a sibling workspace did into the workspace it was asked for in
+	// (POST /subagents/{id}/merge)
+	MergeSubagent(ctx echo.Context, id Id) error
 	// MessageSubagent Give a subagent a further prompt
 	// (POST /subagents/{id}/message)
 	MessageSubagent(ctx echo.Context, id Id, params MessageSubagentParams) error
@@ -17200,6 +17229,22 @@ func (w *ServerInterfaceWrapper) InterruptSubagent(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.InterruptSubagent(ctx, id)
+	return err
+}
+
+// MergeSubagent converts echo context to params.
+func (w *ServerInterfaceWrapper) MergeSubagent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.MergeSubagent(ctx, id)
 	return err
 }
 
@@ -21933,6 +21978,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/subagents/:id", wrapper.GetSubagent, options.OperationMiddlewares["getSubagent"]...)
 	router.POST(options.BaseURL+"/subagents/:id/message", wrapper.MessageSubagent, options.OperationMiddlewares["messageSubagent"]...)
 	router.POST(options.BaseURL+"/subagents/:id/interrupt", wrapper.InterruptSubagent, options.OperationMiddlewares["interruptSubagent"]...)
+	router.POST(options.BaseURL+"/subagents/:id/merge", wrapper.MergeSubagent, options.OperationMiddlewares["mergeSubagent"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/subagents", wrapper.ListWorkspaceSubagents, options.OperationMiddlewares["listWorkspaceSubagents"]...)
 	router.GET(options.BaseURL+"/projects/:id/memory", wrapper.ListMemory, options.OperationMiddlewares["listMemory"]...)
 	router.POST(options.BaseURL+"/projects/:id/memory", wrapper.CreateMemory, options.OperationMiddlewares["createMemory"]...)
@@ -29638,6 +29684,45 @@ func (response InterruptSubagentdefaultApplicationProblemPlusJSONResponse) Visit
 	return err
 }
 
+type MergeSubagentRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type MergeSubagentResponseObject interface {
+	VisitMergeSubagentResponse(w http.ResponseWriter) error
+}
+
+type MergeSubagent200JSONResponse SubagentMerge
+
+func (response MergeSubagent200JSONResponse) VisitMergeSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MergeSubagentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response MergeSubagentdefaultApplicationProblemPlusJSONResponse) VisitMergeSubagentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type MessageSubagentRequestObject struct {
 	Id     Id `json:"id"`
 	Params MessageSubagentParams
@@ -37244,6 +37329,9 @@ type StrictServerInterface interface {
 	// InterruptSubagent Stop what a subagent does now; with stop, end its session too
 	// (POST /subagents/{id}/interrupt)
 	InterruptSubagent(ctx context.Context, request InterruptSubagentRequestObject) (InterruptSubagentResponseObject, error)
+	// MergeSubagent Merge what a subagent in a sibling workspace did into the workspace it was asked for in
+	// (POST /subagents/{id}/merge)
+	MergeSubagent(ctx context.Context, request MergeSubagentRequestObject) (MergeSubagentResponseObject, error)
 	// MessageSubagent Give a subagent a further prompt
 	// (POST /subagents/{id}/message)
 	MessageSubagent(ctx context.Context, request MessageSubagentRequestObject) (MessageSubagentResponseObject, error)
@@ -44110,6 +44198,31 @@ func (sh *strictHandler) InterruptSubagent(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(InterruptSubagentResponseObject); ok {
 		return validResponse.VisitInterruptSubagentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// MergeSubagent operation middleware
+func (sh *strictHandler) MergeSubagent(ctx echo.Context, id Id) error {
+	var request MergeSubagentRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.MergeSubagent(ctx.Request().Context(), request.(MergeSubagentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "MergeSubagent")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(MergeSubagentResponseObject); ok {
+		return validResponse.VisitMergeSubagentResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -5,10 +5,12 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools/subagents"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // subagentOf is a subagent as the API shows it to the caller.
@@ -96,4 +98,18 @@ func (h Subagents) InterruptSubagent(ctx context.Context, req api.InterruptSubag
 		return nil, err
 	}
 	return api.InterruptSubagent200JSONResponse(subagentOf(rest.CallOf(ctx), a)), nil
+}
+
+func (h Subagents) MergeSubagent(ctx context.Context, req api.MergeSubagentRequestObject) (api.MergeSubagentResponseObject, error) {
+	c, err := h.directed(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	u, err := h.cfg.Subagents.Merge(ctx, c, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "commit", u.Commit)
+	return api.MergeSubagent200JSONResponse{Merged: u.Updated, UpToDate: u.UpToDate, Branch: u.Base, Commit: u.Commit, Commits: u.Commits,
+		Files: rest.List(u.Files, func(f workspaces.FileStatus) string { return guest.EncodePath(f.Path) }), MoreFiles: u.MoreFiles, SnapshotId: u.SnapshotID, Warnings: append([]string{}, u.Warnings...)}, nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/snapshot"
+	"github.com/parawork/parawork/workspaces/stage"
 )
 
 // harness is everything that outlives a server, and stands in for the services that subagents use.
@@ -43,6 +44,9 @@ type harness struct {
 	prompts  map[string]prompt.Prompt
 	spent    map[string]int64
 	snaps    int
+	commits  []string                     // workspaces whose files were committed
+	joins    []workspaces.JoinRequest     // what was merged into ws_1
+	joined   workspaces.UpdateResult      // the answer to the next merge
 	refuse   error                        // of the next start
 	onRead   func()                       // called once, when a conversation is read next
 	onStart  func(*sessions.Session) bool // false: the server dies before it learns that the session was started
@@ -80,7 +84,7 @@ func (h *harness) session(id, agent string, in state.State) {
 // serve is one life of a server. kill ends it.
 func (h *harness) serve(tune ...func(*subagents.Config)) (s *subagents.Service, kill func()) {
 	h.t.Helper()
-	cfg := subagents.Config{Store: h.store, Sessions: h, Prompts: queue{h}, Screens: h, Workspaces: h, Snapshots: h, Siblings: h, Accounts: h, Bus: h.bus, Events: h.bus, Secrets: h,
+	cfg := subagents.Config{Store: h.store, Sessions: h, Prompts: queue{h}, Screens: h, Workspaces: h, Snapshots: h, Siblings: h, Commits: h, Merging: h, Accounts: h, Bus: h.bus, Events: h.bus, Secrets: h,
 		Spent: h.Spent, Now: h.Now, Look: 5 * time.Millisecond}
 	for _, fn := range tune {
 		fn(&cfg)
@@ -225,7 +229,7 @@ func (h *harness) Take(context.Context, string, snapshot.Request) (snapshot.Snap
 }
 
 func (h *harness) SnapshotByID(_ context.Context, id string) (snapshot.Snap, error) {
-	return snapshot.Snap{ID: id}, nil
+	return snapshot.Snap{ID: id, Commit: "commit of " + id, Head: "head of " + id}, nil
 }
 
 func (h *harness) RestoreSnapshot(_ context.Context, _ accounts.Actor, _ snapshot.Snap, r snapshot.RestoreRequest) (snapshot.Restored, error) {
@@ -234,6 +238,23 @@ func (h *harness) RestoreSnapshot(_ context.Context, _ accounts.Actor, _ snapsho
 	w := workspaces.Workspace{ID: r.ID, TeamID: h.team, ProjectID: "prj_1", Name: r.Name, Branch: "parawork/" + r.Name, State: workspaces.Ready}
 	h.ws[r.ID] = w
 	return snapshot.Restored{Workspace: w}, nil
+}
+
+func (h *harness) Commit(_ context.Context, _ accounts.Actor, workspaceID string, _ stage.CommitRequest) (workspaces.Commit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.commits = append(h.commits, workspaceID)
+	return workspaces.Commit{}, fault.New(fault.Conflict, "nothing_to_commit", "Nothing to commit.")
+}
+
+func (h *harness) Join(_ context.Context, _ accounts.Actor, workspaceID string, r workspaces.JoinRequest) (workspaces.UpdateResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if workspaceID != "ws_1" {
+		h.t.Errorf("merged into %s", workspaceID)
+	}
+	h.joins = append(h.joins, r)
+	return h.joined, nil
 }
 
 func (h *harness) Get(_ context.Context, id string) (sessions.Session, error) {

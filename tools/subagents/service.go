@@ -26,6 +26,8 @@ type Config struct {
 	Workspaces Workspaces
 	Snapshots  Snapshots
 	Siblings   Siblings
+	Commits    Committer
+	Merging    Merger
 	Accounts   Accounts
 	// Admit returns why a user may not have an agent work in a workspace beyond what their role allows. Nil: nothing more is asked.
 	Admit func(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) error
@@ -64,8 +66,8 @@ type followed struct {
 
 // New returns a Service. It starts nothing; it panics when a required dependency is missing.
 func New(cfg Config) *Service {
-	if cfg.Store == nil || cfg.Sessions == nil || cfg.Prompts == nil || cfg.Screens == nil || cfg.Workspaces == nil || cfg.Snapshots == nil || cfg.Siblings == nil || cfg.Accounts == nil || cfg.Bus == nil {
-		panic("subagents: Store, Sessions, Prompts, Screens, Workspaces, Snapshots, Siblings, Accounts and Bus are required")
+	if cfg.Store == nil || cfg.Sessions == nil || cfg.Prompts == nil || cfg.Screens == nil || cfg.Workspaces == nil || cfg.Snapshots == nil || cfg.Siblings == nil || cfg.Commits == nil || cfg.Merging == nil || cfg.Accounts == nil || cfg.Bus == nil {
+		panic("subagents: Store, Sessions, Prompts, Screens, Workspaces, Snapshots, Siblings, Commits, Merging, Accounts and Bus are required")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/tools"
 )
 
@@ -23,7 +24,7 @@ func (s *Service) Tools() []tools.Tool {
 	return []tools.Tool{
 		tools.Func(spec("subagent_spawn", "Start a subagent", "Starts another agent on a part of your work and answers at once with its id; it works while you go on. "+
 			"It knows only what its task says: name files, goals and what to answer. It shares your files, so have it change other files than you do; with sibling it works on a copy on its own branch, "+
-			"which you merge once it has committed. At most 8 work at once. Collect results with subagent_wait.",
+			"whose work subagent_merge brings to you once it has ended. At most 8 work at once. Collect results with subagent_wait.",
 			spawnSchema, spawnResult, tools.Command{Stdin: "task"}, false, true, 0), s.callSpawn),
 		tools.Func(spec("subagent_wait", "Wait for subagents", "Waits until all the subagents have ended, or with any only the first of them, and answers with their results. "+
 			"Without ids it waits for all you started. When the time runs out it says who still works; call it again.",
@@ -32,6 +33,9 @@ func (s *Service) Tools() []tools.Tool {
 			messageSchema, oneResult, tools.Command{Positional: []string{"id", "text"}, Stdin: "text"}, false, true, 0), s.callMessage),
 		tools.Func(spec("subagent_interrupt", "Interrupt a subagent", "Stops what a subagent does now; it can be sent a message afterwards. With stop its session ends too. Its files stay.",
 			interruptSchema, oneResult, tools.Command{Positional: []string{"id"}}, false, true, 0), s.callInterrupt),
+		tools.Func(spec("subagent_merge", "Merge a subagent's work", "Merges what a subagent with sibling did into your branch and files. It commits what the subagent left uncommitted first; your uncommitted changes stay. "+
+			"Wait for the subagent before. Conflicts change nothing and are named.",
+			idSchema, mergeResult, tools.Command{Positional: []string{"id"}}, true, true, 5*time.Minute), s.callMerge),
 		tools.Func(spec("subagent_list", "List subagents", "Lists all subagents of the tree that you are part of, with status, workspace and branch, but without results.",
 			`{"type": "object", "additionalProperties": false, "properties": {}}`, listResult, tools.Command{}, false, false, 0), s.callList),
 		tools.Func(spec("subagent_status", "Look at a subagent", "Answers with a subagent's status, and what it asks while it is waiting for a person.",
@@ -71,6 +75,11 @@ const (
 	spawnResult = `{
   "type": "object", "additionalProperties": false, "required": ["id", "status", "warnings"],
   "properties": {"id": {"type": "string"}, "status": {"type": "string"}, "warnings": {"type": "array", "items": {"type": "string"}}}
+}`
+	mergeResult = `{
+  "type": "object", "additionalProperties": false, "required": ["merged", "up_to_date", "commit", "files", "more_files", "snapshot_id", "warnings"],
+  "properties": {"merged": {"type": "boolean"}, "up_to_date": {"type": "boolean"}, "commit": {"type": "string"}, "files": {"type": "array", "items": {"type": "string"}},
+    "more_files": {"type": "integer"}, "snapshot_id": {"type": "string"}, "warnings": {"type": "array", "items": {"type": "string"}}}
 }`
 	waitSchema = `{
   "type": "object", "additionalProperties": false,
@@ -196,6 +205,30 @@ type interruptArgs struct {
 func (s *Service) callInterrupt(ctx context.Context, c tools.Caller, in interruptArgs) (tools.Result, error) {
 	a, err := s.Interrupt(ctx, callerOf(c), in.ID, in.Stop)
 	return one(a, err, c.Limits.ResultBytes)
+}
+
+// mergedFiles is how many files an answer names.
+const mergedFiles = 100
+
+func (s *Service) callMerge(ctx context.Context, c tools.Caller, in struct{ ID string }) (tools.Result, error) {
+	u, err := s.Merge(ctx, callerOf(c), in.ID)
+	if err != nil {
+		return tools.Result{}, err
+	}
+	files := []string{}
+	for _, f := range u.Files[:min(len(u.Files), mergedFiles)] {
+		files = append(files, guest.EncodePath(f.Path))
+	}
+	more := len(u.Files) - len(files) + u.MoreFiles
+	text := "Its work is already in your branch."
+	if u.Updated {
+		text = fmt.Sprintf("Its work is in your branch and files. %d files changed: %s", len(files)+more, strings.Join(files, ", "))
+		if more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return tools.Answer(text, map[string]any{"merged": u.Updated, "up_to_date": u.UpToDate, "commit": u.Commit, "files": files, "more_files": more, "snapshot_id": u.SnapshotID,
+		"warnings": append([]string{}, u.Warnings...)})
 }
 
 func (s *Service) callStatus(ctx context.Context, c tools.Caller, in struct{ ID string }) (tools.Result, error) {

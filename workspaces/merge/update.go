@@ -79,6 +79,7 @@ func (s *Service) update(ctx context.Context, actor accounts.Actor, workspaceID 
 type updater struct {
 	*merger
 	req     workspaces.UpdateRequest
+	join    *join // nil = the base is brought in
 	res     workspaces.UpdateResult
 	touched map[string]bool // raw paths that differ between Head and Commit
 	added   []string        // those of them that Head lacks
@@ -94,7 +95,9 @@ func (u *updater) plan(ctx context.Context) error {
 	if u.res.Head == "" {
 		return fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", u.Workspace.Branch)
 	}
-	if u.res.BaseCommit, err = u.BaseTip(ctx); err != nil {
+	if u.join != nil {
+		u.res.BaseCommit = u.join.tip
+	} else if u.res.BaseCommit, err = u.BaseTip(ctx); err != nil {
 		return err
 	}
 	if u.res.Commits, err = u.count(ctx, u.res.BaseCommit, "^"+u.res.Head); err != nil {
@@ -104,28 +107,36 @@ func (u *updater) plan(ctx context.Context) error {
 		u.res.UpToDate, u.res.Commit = true, u.res.Head
 		return nil
 	}
-	from, err := u.from(ctx, u.res.BaseCommit, u.res.Head)
-	if err != nil {
-		return err
-	}
 	scratch := workspaces.MergeResult{Head: u.res.Head, BaseCommit: u.res.BaseCommit}
-	if u.req.Strategy == workspaces.StrategyRebase {
-		err = u.planRebase(ctx, &scratch, from)
-		u.res.Commit = scratch.Commit
-	} else {
-		err = u.planUpdate(ctx, &scratch, from)
+	if err = u.planResult(ctx, &scratch); err != nil {
+		return err
 	}
 	u.res.Warnings = append(u.res.Warnings, scratch.Warnings...)
 	if len(scratch.Conflicts) > 0 {
 		u.res.Conflicts, u.res.Commit = scratch.Conflicts, ""
-	}
-	if err != nil || len(u.res.Conflicts) > 0 {
-		return err
+		return nil
 	}
 	if _, err := u.scratch.Text(ctx, "read-tree", u.res.Commit); err != nil { // git checks names here, see merger.plan
 		return git.GitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the files")
 	}
 	return u.files(ctx)
+}
+
+// planResult makes the new head of the branch.
+func (u *updater) planResult(ctx context.Context, scratch *workspaces.MergeResult) error {
+	if u.join != nil {
+		return u.planJoin(ctx, scratch)
+	}
+	from, err := u.from(ctx, u.res.BaseCommit, u.res.Head)
+	if err != nil {
+		return err
+	}
+	if u.req.Strategy != workspaces.StrategyRebase {
+		return u.planUpdate(ctx, scratch, from)
+	}
+	err = u.planRebase(ctx, scratch, from)
+	u.res.Commit = scratch.Commit
+	return err
 }
 
 // planUpdate makes the merge commit, or fast-forwards to the base if the branch has no commits of its own.
@@ -239,7 +250,7 @@ func (u *updater) carry(ctx context.Context, b *sandboxgit.Sandbox) (over, onto 
 	if u.res.Dirty, err = u.unseenFiles(ctx, b, way); err != nil || len(u.res.Dirty) > 0 {
 		return "", "", err
 	}
-	if len(way) == 0 {
+	if len(way) == 0 && (u.join == nil || !u.join.mixed) {
 		return "", "", nil
 	}
 	if unmerged, err := b.Git(ctx, nil, "ls-files", "--unmerged", "-z"); err != nil {
@@ -259,7 +270,11 @@ func (u *updater) carry(ctx context.Context, b *sandboxgit.Sandbox) (over, onto 
 		return "", "", err
 	}
 	var scratch workspaces.MergeResult
-	tree, err := u.threeWay(ctx, &scratch, u.res.Head, now.Commit, u.res.Commit)
+	base, theirs := u.res.Head, u.res.Commit
+	if u.join != nil && u.join.began != "" {
+		base, theirs = u.join.began, u.join.tip
+	}
+	tree, err := u.threeWay(ctx, &scratch, base, now.Commit, theirs)
 	if err != nil {
 		return "", "", err
 	}

@@ -42,7 +42,7 @@ func (u *updater) apply(ctx context.Context) error {
 	if err != nil || len(u.res.Dirty) > 0 {
 		return err
 	}
-	kept, err := u.s.snapshots.Take(ctx, u.Workspace.ID, snapshot.Request{Kind: "kept", Reason: "update", Title: "Before the update from " + u.Target, ActorID: u.actor.User.ID})
+	kept, err := u.s.snapshots.Take(ctx, u.Workspace.ID, snapshot.Request{Kind: "kept", Reason: "update", Title: u.title(), ActorID: u.actor.User.ID})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // newSubagents makes the service of subagents.
 func newSubagents(a *App) *subagents.Service {
 	return subagents.New(subagents.Config{Store: toolstore.NewSubagents(a.db), Sessions: a.sessions, Prompts: a.sessions.Queue, Screens: a.sessions.Recordings,
-		Workspaces: a.workspaces.Records, Snapshots: a.workspaces.Snapshots, Siblings: a.workspaces.Lifecycle, Accounts: a.directory, Admit: a.admits, Spent: spent{a.tokens}.of,
+		Workspaces: a.workspaces.Records, Snapshots: a.workspaces.Snapshots, Siblings: a.workspaces.Lifecycle, Commits: a.workspaces.Stage, Merging: a.workspaces.Merging, Accounts: a.directory, Admit: a.admits, Spent: spent{a.tokens}.of,
 		Secrets: a.secrets, Bus: a.bus, Events: a.events, Log: a.logOf("subagents")})
 }
 

@@ -3254,6 +3254,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/subagents/{id}/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Merge what a subagent in a sibling workspace did into the workspace it was asked for in
+         * @description What it left uncommitted is committed on its branch first; uncommitted changes of the workspace stay. Conflicts change nothing and are the error subagent_conflicts, with their paths.
+         */
+        post: operations["mergeSubagent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/subagents/{id}/message": {
         parameters: {
             query?: never;
@@ -10968,6 +10990,24 @@ export interface components {
             items: components["schemas"]["Subagent"][];
             next_cursor: string | null;
         };
+        SubagentMerge: {
+            /** @description The branch that was merged */
+            branch: string;
+            /** @description The head of the workspace's branch afterwards */
+            commit: string;
+            /** @description How many commits were new to the workspace */
+            commits: number;
+            /** @description Paths that changed */
+            files: string[];
+            merged: boolean;
+            /** @description How many more there are */
+            more_files: number;
+            /** @description The workspace as it was before; empty when nothing was merged */
+            snapshot_id: string;
+            /** @description The workspace already has all of it */
+            up_to_date: boolean;
+            warnings: string[];
+        };
         SubagentMessage: {
             text: string;
         };
@@ -17332,6 +17372,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Subagent"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    mergeSubagent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was merged */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubagentMerge"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -8,7 +8,7 @@ import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Mark } from "@/kit/mark";
 import { useTeam } from "@/state/team";
-import { toastError } from "@/state/toasts";
+import { toast, toastError } from "@/state/toasts";
 import { inTree, MARK_OF, subagentWords } from "./subagents";
 
 type Subagent = Schemas["Subagent"];
@@ -29,7 +29,14 @@ export default function SubagentTree({ session: s }: { session: Session }) {
     onSettled: () => void client.invalidateQueries({ queryKey }),
     onError: (error, a) => toastError(`${a.name} was not stopped`, error),
   });
+  const merge = useMutation({
+    mutationFn: (a: Subagent) => data(api.POST("/subagents/{id}/merge", { params: { path: { id: a.id } } })),
+    onSuccess: (m, a) =>
+      toast({ title: m.up_to_date ? `The work of ${a.name} is merged already` : `Merged ${m.branch}` }),
+    onError: (error, a) => toastError(`${a.name} was not merged`, error),
+  });
   const may = team.can("terminal.type");
+  const mayMerge = team.can("workspace.edit");
   const items = all.data ?? [];
   if (items.length === 0) return null;
   return (
@@ -56,6 +63,17 @@ export default function SubagentTree({ session: s }: { session: Session }) {
               <Mark kind={MARK_OF[a.status]} word={a.status} />
               {a.cost_nano !== null && <span className="tabular-nums">{usd(a.cost_nano)}</span>}
               {(a.question || a.error) && <span className="min-w-0 break-words text-fg3">{a.question || a.error}</span>}
+              {mayMerge && a.where === "sibling" && a.branch && a.ended_at !== null && (
+                <Button
+                  look="quiet"
+                  className="ml-auto h-6!"
+                  busy={merge.isPending && merge.variables.id === a.id}
+                  onClick={() => merge.mutate(a)}
+                  aria-label={`Merge ${a.name}`}
+                >
+                  Merge
+                </Button>
+              )}
               {may && a.live && (
                 <Button
                   look="quiet"
