@@ -67,6 +67,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts/blobs"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
@@ -79,6 +80,7 @@ import (
 	"github.com/parawork/parawork/workspaces/move"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
+	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
@@ -238,6 +240,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Workspaces: ws.Records, Sessions: ss, Secrets: ws.SecretFiles, Worktrees: files, Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.Checkpoints = checkpoints.New(checkpoints.Config{Store: toolstore.NewCheckpoints(h.db), Snapshots: ws.Snapshots, Trees: ws.Repo, Restorer: ws.Lifecycle, Workspaces: ws.Records,
 		Sessions: ss, Actor: h.accounts.Actor, Secrets: sec, Events: h.bus})
+	h.cfg.Edits = edits.New(edits.Config{Store: toolstore.NewEdits(h.db), Snapshots: ws.Snapshots, Repository: git.Contents{Repo: ws.Repo}, Undoer: ws.Lifecycle, Workspaces: ws.Records, Sessions: ss,
+		Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Report = reports(h, &h.cfg)

@@ -249,6 +249,9 @@ getCheckpoint           viewer    attach
 deleteCheckpoint        member    write
 diffCheckpoint          viewer    read
 restoreCheckpoint       member    write
+listEdits               viewer    read
+getEdit                 viewer    read
+undoEdit                member    write
 listCommits             viewer    read
 getReport               viewer    attach
 attachReport            member    write

@@ -360,6 +360,9 @@ var policy = map[string]rule{
 	"deleteCheckpoint":   of(accounts.EditWorkspace, byCheckpoint),
 	"diffCheckpoint":     of(accounts.ViewWorkspace, byCheckpoint).costs(rest.Comparing),
 	"restoreCheckpoint":  of(accounts.EditWorkspace, byCheckpoint).working().repeatable().costs(rest.Snapshots),
+	"listEdits":          of(accounts.ViewWorkspace, byWorkspace),
+	"getEdit":            of(accounts.ViewWorkspace, byWorkspace).costs(rest.Comparing),
+	"undoEdit":           of(accounts.EditWorkspace, byWorkspace).working().repeatable().costs(rest.Snapshots),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
 	"getReport":          of(accounts.ViewTerminal, byWorkspace).costs(rest.Comparing), // tells what was asked and run; its costs ask for ViewCosts
 	"attachReport":       of(accounts.MergeWorkspace, byWorkspace).repeatable(),

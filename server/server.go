@@ -64,6 +64,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -117,6 +118,7 @@ type Config struct {
 	Checkpoints   *checkpoints.Service
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
+	Edits         *edits.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings

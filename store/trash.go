@@ -113,6 +113,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string)
 		for _, q := range [...]string{
 			`DELETE FROM activity WHERE workspace_id = ? AND {team}`, `DELETE FROM prompts WHERE workspace_id = ? AND {team}`, `DELETE FROM questions WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM commands WHERE workspace_id = ? AND {team}`, `DELETE FROM refused_hosts WHERE workspace_id = ? AND {team}`, `DELETE FROM reached_hosts WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM edits WHERE workspace_id = ? AND {team}`, `DELETE FROM edit_cursors WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM checkpoints WHERE workspace_id = ? AND {team}`, `DELETE FROM snapshots WHERE workspace_id = ? AND {team}`, `DELETE FROM review_comments WHERE workspace_id = ? AND {team}`, `DELETE FROM reviews WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM viewed_files WHERE workspace_id = ? AND {team}`, `DELETE FROM pull_requests WHERE workspace_id = ? AND {team}`, `DELETE FROM check_runs WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE first_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE second_id = ? AND {team}`,

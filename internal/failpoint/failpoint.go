@@ -134,6 +134,8 @@ const (
 	SnapshotKept    Point = "snapshot.kept"    // a ref names it; there is no row
 
 	SnapshotRestoring Point = "snapshot.restoring" // some files are what they were in a snapshot, others not yet
+	UndoKept          Point = "undo.kept"          // the snapshot from before an edit is undone is there; nothing is written
+	UndoWritten       Point = "undo.written"       // the file is written; that the edit is undone is not stored
 	PartsWriting      Point = "parts.writing"      // some files are discarded, or taken from another workspace, others not yet
 )
 
@@ -153,7 +155,7 @@ const (
 var OfMoves = []Point{MoveStored, MoveTried, MoveStopped, MoveHome, MoveEnded, MoveLeft, MoveSwitched, MoveStarted}
 
 // OfSnapshots lists the points of taking a snapshot, and of changing files after one was taken.
-var OfSnapshots = []Point{SnapshotWritten, SnapshotKept, SnapshotRestoring, PartsWriting}
+var OfSnapshots = []Point{UndoKept, UndoWritten, SnapshotWritten, SnapshotKept, SnapshotRestoring, PartsWriting}
 
 // ReviewStored is a review that is stored as one an agent gets, and is not in that agent's queue.
 const ReviewStored Point = "review.stored"

@@ -1806,3 +1806,51 @@ CREATE TABLE oauth_grants (
 );
 CREATE INDEX oauth_grants_by_client ON oauth_grants(client_id);
 CREATE INDEX oauth_grants_by_end ON oauth_grants(expires_at);
+
+-- === Edits ===
+
+-- One change of one file between two snapshots, and who made it.
+CREATE TABLE edits (
+    id            TEXT PRIMARY KEY,
+    team_id       TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    workspace_id  TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    session_id    TEXT NOT NULL DEFAULT '',
+    agent         TEXT NOT NULL DEFAULT '',
+    call_id       TEXT NOT NULL DEFAULT '', -- the tool call, if it is one
+    tool          TEXT NOT NULL DEFAULT '',
+    calls         TEXT NOT NULL DEFAULT '[]', -- JSON: all calls that may have made it
+    turn          TEXT NOT NULL DEFAULT '',
+    user_id       TEXT NOT NULL DEFAULT '', -- for whom Parawork changed the file
+    operation     TEXT NOT NULL DEFAULT '', -- what Parawork did
+    undo_of       TEXT NOT NULL DEFAULT '',
+    evidence      TEXT NOT NULL,            -- record, operation, interval
+    path          TEXT NOT NULL,            -- as in the API
+    old_path      TEXT NOT NULL DEFAULT '',
+    kind          TEXT NOT NULL,            -- created, modified, deleted, renamed
+    before_blob   TEXT NOT NULL DEFAULT '',
+    after_blob    TEXT NOT NULL DEFAULT '',
+    before_mode   TEXT NOT NULL DEFAULT '',
+    after_mode    TEXT NOT NULL DEFAULT '',
+    additions     BIGINT NOT NULL DEFAULT 0,
+    deletions     BIGINT NOT NULL DEFAULT 0,
+    is_binary     BOOLEAN NOT NULL DEFAULT FALSE,
+    at            BIGINT NOT NULL,
+    snapshot_id   TEXT NOT NULL DEFAULT '', -- the first that has it; it may be gone
+    undone_at     BIGINT NOT NULL DEFAULT 0,
+    undone_by     TEXT NOT NULL DEFAULT '',
+    verified      TEXT NOT NULL DEFAULT '', -- passed, failed
+    verified_at   BIGINT NOT NULL DEFAULT 0,
+    verified_tree TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX edits_by_workspace ON edits(workspace_id, at, id);
+
+-- How far the timeline of a workspace was read.
+CREATE TABLE edit_cursors (
+    workspace_id TEXT PRIMARY KEY REFERENCES workspaces(id) ON DELETE CASCADE,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    snapshot_id  TEXT NOT NULL,
+    tree         TEXT NOT NULL,
+    at           BIGINT NOT NULL,
+    left_out     BIGINT NOT NULL DEFAULT 0, -- changes that were too many at once
+    pruned       BIGINT NOT NULL DEFAULT 0  -- edits that made room
+);

@@ -974,6 +974,72 @@ func (e DraftEditVerdict) Valid() bool {
 	}
 }
 
+// Defines values for EditEvidence.
+const (
+	Interval  EditEvidence = "interval"
+	Operation EditEvidence = "operation"
+	Record    EditEvidence = "record"
+)
+
+// Valid indicates whether the value is a known member of the EditEvidence enum.
+func (e EditEvidence) Valid() bool {
+	switch e {
+	case Interval:
+		return true
+	case Operation:
+		return true
+	case Record:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EditKind.
+const (
+	EditKindCreated  EditKind = "created"
+	EditKindDeleted  EditKind = "deleted"
+	EditKindModified EditKind = "modified"
+	EditKindRenamed  EditKind = "renamed"
+)
+
+// Valid indicates whether the value is a known member of the EditKind enum.
+func (e EditKind) Valid() bool {
+	switch e {
+	case EditKindCreated:
+		return true
+	case EditKindDeleted:
+		return true
+	case EditKindModified:
+		return true
+	case EditKindRenamed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EditVerified.
+const (
+	EditVerifiedFailed      EditVerified = "failed"
+	EditVerifiedLessThannil EditVerified = "<nil>"
+	EditVerifiedPassed      EditVerified = "passed"
+)
+
+// Valid indicates whether the value is a known member of the EditVerified enum.
+func (e EditVerified) Valid() bool {
+	switch e {
+	case EditVerifiedFailed:
+		return true
+	case EditVerifiedLessThannil:
+		return true
+	case EditVerifiedPassed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EnforcedLimitName.
 const (
 	Cpus        EnforcedLimitName = "cpus"
@@ -5501,6 +5567,110 @@ type DraftEdit struct {
 
 // DraftEditVerdict defines model for DraftEdit.Verdict.
 type DraftEditVerdict string
+
+// Edit defines model for Edit.
+type Edit struct {
+	Additions int     `json:"additions"`
+	After     *string `json:"after"`
+
+	// Agent Kind of agent of the session; empty: none, or unknown
+	Agent string `json:"agent"`
+	At    int64  `json:"at"`
+
+	// Before What git calls the content before; null: no file
+	Before *string        `json:"before"`
+	Binary bool           `json:"binary"`
+	By     *SnapshotActor `json:"by,omitempty"`
+
+	// CallId The tool call in the agent's record; empty: none, or one of several
+	CallId string `json:"call_id"`
+
+	// Calls All calls that may have made it, at most 20
+	Calls     []string `json:"calls"`
+	Deletions int      `json:"deletions"`
+
+	// Evidence record: the diff in the agent's record makes exactly this; operation: Parawork changed the file; interval: what ran between two snapshots
+	Evidence EditEvidence `json:"evidence"`
+	Id       string       `json:"id"`
+	Kind     EditKind     `json:"kind"`
+	OldPath  *string      `json:"old_path"`
+
+	// Operation What Parawork did for a person: edit, restore, discard, update, take or undo
+	Operation string  `json:"operation"`
+	Path      string  `json:"path"`
+	SessionId *string `json:"session_id"`
+
+	// SnapshotId The first snapshot that has it; it may have expired
+	SnapshotId string `json:"snapshot_id"`
+	Tool       string `json:"tool"`
+
+	// Turn The prompt in the conversation
+	Turn string `json:"turn"`
+
+	// UndoOf The edit that this one undoes
+	UndoOf   *string        `json:"undo_of"`
+	UndoneAt *int64         `json:"undone_at"`
+	UndoneBy *SnapshotActor `json:"undone_by,omitempty"`
+
+	// Verified How the project's checks ended on files that had it
+	Verified     *EditVerified `json:"verified"`
+	VerifiedAt   *int64        `json:"verified_at"`
+	VerifiedTree *string       `json:"verified_tree"`
+	WorkspaceId  string        `json:"workspace_id"`
+}
+
+// EditEvidence record: the diff in the agent's record makes exactly this; operation: Parawork changed the file; interval: what ran between two snapshots
+type EditEvidence string
+
+// EditKind defines model for Edit.Kind.
+type EditKind string
+
+// EditVerified How the project's checks ended on files that had it
+type EditVerified string
+
+// EditDetails defines model for EditDetails.
+type EditDetails struct {
+	// Diff Unified, without names of files; at most 256 KiB
+	Diff string `json:"diff"`
+	Edit Edit   `json:"edit"`
+
+	// Expired The server no longer stores the contents
+	Expired   bool `json:"expired"`
+	Truncated bool `json:"truncated"`
+}
+
+// EditList defines model for EditList.
+type EditList struct {
+	Items []Edit `json:"items"`
+
+	// LeftOut Changes that were too many at once to be listed
+	LeftOut    int     `json:"left_out"`
+	NextCursor *string `json:"next_cursor"`
+
+	// Pruned Old edits that made room for newer ones
+	Pruned int `json:"pruned"`
+}
+
+// EditUndo defines model for EditUndo.
+type EditUndo struct {
+	// DryRun Only try whether it can be undone
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// EvenWhileWorking Also while an agent works, which would not notice
+	EvenWhileWorking *bool `json:"even_while_working,omitempty"`
+}
+
+// EditUndone defines model for EditUndone.
+type EditUndone struct {
+	// Changed false: the file already is as before the edit
+	Changed bool `json:"changed"`
+
+	// Merged Later changes of the file were kept
+	Merged bool `json:"merged"`
+
+	// SafetySnapshot Snapshot of all files before; null for a dry run
+	SafetySnapshot *string `json:"safety_snapshot"`
+}
 
 // EnforcedLimit defines model for EnforcedLimit.
 type EnforcedLimit struct {
@@ -12101,6 +12271,22 @@ type GetDiffParams struct {
 	Context *int     `form:"context,omitempty" json:"context,omitempty"`
 }
 
+// ListEditsParams defines parameters for ListEdits.
+type ListEditsParams struct {
+	// Path Only changes of this file
+	Path *string `form:"path,omitempty" json:"path,omitempty"`
+
+	// Session Only changes made in this session
+	Session *string `form:"session,omitempty" json:"session,omitempty"`
+	Limit   *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor  *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// UndoEditParams defines parameters for UndoEdit.
+type UndoEditParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ExecCommandParams defines parameters for ExecCommand.
 type ExecCommandParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -12619,6 +12805,9 @@ type CommitWorkspaceJSONRequestBody = CommitRequest
 
 // DiscardPartsJSONRequestBody defines body for DiscardParts for application/json ContentType.
 type DiscardPartsJSONRequestBody = PartsRequest
+
+// UndoEditJSONRequestBody defines body for UndoEdit for application/json ContentType.
+type UndoEditJSONRequestBody = EditUndo
 
 // ExecCommandJSONRequestBody defines body for ExecCommand for application/json ContentType.
 type ExecCommandJSONRequestBody = ExecRequest
@@ -13591,6 +13780,15 @@ type ServerInterface interface {
 	// DiscardParts Discard files, hunks or lines; a snapshot of all files is taken first
 	// (POST /workspaces/{id}/discard)
 	DiscardParts(ctx echo.Context, id Id) error
+	// ListEdits List the changes of files in a workspace, newest first, with who made each
+	// (GET /workspaces/{id}/edits)
+	ListEdits(ctx echo.Context, id Id, params ListEditsParams) error
+	// GetEdit Get a change of a file with its diff
+	// (GET /workspaces/{id}/edits/{edit})
+	GetEdit(ctx echo.Context, id Id, edit string) error
+	// UndoEdit Undo one change of a file and keep later ones
+	// (POST /workspaces/{id}/edits/{edit}/undo)
+	UndoEdit(ctx echo.Context, id Id, edit string, params UndoEditParams) error
 	// ExecCommand Run a command
 	// (POST /workspaces/{id}/exec)
 	ExecCommand(ctx echo.Context, id Id, params ExecCommandParams) error
@@ -19793,6 +19991,120 @@ func (w *ServerInterfaceWrapper) DiscardParts(ctx echo.Context) error {
 	return err
 }
 
+// ListEdits converts echo context to params.
+func (w *ServerInterfaceWrapper) ListEdits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEditsParams
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// ------------- Optional query parameter "session" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "session", ctx.QueryParams(), &params.Session, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter session: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListEdits(ctx, id, params)
+	return err
+}
+
+// GetEdit converts echo context to params.
+func (w *ServerInterfaceWrapper) GetEdit(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "edit" -------------
+	var edit string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "edit", ctx.Param("edit"), &edit, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter edit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetEdit(ctx, id, edit)
+	return err
+}
+
+// UndoEdit converts echo context to params.
+func (w *ServerInterfaceWrapper) UndoEdit(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "edit" -------------
+	var edit string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "edit", ctx.Param("edit"), &edit, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter edit: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UndoEditParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UndoEdit(ctx, id, edit, params)
+	return err
+}
+
 // ExecCommand converts echo context to params.
 func (w *ServerInterfaceWrapper) ExecCommand(ctx echo.Context) error {
 	var err error
@@ -21989,6 +22301,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/checkpoints/:id", wrapper.GetCheckpoint, options.OperationMiddlewares["getCheckpoint"]...)
 	router.GET(options.BaseURL+"/checkpoints/:id/diff", wrapper.DiffCheckpoint, options.OperationMiddlewares["diffCheckpoint"]...)
 	router.POST(options.BaseURL+"/checkpoints/:id/restore", wrapper.RestoreCheckpoint, options.OperationMiddlewares["restoreCheckpoint"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/edits", wrapper.ListEdits, options.OperationMiddlewares["listEdits"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/edits/:edit", wrapper.GetEdit, options.OperationMiddlewares["getEdit"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/edits/:edit/undo", wrapper.UndoEdit, options.OperationMiddlewares["undoEdit"]...)
 
 }
 
@@ -33825,6 +34140,128 @@ func (response DiscardPartsdefaultApplicationProblemPlusJSONResponse) VisitDisca
 	return err
 }
 
+type ListEditsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListEditsParams
+}
+
+type ListEditsResponseObject interface {
+	VisitListEditsResponse(w http.ResponseWriter) error
+}
+
+type ListEdits200JSONResponse EditList
+
+func (response ListEdits200JSONResponse) VisitListEditsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEditsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListEditsdefaultApplicationProblemPlusJSONResponse) VisitListEditsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEditRequestObject struct {
+	Id   Id     `json:"id"`
+	Edit string `json:"edit"`
+}
+
+type GetEditResponseObject interface {
+	VisitGetEditResponse(w http.ResponseWriter) error
+}
+
+type GetEdit200JSONResponse EditDetails
+
+func (response GetEdit200JSONResponse) VisitGetEditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEditdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetEditdefaultApplicationProblemPlusJSONResponse) VisitGetEditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoEditRequestObject struct {
+	Id     Id     `json:"id"`
+	Edit   string `json:"edit"`
+	Params UndoEditParams
+	Body   *UndoEditJSONRequestBody
+}
+
+type UndoEditResponseObject interface {
+	VisitUndoEditResponse(w http.ResponseWriter) error
+}
+
+type UndoEdit200JSONResponse EditUndone
+
+func (response UndoEdit200JSONResponse) VisitUndoEditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoEditdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UndoEditdefaultApplicationProblemPlusJSONResponse) VisitUndoEditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ExecCommandRequestObject struct {
 	Id     Id `json:"id"`
 	Params ExecCommandParams
@@ -37638,6 +38075,15 @@ type StrictServerInterface interface {
 	// DiscardParts Discard files, hunks or lines; a snapshot of all files is taken first
 	// (POST /workspaces/{id}/discard)
 	DiscardParts(ctx context.Context, request DiscardPartsRequestObject) (DiscardPartsResponseObject, error)
+	// ListEdits List the changes of files in a workspace, newest first, with who made each
+	// (GET /workspaces/{id}/edits)
+	ListEdits(ctx context.Context, request ListEditsRequestObject) (ListEditsResponseObject, error)
+	// GetEdit Get a change of a file with its diff
+	// (GET /workspaces/{id}/edits/{edit})
+	GetEdit(ctx context.Context, request GetEditRequestObject) (GetEditResponseObject, error)
+	// UndoEdit Undo one change of a file and keep later ones
+	// (POST /workspaces/{id}/edits/{edit}/undo)
+	UndoEdit(ctx context.Context, request UndoEditRequestObject) (UndoEditResponseObject, error)
 	// ExecCommand Run a command
 	// (POST /workspaces/{id}/exec)
 	ExecCommand(ctx context.Context, request ExecCommandRequestObject) (ExecCommandResponseObject, error)
@@ -47592,6 +48038,108 @@ func (sh *strictHandler) DiscardParts(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(DiscardPartsResponseObject); ok {
 		return validResponse.VisitDiscardPartsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListEdits operation middleware
+func (sh *strictHandler) ListEdits(ctx echo.Context, id Id, params ListEditsParams) error {
+	var request ListEditsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEdits(ctx.Request().Context(), request.(ListEditsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEdits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListEditsResponseObject); ok {
+		return validResponse.VisitListEditsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetEdit operation middleware
+func (sh *strictHandler) GetEdit(ctx echo.Context, id Id, edit string) error {
+	var request GetEditRequestObject
+
+	request.Id = id
+	request.Edit = edit
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEdit(ctx.Request().Context(), request.(GetEditRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEdit")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetEditResponseObject); ok {
+		return validResponse.VisitGetEditResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UndoEdit operation middleware
+func (sh *strictHandler) UndoEdit(ctx echo.Context, id Id, edit string, params UndoEditParams) error {
+	var request UndoEditRequestObject
+
+	request.Id = id
+	request.Edit = edit
+	request.Params = params
+
+	var body UndoEditJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UndoEdit(ctx.Request().Context(), request.(UndoEditRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UndoEdit")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UndoEditResponseObject); ok {
+		return validResponse.VisitUndoEditResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1,5 +1,5 @@
 // Package tooling has the operations of the HTTP API about tools and what they keep: tasks, artifacts, checkpoints, subagents, verification,
-// memory and the record of calls. A handler maps the request, calls one service and maps the answer.
+// edits, memory and the record of calls. A handler maps the request, calls one service and maps the answer.
 //
 // It starts no goroutine and holds no lock.
 package tooling
@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -30,6 +31,7 @@ type Config struct {
 	Checkpoints *checkpoints.Service
 	Groups      *toolgroups.Service
 	Memory      *memory.Service
+	Edits       *edits.Service
 
 	Now func() time.Time
 }
@@ -56,6 +58,8 @@ type (
 	Checkpoints struct{ *group }
 	// Memory is what a project's agents and people remember.
 	Memory struct{ *group }
+	// Edits are changes of files, and who made them.
+	Edits struct{ *group }
 )
 
 // Tooling has all operations of the package.
@@ -67,10 +71,11 @@ type Tooling struct {
 	Subagents
 	Checkpoints
 	Memory
+	Edits
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Edits{g}}
 }

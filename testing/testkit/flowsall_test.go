@@ -86,6 +86,7 @@ var harmless = map[string]string{
 	"createRun": "workspaces that are made", "keepRun": "the others are archived, as archiveWorkspace does", "emptyTeamCaches": "caches fill again",
 	"createRunner": "a machine that comes", "updateRunner": "a name", "revokeRunner": "its sandboxes end as destroySandbox does, or stay on the machine",
 	"regenerateRunner": "a key", "revokeInstanceRunner": "its sandboxes end as destroySandbox does, or stay on the machine", "revokeWatchLink": "a link",
+	"undoEdit":         "it is tried in tools/edits: TestUndoKeepsLaterEdits",
 	"createCheckpoint": "it takes one", "deleteCheckpoint": "what a person lets go of", "restoreCheckpoint": "it is tried in tools/checkpoints: TestAgentRestoresItsOwnWork",
 	"fallBack": "it is tried in workspaces: TestFallbackTakesASnapshotFirst",
 }

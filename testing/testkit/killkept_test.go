@@ -57,6 +57,22 @@ func TestKilledWhileFilesAreKept(t *testing.T) {
 	}
 	restore := func(into map[string]any) error { return h.Try("POST", "/snapshots/"+before.ID+"/restore", into, nil) }
 	both := map[string]any{"parts": []any{map[string]any{"path": "one"}, map[string]any{"path": "two"}}}
+	edit := func() (oldest struct {
+		ID       string
+		UndoneAt int64 `json:"undone_at"`
+	}) {
+		var all struct {
+			Items []struct {
+				ID       string
+				UndoneAt int64 `json:"undone_at"`
+			}
+		}
+		_ = h.Try("GET", "/workspaces/"+ws.ID+"/edits?path=three", nil, &all)
+		if n := len(all.Items); n > 0 {
+			oldest = all.Items[n-1]
+		}
+		return oldest
+	}
 	review := func() (state string, n int) {
 		var all struct {
 			Items []struct{ ID, State string }
@@ -83,7 +99,23 @@ func TestKilledWhileFilesAreKept(t *testing.T) {
 	}
 	h.DieInTurn(points, func(next failpoint.Point) {
 		switch next {
+		case failpoint.UndoKept:
+			must(t, os.WriteFile(filepath.Join(ws.Path, "three"), []byte("3\n"), 0o644))
+			h.Wait("the edit is listed", func() bool { return edit().ID != "" })
+			_ = h.Try("POST", "/workspaces/"+ws.ID+"/edits/"+edit().ID+"/undo", map[string]any{"even_while_working": true}, nil)
+		case failpoint.UndoWritten:
+			if on("three") != "3\n" || edit().UndoneAt != 0 {
+				t.Errorf("after a death before anything was undone: %q, %+v", on("three"), edit())
+			}
+			_ = h.Try("POST", "/workspaces/"+ws.ID+"/edits/"+edit().ID+"/undo", map[string]any{"even_while_working": true}, nil)
 		case failpoint.SnapshotWritten:
+			if on("three") != "" {
+				t.Errorf("the file whose edit was being undone has %q", on("three"))
+			}
+			h.Wait("the edit is marked as undone", func() bool {
+				_ = h.Try("POST", "/workspaces/"+ws.ID+"/sync", nil, nil)
+				return edit().UndoneAt != 0
+			})
 			write("one", "1\n")
 			_ = h.Try("POST", "/workspaces/"+ws.ID+"/sync", nil, nil)
 		case failpoint.SnapshotKept: // it dies as soon as it looks

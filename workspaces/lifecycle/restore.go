@@ -29,16 +29,8 @@ func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn 
 		return snapshot.Restored{}, fault.New(fault.Conflict, "workspace_not_active", "%s has no files now. Restore the workspace first, or restore the snapshot into a new one.", w.Key())
 	}
 	if !r.DryRun && !r.EvenWhileWorking {
-		_, ss, err := s.records.Connected()
-		if err != nil {
+		if err := s.noAgentWorks(ctx, w, "restore"); err != nil {
 			return snapshot.Restored{}, err
-		}
-		if k, ok := ss.(snapshot.Worker); ok {
-			if busy, err := k.Working(ctx, w.ID); err != nil {
-				return snapshot.Restored{}, err
-			} else if busy {
-				return snapshot.Restored{}, fault.New(fault.Conflict, "agent_working", "An agent is working in %s and would not notice that its files changed. Wait until it has finished, or force the restore.", w.Key())
-			}
 		}
 	}
 	out := snapshot.Restored{Workspace: w, Changed: []string{}, Conflicts: []string{}}

@@ -36,7 +36,7 @@ type Snap struct {
 	TeamID      string
 	WorkspaceID string
 	Kind        string
-	Reason      string // for kind kept: stop (the sandbox ends), archive, delete, discard, update, move, restore, edit, take
+	Reason      string // for kind kept: stop (the sandbox ends), archive, delete, discard, update, move, restore, edit, take, undo
 	Title       string // a commit's subject, the start of a turn's prompt, a user's text
 	ActorID     string // "" = Parawork
 	SessionID   string // of a turn

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/serve"
@@ -19,6 +20,7 @@ import (
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/tools/verification"
+	"github.com/parawork/parawork/workspaces/git"
 )
 
 // toolbox is what agents may call, with the services behind it.
@@ -30,6 +32,7 @@ type toolbox struct {
 	subagents   *subagents.Service
 	checkpoints *checkpoints.Service
 	memory      *memory.Service
+	edits       *edits.Service
 	groups      *toolgroups.Service
 	relayed     *serve.Server // to agents in sandboxes
 }
@@ -46,15 +49,18 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.subagents = newSubagents(a)
 	t.checkpoints = newCheckpoints(a, t)
 	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Log: b.logOf("tools")})
+	t.edits = edits.New(edits.Config{Store: toolstore.NewEdits(b.db), Snapshots: w.workspaces.Snapshots, Repository: git.Contents{Repo: w.workspaces.Repo}, Undoer: w.workspaces.Lifecycle, Workspaces: w.workspaces.Records,
+		Sessions: a.sessions, Actor: p.directory.Actor, Bus: b.bus, Events: b.events, Log: b.logOf("edits")})
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),
+			t.edits.Tools(),
 			[]tools.Tool{run.New(on.commands, time.Now)},
 			t.tasks.Tools(),
 			t.artifacts.Tools(),
 			t.subagents.Tools(),
 			t.memory.Tools(),
-			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Log: b.logOf("tools")})},
+			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Verified: t.edits.Verified, Log: b.logOf("tools")})},
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})

@@ -34,6 +34,7 @@ func (a *App) components() []component {
 		{"notify", a.notify.Run},
 		{"tasks", a.tasks.Run},
 		{"checkpoints", a.checkpoints.Run}, // reads sessions, takes snapshots
+		{"edits", a.toolbox.edits.Run},     // reads sessions and snapshots
 		{"commands", a.commands.Run},
 		{"sessions", a.sessions.Run},
 		{"sync", a.files.Run},

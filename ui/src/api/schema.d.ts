@@ -5035,6 +5035,71 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/edits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the changes of files in a workspace, newest first, with who made each
+         * @description A change appears some seconds after it was made, when the record of the agent is there, too. A workspace has at most 5000 edits; older ones make room.
+         */
+        get: operations["listEdits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/edits/{edit}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                edit: string;
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get a change of a file with its diff */
+        get: operations["getEdit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/edits/{edit}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                edit: string;
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo one change of a file and keep later ones
+         * @description The server takes a snapshot first, then merges the inverse of the change into the present file. If later changes contradict it, the server writes nothing and answers `edit_conflict`, with the places as `details.conflicts`. While an agent works the server refuses (`agent_working`), unless `even_while_working` is set.
+         */
+        post: operations["undoEdit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/exec": {
         parameters: {
             query?: never;
@@ -7313,6 +7378,85 @@ export interface components {
             body: string;
             /** @enum {string} */
             verdict?: "" | "comment" | "changes" | "approve";
+        };
+        Edit: {
+            additions: number;
+            after: string | null;
+            /** @description Kind of agent of the session; empty: none, or unknown */
+            agent: string;
+            /** Format: int64 */
+            at: number;
+            /** @description What git calls the content before; null: no file */
+            before: string | null;
+            binary: boolean;
+            by?: components["schemas"]["SnapshotActor"];
+            /** @description The tool call in the agent's record; empty: none, or one of several */
+            call_id: string;
+            /** @description All calls that may have made it, at most 20 */
+            calls: string[];
+            deletions: number;
+            /**
+             * @description record: the diff in the agent's record makes exactly this; operation: Parawork changed the file; interval: what ran between two snapshots
+             * @enum {string}
+             */
+            evidence: "record" | "operation" | "interval";
+            id: string;
+            /** @enum {string} */
+            kind: "created" | "modified" | "deleted" | "renamed";
+            old_path: string | null;
+            /** @description What Parawork did for a person: edit, restore, discard, update, take or undo */
+            operation: string;
+            path: string;
+            session_id: string | null;
+            /** @description The first snapshot that has it; it may have expired */
+            snapshot_id: string;
+            tool: string;
+            /** @description The prompt in the conversation */
+            turn: string;
+            /** @description The edit that this one undoes */
+            undo_of: string | null;
+            /** Format: int64 */
+            undone_at: number | null;
+            undone_by?: components["schemas"]["SnapshotActor"];
+            /**
+             * @description How the project's checks ended on files that had it
+             * @enum {string|null}
+             */
+            verified: "passed" | "failed" | null;
+            /** Format: int64 */
+            verified_at: number | null;
+            verified_tree: string | null;
+            workspace_id: string;
+        };
+        EditDetails: {
+            /** @description Unified, without names of files; at most 256 KiB */
+            diff: string;
+            edit: components["schemas"]["Edit"];
+            /** @description The server no longer stores the contents */
+            expired: boolean;
+            truncated: boolean;
+        };
+        EditList: {
+            items: components["schemas"]["Edit"][];
+            /** @description Changes that were too many at once to be listed */
+            left_out: number;
+            next_cursor: string | null;
+            /** @description Old edits that made room for newer ones */
+            pruned: number;
+        };
+        EditUndo: {
+            /** @description Only try whether it can be undone */
+            dry_run?: boolean;
+            /** @description Also while an agent works, which would not notice */
+            even_while_working?: boolean;
+        };
+        EditUndone: {
+            /** @description false: the file already is as before the edit */
+            changed: boolean;
+            /** @description Later changes of the file were kept */
+            merged: boolean;
+            /** @description Snapshot of all files before; null for a dry run */
+            safety_snapshot: string | null;
         };
         EnforcedLimit: {
             enforced: boolean;
@@ -20199,6 +20343,90 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Discarded"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listEdits: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                /** @description Only changes of this file */
+                path?: string;
+                /** @description Only changes made in this session */
+                session?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Edits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EditList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getEdit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                edit: string;
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The edit */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EditDetails"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    undoEdit: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                edit: string;
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EditUndo"];
+            };
+        };
+        responses: {
+            /** @description How it was undone */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EditUndone"];
                 };
             };
             default: components["responses"]["Problem"];

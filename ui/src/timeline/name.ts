@@ -13,6 +13,7 @@ const BEFORE: Record<string, string> = {
   restore: "Before a restore",
   edit: "Before an edit",
   take: "Before files were copied",
+  undo: "Before an edit was undone",
 };
 
 /** The name of a snapshot. */
