@@ -193,6 +193,9 @@ const (
 	lookEvery = 20 * time.Millisecond
 	// killFor is how long to keep killing a tree that forks faster than it dies, or that the kernel is slow to end.
 	killFor = 10 * time.Second
+	// hangUpEvery is how often to tell a shell to hang up. A shell that is about to wait for input only notes the signal, and then
+	// waits for the input all the same.
+	hangUpEvery = time.Second
 )
 
 // end ends the members that match: TERM, grace, KILL until none is left. It returns false when some cannot be ended.
@@ -205,7 +208,17 @@ func (t *tree) end(match func(member) bool, grace time.Duration) bool {
 		for _, m := range left {
 			terminate(m.proc)
 		}
-		if t.watch(match, grace, func(map[int]member) {}) {
+		last := time.Now()
+		again := func(left map[int]member) {
+			if time.Since(last) < hangUpEvery {
+				return
+			}
+			last = time.Now()
+			for _, m := range left {
+				hangUp(m.proc)
+			}
+		}
+		if t.watch(match, grace, again) {
 			return true
 		}
 	}
@@ -255,10 +268,15 @@ func (t *tree) signalAll(match func(member) bool, sig syscall.Signal) int {
 // it is continued.
 func terminate(p proc) {
 	deliver(p, syscall.SIGTERM)
+	hangUp(p)
+	deliver(p, syscall.SIGCONT)
+}
+
+// hangUp sends HUP to a process that ignores TERM.
+func hangUp(p proc) {
 	if ignores(p.pid, syscall.SIGTERM) {
 		deliver(p, syscall.SIGHUP)
 	}
-	deliver(p, syscall.SIGCONT)
 }
 
 // deliver sends sig to exactly this process: it takes the handle first and checks the start time afterwards, so that a reused pid
