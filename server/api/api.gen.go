@@ -9677,6 +9677,9 @@ type Session struct {
 	ExitSignal string     `json:"exit_signal"`
 	Id         string     `json:"id"`
 
+	// ParentSessionId Of a subagent: the session that started it. It may be in another workspace. Lists of sessions and a session itself have it
+	ParentSessionId *string `json:"parent_session_id,omitempty"`
+
 	// Permissions Whether the agent asks before it does what it is not allowed to do
 	Permissions SessionPermissions `json:"permissions"`
 	Prompt      string             `json:"prompt"`

@@ -7,6 +7,7 @@
 package running
 
 import (
+	"context"
 	"time"
 
 	"github.com/parawork/parawork/accounts/directory"
@@ -34,6 +35,8 @@ type Config struct {
 	Images    *images.Service
 	Tokens    *tokens.Meter
 	Standings places.Standings
+	// Parents returns the sessions that started sessions as subagents, by session.
+	Parents func(ctx context.Context, sessionIDs ...string) (map[string]string, error)
 
 	Now func() time.Time
 }

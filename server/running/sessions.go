@@ -51,7 +51,7 @@ func (h Sessions) ListSessions(ctx context.Context, req api.ListSessionsRequestO
 		return nil, err
 	}
 	boundary := h.cfg.Standings.BoundaryOf(ctx, req.Id)
-	items, err := h.spent(ctx, rest.List(all, func(s sessions.Session) api.Session { return inPlace(SessionOf(s), boundary) })...)
+	items, err := h.completed(ctx, rest.List(all, func(s sessions.Session) api.Session { return inPlace(SessionOf(s), boundary) })...)
 	return api.ListSessions200JSONResponse{Items: items}, err
 }
 
@@ -208,6 +208,22 @@ func (h Sessions) GetScreen(ctx context.Context, req api.GetScreenRequestObject)
 	return out, nil
 }
 
+// completed adds what other services know of sessions.
+func (h Sessions) completed(ctx context.Context, all ...api.Session) ([]api.Session, error) {
+	ids := make([]string, len(all))
+	for i, s := range all {
+		ids[i] = s.Id
+	}
+	parents, err := h.cfg.Parents(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range all {
+		all[i].ParentSessionId = rest.Text(parents[s.Id])
+	}
+	return h.spent(ctx, all...)
+}
+
 // spent adds what sessions asked of models, for who may see costs.
 func (h Sessions) spent(ctx context.Context, all ...api.Session) ([]api.Session, error) {
 	if len(all) == 0 || rest.CallOf(ctx).Can(accounts.ViewCosts) != nil {
@@ -231,7 +247,7 @@ func (h Sessions) spent(ctx context.Context, all ...api.Session) ([]api.Session,
 
 // spentBy is a session with what it asked of models.
 func (h Sessions) spentBy(ctx context.Context, s sessions.Session) (api.Session, error) {
-	all, err := h.spent(ctx, SessionOf(s))
+	all, err := h.completed(ctx, SessionOf(s))
 	if err != nil {
 		return api.Session{}, err
 	}

@@ -88,6 +88,25 @@ func (s *Subagents) SubagentOfSession(ctx context.Context, sessionID string) (su
 	return s.one(s.db.QueryRow(ctx, `SELECT `+subagentColumns+` FROM subagents WHERE session_id = ? AND {team}`, sessionID))
 }
 
+// Parents returns the sessions that started these sessions as subagents, by session.
+func (s *Subagents) Parents(ctx context.Context, sessionIDs ...string) (map[string]string, error) {
+	out := map[string]string{}
+	if len(sessionIDs) == 0 {
+		return out, nil
+	}
+	args := make([]any, len(sessionIDs))
+	for i, id := range sessionIDs {
+		args[i] = id
+	}
+	type pair struct{ session, parent string }
+	rows, err := s.db.Query(ctx, `SELECT session_id, parent_session_id FROM subagents WHERE parent_session_id <> '' AND {team} AND session_id IN (`+store.Marks(len(args))+`)`, args...)
+	all, err := store.Collect(rows, err, func(r store.Scanner) (p pair, err error) { return p, r.Scan(&p.session, &p.parent) })
+	for _, p := range all {
+		out[p.session] = p.parent
+	}
+	return out, store.Wrap(err, "reading which sessions started subagents")
+}
+
 func (s *Subagents) one(row store.Scanner) (subagents.Subagent, error) {
 	a, err := scanSubagent(row)
 	if fault.Is(err, fault.NotFound) {

@@ -87,7 +87,13 @@ func TestSubagents(t *testing.T) {
 		if err != nil || len(items) != 3 || next == "" {
 			t.Errorf("a page of %d, %q, %v", len(items), next, err)
 		}
+		if parents, err := s.Parents(mine, "ses_first", "ses_unknown"); err != nil || len(parents) != 1 || parents["ses_first"] != "ses_top" {
+			t.Errorf("parents: %v, %v", parents, err)
+		}
 		theirs := tenant.In(context.WithoutCancel(t.Context()), other.ID)
+		if parents, err := s.Parents(theirs, "ses_first"); err != nil || len(parents) != 0 {
+			t.Errorf("another team sees %v, %v", parents, err)
+		}
 		if _, err := s.Subagent(theirs, "first"); !fault.Is(err, fault.NotFound) {
 			t.Errorf("another team reads it: %v", err)
 		}

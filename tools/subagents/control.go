@@ -26,6 +26,11 @@ func (s *Service) Get(ctx context.Context, subagentID string) (Subagent, error) 
 	return all[0], nil
 }
 
+// Parents returns the sessions that started these sessions as subagents, by session; others have none.
+func (s *Service) Parents(ctx context.Context, sessionIDs ...string) (map[string]string, error) {
+	return s.cfg.Store.Parents(ctx, sessionIDs...)
+}
+
 // Tree returns the subagents below a session, and those below them, oldest first.
 func (s *Service) Tree(ctx context.Context, sessionID string) ([]Subagent, error) {
 	root, err := s.rootOf(ctx, sessionID)

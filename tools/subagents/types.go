@@ -102,6 +102,8 @@ type Store interface {
 	Subagent(ctx context.Context, id string) (Subagent, error)
 	// SubagentOfSession returns the one whose session this is.
 	SubagentOfSession(ctx context.Context, sessionID string) (Subagent, error)
+	// Parents returns the sessions that started these sessions as subagents, by session.
+	Parents(ctx context.Context, sessionIDs ...string) (map[string]string, error)
 	// SubagentsOfRoot returns a whole tree, oldest first.
 	SubagentsOfRoot(ctx context.Context, root string) ([]Subagent, error)
 	// SubagentsOfWorkspace returns those that were asked for in a workspace or work in it, newest first.

@@ -10808,6 +10808,8 @@ export interface components {
             exit_code: number | null;
             exit_signal: string;
             id: string;
+            /** @description Of a subagent: the session that started it. It may be in another workspace. Lists of sessions and a session itself have it */
+            parent_session_id?: string | null;
             /**
              * @description Whether the agent asks before it does what it is not allowed to do
              * @enum {string}
