@@ -180,6 +180,15 @@ const (
 	PullHome    Point = "pull.home"    // the workspace is marked as merged; the row still waits for that
 )
 
+// The points of the sync with issues.
+const (
+	IssueOpened  Point = "issue.opened"  // the forge has an issue for a task; the task does not know
+	IssueChanged Point = "issue.changed" // the forge has a change of a task; the outbox still holds it
+)
+
+// OfIssues lists the points of the sync with issues.
+var OfIssues = []Point{IssueOpened, IssueChanged}
+
 // OfPulls lists the points of pull requests.
 var OfPulls = []Point{PushSent, PullOpened, PullKept, PullMerged, PullAwaited, PullHome}
 

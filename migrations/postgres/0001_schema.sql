@@ -1854,3 +1854,78 @@ CREATE TABLE edit_cursors (
     left_out     BIGINT NOT NULL DEFAULT 0, -- changes that were too many at once
     pruned       BIGINT NOT NULL DEFAULT 0  -- edits that made room
 );
+-- === Issues of forges, and what else tasks have ===
+
+-- What a project has set about its tasks.
+CREATE TABLE task_settings (
+    project_id TEXT PRIMARY KEY REFERENCES projects(id) ON DELETE CASCADE,
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    direction  TEXT NOT NULL DEFAULT 'off', -- of the sync with the forge's issues: off, both, in, out
+    label      TEXT NOT NULL,               -- issues with it become tasks
+    all_tasks  BOOLEAN NOT NULL DEFAULT FALSE, -- every task becomes an issue, not only those with the label
+    file       TEXT NOT NULL DEFAULT '',    -- path of the tasks in the repository; '' = none
+    since      BIGINT NOT NULL DEFAULT 0,   -- what changed on the forge before that was read
+    page       BIGINT NOT NULL DEFAULT 1,   -- next page of the round that goes on
+    reading    BIGINT NOT NULL DEFAULT 0,   -- since of the next round, as known so far
+    begun_at   BIGINT NOT NULL DEFAULT 0,   -- the forge's time when the round began
+    next_at    BIGINT NOT NULL DEFAULT 0,   -- when the forge is asked again
+    fails      BIGINT NOT NULL DEFAULT 0,   -- in a row
+    synced_at  BIGINT NOT NULL DEFAULT 0,
+    error      TEXT NOT NULL DEFAULT ''     -- of the last round, for people
+);
+CREATE INDEX task_settings_due ON task_settings(next_at) WHERE direction <> 'off';
+
+-- A task that is an issue of a forge.
+CREATE TABLE task_issues (
+    task_id    TEXT PRIMARY KEY REFERENCES tasks(id) ON DELETE CASCADE,
+    team_id    TEXT NOT NULL,
+    project_id TEXT NOT NULL,
+    forge      TEXT NOT NULL,
+    host       TEXT NOT NULL,
+    repository TEXT NOT NULL,
+    number     BIGINT NOT NULL,
+    url        TEXT NOT NULL,
+    assignee   TEXT NOT NULL DEFAULT '', -- names there
+    base       TEXT NOT NULL,            -- JSON: the fields as both sides last had them
+    synced_at  BIGINT NOT NULL,
+    UNIQUE (project_id, host, repository, number)
+);
+
+-- Changes of tasks that the forge does not have yet: one row for a task, whatever changed.
+CREATE TABLE issue_outbox (
+    task_id    TEXT PRIMARY KEY REFERENCES tasks(id) ON DELETE CASCADE,
+    team_id    TEXT NOT NULL,
+    project_id TEXT NOT NULL,
+    changed_at BIGINT NOT NULL,
+    revision   BIGINT NOT NULL DEFAULT 1,  -- counts changes: a row that changed while it was sent stays
+    attempts   BIGINT NOT NULL DEFAULT 0,
+    next_at    BIGINT NOT NULL,
+    lease      BIGINT NOT NULL DEFAULT 0,  -- until when somebody sends it
+    asked_at   BIGINT NOT NULL DEFAULT 0,  -- when a new issue was first asked for: it may be there
+    posted     TEXT NOT NULL DEFAULT '',   -- JSON: the fields it was asked for with
+    failed     BOOLEAN NOT NULL DEFAULT FALSE, -- given up until somebody retries it
+    error      TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX issue_outbox_due ON issue_outbox(next_at) WHERE NOT failed;
+CREATE INDEX issue_outbox_by_project ON issue_outbox(project_id, changed_at);
+
+-- What happened to a task that its fields no longer show.
+CREATE TABLE task_history (
+    id      TEXT PRIMARY KEY,
+    team_id TEXT NOT NULL,
+    task_id TEXT NOT NULL REFERENCES tasks(id) ON DELETE CASCADE,
+    kind    TEXT NOT NULL, -- lost_title, lost_description
+    text    TEXT NOT NULL,
+    at      BIGINT NOT NULL
+);
+CREATE INDEX task_history_by_task ON task_history(task_id, at);
+
+-- Artifacts that belong to a task.
+CREATE TABLE task_artifacts (
+    task_id     TEXT NOT NULL REFERENCES tasks(id) ON DELETE CASCADE,
+    artifact_id TEXT NOT NULL REFERENCES artifacts(id) ON DELETE CASCADE,
+    team_id     TEXT NOT NULL,
+    at          BIGINT NOT NULL,
+    PRIMARY KEY (task_id, artifact_id)
+);
+CREATE INDEX task_artifacts_reversed ON task_artifacts(artifact_id);

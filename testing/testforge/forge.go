@@ -84,6 +84,9 @@ type Forge struct {
 	left   int // requests; -1 = as many as one likes
 	reset  time.Time
 	clock  func() time.Time
+	issues map[string][]*Issue // by repository
+	labels map[string][]string // by repository; Gitea's id is the place in the list
+	gone   map[string]bool     // issues that were deleted, as repository#number
 }
 
 // New serves a forge whose repositories lie below root. Close ends it.
@@ -92,7 +95,8 @@ func New(kind, root string) (*Forge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for git: %w", err)
 	}
-	f := &Forge{Kind: kind, root: root, pulls: map[string][]*Pull{}, checks: map[string][]Check{}, left: -1, clock: time.Now, mux: http.NewServeMux()}
+	f := &Forge{Kind: kind, root: root, pulls: map[string][]*Pull{}, checks: map[string][]Check{}, left: -1, clock: time.Now, mux: http.NewServeMux(),
+		issues: map[string][]*Issue{}, labels: map[string][]string{}, gone: map[string]bool{}}
 	f.back = &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(path)), "git-http-backend"), Dir: root, Stderr: io.Discard,
 		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=2",
 			"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=http.receivepack", "GIT_CONFIG_VALUE_1=true"}}

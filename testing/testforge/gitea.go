@@ -27,6 +27,7 @@ func (f *Forge) gitea() {
 			}
 		})
 	}
+	f.giteaIssues(at)
 	at("POST /pulls", "write:repository", f.giteaOpen)
 	at("GET /pulls", "read:repository", func(w http.ResponseWriter, r *http.Request, repo string) {
 		var all []any

@@ -29,6 +29,7 @@ func (f *Forge) github() {
 			h(w, r, repo)
 		})
 	}
+	f.githubIssues(at)
 	at("POST /pulls", "repo", f.githubOpen)
 	at("GET /pulls", "repo", func(w http.ResponseWriter, r *http.Request, repo string) {
 		q := r.URL.Query()

@@ -34,6 +34,7 @@ func (f *Forge) gitlab() {
 			}
 		})
 	}
+	f.gitlabIssues(at)
 	at("POST /merge_requests", "api", f.gitlabOpen)
 	at("GET /merge_requests", "read_api", func(w http.ResponseWriter, r *http.Request, repo string) {
 		q := r.URL.Query()

@@ -105,6 +105,9 @@ func (s *Service) edit(ctx context.Context, uid string, fn func(ctx context.Cont
 		if err := s.cfg.Store.UpdateTask(ctx, t); err != nil {
 			return err
 		}
+		if err := s.changed(ctx, t); err != nil {
+			return err
+		}
 		if (was == Closed) == (t.Status == Closed) {
 			return nil
 		}

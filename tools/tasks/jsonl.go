@@ -167,6 +167,9 @@ func (s *Service) Import(ctx context.Context, who Who, projectID string, jsonl [
 		for i := range lines {
 			l := &lines[i]
 			t, created, err := s.importOne(ctx, who, projectID, *l)
+			if err == nil {
+				err = s.changed(ctx, t)
+			}
 			if err != nil {
 				return err
 			}

@@ -25,10 +25,16 @@ type Projects interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
+// Outbox notes that a task changed, within the transaction that changes it, for what sends changes elsewhere.
+type Outbox interface {
+	TaskChanged(ctx context.Context, t Task) error
+}
+
 // Config configures a Service.
 type Config struct {
 	Store    Store
 	Projects Projects
+	Outbox   Outbox           // nil = changes are sent nowhere
 	Secrets  tools.Secrets    // nil = teams have none
 	Events   events.Publisher // nil = nobody listens
 	Bus      *events.Bus      // source of events about workspaces; nil = Run looks only at the start
@@ -57,6 +63,14 @@ func NewService(cfg Config) *Service {
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return &Service{cfg}
+}
+
+// changed notes a change within its transaction.
+func (s *Service) changed(ctx context.Context, t Task) error {
+	if s.cfg.Outbox == nil {
+		return nil
+	}
+	return s.cfg.Outbox.TaskChanged(ctx, t)
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
@@ -201,7 +215,10 @@ func (s *Service) Create(ctx context.Context, who Who, n New) (Task, error) {
 			}
 		}
 		created = t
-		return s.cfg.Store.Recount(ctx, []string{t.UID})
+		if err := s.cfg.Store.Recount(ctx, []string{t.UID}); err != nil {
+			return err
+		}
+		return s.changed(ctx, t)
 	})
 	if err != nil {
 		return Task{}, err
@@ -360,7 +377,13 @@ func (s *Service) Claim(ctx context.Context, who Who, ref string) (Task, error) 
 	if who.WorkspaceID != "" && t.WorkspaceID != who.WorkspaceID {
 		t.WorkspaceID, t.LinkedAt = who.WorkspaceID, now
 	}
-	won, err := s.cfg.Store.ClaimTask(ctx, t, []string{who.me(), who.UserID})
+	var won bool
+	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		if won, err = s.cfg.Store.ClaimTask(ctx, t, []string{who.me(), who.UserID}); err != nil || !won {
+			return err
+		}
+		return s.changed(ctx, t)
+	})
 	if err != nil {
 		return Task{}, err
 	}
