@@ -1926,6 +1926,7 @@ CREATE TABLE task_artifacts (
     artifact_id TEXT NOT NULL REFERENCES artifacts(id) ON DELETE CASCADE,
     team_id     TEXT NOT NULL,
     at          BIGINT NOT NULL,
+    detached    BOOLEAN NOT NULL DEFAULT FALSE, -- its session saved it, but it does not belong to the task
     PRIMARY KEY (task_id, artifact_id)
 );
 CREATE INDEX task_artifacts_reversed ON task_artifacts(artifact_id);

@@ -93,7 +93,7 @@ func (s *Service) edit(ctx context.Context, uid string, fn func(ctx context.Cont
 		if t, err = s.cfg.Store.Task(ctx, uid); err != nil {
 			return err
 		}
-		was := t.Status
+		was, before := t.Status, t
 		if err := fn(ctx, &t); err != nil {
 			return err
 		}
@@ -104,6 +104,11 @@ func (s *Service) edit(ctx context.Context, uid string, fn func(ctx context.Cont
 		t.Version++
 		if err := s.cfg.Store.UpdateTask(ctx, t); err != nil {
 			return err
+		}
+		if t.Assignee != before.Assignee && before.ClaimedAt > 0 {
+			if err := s.cfg.Store.KeepAttachments(ctx, before, t.UpdatedAt); err != nil {
+				return err
+			}
 		}
 		if err := s.changed(ctx, t); err != nil {
 			return err
@@ -240,7 +245,7 @@ func (s *Service) Depend(ctx context.Context, who Who, ref, on string, as Relati
 	if err != nil {
 		return Detail{}, err
 	}
-	return s.detail(ctx, t.UID)
+	return s.detail(ctx, who, t.UID)
 }
 
 // Undepend removes what relates a task to another, also that the other is its parent. Removing what is not there succeeds.
@@ -265,7 +270,7 @@ func (s *Service) Undepend(ctx context.Context, who Who, ref, on string) (Detail
 	if err != nil {
 		return Detail{}, err
 	}
-	return s.detail(ctx, t.UID)
+	return s.detail(ctx, who, t.UID)
 }
 
 // recount counts again what blocks a task that is being edited.

@@ -34,14 +34,17 @@ type Outbox interface {
 type Config struct {
 	Store    Store
 	Projects Projects
-	Outbox   Outbox           // nil = changes are sent nowhere
-	Secrets  tools.Secrets    // nil = teams have none
-	Events   events.Publisher // nil = nobody listens
-	Bus      *events.Bus      // source of events about workspaces; nil = Run looks only at the start
-	Now      func() time.Time
-	After    func(time.Duration) <-chan time.Time
-	Settle   time.Duration // how long events are collected before Run looks; default 2 s
-	Log      *slog.Logger
+	Outbox   Outbox // nil = changes are sent nowhere
+	Files    Files  // nil = tasks are written into no workspace
+	// FileOf returns where a project keeps its tasks in its repository; "" = it has not said. nil = none has.
+	FileOf  func(ctx context.Context, projectID string) (string, error)
+	Secrets tools.Secrets    // nil = teams have none
+	Events  events.Publisher // nil = nobody listens
+	Bus     *events.Bus      // source of events about workspaces; nil = Run looks only at the start
+	Now     func() time.Time
+	After   func(time.Duration) <-chan time.Time
+	Settle  time.Duration // how long events are collected before Run looks; default 2 s
+	Log     *slog.Logger
 }
 
 // Service manages tasks. Safe for concurrent use.
@@ -293,10 +296,10 @@ func (s *Service) Get(ctx context.Context, who Who, ref string) (Detail, error) 
 	if err != nil {
 		return Detail{}, err
 	}
-	return s.detail(ctx, t.UID)
+	return s.detail(ctx, who, t.UID)
 }
 
-func (s *Service) detail(ctx context.Context, uid string) (d Detail, err error) {
+func (s *Service) detail(ctx context.Context, who Who, uid string) (d Detail, err error) {
 	if d.Task, err = s.one(ctx, uid); err != nil {
 		return d, err
 	}
@@ -310,7 +313,8 @@ func (s *Service) detail(ctx context.Context, uid string) (d Detail, err error) 
 		}
 		*part.to = briefs(list)
 	}
-	return d, nil
+	d.Artifacts, err = s.cfg.Store.Attachments(ctx, d.Task, who, MaxArtifacts)
+	return d, err
 }
 
 // briefs are the other ends of dependencies.

@@ -124,6 +124,7 @@ type updateArgs struct {
 	Reason       *string   `json:"reason"`
 	ExternalRef  *string   `json:"external_ref"`
 	Claim        bool      `json:"claim"`
+	Artifacts    []string  `json:"artifact"`
 }
 
 func (s *Service) updateTool() tools.Tool {
@@ -132,12 +133,18 @@ func (s *Service) updateTool() tools.Tool {
 		object(`"task"`, strings.Join([]string{argTask, argTitle, argDescription, argType, argPriority, argStatus, argLabels("label", "All its labels"), argLabels("add_label", "Labels to add"),
 			argLabels("remove_label", "Labels to remove"), argParent, argAssignee, `"reason":{"type":"string","maxLength":2000,"description":"Why it is closed"}`,
 			`"external_ref":{"type":"string","maxLength":200,"description":"Issue elsewhere that it stands for, such as gh-9"}`,
+			`"artifact":{"type":"array","maxItems":20,"items":{"type":"string","maxLength":64},"description":"Ids of artifacts to attach"}`,
 			`"claim":{"type":"boolean","description":"Claim it first"}`}, ",")),
 		taskSchema(""), true, "task"),
 		func(ctx context.Context, s *Service, who Who, a updateArgs) (Task, error) {
 			if a.Claim {
 				if t, err := s.Claim(ctx, who, a.Task); err != nil {
 					return t, err
+				}
+			}
+			if len(a.Artifacts) > 0 {
+				if d, err := s.Attach(ctx, who, a.Task, a.Artifacts...); err != nil {
+					return d.Task, err
 				}
 			}
 			return s.Update(ctx, who, a.Task, Change{Title: a.Title, Description: a.Description, Type: a.Type, Priority: a.Priority, Status: a.Status, Labels: a.Labels, AddLabels: a.AddLabels,
@@ -161,7 +168,8 @@ func (s *Service) closeTool() tools.Tool {
 		}, Outcome.text, shrinkOutcome}
 }
 
-const detailMore = `,"dependencies":` + briefList + `,"dependents":` + briefList + `,"children":` + briefList
+const detailMore = `,"dependencies":` + briefList + `,"dependents":` + briefList + `,"children":` + briefList +
+	`,"artifacts":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"version":{"type":"integer"},"mime":{"type":"string"},"size":{"type":"integer"},"workspace_id":{"type":"string"},"created_at":{"type":"integer"}}}}`
 
 func (s *Service) showTool() tools.Tool {
 	return tool[taskArgs, Detail]{s, unlisted(spec("task_show", "Show a task", "Answers with a task, what it depends on, what depends on it, and its children.",
@@ -278,19 +286,36 @@ func (s *Service) importTool() tools.Tool {
 		}, nil}
 }
 
+type exportArgs struct {
+	File bool   `json:"file"`
+	Path string `json:"path"`
+}
+
 // exported is the answer of task_export.
 type exported struct {
-	JSONL string `json:"jsonl"`
+	JSONL string   `json:"jsonl,omitempty"`
+	File  *Written `json:"file,omitempty"`
 }
 
 func (s *Service) exportTool() tools.Tool {
-	return tool[struct{}, exported]{s, unlisted(spec("task_export", "Export tasks", "Answers with all tasks of the project as beads writes them: one JSON object a line.", object("", ""),
-		`{"type":"object","required":["jsonl"],"properties":{"jsonl":{"type":"string"}}}`, false)),
-		func(ctx context.Context, s *Service, who Who, _ struct{}) (exported, error) {
+	return tool[exportArgs, exported]{s, unlisted(spec("task_export", "Export tasks",
+		"Answers with all tasks of the project as beads writes them: one JSON object a line. With file, writes them into a file of this workspace instead, which you commit as any other.",
+		object("", `"file":{"type":"boolean","description":"Write a file of the workspace"},"path":{"type":"string","maxLength":200,"description":"Its path in the repository; default: the one the project names, or `+DefaultFile+`"}`),
+		`{"type":"object","properties":{"jsonl":{"type":"string"},"file":{"type":"object","required":["path","tasks","size"],"properties":{"path":{"type":"string"},"tasks":{"type":"integer"},"size":{"type":"integer"}}}}}`, true)),
+		func(ctx context.Context, s *Service, who Who, a exportArgs) (exported, error) {
+			if a.File || a.Path != "" {
+				w, err := s.ExportTo(ctx, who, who.WorkspaceID, a.Path)
+				return exported{File: &w}, err
+			}
 			out := capped{most: tools.MaxResultBytes}
 			err := s.Export(ctx, who, "", &out)
-			return exported{out.String()}, err
-		}, func(a exported) string { return a.JSONL },
+			return exported{JSONL: out.String()}, err
+		}, func(a exported) string {
+			if a.File != nil {
+				return fmt.Sprintf("Wrote %d tasks to %s. Commit it to keep it.", a.File.Tasks, a.File.Path)
+			}
+			return a.JSONL
+		},
 		func(a exported) (exported, bool) {
 			lines := slices.Collect(strings.Lines(a.JSONL))
 			a.JSONL = strings.Join(lines[:len(lines)/2], "")
@@ -307,7 +332,7 @@ type capped struct {
 // Write keeps p, or fails when it is one too many.
 func (c *capped) Write(p []byte) (int, error) {
 	if c.Len()+len(p) > c.most {
-		return 0, fault.New(fault.TooLarge, "export_too_large", "The tasks are larger than a tool can answer with. Use GET /teams/{team}/tasks/export.")
+		return 0, fault.New(fault.TooLarge, "export_too_large", "The tasks are larger than %d MiB, which is the most here. Use GET /teams/{team}/tasks/export.", c.most>>20)
 	}
 	return c.Buffer.Write(p)
 }

@@ -116,9 +116,10 @@ type Brief struct {
 // Detail is a task with what it depends on.
 type Detail struct {
 	Task
-	Dependencies []Brief `json:"dependencies"` // what it depends on; its parent is in Parent
-	Dependents   []Brief `json:"dependents"`   // what depends on it
-	Children     []Brief `json:"children"`
+	Dependencies []Brief      `json:"dependencies"` // what it depends on; its parent is in Parent
+	Dependents   []Brief      `json:"dependents"`   // what depends on it
+	Children     []Brief      `json:"children"`
+	Artifacts    []Attachment `json:"artifacts"`
 }
 
 // Outcome is the answer to closing a task.
@@ -214,6 +215,7 @@ type Link struct {
 type Store interface {
 	Rows
 	Relationships
+	Attachments
 	// Links returns tasks that are not closed and have a workspace: one of these, or any where ids is nil.
 	Links(ctx context.Context, ids []string) ([]Link, error)
 	// Names returns how users and sessions of a team are called, by id.

@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
@@ -141,22 +138,10 @@ func (set *Settings) check() error {
 	if !storable(set.Label) {
 		return invalid("issue_sync.label", "The label must have 1 to %d characters, without quotes, commas, backslashes or angle brackets.", tasks.MaxLabel)
 	}
-	return CheckFile(set.File)
-}
-
-// CheckFile rejects a path for the tasks in a repository that leads out of it or into git's own folder. "" is no file.
-func CheckFile(file string) error {
-	if file == "" {
+	if set.File == "" {
 		return nil
 	}
-	bad := !utf8.ValidString(file) || len(file) > 200 || path.IsAbs(file) || path.Clean(file) != file || strings.ContainsAny(file, "\\:*?\"<>|") || strings.ContainsFunc(file, unicode.IsControl) || !strings.HasSuffix(file, ".jsonl")
-	for part := range strings.SplitSeq(file, "/") {
-		bad = bad || part == ".." || part == "." || strings.EqualFold(part, ".git")
-	}
-	if bad {
-		return invalid("file", "The file must be a path within the repository that ends in .jsonl, such as .parawork/tasks.jsonl.")
-	}
-	return nil
+	return tasks.CheckFile(set.File)
 }
 
 // SyncNow has a project's forge asked at once, and what failed sent again.
