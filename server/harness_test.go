@@ -72,6 +72,7 @@ import (
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/tasks/issues"
 	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
@@ -229,7 +230,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		UI:            http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") }),
 	}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
-	h.cfg.Tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(h.db), Projects: ws.Records, Secrets: sec, Events: h.bus, Bus: h.bus, Settle: time.Millisecond})
+	h.cfg.Tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(h.db), Projects: ws.Records, Outbox: toolstore.NewIssues(h.db), Secrets: sec, Events: h.bus, Bus: h.bus, Settle: time.Millisecond})
+	h.cfg.Issues = issues.New(issues.Config{Store: toolstore.NewIssues(h.db), Tasks: h.cfg.Tasks, Rows: toolstore.NewTasks(h.db), Forges: h.cfg.Forge, Events: h.bus})
 	h.cfg.Subagents = subagents.New(subagents.Config{Store: toolstore.NewSubagents(h.db), Sessions: ss, Prompts: ss.Queue, Screens: ss.Recordings, Workspaces: ws.Records, Snapshots: ws.Snapshots,
 		Siblings: ws.Lifecycle, Commits: ws.Stage, Merging: ws.Merging, Accounts: h.accounts, Secrets: sec, Bus: h.bus, Events: h.bus, Look: 50 * time.Millisecond})
 	h.cfg.ToolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(h.db), Events: h.bus})
@@ -533,7 +535,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "listMemory", "createMemory", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"
@@ -547,7 +549,7 @@ func kindOf(op string) string {
 		return "memory"
 	case "getRun", "keepRun":
 		return "run"
-	case "getTask", "updateTask", "claimTask", "closeTask", "addTaskDependency", "removeTaskDependency", "workOnTask":
+	case "getTask", "updateTask", "claimTask", "closeTask", "addTaskDependency", "removeTaskDependency", "workOnTask", "retryTaskIssue", "attachTaskArtifact", "detachTaskArtifact":
 		return "task"
 	case "updatePrompt", "deletePrompt":
 		return "prompt"

@@ -323,6 +323,14 @@ closeTask               member    write
 addTaskDependency       member    write
 removeTaskDependency    member    write
 workOnTask              member    write
+retryTaskIssue          member    write
+attachTaskArtifact      member    write
+detachTaskArtifact      member    write
+writeTasksFile          member    write
+getTaskSettings         viewer    read
+updateTaskSettings      admin     admin
+syncIssues              member    write
+listIssueOutbox         viewer    read
 listMemory              viewer    read
 createMemory            member    write
 deleteMemory            member    write

@@ -476,6 +476,14 @@ var policy = map[string]rule{
 	"closeTask":            of(accounts.EditWorkspace, byTask),
 	"addTaskDependency":    of(accounts.EditWorkspace, byTask),
 	"removeTaskDependency": of(accounts.EditWorkspace, byTask),
+	"retryTaskIssue":       of(accounts.EditWorkspace, byTask),
+	"attachTaskArtifact":   of(accounts.EditWorkspace, byTask),
+	"detachTaskArtifact":   of(accounts.EditWorkspace, byTask),
+	"writeTasksFile":       of(accounts.EditWorkspace, byWorkspace).costs(rest.Exporting),
+	"getTaskSettings":      of(accounts.ViewProject, byProject),
+	"updateTaskSettings":   of(accounts.ManageProject, byProject),
+	"syncIssues":           of(accounts.EditWorkspace, byProject),
+	"listIssueOutbox":      of(accounts.ViewProject, byProject),
 	"workOnTask":           of(accounts.CreateWorkspace, byTask).repeatable(), // and the right to type, for an agent
 
 	"listMemory":   of(accounts.ViewProject, byProject),

@@ -68,6 +68,7 @@ import (
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/tasks/issues"
 	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -113,6 +114,7 @@ type Config struct {
 	Tools         *tools.Set
 	ToolCalls     *calllog.Service
 	Tasks         *tasks.Service
+	Issues        *issues.Service
 	Artifacts     *artifacts.Service
 	Subagents     *subagents.Service
 	Checkpoints   *checkpoints.Service
@@ -179,8 +181,8 @@ func (c *Config) Validate() error {
 	if c.Artifacts == nil {
 		return errors.New("server: Artifacts is needed")
 	}
-	if c.Tools == nil || c.ToolCalls == nil || c.Tasks == nil || c.ToolGroups == nil {
-		return errors.New("server: Tools, ToolCalls, ToolGroups and Tasks are needed")
+	if c.Tools == nil || c.ToolCalls == nil || c.Tasks == nil || c.Issues == nil || c.ToolGroups == nil {
+		return errors.New("server: Tools, ToolCalls, ToolGroups, Issues and Tasks are needed")
 	}
 	if c.OAuth == nil {
 		return errors.New("server: OAuth is needed")

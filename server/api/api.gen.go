@@ -1427,6 +1427,30 @@ func (e InterruptionOutcome) Valid() bool {
 	}
 }
 
+// Defines values for IssueDirection.
+const (
+	IssueDirectionBoth IssueDirection = "both"
+	IssueDirectionIn   IssueDirection = "in"
+	IssueDirectionOff  IssueDirection = "off"
+	IssueDirectionOut  IssueDirection = "out"
+)
+
+// Valid indicates whether the value is a known member of the IssueDirection enum.
+func (e IssueDirection) Valid() bool {
+	switch e {
+	case IssueDirectionBoth:
+		return true
+	case IssueDirectionIn:
+		return true
+	case IssueDirectionOff:
+		return true
+	case IssueDirectionOut:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LoginFactorMethod.
 const (
 	LoginFactorMethodRecoveryCode LoginFactorMethod = "recovery_code"
@@ -3386,6 +3410,24 @@ func (e TaskType) Valid() bool {
 	case TaskTypeFeature:
 		return true
 	case TaskTypeTask:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskEventKind.
+const (
+	LostDescription TaskEventKind = "lost_description"
+	LostTitle       TaskEventKind = "lost_title"
+)
+
+// Valid indicates whether the value is a known member of the TaskEventKind enum.
+func (e TaskEventKind) Valid() bool {
+	switch e {
+	case LostDescription:
+		return true
+	case LostTitle:
 		return true
 	default:
 		return false
@@ -6469,6 +6511,34 @@ type Invoice struct {
 type InvoiceList struct {
 	Items      []Invoice `json:"items"`
 	NextCursor *string   `json:"next_cursor"`
+}
+
+// IssueChange defines model for IssueChange.
+type IssueChange struct {
+	Attempts  int   `json:"attempts"`
+	ChangedAt int64 `json:"changed_at"`
+
+	// Error Why the last attempt failed
+	Error string `json:"error"`
+
+	// Failed It was given up until somebody retries it
+	Failed bool `json:"failed"`
+
+	// NextAt When it is sent
+	NextAt int64 `json:"next_at"`
+
+	// Task Id of the task, such as PW-T12
+	Task  string `json:"task"`
+	Title string `json:"title"`
+	Uid   string `json:"uid"`
+}
+
+// IssueDirection both; in = issues become tasks; out = tasks become issues
+type IssueDirection string
+
+// IssueOutbox defines model for IssueOutbox.
+type IssueOutbox struct {
+	Items []IssueChange `json:"items"`
 }
 
 // JournalEntry defines model for JournalEntry.
@@ -10251,6 +10321,19 @@ type Task struct {
 // TaskType defines model for Task.Type.
 type TaskType string
 
+// TaskArtifact defines model for TaskArtifact.
+type TaskArtifact struct {
+	CreatedAt int64  `json:"created_at"`
+	Id        string `json:"id"`
+	Mime      string `json:"mime"`
+	Name      string `json:"name"`
+
+	// Size Bytes
+	Size        int64  `json:"size"`
+	Version     int    `json:"version"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
 // TaskBrief defines model for TaskBrief.
 type TaskBrief struct {
 	Id       string        `json:"id"`
@@ -10281,21 +10364,58 @@ type TaskClosed struct {
 
 // TaskDetail defines model for TaskDetail.
 type TaskDetail struct {
-	Children []TaskBrief `json:"children"`
+	// Artifacts Those attached, and those that the session that has the task saved; newest first
+	Artifacts []TaskArtifact `json:"artifacts"`
+	Children  []TaskBrief    `json:"children"`
 
 	// Dependencies What it depends on
 	Dependencies []TaskBrief `json:"dependencies"`
 
 	// Dependents What depends on it
 	Dependents []TaskBrief `json:"dependents"`
-	Task       Task        `json:"task"`
+
+	// History Texts that gave way to the forge's, newest first
+	History []TaskEvent `json:"history"`
+
+	// Issue The issue that the task is on the forge
+	Issue *TaskIssue `json:"issue"`
+
+	// IssueChange A change that the forge does not have yet
+	IssueChange *IssueChange `json:"issue_change"`
+	Task        Task         `json:"task"`
 }
+
+// TaskEvent defines model for TaskEvent.
+type TaskEvent struct {
+	At   int64         `json:"at"`
+	Kind TaskEventKind `json:"kind"`
+	Text string        `json:"text"`
+}
+
+// TaskEventKind defines model for TaskEvent.Kind.
+type TaskEventKind string
 
 // TaskImport defines model for TaskImport.
 type TaskImport struct {
 	// Jsonl The content of an issues.jsonl, at most 16 MiB and 5,000 issues
 	Jsonl     string `json:"jsonl"`
 	ProjectId string `json:"project_id"`
+}
+
+// TaskIssue defines model for TaskIssue.
+type TaskIssue struct {
+	// Assignee Names of its assignees there, separated by commas
+	Assignee string `json:"assignee"`
+
+	// Forge github, gitlab, gitea or forgejo
+	Forge      string `json:"forge"`
+	Host       string `json:"host"`
+	Number     int64  `json:"number"`
+	Repository string `json:"repository"`
+
+	// SyncedAt When both last had the same
+	SyncedAt int64  `json:"synced_at"`
+	Url      string `json:"url"`
 }
 
 // TaskList defines model for TaskList.
@@ -10329,6 +10449,47 @@ type TaskPatch struct {
 // TaskRelation defines model for TaskRelation.
 type TaskRelation string
 
+// TaskSettings defines model for TaskSettings.
+type TaskSettings struct {
+	// AllTasks Every task becomes an issue, not only those with the label
+	AllTasks bool `json:"all_tasks"`
+
+	// Direction both; in = issues become tasks; out = tasks become issues
+	Direction IssueDirection `json:"direction"`
+
+	// Error Why the last round failed
+	Error string `json:"error"`
+
+	// Failed Changes that were given up
+	Failed int `json:"failed"`
+
+	// File Path of the tasks in the repository; empty if there is none
+	File string `json:"file"`
+
+	// Issues Tasks that are issues
+	Issues int `json:"issues"`
+
+	// Label Issues with it become tasks
+	Label  string `json:"label"`
+	NextAt *int64 `json:"next_at"`
+
+	// Pending Changes that are to be sent
+	Pending int `json:"pending"`
+
+	// SyncedAt When the forge was last read to the end
+	SyncedAt *int64 `json:"synced_at"`
+}
+
+// TaskSettingsChange defines model for TaskSettingsChange.
+type TaskSettingsChange struct {
+	AllTasks *bool `json:"all_tasks,omitempty"`
+
+	// Direction both; in = issues become tasks; out = tasks become issues
+	Direction *IssueDirection `json:"direction,omitempty"`
+	File      *string         `json:"file,omitempty"`
+	Label     *string         `json:"label,omitempty"`
+}
+
 // TaskStatus defines model for TaskStatus.
 type TaskStatus string
 
@@ -10354,6 +10515,21 @@ type TaskWorkBegun struct {
 	RunId       *string `json:"run_id"`
 	Task        Task    `json:"task"`
 	WorkspaceId string  `json:"workspace_id"`
+}
+
+// TasksFile defines model for TasksFile.
+type TasksFile struct {
+	// Path Default: the one the project names, or .parawork/tasks.jsonl
+	Path *string `json:"path,omitempty"`
+}
+
+// TasksFileWritten defines model for TasksFileWritten.
+type TasksFileWritten struct {
+	Path string `json:"path"`
+
+	// Size Bytes
+	Size  int64 `json:"size"`
+	Tasks int   `json:"tasks"`
 }
 
 // TasksImported defines model for TasksImported.
@@ -12650,6 +12826,9 @@ type BuildImageJSONRequestBody = NewImageBuild
 // CreateMemoryJSONRequestBody defines body for CreateMemory for application/json ContentType.
 type CreateMemoryJSONRequestBody = NewMemory
 
+// UpdateTaskSettingsJSONRequestBody defines body for UpdateTaskSettings for application/json ContentType.
+type UpdateTaskSettingsJSONRequestBody = TaskSettingsChange
+
 // SetProjectToolsJSONRequestBody defines body for SetProjectTools for application/json ContentType.
 type SetProjectToolsJSONRequestBody = ProjectToolsChoice
 
@@ -12865,6 +13044,9 @@ type StagePartsJSONRequestBody = StageRequest
 
 // TakeFilesJSONRequestBody defines body for TakeFiles for application/json ContentType.
 type TakeFilesJSONRequestBody = TakeRequest
+
+// WriteTasksFileJSONRequestBody defines body for WriteTasksFile for application/json ContentType.
+type WriteTasksFileJSONRequestBody = TasksFile
 
 // CallToolJSONRequestBody defines body for CallTool for application/json ContentType.
 type CallToolJSONRequestBody = ToolCall
@@ -13300,6 +13482,12 @@ type ServerInterface interface {
 	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
 	// (POST /projects/{id}/image-builds)
 	BuildImage(ctx echo.Context, id Id, params BuildImageParams) error
+	// ListIssueOutbox List changes of tasks that the forge does not have yet, those that failed first
+	// (GET /projects/{id}/issue-outbox)
+	ListIssueOutbox(ctx echo.Context, id Id) error
+	// SyncIssues Ask the forge for issues now, and send again what failed
+	// (POST /projects/{id}/issue-sync)
+	SyncIssues(ctx echo.Context, id Id) error
 	// ListMemory List the facts that a project's agents and people remember, newest first
 	// (GET /projects/{id}/memory)
 	ListMemory(ctx echo.Context, id Id, params ListMemoryParams) error
@@ -13312,6 +13500,12 @@ type ServerInterface interface {
 	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx echo.Context, id Id) error
+	// GetTaskSettings Get how a project's tasks and its forge's issues are kept in step, and how that goes
+	// (GET /projects/{id}/task-settings)
+	GetTaskSettings(ctx echo.Context, id Id) error
+	// UpdateTaskSettings Change how a project's tasks and its forge's issues are kept in step
+	// (PATCH /projects/{id}/task-settings)
+	UpdateTaskSettings(ctx echo.Context, id Id) error
 	// GetProjectTools Get the groups of tools that a project's agents have, and what they cost
 	// (GET /projects/{id}/tools)
 	GetProjectTools(ctx echo.Context, id Id) error
@@ -13489,6 +13683,12 @@ type ServerInterface interface {
 	// UpdateTask Change a task
 	// (PATCH /tasks/{id})
 	UpdateTask(ctx echo.Context, id TaskId) error
+	// DetachTaskArtifact Have an artifact no longer belong to a task
+	// (DELETE /tasks/{id}/artifacts/{artifact})
+	DetachTaskArtifact(ctx echo.Context, id TaskId, artifact string) error
+	// AttachTaskArtifact Have an artifact belong to a task
+	// (PUT /tasks/{id}/artifacts/{artifact})
+	AttachTaskArtifact(ctx echo.Context, id TaskId, artifact string) error
 	// ClaimTask Assign a task to yourself and set it in progress; of many who try, one gets it
 	// (POST /tasks/{id}/claim)
 	ClaimTask(ctx echo.Context, id TaskId) error
@@ -13501,6 +13701,9 @@ type ServerInterface interface {
 	// RemoveTaskDependency Remove what relates a task to another
 	// (DELETE /tasks/{id}/dependencies/{other})
 	RemoveTaskDependency(ctx echo.Context, id TaskId, other string) error
+	// RetryTaskIssue Send the change of a task to the forge again, now
+	// (POST /tasks/{id}/issue-retry)
+	RetryTaskIssue(ctx echo.Context, id TaskId) error
 	// WorkOnTask Work on a task in a new workspace, with an agent if one is named
 	// (POST /tasks/{id}/work)
 	WorkOnTask(ctx echo.Context, id TaskId, params WorkOnTaskParams) error
@@ -13966,6 +14169,9 @@ type ServerInterface interface {
 	// TakeFiles Copy files from another workspace, in their present state or from a snapshot
 	// (POST /workspaces/{id}/take)
 	TakeFiles(ctx echo.Context, id Id) error
+	// WriteTasksFile Write the project's tasks into a file of the workspace
+	// (POST /workspaces/{id}/tasks-file)
+	WriteTasksFile(ctx echo.Context, id Id) error
 	// ListTimeline List the workspace's snapshots and activity, newest first
 	// (GET /workspaces/{id}/timeline)
 	ListTimeline(ctx echo.Context, id Id, params ListTimelineParams) error
@@ -16170,6 +16376,38 @@ func (w *ServerInterfaceWrapper) BuildImage(ctx echo.Context) error {
 	return err
 }
 
+// ListIssueOutbox converts echo context to params.
+func (w *ServerInterfaceWrapper) ListIssueOutbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListIssueOutbox(ctx, id)
+	return err
+}
+
+// SyncIssues converts echo context to params.
+func (w *ServerInterfaceWrapper) SyncIssues(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SyncIssues(ctx, id)
+	return err
+}
+
 // ListMemory converts echo context to params.
 func (w *ServerInterfaceWrapper) ListMemory(ctx echo.Context) error {
 	var err error
@@ -16274,6 +16512,38 @@ func (w *ServerInterfaceWrapper) ListOverlaps(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListOverlaps(ctx, id)
+	return err
+}
+
+// GetTaskSettings converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTaskSettings(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTaskSettings(ctx, id)
+	return err
+}
+
+// UpdateTaskSettings converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateTaskSettings(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateTaskSettings(ctx, id)
 	return err
 }
 
@@ -17533,6 +17803,54 @@ func (w *ServerInterfaceWrapper) UpdateTask(ctx echo.Context) error {
 	return err
 }
 
+// DetachTaskArtifact converts echo context to params.
+func (w *ServerInterfaceWrapper) DetachTaskArtifact(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "artifact" -------------
+	var artifact string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "artifact", ctx.Param("artifact"), &artifact, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter artifact: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DetachTaskArtifact(ctx, id, artifact)
+	return err
+}
+
+// AttachTaskArtifact converts echo context to params.
+func (w *ServerInterfaceWrapper) AttachTaskArtifact(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "artifact" -------------
+	var artifact string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "artifact", ctx.Param("artifact"), &artifact, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter artifact: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AttachTaskArtifact(ctx, id, artifact)
+	return err
+}
+
 // ClaimTask converts echo context to params.
 func (w *ServerInterfaceWrapper) ClaimTask(ctx echo.Context) error {
 	var err error
@@ -17602,6 +17920,22 @@ func (w *ServerInterfaceWrapper) RemoveTaskDependency(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RemoveTaskDependency(ctx, id, other)
+	return err
+}
+
+// RetryTaskIssue converts echo context to params.
+func (w *ServerInterfaceWrapper) RetryTaskIssue(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id TaskId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RetryTaskIssue(ctx, id)
 	return err
 }
 
@@ -21473,6 +21807,22 @@ func (w *ServerInterfaceWrapper) TakeFiles(ctx echo.Context) error {
 	return err
 }
 
+// WriteTasksFile converts echo context to params.
+func (w *ServerInterfaceWrapper) WriteTasksFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.WriteTasksFile(ctx, id)
+	return err
+}
+
 // ListTimeline converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTimeline(ctx echo.Context) error {
 	var err error
@@ -22098,6 +22448,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PATCH(options.BaseURL+"/projects/:id", wrapper.UpdateProject, options.OperationMiddlewares["updateProject"]...)
 	router.GET(options.BaseURL+"/projects/:id/tools", wrapper.GetProjectTools, options.OperationMiddlewares["getProjectTools"]...)
 	router.PUT(options.BaseURL+"/projects/:id/tools", wrapper.SetProjectTools, options.OperationMiddlewares["setProjectTools"]...)
+	router.GET(options.BaseURL+"/projects/:id/task-settings", wrapper.GetTaskSettings, options.OperationMiddlewares["getTaskSettings"]...)
+	router.PATCH(options.BaseURL+"/projects/:id/task-settings", wrapper.UpdateTaskSettings, options.OperationMiddlewares["updateTaskSettings"]...)
+	router.POST(options.BaseURL+"/projects/:id/issue-sync", wrapper.SyncIssues, options.OperationMiddlewares["syncIssues"]...)
+	router.GET(options.BaseURL+"/projects/:id/issue-outbox", wrapper.ListIssueOutbox, options.OperationMiddlewares["listIssueOutbox"]...)
 	router.GET(options.BaseURL+"/projects/:id/image", wrapper.GetProjectImage, options.OperationMiddlewares["getProjectImage"]...)
 	router.GET(options.BaseURL+"/projects/:id/image-builds", wrapper.ListImageBuilds, options.OperationMiddlewares["listImageBuilds"]...)
 	router.POST(options.BaseURL+"/projects/:id/image-builds", wrapper.BuildImage, options.OperationMiddlewares["buildImage"]...)
@@ -22285,6 +22639,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PATCH(options.BaseURL+"/tasks/:id", wrapper.UpdateTask, options.OperationMiddlewares["updateTask"]...)
 	router.POST(options.BaseURL+"/tasks/:id/claim", wrapper.ClaimTask, options.OperationMiddlewares["claimTask"]...)
 	router.POST(options.BaseURL+"/tasks/:id/close", wrapper.CloseTask, options.OperationMiddlewares["closeTask"]...)
+	router.POST(options.BaseURL+"/tasks/:id/issue-retry", wrapper.RetryTaskIssue, options.OperationMiddlewares["retryTaskIssue"]...)
+	router.DELETE(options.BaseURL+"/tasks/:id/artifacts/:artifact", wrapper.DetachTaskArtifact, options.OperationMiddlewares["detachTaskArtifact"]...)
+	router.PUT(options.BaseURL+"/tasks/:id/artifacts/:artifact", wrapper.AttachTaskArtifact, options.OperationMiddlewares["attachTaskArtifact"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/tasks-file", wrapper.WriteTasksFile, options.OperationMiddlewares["writeTasksFile"]...)
 	router.POST(options.BaseURL+"/tasks/:id/dependencies", wrapper.AddTaskDependency, options.OperationMiddlewares["addTaskDependency"]...)
 	router.DELETE(options.BaseURL+"/tasks/:id/dependencies/:other", wrapper.RemoveTaskDependency, options.OperationMiddlewares["removeTaskDependency"]...)
 	router.POST(options.BaseURL+"/tasks/:id/work", wrapper.WorkOnTask, options.OperationMiddlewares["workOnTask"]...)
@@ -27660,6 +28018,84 @@ func (response BuildImagedefaultApplicationProblemPlusJSONResponse) VisitBuildIm
 	return err
 }
 
+type ListIssueOutboxRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListIssueOutboxResponseObject interface {
+	VisitListIssueOutboxResponse(w http.ResponseWriter) error
+}
+
+type ListIssueOutbox200JSONResponse IssueOutbox
+
+func (response ListIssueOutbox200JSONResponse) VisitListIssueOutboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListIssueOutboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListIssueOutboxdefaultApplicationProblemPlusJSONResponse) VisitListIssueOutboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SyncIssuesRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type SyncIssuesResponseObject interface {
+	VisitSyncIssuesResponse(w http.ResponseWriter) error
+}
+
+type SyncIssues202JSONResponse TaskSettings
+
+func (response SyncIssues202JSONResponse) VisitSyncIssuesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SyncIssuesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SyncIssuesdefaultApplicationProblemPlusJSONResponse) VisitSyncIssuesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListMemoryRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListMemoryParams
@@ -27808,6 +28244,85 @@ type ListOverlapsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListOverlapsdefaultApplicationProblemPlusJSONResponse) VisitListOverlapsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskSettingsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetTaskSettingsResponseObject interface {
+	VisitGetTaskSettingsResponse(w http.ResponseWriter) error
+}
+
+type GetTaskSettings200JSONResponse TaskSettings
+
+func (response GetTaskSettings200JSONResponse) VisitGetTaskSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskSettingsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTaskSettingsdefaultApplicationProblemPlusJSONResponse) VisitGetTaskSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateTaskSettingsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateTaskSettingsJSONRequestBody
+}
+
+type UpdateTaskSettingsResponseObject interface {
+	VisitUpdateTaskSettingsResponse(w http.ResponseWriter) error
+}
+
+type UpdateTaskSettings200JSONResponse TaskSettings
+
+func (response UpdateTaskSettings200JSONResponse) VisitUpdateTaskSettingsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateTaskSettingsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateTaskSettingsdefaultApplicationProblemPlusJSONResponse) VisitUpdateTaskSettingsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -30194,6 +30709,86 @@ func (response UpdateTaskdefaultApplicationProblemPlusJSONResponse) VisitUpdateT
 	return err
 }
 
+type DetachTaskArtifactRequestObject struct {
+	Id       TaskId `json:"id"`
+	Artifact string `json:"artifact"`
+}
+
+type DetachTaskArtifactResponseObject interface {
+	VisitDetachTaskArtifactResponse(w http.ResponseWriter) error
+}
+
+type DetachTaskArtifact200JSONResponse TaskDetail
+
+func (response DetachTaskArtifact200JSONResponse) VisitDetachTaskArtifactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DetachTaskArtifactdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DetachTaskArtifactdefaultApplicationProblemPlusJSONResponse) VisitDetachTaskArtifactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AttachTaskArtifactRequestObject struct {
+	Id       TaskId `json:"id"`
+	Artifact string `json:"artifact"`
+}
+
+type AttachTaskArtifactResponseObject interface {
+	VisitAttachTaskArtifactResponse(w http.ResponseWriter) error
+}
+
+type AttachTaskArtifact200JSONResponse TaskDetail
+
+func (response AttachTaskArtifact200JSONResponse) VisitAttachTaskArtifactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AttachTaskArtifactdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AttachTaskArtifactdefaultApplicationProblemPlusJSONResponse) VisitAttachTaskArtifactResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ClaimTaskRequestObject struct {
 	Id TaskId `json:"id"`
 }
@@ -30342,6 +30937,45 @@ type RemoveTaskDependencydefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RemoveTaskDependencydefaultApplicationProblemPlusJSONResponse) VisitRemoveTaskDependencyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryTaskIssueRequestObject struct {
+	Id TaskId `json:"id"`
+}
+
+type RetryTaskIssueResponseObject interface {
+	VisitRetryTaskIssueResponse(w http.ResponseWriter) error
+}
+
+type RetryTaskIssue200JSONResponse TaskDetail
+
+func (response RetryTaskIssue200JSONResponse) VisitRetryTaskIssueResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryTaskIssuedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RetryTaskIssuedefaultApplicationProblemPlusJSONResponse) VisitRetryTaskIssueResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -36647,6 +37281,46 @@ func (response TakeFilesdefaultApplicationProblemPlusJSONResponse) VisitTakeFile
 	return err
 }
 
+type WriteTasksFileRequestObject struct {
+	Id   Id `json:"id"`
+	Body *WriteTasksFileJSONRequestBody
+}
+
+type WriteTasksFileResponseObject interface {
+	VisitWriteTasksFileResponse(w http.ResponseWriter) error
+}
+
+type WriteTasksFile200JSONResponse TasksFileWritten
+
+func (response WriteTasksFile200JSONResponse) VisitWriteTasksFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WriteTasksFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response WriteTasksFiledefaultApplicationProblemPlusJSONResponse) VisitWriteTasksFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTimelineRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListTimelineParams
@@ -37595,6 +38269,12 @@ type StrictServerInterface interface {
 	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
 	// (POST /projects/{id}/image-builds)
 	BuildImage(ctx context.Context, request BuildImageRequestObject) (BuildImageResponseObject, error)
+	// ListIssueOutbox List changes of tasks that the forge does not have yet, those that failed first
+	// (GET /projects/{id}/issue-outbox)
+	ListIssueOutbox(ctx context.Context, request ListIssueOutboxRequestObject) (ListIssueOutboxResponseObject, error)
+	// SyncIssues Ask the forge for issues now, and send again what failed
+	// (POST /projects/{id}/issue-sync)
+	SyncIssues(ctx context.Context, request SyncIssuesRequestObject) (SyncIssuesResponseObject, error)
 	// ListMemory List the facts that a project's agents and people remember, newest first
 	// (GET /projects/{id}/memory)
 	ListMemory(ctx context.Context, request ListMemoryRequestObject) (ListMemoryResponseObject, error)
@@ -37607,6 +38287,12 @@ type StrictServerInterface interface {
 	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx context.Context, request ListOverlapsRequestObject) (ListOverlapsResponseObject, error)
+	// GetTaskSettings Get how a project's tasks and its forge's issues are kept in step, and how that goes
+	// (GET /projects/{id}/task-settings)
+	GetTaskSettings(ctx context.Context, request GetTaskSettingsRequestObject) (GetTaskSettingsResponseObject, error)
+	// UpdateTaskSettings Change how a project's tasks and its forge's issues are kept in step
+	// (PATCH /projects/{id}/task-settings)
+	UpdateTaskSettings(ctx context.Context, request UpdateTaskSettingsRequestObject) (UpdateTaskSettingsResponseObject, error)
 	// GetProjectTools Get the groups of tools that a project's agents have, and what they cost
 	// (GET /projects/{id}/tools)
 	GetProjectTools(ctx context.Context, request GetProjectToolsRequestObject) (GetProjectToolsResponseObject, error)
@@ -37784,6 +38470,12 @@ type StrictServerInterface interface {
 	// UpdateTask Change a task
 	// (PATCH /tasks/{id})
 	UpdateTask(ctx context.Context, request UpdateTaskRequestObject) (UpdateTaskResponseObject, error)
+	// DetachTaskArtifact Have an artifact no longer belong to a task
+	// (DELETE /tasks/{id}/artifacts/{artifact})
+	DetachTaskArtifact(ctx context.Context, request DetachTaskArtifactRequestObject) (DetachTaskArtifactResponseObject, error)
+	// AttachTaskArtifact Have an artifact belong to a task
+	// (PUT /tasks/{id}/artifacts/{artifact})
+	AttachTaskArtifact(ctx context.Context, request AttachTaskArtifactRequestObject) (AttachTaskArtifactResponseObject, error)
 	// ClaimTask Assign a task to yourself and set it in progress; of many who try, one gets it
 	// (POST /tasks/{id}/claim)
 	ClaimTask(ctx context.Context, request ClaimTaskRequestObject) (ClaimTaskResponseObject, error)
@@ -37796,6 +38488,9 @@ type StrictServerInterface interface {
 	// RemoveTaskDependency Remove what relates a task to another
 	// (DELETE /tasks/{id}/dependencies/{other})
 	RemoveTaskDependency(ctx context.Context, request RemoveTaskDependencyRequestObject) (RemoveTaskDependencyResponseObject, error)
+	// RetryTaskIssue Send the change of a task to the forge again, now
+	// (POST /tasks/{id}/issue-retry)
+	RetryTaskIssue(ctx context.Context, request RetryTaskIssueRequestObject) (RetryTaskIssueResponseObject, error)
 	// WorkOnTask Work on a task in a new workspace, with an agent if one is named
 	// (POST /tasks/{id}/work)
 	WorkOnTask(ctx context.Context, request WorkOnTaskRequestObject) (WorkOnTaskResponseObject, error)
@@ -38261,6 +38956,9 @@ type StrictServerInterface interface {
 	// TakeFiles Copy files from another workspace, in their present state or from a snapshot
 	// (POST /workspaces/{id}/take)
 	TakeFiles(ctx context.Context, request TakeFilesRequestObject) (TakeFilesResponseObject, error)
+	// WriteTasksFile Write the project's tasks into a file of the workspace
+	// (POST /workspaces/{id}/tasks-file)
+	WriteTasksFile(ctx context.Context, request WriteTasksFileRequestObject) (WriteTasksFileResponseObject, error)
 	// ListTimeline List the workspace's snapshots and activity, newest first
 	// (GET /workspaces/{id}/timeline)
 	ListTimeline(ctx context.Context, request ListTimelineRequestObject) (ListTimelineResponseObject, error)
@@ -42725,6 +43423,56 @@ func (sh *strictHandler) BuildImage(ctx echo.Context, id Id, params BuildImagePa
 	return nil
 }
 
+// ListIssueOutbox operation middleware
+func (sh *strictHandler) ListIssueOutbox(ctx echo.Context, id Id) error {
+	var request ListIssueOutboxRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListIssueOutbox(ctx.Request().Context(), request.(ListIssueOutboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListIssueOutbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListIssueOutboxResponseObject); ok {
+		return validResponse.VisitListIssueOutboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SyncIssues operation middleware
+func (sh *strictHandler) SyncIssues(ctx echo.Context, id Id) error {
+	var request SyncIssuesRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SyncIssues(ctx.Request().Context(), request.(SyncIssuesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SyncIssues")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SyncIssuesResponseObject); ok {
+		return validResponse.VisitSyncIssuesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListMemory operation middleware
 func (sh *strictHandler) ListMemory(ctx echo.Context, id Id, params ListMemoryParams) error {
 	var request ListMemoryRequestObject
@@ -42844,6 +43592,79 @@ func (sh *strictHandler) ListOverlaps(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ListOverlapsResponseObject); ok {
 		return validResponse.VisitListOverlapsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetTaskSettings operation middleware
+func (sh *strictHandler) GetTaskSettings(ctx echo.Context, id Id) error {
+	var request GetTaskSettingsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTaskSettings(ctx.Request().Context(), request.(GetTaskSettingsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTaskSettings")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTaskSettingsResponseObject); ok {
+		return validResponse.VisitGetTaskSettingsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateTaskSettings operation middleware
+func (sh *strictHandler) UpdateTaskSettings(ctx echo.Context, id Id) error {
+	var request UpdateTaskSettingsRequestObject
+
+	request.Id = id
+
+	var body UpdateTaskSettingsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateTaskSettings(ctx.Request().Context(), request.(UpdateTaskSettingsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateTaskSettings")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateTaskSettingsResponseObject); ok {
+		return validResponse.VisitUpdateTaskSettingsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -44825,6 +45646,58 @@ func (sh *strictHandler) UpdateTask(ctx echo.Context, id TaskId) error {
 	return nil
 }
 
+// DetachTaskArtifact operation middleware
+func (sh *strictHandler) DetachTaskArtifact(ctx echo.Context, id TaskId, artifact string) error {
+	var request DetachTaskArtifactRequestObject
+
+	request.Id = id
+	request.Artifact = artifact
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DetachTaskArtifact(ctx.Request().Context(), request.(DetachTaskArtifactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DetachTaskArtifact")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DetachTaskArtifactResponseObject); ok {
+		return validResponse.VisitDetachTaskArtifactResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AttachTaskArtifact operation middleware
+func (sh *strictHandler) AttachTaskArtifact(ctx echo.Context, id TaskId, artifact string) error {
+	var request AttachTaskArtifactRequestObject
+
+	request.Id = id
+	request.Artifact = artifact
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AttachTaskArtifact(ctx.Request().Context(), request.(AttachTaskArtifactRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AttachTaskArtifact")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AttachTaskArtifactResponseObject); ok {
+		return validResponse.VisitAttachTaskArtifactResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ClaimTask operation middleware
 func (sh *strictHandler) ClaimTask(ctx echo.Context, id TaskId) error {
 	var request ClaimTaskRequestObject
@@ -44966,6 +45839,31 @@ func (sh *strictHandler) RemoveTaskDependency(ctx echo.Context, id TaskId, other
 		return err
 	} else if validResponse, ok := response.(RemoveTaskDependencyResponseObject); ok {
 		return validResponse.VisitRemoveTaskDependencyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RetryTaskIssue operation middleware
+func (sh *strictHandler) RetryTaskIssue(ctx echo.Context, id TaskId) error {
+	var request RetryTaskIssueRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RetryTaskIssue(ctx.Request().Context(), request.(RetryTaskIssueRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetryTaskIssue")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RetryTaskIssueResponseObject); ok {
+		return validResponse.VisitRetryTaskIssueResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -50031,6 +50929,54 @@ func (sh *strictHandler) TakeFiles(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(TakeFilesResponseObject); ok {
 		return validResponse.VisitTakeFilesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// WriteTasksFile operation middleware
+func (sh *strictHandler) WriteTasksFile(ctx echo.Context, id Id) error {
+	var request WriteTasksFileRequestObject
+
+	request.Id = id
+
+	var body WriteTasksFileJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.WriteTasksFile(ctx.Request().Context(), request.(WriteTasksFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "WriteTasksFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(WriteTasksFileResponseObject); ok {
+		return validResponse.VisitWriteTasksFileResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/tasks/issues"
 	"github.com/parawork/parawork/tools/toolgroups"
 )
 
@@ -25,6 +26,7 @@ type Config struct {
 	Tools       *tools.Set
 	Calls       *calllog.Service
 	Tasks       *tasks.Service
+	Issues      *issues.Service
 	Subagents   *subagents.Service
 	Directory   *directory.Service
 	Artifacts   *artifacts.Service

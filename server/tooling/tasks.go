@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/tasks/issues"
 )
 
 // ByTask finds a task that a path names.
@@ -62,8 +63,23 @@ func (h Tasks) showDetail(ctx context.Context, d tasks.Detail, err error) (api.T
 	if err != nil {
 		return api.TaskDetail{}, err
 	}
+	state, err := h.cfg.Issues.StateOf(ctx, d.UID)
+	if err != nil {
+		return api.TaskDetail{}, err
+	}
 	t, err := h.show(ctx, d.Task)
-	return api.TaskDetail{Task: t, Dependencies: taskBriefs(d.Dependencies), Dependents: taskBriefs(d.Dependents), Children: taskBriefs(d.Children)}, err
+	out := api.TaskDetail{Task: t, Dependencies: taskBriefs(d.Dependencies), Dependents: taskBriefs(d.Dependents), Children: taskBriefs(d.Children), Artifacts: rest.List(d.Artifacts, taskArtifact)}
+	out.History = rest.List(state.History, func(e issues.Event) api.TaskEvent {
+		return api.TaskEvent{Kind: api.TaskEventKind(e.Kind), Text: e.Text, At: e.At}
+	})
+	if l := state.Link; l != nil {
+		out.Issue = &api.TaskIssue{Forge: string(l.Forge), Host: l.Host, Repository: l.Repository, Number: l.Number, Url: l.URL, Assignee: l.Assignee, SyncedAt: l.SyncedAt}
+	}
+	if state.Entry != nil {
+		change := issueChange(*state.Entry)
+		out.IssueChange = &change
+	}
+	return out, err
 }
 
 func (h Tasks) ListTasks(ctx context.Context, req api.ListTasksRequestObject) (api.ListTasksResponseObject, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/tasks/issues"
@@ -226,4 +227,13 @@ func (s *Issues) RetryEntries(ctx context.Context, projectID, taskID string, now
 func (s *Issues) deleted(ctx context.Context, e issues.Entry) (bool, error) {
 	res, err := s.db.Exec(ctx, `DELETE FROM issue_outbox WHERE task_id = ? AND revision = ? AND {team}`, e.TaskID, e.Revision)
 	return affected(res, err, "removing a change that was sent")
+}
+
+// TasksFile returns where a project keeps its tasks in its repository; "" when it has not said.
+func (s *Issues) TasksFile(ctx context.Context, projectID string) (string, error) {
+	t, err := s.TaskSettings(ctx, projectID)
+	if fault.Is(err, fault.NotFound) {
+		return "", nil
+	}
+	return t.File, err
 }

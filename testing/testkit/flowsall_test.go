@@ -56,6 +56,7 @@ var harmlessBelow = map[string]string{
 	"/teams/{team}/billing/": "money", "/instance/billing/": "money", "/instance/prices": "money", "/instance/model-": "models", "/teams/{team}/model-limits": "models",
 	"/instance/places": "settings of places", "/teams/{team}/places": "settings of places", "/runner-tokens/": "enrolling machines", "/runner/": "enrolling machines",
 	"/mcp": "its tools are operations of their own", "/oauth/": "people", "/artifacts/": artifacts, "/artifact-links/": artifacts, "/workspaces/{id}/artifacts": artifacts, "/teams/{team}/tasks": tasks, "/tasks/": tasks,
+	"/projects/{id}/task-settings": "settings", "/projects/{id}/issue-sync": "issues of a forge",
 	"/memory/": "facts", "/projects/{id}/memory": "facts", "/projects/{id}/tools": "switches", "/subagents/": "words to agents, and an update that takes a snapshot first", "/sessions/{id}/subagents": "an agent begins",
 	"/inbox/": "what waits for people", "/watch": "links to watch", "/reviews/": "words about changes", "/review-comments/": "words about changes",
 	"/workspaces/{id}/review": "words about changes", "/prompts/": "words to agents", "/instance/plans": "plans", "/teams/{team}/quotas": limits,
@@ -72,7 +73,7 @@ const limits = "a sandbox over a limit is suspended, as in the flow of setTeamBu
 // harmless are operations near workspaces that need no snapshot, and why.
 var harmless = map[string]string{
 	"createTeam": "there is nothing yet", "updateTeam": "a name", "createInstanceTeam": "there is nothing yet",
-	"createProject": "there is nothing yet", "updateProject": "settings", "buildImage": "an image",
+	"writeTasksFile": "one file, as writeFile", "createProject": "there is nothing yet", "updateProject": "settings", "buildImage": "an image",
 	"createWorkspace": "there is nothing yet", "cancelWorkspace": "nobody works in what is being made", "retryWorkspace": "it has no files yet",
 	"restoreWorkspace": "it has no files by then", "restoreTrashed": "it has no files by then", "cancelMove": "it goes back to where the move began, which kept",
 	"setOwnSecrets": "an agreement: terminals of others close, what runs goes on", "setViewed": "a mark", "syncWorkspace": "a look", "settleSyncConflict": "both files stay", "createSnapshot": "it is one", "updateSnapshot": "a title, a pin",

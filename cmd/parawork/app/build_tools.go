@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/tools/serve"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
+	"github.com/parawork/parawork/tools/tasks/issues"
 	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/tools/verification"
 	"github.com/parawork/parawork/workspaces/git"
@@ -28,6 +29,7 @@ type toolbox struct {
 	toolCalls   *calllog.Service
 	tools       *tools.Set
 	tasks       *tasks.Service
+	issues      *issues.Service
 	artifacts   *artifacts.Service
 	subagents   *subagents.Service
 	checkpoints *checkpoints.Service
@@ -45,7 +47,9 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 		return nil, err
 	}
 	t.toolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(b.db), Events: b.events, Log: b.logOf("tools")})
-	t.tasks = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(b.db), Projects: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
+	kept, rows := toolstore.NewIssues(b.db), toolstore.NewTasks(b.db)
+	t.tasks = tasks.NewService(tasks.Config{Store: rows, Projects: w.workspaces.Records, Outbox: kept, Files: on.files, FileOf: kept.TasksFile, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
+	t.issues = issues.New(issues.Config{Store: kept, Tasks: t.tasks, Rows: rows, Forges: on.forge, Secrets: p.secrets, Events: b.events, Log: b.logOf("tasks")})
 	t.subagents = newSubagents(a)
 	t.checkpoints = newCheckpoints(a, t)
 	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Log: b.logOf("tools")})

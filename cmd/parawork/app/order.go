@@ -21,6 +21,7 @@ func (a *App) components() []component {
 		{"subagents", a.subagents.Run},   // asks for workspaces and sessions
 		{"runs", a.runs.Run},             // too
 		{"reviews", a.reviews.Run},       // too
+		{"issues", a.issues.Run},         // asks forges
 		{"forge", a.forge.Run},           // fetches what the forge merged
 		{"disk", a.disk.Run},
 		{"artifacts", a.artifacts.Run}, // reads in sandboxes

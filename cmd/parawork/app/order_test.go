@@ -82,7 +82,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 	for _, s := range h.components() {
 		got = append(got, s.name)
 	}
-	if want := []string{"suspension", "enforce", "subagents", "runs", "reviews", "forge", "disk", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "commands", "sessions",
+	if want := []string{"suspension", "enforce", "subagents", "runs", "reviews", "issues", "forge", "disk", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "facts", "tool calls", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}

@@ -133,10 +133,10 @@ func (set *Settings) check() error {
 	switch set.Direction {
 	case Off, Both, In, Out:
 	default:
-		return invalid("issue_sync.direction", "The direction is off, both, in or out.")
+		return invalid("direction", "The direction is off, both, in or out.")
 	}
 	if !storable(set.Label) {
-		return invalid("issue_sync.label", "The label must have 1 to %d characters, without quotes, commas, backslashes or angle brackets.", tasks.MaxLabel)
+		return invalid("label", "The label must have 1 to %d characters, without quotes, commas, backslashes or angle brackets.", tasks.MaxLabel)
 	}
 	if set.File == "" {
 		return nil

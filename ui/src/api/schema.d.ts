@@ -2257,6 +2257,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects/{id}/issue-outbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List changes of tasks that the forge does not have yet, those that failed first
+         * @description At most 200; `pending` and `failed` of the settings count all.
+         */
+        get: operations["listIssueOutbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/issue-sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask the forge for issues now, and send again what failed */
+        post: operations["syncIssues"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}/memory": {
         parameters: {
             query?: never;
@@ -2319,6 +2360,29 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/task-settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get how a project's tasks and its forge's issues are kept in step, and how that goes */
+        get: operations["getTaskSettings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change how a project's tasks and its forge's issues are kept in step
+         * @description Fields that are left out stay as they are. Another direction or label begins the sync from the beginning.
+         */
+        patch: operations["updateTaskSettings"];
         trace?: never;
     };
     "/projects/{id}/tools": {
@@ -3338,6 +3402,32 @@ export interface paths {
         patch: operations["updateTask"];
         trace?: never;
     };
+    "/tasks/{id}/artifacts/{artifact}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of an artifact of the task's project */
+                artifact: string;
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /** Have an artifact belong to a task */
+        put: operations["attachTaskArtifact"];
+        post?: never;
+        /**
+         * Have an artifact no longer belong to a task
+         * @description The artifact itself stays.
+         */
+        delete: operations["detachTaskArtifact"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/tasks/{id}/claim": {
         parameters: {
             query?: never;
@@ -3418,6 +3508,26 @@ export interface paths {
         post?: never;
         /** Remove what relates a task to another */
         delete: operations["removeTaskDependency"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/tasks/{id}/issue-retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send the change of a task to the forge again, now */
+        post: operations["retryTaskIssue"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -6024,6 +6134,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/tasks-file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Write the project's tasks into a file of the workspace
+         * @description The lines are in the order of the tasks' numbers. Nothing is committed.
+         */
+        post: operations["writeTasksFile"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/timeline": {
         parameters: {
             query?: never;
@@ -8142,6 +8274,32 @@ export interface components {
         InvoiceList: {
             items: components["schemas"]["Invoice"][];
             next_cursor: string | null;
+        };
+        IssueChange: {
+            attempts: number;
+            /** Format: int64 */
+            changed_at: number;
+            /** @description Why the last attempt failed */
+            error: string;
+            /** @description It was given up until somebody retries it */
+            failed: boolean;
+            /**
+             * Format: int64
+             * @description When it is sent
+             */
+            next_at: number;
+            /** @description Id of the task, such as PW-T12 */
+            task: string;
+            title: string;
+            uid: string;
+        };
+        /**
+         * @description both; in = issues become tasks; out = tasks become issues
+         * @enum {string}
+         */
+        IssueDirection: "off" | "both" | "in" | "out";
+        IssueOutbox: {
+            items: components["schemas"]["IssueChange"][];
         };
         JournalEntry: {
             /** Format: int64 */
@@ -11294,6 +11452,20 @@ export interface components {
             /** @description Where it is worked on; empty: nowhere, or where you may not look */
             workspace_id: string;
         };
+        TaskArtifact: {
+            /** Format: int64 */
+            created_at: number;
+            id: string;
+            mime: string;
+            name: string;
+            /**
+             * Format: int64
+             * @description Bytes
+             */
+            size: number;
+            version: number;
+            workspace_id: string;
+        };
         TaskBrief: {
             id: string;
             priority: number;
@@ -11315,17 +11487,48 @@ export interface components {
             warning: string;
         };
         TaskDetail: {
+            /** @description Those attached, and those that the session that has the task saved; newest first */
+            artifacts: components["schemas"]["TaskArtifact"][];
             children: components["schemas"]["TaskBrief"][];
             /** @description What it depends on */
             dependencies: components["schemas"]["TaskBrief"][];
             /** @description What depends on it */
             dependents: components["schemas"]["TaskBrief"][];
+            /** @description Texts that gave way to the forge's, newest first */
+            history: components["schemas"]["TaskEvent"][];
+            /** @description The issue that the task is on the forge */
+            issue: components["schemas"]["TaskIssue"] | null;
+            /** @description A change that the forge does not have yet */
+            issue_change: components["schemas"]["IssueChange"] | null;
             task: components["schemas"]["Task"];
+        };
+        TaskEvent: {
+            /** Format: int64 */
+            at: number;
+            /** @enum {string} */
+            kind: "lost_title" | "lost_description";
+            text: string;
         };
         TaskImport: {
             /** @description The content of an issues.jsonl, at most 16 MiB and 5,000 issues */
             jsonl: string;
             project_id: string;
+        };
+        TaskIssue: {
+            /** @description Names of its assignees there, separated by commas */
+            assignee: string;
+            /** @description github, gitlab, gitea or forgejo */
+            forge: string;
+            host: string;
+            /** Format: int64 */
+            number: number;
+            repository: string;
+            /**
+             * Format: int64
+             * @description When both last had the same
+             */
+            synced_at: number;
+            url: string;
         };
         TaskList: {
             items: components["schemas"]["Task"][];
@@ -11353,6 +11556,49 @@ export interface components {
         };
         /** @enum {string} */
         TaskRelation: "blocks" | "parent-child" | "discovered-from" | "related" | "duplicates" | "supersedes";
+        TaskSettings: {
+            /** @description Every task becomes an issue, not only those with the label */
+            all_tasks: boolean;
+            direction: components["schemas"]["IssueDirection"];
+            /** @description Why the last round failed */
+            error: string;
+            /** @description Changes that were given up */
+            failed: number;
+            /** @description Path of the tasks in the repository; empty if there is none */
+            file: string;
+            /** @description Tasks that are issues */
+            issues: number;
+            /** @description Issues with it become tasks */
+            label: string;
+            /** Format: int64 */
+            next_at: number | null;
+            /** @description Changes that are to be sent */
+            pending: number;
+            /**
+             * Format: int64
+             * @description When the forge was last read to the end
+             */
+            synced_at: number | null;
+        };
+        TaskSettingsChange: {
+            all_tasks?: boolean;
+            direction?: components["schemas"]["IssueDirection"];
+            file?: string;
+            label?: string;
+        };
+        TasksFile: {
+            /** @description Default: the one the project names, or .parawork/tasks.jsonl */
+            path?: string;
+        };
+        TasksFileWritten: {
+            path: string;
+            /**
+             * Format: int64
+             * @description Bytes
+             */
+            size: number;
+            tasks: number;
+        };
         TasksImported: {
             created: number;
             /** @description Lines that are no issues */
@@ -15981,6 +16227,52 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listIssueOutbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The changes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IssueOutbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    syncIssues: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It will be done */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listMemory: {
         parameters: {
             query?: {
@@ -16079,6 +16371,56 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Overlaps"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTaskSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The settings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateTaskSettings: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskSettingsChange"];
+            };
+        };
+        responses: {
+            /** @description The settings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskSettings"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -17648,6 +17990,58 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    attachTaskArtifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of an artifact of the task's project */
+                artifact: string;
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    detachTaskArtifact: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of an artifact of the task's project */
+                artifact: string;
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     claimTask: {
         parameters: {
             query?: never;
@@ -17737,6 +18131,30 @@ export interface operations {
                 id: components["parameters"]["TaskId"];
                 /** @description Id of the task it depends on */
                 other: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    retryTaskIssue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a task, such as PW-T12, or its uid */
+                id: components["parameters"]["TaskId"];
             };
             cookie?: never;
         };
@@ -21915,6 +22333,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Taken"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    writeTasksFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TasksFile"];
+            };
+        };
+        responses: {
+            /** @description What was written */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TasksFileWritten"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -38,6 +38,10 @@ export function BottomBar() {
         <Icon name="workspaces" size={18} />
         Workspaces
       </Link>
+      <Link to="/$team/tasks" params={params} className={ITEM}>
+        <Icon name="check" size={18} />
+        Tasks
+      </Link>
       <Link to="/$team/p" params={params} className={ITEM}>
         <Icon name="git" size={18} />
         Projects

@@ -24,6 +24,7 @@ const ProjectPlaces = lazy(() => import("./sandboxes"));
 const ProjectForge = lazy(() => import("./forge"));
 const ProjectSecrets = lazy(() => import("./secrets"));
 const ProjectMemory = lazy(() => import("@/tools/memory"));
+const IssueSettings = lazy(() => import("@/tasks/issue-settings"));
 const ProjectTools = lazy(() => import("@/tools/groups"));
 
 const route = getRouteApi("/$team/p/$project");
@@ -35,6 +36,7 @@ const PARTS = [
   ["project-place", "Place and network"],
   ["project-forge", "Forge"],
   ["project-secrets", "Secrets"],
+  ["project-issues", "Tasks and issues"],
   ["project-tools", "Tools for agents"],
   ["project-memory", "Memory"],
 ] as const;
@@ -78,6 +80,7 @@ export function ProjectScreen() {
         <ProjectPlaces key={`${project.id} places`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectForge key={`${project.id} forge`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectSecrets key={`${project.id} secrets`} project={project.id} />
+        <IssueSettings key={`${project.id} issues`} project={project.id} readOnly={!team.can("project.manage")} />
         <ProjectTools key={`${project.id} tools`} project={project.id} readOnly={!team.can("project.manage")} />
         <ProjectMemory key={`${project.id} memory`} project={project.id} readOnly={!team.can("workspace.edit")} />
       </Suspense>

@@ -5,11 +5,13 @@ import { api, data, type Project, type Schemas } from "@/api/client";
 import { agentsQuery, workspacesQuery } from "@/api/queries";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
-import { Field, inputClass, TextArea, TextField } from "@/kit/field";
+import { TextArea, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
 import { useTeam } from "@/state/team";
 import { toast } from "@/state/toasts";
+import { Outside } from "./outside";
+import { Pick } from "./pick";
 import { PRIORITIES, STATUSES, type Status, type Task, TYPES, taskQuery } from "./tasks";
 
 interface Props {
@@ -184,32 +186,6 @@ export default function TaskDialog({ task, projects, onClose }: Props) {
   );
 }
 
-export function Pick({
-  label,
-  value,
-  onChange,
-  options,
-}: {
-  label: string;
-  value: string;
-  onChange: (v: string) => void;
-  options: readonly (readonly [string, string])[];
-}) {
-  return (
-    <Field label={label}>
-      {(ids) => (
-        <select {...ids} className={inputClass} value={value} onChange={(e) => onChange(e.target.value)}>
-          {options.map(([v, word]) => (
-            <option key={v} value={v}>
-              {word}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
-  );
-}
-
 function Related({ task, refresh, may }: { task: Task; refresh: string[][]; may: boolean }) {
   const team = useTeam();
   const detail = useQuery(taskQuery(team.slug, task.uid));
@@ -235,6 +211,7 @@ function Related({ task, refresh, may }: { task: Task; refresh: string[][]; may:
       <Briefs title="Depends on" list={d?.dependencies} remove={may ? (id) => void remove.run(id) : undefined} />
       <Briefs title="Needed by" list={d?.dependents} />
       <Briefs title="Children" list={d?.children} />
+      {d && <Outside d={d} refresh={refresh} may={may} />}
       {task.files.length > 0 && (
         <details>
           <summary className="cursor-pointer text-meta text-accent">Files ({task.files.length})</summary>
