@@ -1854,6 +1854,7 @@ CREATE TABLE edit_cursors (
     left_out     BIGINT NOT NULL DEFAULT 0, -- changes that were too many at once
     pruned       BIGINT NOT NULL DEFAULT 0  -- edits that made room
 );
+
 -- === Issues of forges, and what else tasks have ===
 
 -- What a project has set about its tasks.
