@@ -58,6 +58,7 @@ type ProcessSpec struct {
 	TimeoutMs int64             `json:"timeout_ms,omitempty"` // 0 = none; then stopped with reason "timeout"
 	MaxLog    int64             `json:"max_log,omitempty"`    // bytes of unacknowledged output retained; 0 = the guest's default
 	SettleMs  int64             `json:"settle_ms,omitempty"`  // how long the answer waits for the process's end, at most MaxSettle
+	Helper    bool              `json:"helper,omitempty"`     // it only serves others: a sandbox in which nothing else runs is idle
 }
 
 // MaxSettle is the longest an answer to a start may wait, ms.
@@ -97,6 +98,7 @@ type Process struct {
 type Work struct {
 	CPUMs      int64     `json:"cpu_ms"`     // CPU time used by all of them, including ended ones that were waited for
 	Processes  int       `json:"processes"`  // live ones, including the first program
+	RSSBytes   int64     `json:"rss_bytes"`  // resident memory of all of them
 	Foreground string    `json:"foreground"` // name of the program that currently owns its terminal; "" = the first program, or unknown
 	Programs   []Program `json:"programs"`
 }
@@ -193,7 +195,7 @@ type DiffRequest struct {
 type Stats struct {
 	CPUMs      int64 `json:"cpu_ms"`      // CPU time used by the guest and all its descendants since start
 	RSSBytes   int64 `json:"rss_bytes"`   // resident memory of the same
-	Processes  int   `json:"processes"`   // live descendants
+	Processes  int   `json:"processes"`   // live descendants, without helpers
 	Ports      []int `json:"ports"`       // TCP ports descendants listen on
 	LastOutput int64 `json:"last_output"` // ms UTC of the last byte any process wrote
 	LogBytes   int64 `json:"log_bytes"`

@@ -15,6 +15,7 @@ var groups = []Group{
 	{Name: "checkpoints", Title: "Checkpoints", Description: "Mark a state of all files, compare with it, and go back to it."},
 	{Name: "subagents", Title: "Subagents", Description: "Start other agents for parts of the work, and collect their results."},
 	{Name: "verification", Title: "Verification", Description: "Run the project's checks, and tell new failures from old ones."},
+	{Name: "language_servers", Title: "Language servers", Description: "Check edited files, find definitions and references, and rename, with the language's own server."},
 	{Name: "memory", Title: "Memory", Description: "Remember facts for later sessions of the project, and find them again."},
 	{Name: "commands", Title: "Commands", Description: "Run a command in the sandbox. Agents with a terminal do not need it.", Off: true},
 }

@@ -23,7 +23,7 @@ func checkStats(s guest.Stats) (guest.Stats, error) {
 }
 
 func checkWork(w guest.Work) (guest.Work, error) {
-	if w.CPUMs < 0 || w.Processes < 0 || len(w.Programs) > guest.MaxPrograms {
+	if w.CPUMs < 0 || w.RSSBytes < 0 || w.Processes < 0 || len(w.Programs) > guest.MaxPrograms {
 		return guest.Work{}, wrong("work", errors.New("a number is out of bounds"))
 	}
 	w.Foreground = plain(clip(w.Foreground, 100))

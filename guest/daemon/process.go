@@ -40,6 +40,8 @@ type process struct {
 	id   string
 	logs map[guest.Stream]*bytelog.Log // fixed once ready
 
+	helper bool // fixed once ready
+
 	ready chan struct{} // closed when the start has succeeded or failed
 
 	cmd   *exec.Cmd
@@ -83,6 +85,16 @@ func (p *process) outputs() map[guest.Stream]*bytelog.Log {
 		return p.logs
 	default:
 		return nil
+	}
+}
+
+// isHelper reports whether it only serves others, false while it is being started.
+func (p *process) isHelper() bool {
+	select {
+	case <-p.ready:
+		return p.helper
+	default:
+		return false
 	}
 }
 

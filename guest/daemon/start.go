@@ -39,6 +39,7 @@ func (d *Daemon) start(spec guest.ProcessSpec) (*process, error) {
 		return p, nil
 	}
 	defer close(p.ready)
+	p.helper = spec.Helper
 	if err := p.launch(spec); err != nil {
 		p.fail(err)
 		return p, nil

@@ -20,17 +20,24 @@ type portCache struct {
 // stats are the sandbox's current statistics. Reading them also refreshes the tree's knowledge of who belongs to whom.
 func (d *Daemon) stats() guest.Stats {
 	members := d.tree.members()
-	s := guest.Stats{Processes: len(members), LastOutput: d.lastOutput.Load(), Ports: []int{}}
+	s := guest.Stats{LastOutput: d.lastOutput.Load(), Ports: []int{}}
 	if self, err := readProc(d.tree.self); err == nil {
 		s.CPUMs, s.RSSBytes = self.cpu.Milliseconds(), self.rss
-	}
-	for _, m := range members {
-		s.CPUMs += m.cpu.Milliseconds()
-		s.RSSBytes += m.rss
 	}
 	d.mu.Lock()
 	procs := d.list()
 	d.mu.Unlock()
+	helpers := map[string]bool{}
+	for _, p := range procs {
+		helpers[p.id] = p.isHelper()
+	}
+	for _, m := range members {
+		s.CPUMs += m.cpu.Milliseconds()
+		s.RSSBytes += m.rss
+		if !helpers[m.owner] {
+			s.Processes++
+		}
+	}
 	for _, p := range procs {
 		for _, l := range p.outputs() {
 			s.LogBytes += l.DiskBytes()

@@ -21,6 +21,7 @@ func (d *Daemon) workOf(id string) guest.Work {
 		}
 		w.Processes++
 		w.CPUMs += m.cpu.Milliseconds()
+		w.RSSBytes += m.rss
 		if m.pid == first {
 			foreground = m.foreground
 			continue

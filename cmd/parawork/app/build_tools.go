@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/edits"
+	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/serve"
@@ -36,6 +37,7 @@ type toolbox struct {
 	memory      *memory.Service
 	edits       *edits.Service
 	groups      *toolgroups.Service
+	languages   *lsp.Service
 	relayed     *serve.Server // to agents in sandboxes
 }
 
@@ -55,6 +57,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Log: b.logOf("tools")})
 	t.edits = edits.New(edits.Config{Store: toolstore.NewEdits(b.db), Snapshots: w.workspaces.Snapshots, Repository: git.Contents{Repo: w.workspaces.Repo}, Undoer: w.workspaces.Lifecycle, Workspaces: w.workspaces.Records,
 		Sessions: a.sessions, Actor: p.directory.Actor, Bus: b.bus, Events: b.events, Log: b.logOf("edits")})
+	t.languages = newLanguages(a)
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),
@@ -65,6 +68,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 			t.subagents.Tools(),
 			t.memory.Tools(),
 			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Verified: t.edits.Verified, Log: b.logOf("tools")})},
+			t.languages.Tools(),
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})

@@ -36,6 +36,7 @@ func (a *App) components() []component {
 		{"tasks", a.tasks.Run},
 		{"checkpoints", a.checkpoints.Run}, // reads sessions, takes snapshots
 		{"edits", a.toolbox.edits.Run},     // reads sessions and snapshots
+		{"languages", a.languages.Run},     // uses files and sandboxes
 		{"commands", a.commands.Run},
 		{"sessions", a.sessions.Run},
 		{"sync", a.files.Run},

@@ -48,7 +48,7 @@ func TestOrderOfParticipants(t *testing.T) {
 	for turn, want := range map[string][]string{
 		"making":   {"teams", "box", "caches", "network", "limits", "images", "tools"},
 		"found":    {"network"},
-		"live":     {"walls", "commits", "files", "artifacts"},
+		"live":     {"walls", "commits", "files", "language servers", "artifacts"},
 		"arriving": {"commits", "files", "ignored files", "setup"},
 		"home":     {"commits"},
 		"pausing":  {"files", "snapshots", "artifacts"},
@@ -82,7 +82,7 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 	for _, s := range h.components() {
 		got = append(got, s.name)
 	}
-	if want := []string{"suspension", "enforce", "subagents", "runs", "reviews", "issues", "forge", "disk", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "commands", "sessions",
+	if want := []string{"suspension", "enforce", "subagents", "runs", "reviews", "issues", "forge", "disk", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "languages", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "ledger", "machines", "facts", "tool calls", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}

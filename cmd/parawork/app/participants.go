@@ -34,6 +34,7 @@ func (a *App) participants() []executors.Participant {
 		executors.Participant{Name: "ignored files", Arriving: a.workspaces.Transfer.ArriveIgnored},
 		executors.Participant{Name: "setup", Arriving: a.workspaces.Transfer.ArriveSetup},
 		executors.Participant{Name: "tools", Making: a.agents.Outfit},
+		a.languages.Participant(),
 		a.artifacts.Participant(), // before the sessions let go of it
 		executors.Participant{Name: "sessions", Ending: a.sessions.Leaving, Use: a.sessions.Use},
 	)

@@ -1,0 +1,3 @@
+package lsp_test
+
+func scripted(string) {}
