@@ -44,6 +44,8 @@ func (d *decoder) check(c *Config) {
 	if c.Artifacts.TeamQuotaBytes < 0 {
 		d.problem("artifacts.teamQuotaBytes", "must not be negative")
 	}
+	d.checkLeast("browser.memoryMb", c.Browser.MemoryMB, 256)
+	d.checkLeast("browser.idleMinutes", c.Browser.IdleMinutes, 1)
 	d.checkLeast("artifacts.retentionDays", c.Artifacts.RetentionDays, 0)
 	if c.Artifacts.RetentionDays > 36500 {
 		d.problem("artifacts.retentionDays", "must be at most 36500")

@@ -21,6 +21,7 @@ type Config struct {
 	History    History          `json:"history"`
 	Trash      Trash            `json:"trash"`
 	Artifacts  Artifacts        `json:"artifacts"`
+	Browser    Browser          `json:"browser"`
 	Snapshots  Snapshots        `json:"snapshots"`
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
@@ -118,6 +119,13 @@ type ArtifactStorage struct {
 	AccessKeyID         string `json:"accessKeyId"` // "" = as AWS's own tools find theirs
 	SecretAccessKey     string `json:"secretAccessKey" secret:"all"`
 	SecretAccessKeyFile string `json:"secretAccessKeyFile" file:"secretAccessKey"`
+}
+
+// Browser is what the browsers of sandboxes may use.
+type Browser struct {
+	MemoryMB         int  `json:"memoryMb"`         // of one browser
+	IdleMinutes      int  `json:"idleMinutes"`      // without use, until it is closed
+	AllowUnsandboxed bool `json:"allowUnsandboxed"` // also where neither the place nor Chromium itself isolates web pages
 }
 
 // Snapshots is how long states of workspaces' files are kept that nobody pinned.

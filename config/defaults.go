@@ -15,6 +15,7 @@ func Default(agents map[string]string, kinds []Kind) *Config {
 		RateLimits: defaultRates(),
 		Trash:      Trash{KeepDays: 30},
 		Artifacts:  Artifacts{TeamQuotaBytes: 10 << 30, Storage: ArtifactStorage{Type: "folder", Region: "us-east-1"}},
+		Browser:    Browser{MemoryMB: 1536, IdleMinutes: 15},
 
 		Snapshots: Snapshots{PollDays: 7, KeepDays: 30},
 		Projects:  Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},

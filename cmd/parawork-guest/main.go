@@ -9,13 +9,14 @@
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest mcp
 //	parawork-guest tool ARGUMENT...
+//	parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
 //	parawork-guest connect HOST PORT
 //
 // "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
 // the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
 // "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "tool" is the same tools as a
 // command line: see guest/toolcmd. Started under the name "parawork" the program is that command line, and
-// under "bd" its tasks as beads' program has them. "connect" is what ssh runs to
+// under "bd" its tasks as beads' program has them. "browser" runs Chromium: see guest/browser. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
 //
@@ -42,7 +43,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/bridge"
+	"github.com/parawork/parawork/guest/browser"
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/guest/egressbridge"
@@ -64,6 +67,7 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest mcp
        parawork-guest tool ARGUMENT...
+       parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
        parawork-guest connect HOST PORT
        parawork-guest version
 `
@@ -106,6 +110,8 @@ func main() {
 		err = runMCP()
 	case "tool":
 		os.Exit(runTool(args[1:]))
+	case "browser":
+		os.Exit(runBrowser(args[1:]))
 	case "connect":
 		err = connect(args[1:])
 	case "version", "--version":
@@ -133,6 +139,22 @@ func runMCP() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	return mcprelay.Run(ctx, mcprelay.Config{Env: os.Getenv, In: os.Stdin, Out: os.Stdout, Parent: os.Getppid})
+}
+
+// runBrowser runs Chromium, and returns the exit code.
+func runBrowser(args []string) int {
+	spare()
+	cfg := browser.Config{In: os.Stdin, Out: os.Stdout, Env: os.Getenv}
+	flags := flag.NewFlagSet("browser", flag.ContinueOnError)
+	flags.StringVar(&cfg.ID, "id", "", "names the folder of its profile")
+	flags.Int64Var(&cfg.Memory, "memory", 0, "bytes of memory that it may use; 0 = no limit")
+	flags.DurationVar(&cfg.Idle, "idle", 0, "how long it goes on without a message; 0 = for ever")
+	flags.BoolVar(&cfg.NoSandbox, "no-sandbox", false, "it may run without a sandbox of its own where it cannot have one: the place isolates it")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || guest.CheckID(cfg.ID) != nil {
+		fmt.Fprint(os.Stderr, usage)
+		return 2
+	}
+	return browser.Run(cfg)
 }
 
 // runTool runs a command line of the tools, and returns its exit code.

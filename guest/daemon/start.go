@@ -197,7 +197,10 @@ func (d *Daemon) command(spec guest.ProcessSpec) (*exec.Cmd, error) {
 		return nil, fmt.Errorf("the folder %q to start in does not exist", dir)
 	}
 	env := d.environ(spec, dir)
-	path, err := lookPath(spec.Argv[0], env)
+	path, err := d.cfg.Self, error(nil)
+	if spec.Argv[0] != guest.Self || path == "" {
+		path, err = lookPath(spec.Argv[0], env)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
+	"github.com/parawork/parawork/tools/browser"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/edits"
@@ -36,6 +37,7 @@ type toolbox struct {
 	checkpoints *checkpoints.Service
 	memory      *memory.Service
 	edits       *edits.Service
+	browsers    *browser.Service
 	groups      *toolgroups.Service
 	languages   *lsp.Service
 	relayed     *serve.Server // to agents in sandboxes
@@ -58,6 +60,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.edits = edits.New(edits.Config{Store: toolstore.NewEdits(b.db), Snapshots: w.workspaces.Snapshots, Repository: git.Contents{Repo: w.workspaces.Repo}, Undoer: w.workspaces.Lifecycle, Workspaces: w.workspaces.Records,
 		Sessions: a.sessions, Actor: p.directory.Actor, Bus: b.bus, Events: b.events, Log: b.logOf("edits")})
 	t.languages = newLanguages(a)
+	t.browsers = newBrowsers(b, w, s, t.artifacts)
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),
@@ -69,6 +72,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 			t.memory.Tools(),
 			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Verified: t.edits.Verified, Log: b.logOf("tools")})},
 			t.languages.Tools(),
+			t.browsers.Tools(),
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})

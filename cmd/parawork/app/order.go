@@ -24,6 +24,7 @@ func (a *App) components() []component {
 		{"issues", a.issues.Run},         // asks forges
 		{"forge", a.forge.Run},           // fetches what the forge merged
 		{"disk", a.disk.Run},
+		{"browsers", a.browsers.Run},   // save artifacts
 		{"artifacts", a.artifacts.Run}, // reads in sandboxes
 		{"checks", a.checks.Run},       // has commands run, and lands what they say is good
 		{"overlap", a.overlap.Run},

@@ -1,0 +1,480 @@
+// Package browser gives a workspace one browser: a Chromium in its sandbox that agents use by tools, and that people watch and take over. The
+// program beside Chromium is guest/browser, a process of the guest; the Service speaks the DevTools protocol with it over the process's
+// standard input and output. The browser goes on while the server restarts, and is found again.
+//
+// Chromium, its pages and the program beside it are hostile: whatever they say is bounded, and a page that floods, crashes, opens tabs or
+// asks questions is told about in words, and nothing else happens.
+//
+// Goroutines: each browser in use has one that reads and one that writes its connection; Run has one that closes idle browsers. No lock is
+// held during a call.
+package browser
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
+	"github.com/parawork/parawork/tools/browser/cdp"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Bounds of a browser.
+const (
+	MaxTabs       = 20
+	DefaultMemory = 1536 << 20
+	DefaultIdle   = 15 * time.Minute
+
+	width, height = 1280, 800 // of a page, in CSS pixels
+	maxNotices    = 20
+	startTimeout  = 40 * time.Second
+	callTimeout   = 20 * time.Second // of one command of the protocol
+	lookEvery     = 15 * time.Second // for idle browsers
+	processLog    = 32 << 20         // bytes the guest keeps while the server is away
+)
+
+// processPrefix begins the ids of browsers' processes, by which they are found again.
+const processPrefix = "brw"
+
+// Sandboxes finds and makes sandboxes.
+type Sandboxes interface {
+	// Ensure returns the workspace's live sandbox, and wakes or makes it when there is none.
+	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
+	// Live returns the workspace's live sandbox, which may be suspended, without making one.
+	Live(workspaceID string) (*executors.Place, bool)
+	// Place returns what a kind of executor can do now.
+	Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool)
+}
+
+// Workspaces knows the workspaces.
+type Workspaces interface {
+	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
+}
+
+// Picture is a screenshot to be saved as an artifact.
+type Picture struct {
+	TeamID, WorkspaceID, SessionID, UserID string
+	Name, MIME                             string
+	Data                                   []byte
+}
+
+// Config is what a Service is made of. Sandboxes and Workspaces are required.
+type Config struct {
+	Sandboxes  Sandboxes
+	Workspaces Workspaces
+	Save       func(ctx context.Context, p Picture) (artifactID string, err error) // nil: screenshots cannot be saved
+
+	Memory     int64         // bytes a browser may use; 0 = DefaultMemory
+	Idle       time.Duration // a browser that nobody uses for this long is closed; 0 = DefaultIdle
+	AllowBare  bool          // also in places that do not isolate, Chromium may run without a sandbox of its own
+	DriverIdle time.Duration // a person who drives and does nothing gives the browser back; 0 = two minutes
+	Now        func() time.Time
+	Log        *slog.Logger
+}
+
+// Service has the browsers. Safe for concurrent use.
+type Service struct {
+	cfg  Config
+	life context.Context
+	stop context.CancelFunc
+	work tasks.Group
+
+	mu       sync.Mutex
+	browsers map[string]*entry // by workspace
+	ends     map[string]string // why the last browser of a workspace ended, until the next one
+}
+
+// entry is a browser that is being found or started, or was.
+type entry struct {
+	place *executors.Place
+	ready chan struct{} // closed when b or err is there
+	b     *browser
+	err   error
+}
+
+// New returns a Service.
+func New(cfg Config) *Service {
+	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory)
+	cfg.Idle = cmp.Or(cfg.Idle, DefaultIdle)
+	cfg.DriverIdle = cmp.Or(cfg.DriverIdle, 2*time.Minute)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	s := &Service{cfg: cfg, browsers: map[string]*entry{}, ends: map[string]string{}}
+	s.life, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// Run closes idle browsers until ctx ends. The browsers themselves go on in their sandboxes.
+func (s *Service) Run(ctx context.Context) error {
+	tick := time.NewTicker(min(lookEvery, s.cfg.Idle))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.end()
+			return nil
+		case <-tick.C:
+			for _, b := range s.open() {
+				if b.idle() {
+					b.close(fmt.Sprintf("Nobody used it for %s.", s.cfg.Idle))
+				}
+			}
+		}
+	}
+}
+
+// end lets go of all browsers.
+func (s *Service) end() {
+	s.stop()
+	s.work.Close()
+}
+
+// open are the browsers in use.
+func (s *Service) open() (all []*browser) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.browsers {
+		select {
+		case <-e.ready:
+			if e.b != nil {
+				all = append(all, e.b)
+			}
+		default:
+		}
+	}
+	return all
+}
+
+var errNotRunning = fault.New(fault.Conflict, "browser_not_running", "No browser runs in this workspace. Open a page first: browser_open.")
+
+// check refuses a workspace of another team.
+func (s *Service) check(ctx context.Context, teamID, workspaceID string) error {
+	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	if w.TeamID != teamID {
+		return fault.New(fault.NotFound, "not_found", "There is no such workspace.")
+	}
+	return nil
+}
+
+// browserOf returns the workspace's browser. With start it makes one, and the sandbox, where there is none.
+func (s *Service) browserOf(ctx context.Context, workspaceID string, start bool) (*browser, error) {
+	for {
+		place, live := s.cfg.Sandboxes.Live(workspaceID)
+		if start || live && place.Asleep() {
+			var err error
+			if place, err = s.cfg.Sandboxes.Ensure(ctx, workspaceID); err != nil {
+				return nil, err
+			}
+		} else if !live {
+			return nil, errNotRunning
+		}
+		e, err := s.entryOf(workspaceID, place, start)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-e.ready:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if e.err != nil {
+			if start && errors.Is(e.err, errNotRunning) { // somebody who does not start one was looking for it
+				continue
+			}
+			return nil, e.err
+		}
+		return e.b, nil
+	}
+}
+
+// entryOf returns the entry of a browser that is in use or on its way; when there is none it has one found or started.
+func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool) (*entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.browsers[workspaceID]; e != nil && e.place == place {
+		return e, nil
+	}
+	e := &entry{place: place, ready: make(chan struct{})}
+	begun := s.work.Go(func() {
+		ctx, cancel := context.WithTimeout(s.life, startTimeout)
+		defer cancel()
+		b, err := s.connect(ctx, workspaceID, place, start)
+		if err != nil {
+			s.drop(workspaceID, e)
+		}
+		e.b, e.err = b, err
+		close(e.ready)
+		if err == nil {
+			select {
+			case <-b.conn.Done():
+			case <-s.life.Done():
+				b.conn.Close()
+			}
+			b.mu.Lock()
+			why := b.ended
+			b.mu.Unlock()
+			s.ended(workspaceID, why)
+			s.drop(workspaceID, e)
+		}
+	})
+	if !begun {
+		return nil, fault.New(fault.Unavailable, "server_stopping", "The server is stopping. Try again in a moment.")
+	}
+	s.browsers[workspaceID] = e
+	return e, nil
+}
+
+// maxEnds bounds the ends that are remembered.
+const maxEnds = 1000
+
+// ended remembers why a browser ended, for whoever uses the next one.
+func (s *Service) ended(workspaceID, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why == closedWords || why == "" {
+		delete(s.ends, workspaceID)
+	} else if len(s.ends) < maxEnds {
+		s.ends[workspaceID] = why
+	}
+}
+
+// takeEnd returns why the last browser ended, once.
+func (s *Service) takeEnd(workspaceID string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why := s.ends[workspaceID]
+	delete(s.ends, workspaceID)
+	return why
+}
+
+// closedWords is the reason of an end that somebody asked for.
+const closedWords = "It was closed."
+
+func (s *Service) drop(workspaceID string, e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.browsers[workspaceID] == e {
+		delete(s.browsers, workspaceID)
+	}
+}
+
+// browser is the browser of one workspace.
+type browser struct {
+	s           *Service
+	workspaceID string
+	place       *executors.Place
+	process     string // id
+	conn        *cdp.Conn
+
+	turn chan struct{} // one action at a time
+
+	mu      sync.Mutex
+	tabs    []*tab
+	active  *tab
+	count   int // tabs so far
+	notices []string
+	used    time.Time
+	start   guest.BrowserStart
+	ended   string // why it has ended
+	driver  driver
+	view    view
+}
+
+// connect finds the running browser of a sandbox, or starts one.
+func (s *Service) connect(ctx context.Context, workspaceID string, place *executors.Place, start bool) (*browser, error) {
+	list, err := place.Guest.Processes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &browser{s: s, workspaceID: workspaceID, place: place, turn: make(chan struct{}, 1), used: s.cfg.Now()}
+	from := int64(0)
+	for _, p := range list {
+		switch {
+		case !strings.HasPrefix(p.ID, processPrefix+"_"):
+		case p.State == guest.Running:
+			b.process, from = p.ID, p.Ends[guest.Stdout]
+		default:
+			_ = place.Guest.Remove(ctx, p.ID) // an earlier one; the guest forgets it at some time anyway
+		}
+	}
+	if b.process == "" {
+		if !start {
+			return nil, errNotRunning
+		}
+		if err := b.launch(ctx); err != nil {
+			return nil, err
+		}
+		if why := s.takeEnd(workspaceID); why != "" {
+			b.notice("The browser was started anew. The one before has ended: %s", why)
+		}
+	}
+	p, err := openPipe(place.Guest, b.process, from)
+	if err != nil {
+		return nil, err
+	}
+	b.conn = cdp.New(p, b.event)
+	if !s.work.Go(func() { b.lost(b.conn.Run()) }) {
+		p.Close()
+		return nil, fault.New(fault.Unavailable, "server_stopping", "The server is stopping. Try again in a moment.")
+	}
+	if err := b.attach(ctx); err != nil {
+		b.conn.Close()
+		return nil, b.startError(err)
+	}
+	return b, nil
+}
+
+// launch starts the browser's program.
+func (b *browser) launch(ctx context.Context) error {
+	s := b.s
+	argv := []string{guest.Self, "browser", "--id", b.workspaceID, "--memory", strconv.FormatInt(s.cfg.Memory, 10), "--idle", (2 * s.cfg.Idle).String()}
+	if caps, ok := s.cfg.Sandboxes.Place(ctx, b.place.Kind); s.cfg.AllowBare || ok && caps.Isolated {
+		argv = append(argv, "--no-sandbox")
+	}
+	b.process = id.New(processPrefix)
+	p, err := b.place.Guest.Start(ctx, guest.ProcessSpec{ID: b.process, Argv: argv, Stdin: true, MaxLog: processLog})
+	if err != nil {
+		return err
+	}
+	if p.State != guest.Running && strings.HasPrefix(p.Reason, "start_failed") {
+		return fault.New(fault.Unsupported, "browser_failed", "The browser could not be started: %.300s.", strings.TrimPrefix(p.Reason, "start_failed: "))
+	}
+	return nil
+}
+
+// attach has Chromium report its pages. A connection before ours may have done the same.
+func (b *browser) attach(ctx context.Context) error {
+	type autoAttach struct {
+		AutoAttach bool             `json:"autoAttach"`
+		Wait       bool             `json:"waitForDebuggerOnStart"`
+		Flatten    bool             `json:"flatten"`
+		Filter     []map[string]any `json:"filter,omitempty"`
+	}
+	pages := []map[string]any{{"type": "page"}, {"exclude": true}}
+	for _, c := range []struct {
+		method string
+		params any
+	}{
+		{"Target.setAutoAttach", autoAttach{Flatten: true}},
+		{"Target.setAutoAttach", autoAttach{AutoAttach: true, Flatten: true, Filter: pages}},
+		{"Target.setDiscoverTargets", map[string]any{"discover": true, "filter": pages}},
+		{"Browser.setDownloadBehavior", map[string]any{"behavior": "deny", "eventsEnabled": true}},
+	} {
+		if err := b.conn.Call(ctx, "", c.method, c.params, nil); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	tabs := slices.Clone(b.tabs)
+	b.mu.Unlock()
+	for _, t := range tabs { // a page that is only just coming up does not survive it when another one is opened in its place
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		_ = b.conn.Call(ctx, t.session, "Runtime.evaluate", map[string]any{"expression": "1"}, nil) // it may have crashed, or hang
+		cancel()
+	}
+	return nil
+}
+
+// startError explains why a browser could not be started.
+func (b *browser) startError(err error) error {
+	b.mu.Lock()
+	why := b.ended
+	b.mu.Unlock()
+	switch {
+	case strings.Contains(why, "was not found"):
+		return fault.Wrap(err, fault.Unsupported, "browser_missing", "%s.", strings.TrimSuffix(why, "."))
+	case strings.Contains(why, "cannot isolate"):
+		return fault.Wrap(err, fault.Unsupported, "browser_unsafe", "%s. An operator can allow it nevertheless: browser.allowUnsandboxed in config.json.", strings.TrimSuffix(why, "."))
+	case why != "":
+		return fault.Wrap(err, fault.Unavailable, "browser_failed", "The browser could not be started: %s", why)
+	}
+	return fault.Wrap(err, fault.Unavailable, "browser_failed", "The browser does not answer. Close it with browser_close, and open the page again.")
+}
+
+// lost notes that the connection has ended.
+func (b *browser) lost(err error) {
+	b.mu.Lock()
+	if b.ended == "" {
+		if b.s.life.Err() == nil {
+			b.s.cfg.Log.Info("the connection to a browser ended", "workspace_id", b.workspaceID, "error", err)
+		}
+	}
+	b.mu.Unlock()
+	b.view.bump()
+}
+
+// endedError says that the browser has ended.
+func (b *browser) endedError(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !errors.Is(err, cdp.ErrClosed) {
+		return err
+	}
+	return fault.Wrap(err, fault.Conflict, "browser_ended", "The browser has ended. %s Open the page again: browser_open.", cmp.Or(b.ended, "The connection to it was lost."))
+}
+
+// close ends the browser's process.
+func (b *browser) close(why string) {
+	b.mu.Lock()
+	b.ended = cmp.Or(b.ended, why)
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(b.s.life), callTimeout)
+	defer cancel()
+	if _, err := b.place.Guest.Stop(ctx, b.process, 3*time.Second); err != nil {
+		b.s.cfg.Log.Warn("a browser could not be ended", "workspace_id", b.workspaceID, "error", err)
+	}
+	b.conn.Close()
+}
+
+// idle reports whether nobody has used the browser for long.
+func (b *browser) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.releaseIdle()
+	return b.driver.user == "" && b.s.cfg.Now().Sub(b.used) > b.s.cfg.Idle
+}
+
+// call has Chromium do a command for a tab, within a limit.
+func (b *browser) call(ctx context.Context, session, method string, params, result any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fault.New(fault.Timeout, "browser_timeout", "The page did not react within %s. Try again, or open it again.", callTimeout))
+	defer cancel()
+	return b.endedError(b.conn.Call(ctx, session, method, params, result))
+}
+
+// notice notes something that whoever uses the browser next should know. The caller holds mu.
+func (b *browser) notice(format string, args ...any) {
+	text := safetext.Cut(safetext.Line(fmt.Sprintf(format, args...)), 500)
+	if n := len(b.notices); n > 0 && b.notices[n-1] == text {
+		return
+	}
+	if len(b.notices) >= maxNotices {
+		b.notices = b.notices[1:]
+	}
+	b.notices = append(b.notices, text)
+}
+
+// takeNotices returns what happened since the last call.
+func (b *browser) takeNotices() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := b.notices
+	b.notices = nil
+	return n
+}

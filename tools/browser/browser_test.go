@@ -1,0 +1,493 @@
+//go:build linux
+
+package browser_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/bubblewrap"
+	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/guest"
+	pages "github.com/parawork/parawork/guest/browser"
+	"github.com/parawork/parawork/guest/client"
+	_ "github.com/parawork/parawork/guest/daemon" // what the guest binary is made of: a change there makes these tests run again
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/browser"
+	"github.com/parawork/parawork/tools/tooltest"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// guestPath is the guest binary, built once.
+var guestPath string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "parawork-guest")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		_ = os.Chmod(dir, 0o755)
+		guestPath = filepath.Join(dir, "parawork-guest")
+		build := exec.Command("go", "build", "-o", guestPath, "github.com/parawork/parawork/cmd/parawork-guest")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the guest: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// oneSandbox is the sandbox of the only workspace.
+type oneSandbox struct {
+	place    *executors.Place
+	isolated bool
+}
+
+func (s oneSandbox) Ensure(context.Context, string) (*executors.Place, error) { return s.place, nil }
+func (s oneSandbox) Live(string) (*executors.Place, bool)                     { return s.place, true }
+func (s oneSandbox) Place(context.Context, executors.Kind) (executors.Capabilities, bool) {
+	return executors.Capabilities{Isolated: s.isolated}, true
+}
+
+func (s oneSandbox) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
+	if id != s.place.WorkspaceID {
+		return workspaces.Workspace{}, fault.New(fault.NotFound, "not_found", "There is no such workspace.")
+	}
+	return workspaces.Workspace{ID: id, TeamID: s.place.TeamID}, nil
+}
+
+// bench is a Service over a real guest and the Chromium of this machine.
+type bench struct {
+	*testing.T
+	cfg    browser.Config
+	s      *browser.Service
+	set    *tools.Set
+	caller tools.Caller
+	place  *executors.Place
+	root   string
+	told   []string // notices of all calls
+	site   string   // where the files of root/site are served, as the browser reaches them
+}
+
+func needChromium(t *testing.T) {
+	t.Helper()
+	if _, err := pages.Find(os.Getenv("PATH")); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skipf("NOT TESTED: %v", err)
+	}
+}
+
+// newBench makes one. kind is local or bubblewrap.
+func newBench(t *testing.T, kind executors.Kind, files map[string]string, change ...func(*browser.Config)) *bench {
+	t.Helper()
+	needChromium(t)
+	root, err := os.MkdirTemp("", "browser-test") // t.TempDir is no folder that another user may enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	b := &bench{T: t, root: filepath.Join(root, "tree")}
+	for name, content := range files {
+		file := filepath.Join(b.root, "site", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sandbox, spec := b.make(kind, root)
+	c := client.New(client.Config{Dial: sandbox.Dial, Token: sandbox.Token(), SandboxID: spec.ID})
+	t.Cleanup(c.Close)
+	b.place = executors.NewPlace(spec.ID, spec.WorkspaceID, spec.TeamID, kind)
+	b.place.Guest = c
+	if b.place.Hello, err = c.Hello(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.serve(kind)
+	one := oneSandbox{b.place, kind != executors.Local}
+	b.cfg = browser.Config{Sandboxes: one, Workspaces: one, AllowBare: os.Geteuid() == 0}
+	for _, f := range change {
+		f(&b.cfg)
+	}
+	b.caller = tools.Caller{TeamID: spec.TeamID, WorkspaceID: spec.WorkspaceID, UserID: "usr_1"}
+	b.restart()
+	return b
+}
+
+// restart makes a Service that knows nothing, as a restarted server's.
+func (b *bench) restart() (stop func()) {
+	b.s = browser.New(b.cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	s := b.s
+	go func() { done <- s.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Errorf("Run: %v", err)
+		}
+	})
+	b.Cleanup(stop)
+	var err error
+	if b.set, err = tools.New(tools.Config{Tools: b.s.Tools()}); err != nil {
+		b.Fatal(err)
+	}
+	return stop
+}
+
+func (b *bench) make(kind executors.Kind, dir string) (executors.Sandbox, executors.Spec) {
+	b.Helper()
+	spec := executors.Spec{ID: id.New("sbx"), TeamID: "team_1", WorkspaceID: id.New("ws"), Root: b.root}
+	var e executors.Executor
+	var err error
+	if kind == executors.Local {
+		e, err = local.New(local.Config{Enabled: true, Dir: filepath.Join(dir, "sandboxes"), GuestPath: guestPath, Grace: 500 * time.Millisecond})
+	} else {
+		bw, berr := bubblewrap.New(bubblewrap.Config{Enabled: true, Dir: filepath.Join(dir, "sandboxes"), GuestPath: guestPath, Grace: 500 * time.Millisecond})
+		if berr != nil {
+			b.Fatal(berr)
+		}
+		if c, err := bw.Capabilities(b.Context()); err != nil || !c.Available {
+			b.Skipf("NOT TESTED: no sandbox of bubblewrap can be made here: %s %v", c.Reason, err)
+		}
+		e = bw
+		home := filepath.Join(dir, "home")
+		if err := os.MkdirAll(home, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		uid := -1
+		if os.Geteuid() == 0 {
+			uid = 1_960_000_000
+			if out, err := exec.Command("chown", "-R", fmt.Sprint(uid), b.root, home).CombinedOutput(); err != nil {
+				b.Fatalf("%v: %s", err, out)
+			}
+			_ = os.Chmod(dir, 0o755)
+		}
+		spec.MountSpec = &executors.MountSpec{Mounts: []executors.Mount{{Source: b.root, Target: b.root}, {Source: home, Target: "/home/agent"}}, Home: "/home/agent", UID: uid, GID: uid}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	sandbox, err := e.Create(b.Context(), spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := sandbox.Destroy(context.Background()); err != nil {
+			b.Errorf("Destroy: %v", err)
+		}
+	})
+	return sandbox, spec
+}
+
+// serve serves the site where the browser can reach it: a sandbox with a network of its own has its own server.
+func (b *bench) serve(kind executors.Kind) {
+	b.Helper()
+	if kind == executors.Local {
+		web := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(b.root, "site"))))
+		b.Cleanup(web.Close)
+		b.site = web.URL
+		return
+	}
+	b.site = "http://localhost:8123"
+	if _, err := b.place.Guest.Start(b.Context(), guest.ProcessSpec{ID: id.New("web"), Argv: []string{"python3", "-m", "http.server", "8123", "--directory", "site"}}); err != nil {
+		b.Fatal(err)
+	}
+	for {
+		conn, err := b.place.Guest.DialPort(b.Context(), 8123)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if b.Context().Err() != nil {
+			b.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond) // a port tells nobody that it opens
+	}
+}
+
+// answer is what all tools answer.
+type answer struct {
+	Tab      int
+	URL      string
+	Title    string
+	Notices  []string
+	Snapshot string
+	Lines    int
+	Next     *int
+	Found    bool
+	Items    []map[string]any
+	Value    json.RawMessage
+	MIME     string
+	Width    int
+	Closed   string
+	text     string
+	images   int
+	isError  bool
+}
+
+func (b *bench) try(name string, args map[string]any) (answer, error) {
+	return b.tryAs(b.caller, name, args)
+}
+
+func (b *bench) tryAs(c tools.Caller, name string, args map[string]any) (answer, error) {
+	b.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := b.set.Call(b.Context(), c, "browser_"+name, raw)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{isError: r.IsError}
+	if err := json.Unmarshal(r.Structured, &a); err != nil {
+		b.Fatal(err)
+	}
+	b.told = append(b.told, a.Notices...)
+	for _, c := range r.Content {
+		if c.MIME == "" {
+			a.text += c.Text
+		} else if len(c.Data) > 0 {
+			a.images++
+		}
+	}
+	return a, nil
+}
+
+func (b *bench) call(name string, args map[string]any) answer {
+	b.Helper()
+	a, err := b.try(name, args)
+	if err != nil {
+		b.Fatalf("browser_%s %v: %v", name, args, err)
+	}
+	return a
+}
+
+// refused asserts that a call is refused with a code.
+func (b *bench) refused(code, name string, args map[string]any) {
+	b.Helper()
+	if a, err := b.try(name, args); fault.CodeOf(err) != code {
+		b.Errorf("browser_%s %v: %v %q, want %s", name, args, err, a.text, code)
+	}
+}
+
+// ref finds the ref of the line of a snapshot that contains a text.
+func (b *bench) ref(text string) string {
+	b.Helper()
+	a := b.call("snapshot", map[string]any{})
+	m := regexp.MustCompile(`(?m)^.*` + regexp.QuoteMeta(text) + `.*(@e[0-9]+)$`).FindStringSubmatch(a.Snapshot)
+	if m == nil {
+		b.Fatalf("no %q in\n%s", text, a.Snapshot)
+	}
+	return m[1]
+}
+
+var form = map[string]string{
+	"form.html": `<!doctype html><title>Sign up</title><h1>Sign up</h1>
+<form onsubmit="event.preventDefault(); document.getElementById('out').textContent = 'Welcome ' + n.value + ', ' + c.value + ', ' + (t.checked ? 'agreed' : 'not agreed'); console.log('sent', n.value)">
+<label>Name <input id=n required></label>
+<label>Country <select id=c><option value=de>Germany<option value=fr>France</select></label>
+<label><input type=checkbox id=t> I agree</label>
+<button>Send</button></form><p id=out role=status aria-label=""></p>
+<a href="second.html">Second page</a>
+<button onclick="alert('Really?')">Ask</button>
+<iframe src="frame.html" title="Inner"></iframe>`,
+	"second.html": `<!doctype html><title>Second</title><h1>The second page</h1><button disabled>Off</button>
+<div style="position:relative"><button id=under>Under</button><div id=cover style="position:absolute;inset:0;background:#fff"></div></div>`,
+	"frame.html": `<!doctype html><button onclick="parent.document.title = 'From the frame'">In the frame</button>`,
+}
+
+// An agent fills a form in a real page, in each kind of place.
+func TestForm(t *testing.T) {
+	for _, kind := range []executors.Kind{executors.Local, "bubblewrap"} {
+		t.Run(string(kind), func(t *testing.T) {
+			b := newBench(t, kind, form)
+			b.refused("browser_not_running", "snapshot", map[string]any{})
+			a := b.call("open", map[string]any{"url": b.site + "/form.html"})
+			if a.Title != "Sign up" || a.URL != b.site+"/form.html" {
+				t.Errorf("%+v", a)
+			}
+			b.call("type", map[string]any{"ref": b.ref(`textbox "Name"`), "text": "Ada Lovelace"})
+			b.call("select", map[string]any{"ref": b.ref(`"Country"`), "values": []string{"France"}})
+			b.call("click", map[string]any{"ref": b.ref(`checkbox "I agree"`)})
+			b.call("click", map[string]any{"ref": b.ref(`button "Send"`)})
+			if a := b.call("wait", map[string]any{"text": "Welcome Ada Lovelace, fr, agreed"}); !a.Found || a.isError {
+				t.Errorf("%+v", a)
+			}
+			if a := b.call("console", map[string]any{}); len(a.Items) != 1 || a.Items[0]["text"] != "sent Ada Lovelace" {
+				t.Errorf("console: %v", a.Items)
+			}
+			b.call("type", map[string]any{"ref": b.ref(`textbox "Name"`), "text": "Grace", "submit": true})
+			b.call("wait", map[string]any{"text": "Welcome Grace, fr"})
+			if a := b.call("click", map[string]any{"ref": b.ref(`button "Ask"`)}); len(a.Notices) != 1 || !strings.Contains(a.Notices[0], `dismissed: "Really?"`) {
+				t.Errorf("a dialog: %v", a.Notices)
+			}
+			b.call("click", map[string]any{"ref": b.ref(`button "In the frame"`)})
+			if a := b.call("tabs", map[string]any{}); a.Title != "From the frame" {
+				t.Errorf("a click in a frame: %+v", a)
+			}
+			old := b.ref(`link "Second page"`)
+			if a := b.call("click", map[string]any{"ref": old}); a.Title != "Second" {
+				t.Errorf("a link leads to %+v", a)
+			}
+			b.refused("browser_ref_stale", "click", map[string]any{"ref": old})
+			if a := b.call("screenshot", map[string]any{}); a.images != 1 || a.Width != 1280 {
+				t.Errorf("%+v", a)
+			}
+			if a := b.call("close", map[string]any{}); a.Closed != "browser" {
+				t.Errorf("%+v", a)
+			}
+			b.refused("browser_not_running", "snapshot", map[string]any{})
+		})
+	}
+}
+
+// What the tools refuse, in words.
+func TestRefusals(t *testing.T) {
+	b := newBench(t, executors.Local, form)
+	for _, url := range []string{"chrome://settings", "devtools://devtools", "file:///etc/passwd", "file://" + b.root + "/../x", "javascript:alert(1)", "view-source:http://localhost"} {
+		b.refused("browser_address_refused", "open", map[string]any{"url": url})
+	}
+	b.refused("browser_page_failed", "open", map[string]any{"url": "http://127.0.0.1:1/"})
+	b.call("open", map[string]any{"url": "file://" + b.root + "/site/second.html"})
+	b.refused("browser_element_disabled", "click", map[string]any{"ref": b.ref(`"Off"`)})
+	b.refused("browser_element_covered", "click", map[string]any{"ref": b.ref(`"Under"`)})
+	b.refused("browser_ref_invalid", "click", map[string]any{"ref": "the button"})
+	b.refused("browser_ref_stale", "click", map[string]any{"ref": "@e99"})
+	b.refused("browser_key_unknown", "press", map[string]any{"key": "Hyper+Q"})
+	b.refused("browser_tab_not_found", "snapshot", map[string]any{"tab": 9})
+}
+
+// A restarted server finds the browser again, with its pages and what is in them.
+func TestRestart(t *testing.T) {
+	b := newBench(t, executors.Local, form)
+	stop := b.restart()
+	b.call("open", map[string]any{"url": b.site + "/form.html"})
+	b.call("type", map[string]any{"ref": b.ref(`textbox "Name"`), "text": "still here"})
+	stop()
+	b.restart()
+	if a := b.call("snapshot", map[string]any{}); !strings.Contains(a.Snapshot, `value="still here"`) {
+		t.Errorf("after a restart:\n%s", a.Snapshot)
+	}
+}
+
+func TestTools(t *testing.T) {
+	b := newBench(t, executors.Local, form)
+	b.call("open", map[string]any{"url": b.site + "/form.html"})
+	stranger := b.caller
+	stranger.TeamID = "team_other"
+	quick := map[string]string{"open": `{"url":"` + b.site + `/frame.html"}`, "snapshot": `{}`, "console": `{}`, "network": `{}`, "tabs": `{}`, "screenshot": `{}`, "press": `{"key":"Tab"}`, "wait": `{"seconds":1}`, "evaluate": `{"expression":"1+1"}`}
+	for _, tool := range b.s.Tools() {
+		args, ok := quick[strings.TrimPrefix(tool.Spec().Name, "browser_")]
+		if !ok {
+			continue
+		}
+		t.Run(tool.Spec().Name, func(t *testing.T) {
+			s := tooltest.Subject{Tool: tool, Caller: b.caller, Stranger: stranger, Quick: json.RawMessage(args)}
+			tooltest.Run(t, s)
+		})
+	}
+}
+
+// A page that does what it can to disturb: each is bounded and told in words, and the browser goes on.
+func TestHostilePages(t *testing.T) {
+	b := newBench(t, executors.Local, map[string]string{
+		"tabs.html":     `<title>Tabs</title><button onclick="for (let i = 0; i < 1000; i++) window.open('about:blank')">Open</button>`,
+		"flood.html":    `<title>Flood</title><script>setInterval(() => { for (let i = 0; i < 1000; i++) console.log("x".repeat(500)) }, 1)</script><button>Here</button>`,
+		"huge.html":     `<title>Huge</title><script>for (let i = 0; i < 5; i++) console.log("x".repeat(20_000_000))</script><button>Here</button>`,
+		"download.html": `<title>Download</title><a href="data.bin" download="../../evil.sh">Get</a>`, "data.bin": "data",
+		"dialogs.html": `<title>Dialogs</title><script>let n = 0; function ask() { if (n++ < 50) { prompt("What?"); setTimeout(ask) } } setTimeout(ask)</script><button>Here</button>`,
+		"long.html":    `<title>Long</title><script>for (let i = 0; i < 3000; i++) document.write("<button>Button " + i + "</button>")</script>`,
+		"file.html":    `<title>File</title><input type=file aria-label="Upload">`,
+		"frame.html":   `<title>Calm</title><button>Here</button>`,
+	}, func(c *browser.Config) { c.Memory = 4 << 30 })
+	told := func(_ answer, what string) {
+		t.Helper()
+		if !strings.Contains(strings.Join(b.told, "\n"), what) {
+			t.Errorf("%q is not told: %q", what, b.told)
+		}
+	}
+	b.call("open", map[string]any{"url": b.site + "/tabs.html"})
+	if _, err := b.try("click", map[string]any{"ref": b.ref("Open")}); err != nil && fault.CodeOf(err) != "browser_timeout" { // a busy machine is not done in time
+		t.Error(err)
+	}
+	a := b.call("tabs", map[string]any{})
+	if len(a.Items) > browser.MaxTabs {
+		t.Errorf("%d tabs are open", len(a.Items))
+	}
+	b.call("close", map[string]any{})
+
+	b.call("open", map[string]any{"url": b.site + "/flood.html"})
+	told(b.call("wait", map[string]any{"seconds": 3}), "console or sends requests without end")
+	if a := b.call("snapshot", map[string]any{}); !strings.Contains(a.Snapshot, "Here") {
+		t.Errorf("a page that floods: %+v", a)
+	}
+	b.call("open", map[string]any{"url": b.site + "/huge.html"})
+	told(b.call("wait", map[string]any{"seconds": 2}), "bytes, which was left out")
+
+	b.call("open", map[string]any{"url": b.site + "/download.html"})
+	b.call("click", map[string]any{"ref": b.ref("Get")})
+	told(b.call("wait", map[string]any{"seconds": 1}), "Downloads in the browser are off")
+
+	b.call("open", map[string]any{"url": b.site + "/dialogs.html"})
+	told(b.call("wait", map[string]any{"seconds": 1}), `dismissed: "What?"`)
+	if !strings.Contains(b.call("snapshot", map[string]any{}).Snapshot, "Here") {
+		t.Error("a page that asks is not shown")
+	}
+	b.call("open", map[string]any{"url": b.site + "/file.html"})
+	b.call("click", map[string]any{"ref": b.ref("Upload")})
+
+	b.call("open", map[string]any{"url": b.site + "/long.html"})
+	a = b.call("snapshot", map[string]any{})
+	if a.Lines != 3000 || len(a.Snapshot) > 20<<10 || a.Next == nil || !strings.Contains(a.text, "more lines: browser_snapshot with from=") {
+		t.Errorf("%d lines, %d bytes, next %v", a.Lines, len(a.Snapshot), a.Next)
+	}
+	if next := b.call("snapshot", map[string]any{"from": *a.Next}); !strings.Contains(next.Snapshot, fmt.Sprintf(`"Button %d"`, *a.Next)) {
+		t.Errorf("the rest begins with %.100q", next.Snapshot)
+	}
+	if a, err := b.try("open", map[string]any{"url": "data:text/html,<title>x</title>"}); err != nil {
+		t.Errorf("%+v %v", a, err)
+	}
+	if a := b.call("open", map[string]any{"url": b.site + "/frame.html"}); a.Title != "Calm" {
+		t.Errorf("afterwards: %+v", a)
+	}
+}
+
+// A browser that uses too much memory is ended, and the next call says why.
+func TestMemory(t *testing.T) {
+	b := newBench(t, executors.Local, map[string]string{"eat.html": `<title>Eat</title><script>const all = []; setInterval(() => { for (let i = 0; i < 20; i++) { const a = new Uint8Array(1 << 20); for (let j = 0; j < a.length; j += 512) a[j] = 1; all.push(a) } }, 100)</script>`},
+		func(c *browser.Config) { c.Memory = 400 << 20 })
+	b.call("open", map[string]any{"url": b.site + "/eat.html"})
+	var err error
+	for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); {
+		_, err = b.try("wait", map[string]any{"seconds": 1})
+	}
+	if fault.CodeOf(err) != "browser_ended" && fault.CodeOf(err) != "browser_not_running" {
+		t.Fatalf("a browser of 400 MB: %v", err)
+	}
+	if a := b.call("open", map[string]any{"url": "about:blank"}); !strings.Contains(strings.Join(a.Notices, "\n"), "more than its limit of 400 MB") {
+		t.Errorf("the next browser's notices: %q", a.Notices)
+	}
+}
