@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need and is not there yet: Chromium, PostgreSQL, bubblewrap and Docker from Debian, the agents' CLIs from npm,
+# Installs what the tests need and is not there yet: Chromium, PostgreSQL, bubblewrap and Docker from Debian, the agents' CLIs and language servers from npm,
 # Stripe's own stand-in for its API from the Go proxy.
 # Without root the Debian packages are not installed; the tests that need them then say loudly that they were skipped.
 set -euo pipefail
@@ -43,6 +43,23 @@ if [[ ! -f $agents/.installed || $(cat "$agents/.installed") != "$want" ]]; then
     fi
   else
     echo "!!! npm was not found; the tests of the agents and the browser will be skipped."
+  fi
+fi
+
+# Language servers, of the versions that the languages were tried with.
+servers=.cache/language-servers
+want="typescript@7.0.2 pyright@1.1.414"
+gopls=v0.22.0
+if [[ ! -f $servers/.installed || $(cat "$servers/.installed") != "$want $gopls" ]]; then
+  echo "==> installing language servers for the tests"
+  mkdir -p "$servers/bin"
+  [[ -f $servers/package.json ]] || echo '{"private":true}' >"$servers/package.json"
+  # shellcheck disable=SC2086
+  if GOBIN=$PWD/$servers/bin go install "golang.org/x/tools/gopls@$gopls" &&
+    npm install --prefix "$servers" --no-audit --no-fund --no-save --silent $want; then
+    echo "$want $gopls" >"$servers/.installed"
+  else
+    echo "!!! the language servers could not be installed; their tests will be skipped."
   fi
 fi
 

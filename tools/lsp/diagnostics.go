@@ -121,16 +121,8 @@ func (sv *server) diagnostics(ctx context.Context, changes []guest.Change, file 
 	}
 	within, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	sv.mu.Lock()
-	pulls := sv.pulls
-	sv.mu.Unlock()
 	f := File{Path: file, Hash: t.hash}
-	var items []protocol.Diagnostic
-	if pulls {
-		items, err = sv.pull(within, file)
-	} else {
-		items, err = sv.pushed(within, t)
-	}
+	items, err := sv.findings(within, t)
 	if within.Err() != nil && ctx.Err() == nil {
 		f.NotReady = sv.busyWords()
 		return f, nil
@@ -156,6 +148,23 @@ func (sv *server) busyWords() string {
 	return "the language server for " + sv.lang.Title + " is not ready yet"
 }
 
+// findings returns a document's diagnostics in the way in which the server gives them.
+func (sv *server) findings(ctx context.Context, t text) ([]protocol.Diagnostic, error) {
+	sv.mu.Lock()
+	pulls := sv.pulls
+	sv.mu.Unlock()
+	if !pulls {
+		items, err := sv.pushed(ctx, t)
+		if !errors.Is(err, errPulls) {
+			return items, err
+		}
+	}
+	return sv.pull(ctx, t.path)
+}
+
+// errPulls ends the wait for a report of a server that registers meanwhile that it wants to be asked.
+var errPulls = errors.New("the server wants to be asked for diagnostics")
+
 // pull asks for a file's diagnostics.
 func (sv *server) pull(ctx context.Context, file string) ([]protocol.Diagnostic, error) {
 	for try := 1; ; try++ {
@@ -180,6 +189,10 @@ func (sv *server) pushed(ctx context.Context, t text) ([]protocol.Diagnostic, er
 	var settled <-chan time.Time
 	for {
 		sv.mu.Lock()
+		if sv.pulls {
+			sv.mu.Unlock()
+			return nil, errPulls
+		}
 		r, changed := sv.reports[t.path], sv.changed
 		var items []protocol.Diagnostic
 		current, seq := false, 0

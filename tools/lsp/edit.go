@@ -186,17 +186,9 @@ func (s *Service) actions(ctx context.Context, teamID, workspaceID string, at At
 		return nil, nil, err
 	}
 	diagnostics := []protocol.Diagnostic{} // those of the line: fixes belong to them
-	all := []protocol.Diagnostic{}
 	within, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	a.sv.mu.Lock()
-	pulls := a.sv.pulls
-	a.sv.mu.Unlock()
-	if pulls {
-		all, err = a.sv.pull(within, at.Path)
-	} else {
-		all, err = a.sv.pushed(within, a.t)
-	}
+	all, err := a.sv.findings(within, a.t)
 	if err != nil && within.Err() == nil {
 		a.end()
 		return nil, nil, a.sv.asFault(err)

@@ -45,6 +45,7 @@ type bench struct {
 	s      *lsp.Service
 	m      *executortest.Managed
 	caller tools.Caller
+	stop   func() // of the service
 }
 
 type specs struct{ team, root string }
@@ -140,7 +141,7 @@ func newBench(t *testing.T, path string, contents map[string]string, change func
 }
 
 // start makes the service, as a server does when it starts.
-func (b *bench) start(change func(*lsp.Config)) (stop func()) {
+func (b *bench) start(change func(*lsp.Config)) {
 	cfg := lsp.Config{Places: places{b.m}, Files: files{b.root}, Workspaces: rows{b.team}}
 	if change != nil {
 		change(&cfg)
@@ -151,15 +152,15 @@ func (b *bench) start(change func(*lsp.Config)) (stop func()) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	stopped := false
-	stop = func() {
+	stop := func() {
 		if !stopped {
 			stopped = true
 			cancel()
 			must(b.t, <-done)
 		}
 	}
+	b.stop = stop
 	b.t.Cleanup(stop)
-	return stop
 }
 
 func (b *bench) write(name, text string) {

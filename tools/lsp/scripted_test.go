@@ -1,3 +1,157 @@
 package lsp_test
 
-func scripted(string) {}
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/tools/lsp"
+	"github.com/parawork/parawork/tools/lsp/protocol"
+)
+
+// scripted is a language server that behaves as mode says. It serves nothing before its own request, with a text as id, was answered.
+func scripted(mode string) {
+	in := bufio.NewReader(os.Stdin)
+	say := func(v any) {
+		body, _ := json.Marshal(v)
+		_, _ = os.Stdout.Write(protocol.Encode(body))
+	}
+	registered := false
+	for {
+		body, err := protocol.ReadMessage(in)
+		if err != nil {
+			return
+		}
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		_ = json.Unmarshal(body, &m)
+		answer := func(result any) { say(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result}) }
+		switch m.Method {
+		case "initialize":
+			answer(map[string]any{"capabilities": map[string]any{}})
+		case "initialized":
+			say(map[string]any{"jsonrpc": "2.0", "id": "ts1", "method": "client/registerCapability", "params": map[string]any{"registrations": []any{map[string]string{"id": "1", "method": "textDocument/diagnostic"}}}})
+		case "":
+			registered = registered || string(m.ID) == `"ts1"`
+		case "textDocument/diagnostic":
+			switch mode {
+			case "lies":
+				fmt.Print("Content-Length: 99999999999\r\n\r\n")
+			case "cuts":
+				fmt.Print("Content-Length: 1000\r\n\r\nshort")
+				return
+			case "prints":
+				fmt.Println("Hello! I am starting up.")
+			case "dies":
+				fmt.Fprintln(os.Stderr, "out of cheese")
+				os.Exit(3)
+			case "floods":
+				for {
+					say(map[string]any{"jsonrpc": "2.0", "method": "window/logMessage", "params": map[string]string{"message": strings.Repeat("x", 1000)}})
+				}
+			}
+			if !registered {
+				return
+			}
+			answer(map[string]any{"kind": "full", "items": []any{map[string]any{"range": protocol.Range{}, "severity": 1, "code": 7, "message": "wröng"}}})
+		case "textDocument/rename":
+			uri := "file:///etc/passwd"
+			if mode == "climbs" {
+				wd, _ := os.Getwd()
+				uri = "file://" + wd + "/../outside.go"
+			}
+			answer(map[string]any{"changes": map[string]any{uri: []any{map[string]any{"range": protocol.Range{}, "newText": "x"}}}})
+		default:
+			if len(m.ID) > 0 {
+				answer(nil)
+			}
+		}
+	}
+}
+
+// withScript makes a workspace whose gopls is the scripted server.
+func withScript(t *testing.T, mode string) *bench {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "gopls"), fmt.Appendf(nil, "#!/bin/sh\n[ \"$1\" = version ] && echo 'gopls v9.9.9' && exit\nSCRIPTED_LANGUAGE_SERVER=%s exec %s\n", mode, self), 0o755))
+	return newBench(t, dir, map[string]string{"a.go": "package a\n"}, nil)
+}
+
+// A server may send requests of its own with texts as ids, register abilities later, and use more than one byte a letter.
+func TestDynamicRegistrationAndTextIDs(t *testing.T) {
+	b := withScript(t, "good")
+	if got := b.report("a.go"); got != "a.go:1:1: error: wröng (7)" {
+		t.Error(got)
+	}
+}
+
+// A hostile server is ended, the answer says why, and the sandbox goes on; one that dies again and again is not started any more.
+func TestHostileServers(t *testing.T) {
+	for mode, want := range map[string]string{"lies": "announced a message of 99999999999 bytes", "cuts": "exited with code 0", "prints": "wrote text where a message was expected", "floods": "flooded", "dies": "out of cheese"} {
+		t.Run(mode, func(t *testing.T) {
+			b := withScript(t, mode)
+			for range 3 {
+				if got := b.report("a.go"); !strings.Contains(got, "not checked") || !strings.Contains(got, want) {
+					t.Errorf("%s", got)
+				}
+				until(t, func() bool { return len(b.processes()) == 0 })
+			}
+			if got := b.report("a.go"); !strings.Contains(got, "ended 3 times") {
+				t.Errorf("the fourth time: %s", got)
+			}
+			must(t, b.s.Restart(t.Context(), b.team, b.ws, "go"))
+			if got := b.report("a.go"); strings.Contains(got, "ended 3 times") {
+				t.Errorf("after a restart by hand: %s", got)
+			}
+		})
+	}
+}
+
+// A server may change nothing outside the worktree.
+func TestEditsOutsideAreRefused(t *testing.T) {
+	for _, mode := range []string{"root", "climbs"} {
+		b := withScript(t, mode)
+		_, err := b.s.Rename(t.Context(), b.team, b.ws, lsp.At{Path: "a.go", Line: 1, Symbol: "a"}, "b")
+		if fault.CodeOf(err) != "language_edit_outside" {
+			t.Errorf("%s: %v", mode, err)
+		}
+		if _, err := os.Stat(filepath.Join(b.root, "..", "outside.go")); err == nil {
+			t.Errorf("%s: a file outside was written", mode)
+		}
+	}
+}
+
+// The server of an earlier run is ended, and a new one answers.
+func TestServersOfAnEarlierRunAreEnded(t *testing.T) {
+	b := withScript(t, "good")
+	b.report("a.go")
+	before := b.processes()
+	b.stop()
+	if now := b.processes(); len(now) != 1 || now[0] != before[0] {
+		t.Fatalf("after the server's end: %v", now)
+	}
+	b.start(nil)
+	if got := b.report("a.go"); !strings.Contains(got, "wröng") {
+		t.Error(got)
+	}
+	if now := b.processes(); len(now) != 1 || now[0] == before[0] {
+		t.Errorf("%v, before %v", now, before)
+	}
+}
+
+// Another team's caller gets no answer.
+func TestOtherTeamsAreRefused(t *testing.T) {
+	b := withScript(t, "good")
+	if _, err := b.s.Report(t.Context(), "team_other", b.ws, "ses_2", nil); fault.CodeOf(err) != "workspace_not_found" {
+		t.Error(err)
+	}
+}

@@ -411,8 +411,10 @@ func (sv *server) registered(params json.RawMessage) {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
 	for _, r := range p.Registrations {
-		if r.Method == "textDocument/diagnostic" {
+		if r.Method == "textDocument/diagnostic" && !sv.pulls {
 			sv.pulls = true
+			close(sv.changed)
+			sv.changed = make(chan struct{})
 		}
 	}
 }
