@@ -78,10 +78,10 @@ import (
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
+	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/move"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
-	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
