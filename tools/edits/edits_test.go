@@ -108,7 +108,7 @@ func (b *bench) undo(e edits.Edit) error {
 
 const ten = "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n"
 
-// Several edits between two snapshots are told apart, and one of them is undone among later ones.
+// The list separates several edits between two snapshots, and undoes one of them among later ones.
 func TestUndoKeepsLaterEdits(t *testing.T) {
 	t.Parallel()
 	wstest.EachEnv(t, func(t *testing.T, h *wstest.Env) {
