@@ -112,10 +112,6 @@ func TestKilledWhileFilesAreKept(t *testing.T) {
 			if on("three") != "" {
 				t.Errorf("the file whose edit was being undone has %q", on("three"))
 			}
-			h.Wait("the edit is marked as undone", func() bool {
-				_ = h.Try("POST", "/workspaces/"+ws.ID+"/sync", nil, nil)
-				return edit().UndoneAt != 0
-			})
 			write("one", "1\n")
 			_ = h.Try("POST", "/workspaces/"+ws.ID+"/sync", nil, nil)
 		case failpoint.SnapshotKept: // it dies as soon as it looks
@@ -153,6 +149,7 @@ func TestKilledWhileFilesAreKept(t *testing.T) {
 			_ = h.Try("POST", "/teams/"+h.Team+"/trash/"+second.ID+"/purge", nil, nil)
 		}
 	})
+	h.Wait("the edit is marked as undone", func() bool { return edit().UndoneAt != 0 }) // by what the timeline has
 	h.Wait("the other is gone, too", func() bool {
 		left, _ := filepath.Glob(filepath.Join(h.DataDir(), "*", second.ID))
 		return len(trash()) == 0 && len(left) == 0
