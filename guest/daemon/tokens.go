@@ -58,11 +58,13 @@ func (t *tokens) linkCommand() string {
 	return dir
 }
 
-// showCommand makes the command line known to a process's programs. Some systems' /etc/profile sets PATH anew, and bash is often
+// showCommand makes the command line known to a process's programs, under both of its names. Some systems' /etc/profile sets PATH anew, and bash is often
 // started as a login shell. It takes functions from its environment, which needs no file in anybody's home.
 func showCommand(dir string, env map[string]string) {
 	env["PATH"] = strings.TrimSuffix(dir+":"+env["PATH"], ":")
-	env["BASH_FUNC_"+commandName+"%%"] = "() { " + shellQuote(filepath.Join(dir, commandName)) + " \"$@\"\n}"
+	for _, name := range [...]string{commandName, toolcmd.Beads} {
+		env["BASH_FUNC_"+name+"%%"] = "() { " + shellQuote(filepath.Join(dir, name)) + " \"$@\"\n}"
+	}
 }
 
 // shellQuote makes s one word of a shell.

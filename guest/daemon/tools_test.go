@@ -301,10 +301,10 @@ func TestTheCommandLineIsFound(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.root, ".bash_profile"), []byte("PATH=/usr/bin:/bin\nexport PATH\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.start(tty(guest.ProcessSpec{ID: "a", Argv: []string{"/bin/bash", "-c", `export GUEST_TEST_ROLE=tool HOME=$PWD; parawork one > new.one; bash -lc 'parawork two "a b"' > new.two; bash -lc 'echo $PATH' > new.path
+	p.start(tty(guest.ProcessSpec{ID: "a", Argv: []string{"/bin/bash", "-c", `export GUEST_TEST_ROLE=tool HOME=$PWD; parawork one > new.one; bash -lc 'parawork two "a b"' > new.two; bash -lc 'bd ready' > new.beads; bash -lc 'echo $PATH' > new.path
 		sh -c 'parawork three' > new.three; "$PARAWORK_GUEST" tool four > new.four; echo ready > new.end && mv new.end end; read x`}}))
 	eventually(t, "all were run", func() bool { _, err := os.Stat(filepath.Join(p.root, "end")); return err == nil })
-	for name, want := range map[string]string{"one": "[one]\n", "two": "[two a b]\n", "path": "/usr/bin:/bin\n", "three": "[three]\n", "four": "[tool four]\n"} {
+	for name, want := range map[string]string{"one": "[one]\n", "two": "[two a b]\n", "beads": "[ready]\n", "path": "/usr/bin:/bin\n", "three": "[three]\n", "four": "[tool four]\n"} {
 		if b, err := os.ReadFile(filepath.Join(p.root, "new."+name)); err != nil || string(b) != want {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}

@@ -162,7 +162,7 @@ func TestSnapshotsExpireWithTheirDays(t *testing.T) {
 	})
 }
 
-// A snapshot that expired stays if a review begins to refer to it while expired ones are being deleted.
+// A snapshot that expired stays if a review begins to refer to it while expired ones are being deleted, and nobody deletes it from then on.
 func TestAReviewKeepsAnExpiredSnapshot(t *testing.T) {
 	t.Parallel()
 	h := wstest.SQLiteEnv(t)
@@ -196,6 +196,8 @@ func TestAReviewKeepsAnExpiredSnapshot(t *testing.T) {
 		return err
 	}))
 	wstest.Must(t, <-pruned)
+	h.Keep(w.ID, snapshot.Request{Kind: snapshot.SnapManual})
+	wstest.WantCode(t, h.S.Snapshots.DeleteSnapshot(ctx, read), "snapshot_in_review")
 	if got := h.FileOf(w, read.ID, "a.txt"); got != "read\n" {
 		t.Errorf("it has %q", got)
 	}

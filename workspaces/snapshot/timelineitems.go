@@ -122,6 +122,11 @@ func (s *Service) DeleteSnapshot(ctx context.Context, sn Snap) error {
 	} else if used[sn.ID] {
 		return fault.New(fault.Conflict, "snapshot_in_checkpoint", "A checkpoint refers to this snapshot. Remove the checkpoint first.")
 	}
+	if reviewed, err := s.store.InReviews(ctx, []string{sn.ID}); err != nil {
+		return err
+	} else if reviewed[sn.ID] {
+		return fault.New(fault.Conflict, "snapshot_in_review", "A review refers to this snapshot: it shows the files that were reviewed. It stays as long as the review.")
+	}
 	p, err := s.repo.ProjectOf(ctx, sn.WorkspaceID)
 	if err != nil {
 		return err
