@@ -1,4 +1,4 @@
-// Package browser gives a workspace one browser: a Chromium in its sandbox that agents use by tools, and that people watch and take over. The
+// Package browser gives a workspace one browser: a Chromium in its sandbox that agents use by tools. The
 // program beside Chromium is guest/browser, a process of the guest; the Service speaks the DevTools protocol with it over the process's
 // standard input and output. The browser goes on while the server restarts, and is found again.
 //
@@ -76,12 +76,11 @@ type Config struct {
 	Workspaces Workspaces
 	Save       func(ctx context.Context, p Picture) (artifactID string, err error) // nil: screenshots cannot be saved
 
-	Memory     int64         // bytes a browser may use; 0 = DefaultMemory
-	Idle       time.Duration // a browser that nobody uses for this long is closed; 0 = DefaultIdle
-	AllowBare  bool          // also in places that do not isolate, Chromium may run without a sandbox of its own
-	DriverIdle time.Duration // a person who drives and does nothing gives the browser back; 0 = two minutes
-	Now        func() time.Time
-	Log        *slog.Logger
+	Memory    int64         // bytes a browser may use; 0 = DefaultMemory
+	Idle      time.Duration // a browser that nobody uses for this long is closed; 0 = DefaultIdle
+	AllowBare bool          // also in places that do not isolate, Chromium may run without a sandbox of its own
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Service has the browsers. Safe for concurrent use.
@@ -108,7 +107,6 @@ type entry struct {
 func New(cfg Config) *Service {
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory)
 	cfg.Idle = cmp.Or(cfg.Idle, DefaultIdle)
-	cfg.DriverIdle = cmp.Or(cfg.DriverIdle, 2*time.Minute)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -293,8 +291,6 @@ type browser struct {
 	used    time.Time
 	start   guest.BrowserStart
 	ended   string // why it has ended
-	driver  driver
-	view    view
 }
 
 // connect finds the running browser of a sandbox, or starts one.
@@ -417,7 +413,6 @@ func (b *browser) lost(err error) {
 		}
 	}
 	b.mu.Unlock()
-	b.view.bump()
 }
 
 // endedError says that the browser has ended.
@@ -447,8 +442,7 @@ func (b *browser) close(why string) {
 func (b *browser) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.releaseIdle()
-	return b.driver.user == "" && b.s.cfg.Now().Sub(b.used) > b.s.cfg.Idle
+	return !b.place.Asleep() && b.s.cfg.Now().Sub(b.used) > b.s.cfg.Idle
 }
 
 // call has Chromium do a command for a tab, within a limit.

@@ -2,7 +2,6 @@ package browser
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"path"
 	"slices"
@@ -92,7 +91,7 @@ func (b *browser) event(e cdp.Event) {
 	}
 	i := slices.IndexFunc(b.tabs, func(t *tab) bool { return t.session == e.Session })
 	if i < 0 {
-		if e.Method == "Page.screencastFrame" || strings.HasPrefix(e.Method, "Network.") || strings.HasPrefix(e.Method, "Runtime.") {
+		if strings.HasPrefix(e.Method, "Network.") || strings.HasPrefix(e.Method, "Runtime.") {
 			b.conn.Post("", "Target.detachFromTarget", map[string]any{"sessionId": e.Session}) // attached by a server before us
 		}
 		return
@@ -125,7 +124,6 @@ func (b *browser) browserEvent(e cdp.Event) {
 		for _, t := range b.tabs {
 			if t.target == p.Info.ID {
 				t.title, t.url = clean(p.Info.Title, 300), clean(p.Info.URL, 2000)
-				b.view.bump()
 			}
 		}
 	case "Browser.downloadWillBegin":
@@ -171,7 +169,6 @@ func (b *browser) attached(session string, info targetInfo) {
 	} {
 		b.conn.Post(session, c.method, c.params)
 	}
-	b.view.bump()
 }
 
 // detached removes a page that was closed.
@@ -189,15 +186,10 @@ func (b *browser) detached(gone func(*tab) bool) {
 		}
 	}
 	t.touch()
-	b.view.bump()
 }
 
 // pageEvent handles an event of a page.
 func (b *browser) pageEvent(t *tab, e cdp.Event) {
-	if e.Method == "Page.screencastFrame" {
-		b.view.frame(b, t, e.Params)
-		return
-	}
 	if b.flooded(t) && (strings.HasPrefix(e.Method, "Runtime.") || strings.HasPrefix(e.Method, "Network.")) {
 		return
 	}
@@ -209,7 +201,6 @@ func (b *browser) pageEvent(t *tab, e cdp.Event) {
 		if e.Into(&p) && p.Frame == t.frame {
 			t.loading = e.Method == "Page.frameStartedLoading"
 			t.touch()
-			b.view.bump()
 		}
 	case "Page.frameNavigated":
 		b.navigated(t, e)
@@ -221,7 +212,6 @@ func (b *browser) pageEvent(t *tab, e cdp.Event) {
 		t.crashed, t.loading = true, false
 		b.notice("The page of tab %d crashed. The next call opens it again.", t.num)
 		t.touch()
-		b.view.bump()
 	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown":
 		t.logged(e, b.s.cfg.Now().UnixMilli())
 	case "Network.requestWillBeSent", "Network.responseReceived", "Network.loadingFailed":
@@ -275,7 +265,6 @@ func (b *browser) navigated(t *tab, e cdp.Event) {
 		b.conn.Post(t.session, "Page.navigate", map[string]any{"url": "about:blank"})
 	}
 	t.touch()
-	b.view.bump()
 }
 
 // dialog answers a question of the page in place of a person: with no, but a page may be left.
@@ -433,16 +422,4 @@ func (b *browser) tabOf(num int) (*tab, error) {
 		}
 	}
 	return nil, fault.New(fault.NotFound, "browser_tab_not_found", "There is no tab %d. browser_tabs lists those that are open.", num)
-}
-
-// describe is a line about a tab. The caller holds mu.
-func (t *tab) describe() string {
-	state := ""
-	switch {
-	case t.crashed:
-		state = " (crashed)"
-	case t.loading:
-		state = " (still loading)"
-	}
-	return fmt.Sprintf("%s%s\n%s", t.url, state, t.title)
 }

@@ -176,7 +176,6 @@ func (b *browser) activate(t *tab) {
 	b.mu.Unlock()
 	if changed {
 		b.conn.Post(t.session, "Page.bringToFront", nil)
-		b.view.bump()
 	}
 }
 

@@ -25,9 +25,6 @@ func (s *Service) use(ctx context.Context, c tools.Caller, num int, start bool, 
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
-	if err := b.allow(c.UserID, c.SessionID); err != nil {
-		return nil, nil, err
-	}
 	t, err := b.tabOf(num)
 	if err != nil && num == 0 && start {
 		t, err = b.newTab(ctx)
@@ -62,7 +59,6 @@ func (b *browser) retitle(ctx context.Context, t *tab) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t.url, t.title = clean(got.Entries[got.Index].URL, 2000), clean(got.Entries[got.Index].Title, 300)
-	b.view.bump()
 }
 
 // newTab opens an empty tab and makes it the active one.
@@ -86,6 +82,5 @@ func (b *browser) newTab(ctx context.Context) (*tab, error) {
 		return nil, fault.New(fault.Unavailable, "browser_failed", "The browser opened no tab. Try again.")
 	}
 	b.active = b.tabs[i]
-	b.view.bump()
 	return b.active, nil
 }
