@@ -198,7 +198,7 @@ func (s *Service) actions(ctx context.Context, teamID, workspaceID string, at At
 			diagnostics = append(diagnostics, d)
 		}
 	}
-	raw, err := a.call(ctx, "textDocument/codeAction", map[string]any{"textDocument": map[string]string{"uri": a.sv.uri(at.Path)},
+	raw, err := a.call(ctx, "textDocument/codeAction", map[string]any{"textDocument": map[string]string{"uri": a.sv.uri(a.t.path)},
 		"range": protocol.Range{Start: a.pos, End: a.pos}, "context": map[string]any{"diagnostics": diagnostics, "triggerKind": 1}})
 	if err != nil {
 		a.end()

@@ -83,6 +83,9 @@ func (s *Service) ask(ctx context.Context, teamID, workspaceID string, at At) (*
 	if err != nil {
 		return nil, err
 	}
+	if at.Path, err = inside(p, at.Path); err != nil {
+		return nil, err
+	}
 	changes, err := s.cfg.Files.Changed(ctx, workspaceID)
 	if err != nil {
 		return nil, err
@@ -266,11 +269,11 @@ func (s *Service) Symbols(ctx context.Context, teamID, workspaceID, file string)
 		return nil, false, err
 	}
 	defer a.end()
-	raw, err := a.call(ctx, "textDocument/documentSymbol", map[string]any{"textDocument": map[string]string{"uri": a.sv.uri(file)}})
+	raw, err := a.call(ctx, "textDocument/documentSymbol", map[string]any{"textDocument": map[string]string{"uri": a.sv.uri(a.t.path)}})
 	if err != nil {
 		return nil, false, err
 	}
-	return a.sv.symbols(raw, file)
+	return a.sv.symbols(raw, a.t.path)
 }
 
 // FindSymbols looks for a name in a whole project, in one language.

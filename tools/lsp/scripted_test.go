@@ -92,11 +92,14 @@ func TestDynamicRegistrationAndTextIDs(t *testing.T) {
 	if got := b.report("a.go"); got != "a.go:1:1: error: wröng (7)" {
 		t.Error(got)
 	}
+	if got := b.report(filepath.Join(b.root, "a.go")); got != "a.go:1:1: error: wröng (7)" {
+		t.Errorf("by its absolute path: %s", got)
+	}
 }
 
 // A hostile server is ended, the answer says why, and the sandbox goes on; one that dies again and again is not started any more.
 func TestHostileServers(t *testing.T) {
-	for mode, want := range map[string]string{"lies": "announced a message of 99999999999 bytes", "cuts": "exited with code 0", "prints": "wrote text where a message was expected", "floods": "flooded", "dies": "out of cheese"} {
+	for mode, want := range map[string]string{"lies": "announced a message of 99999999999 bytes", "cuts": "announced a message of 1000 bytes and sent 5", "prints": "wrote text where a message was expected", "floods": "flooded", "dies": "out of cheese"} {
 		t.Run(mode, func(t *testing.T) {
 			b := withScript(t, mode)
 			for range 3 {

@@ -188,7 +188,7 @@ func (sv *server) finish(startErr error) {
 	if !ended {
 		ctx, cancel := context.WithTimeout(sv.s.life, executors.SettleTimeout)
 		defer cancel()
-		if proc, err := sv.place.Guest.Process(ctx, sv.id); err == nil && proc.State == guest.Exited {
+		if proc, err := sv.place.Guest.Process(ctx, sv.id); err == nil && proc.State == guest.Exited && errors.Is(cause, protocol.ErrClosed) {
 			cause = errors.New(exitWords(proc))
 		}
 		_, _ = sv.place.Guest.Stop(ctx, sv.id, endGrace) // a guest that does not answer is swept when it does

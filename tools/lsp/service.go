@@ -235,6 +235,12 @@ func (s *Service) admit(ctx context.Context, teamID, workspaceID string) (*execu
 	return s.cfg.Places.Ensure(ctx, workspaceID)
 }
 
+// inside returns the path of a file relative to the worktree, in wire form: callers in a sandbox also name files by their absolute paths.
+func inside(p *executors.Place, file string) (string, error) {
+	rel := strings.TrimPrefix(file, strings.TrimSuffix(guest.EncodePath(p.Hello.Root), "/")+"/")
+	return rel, guest.CheckPath(rel)
+}
+
 // server returns the live server of a language in a sandbox and starts one when there is none.
 func (s *Service) server(ctx context.Context, p *executors.Place, l languages.Language) (*server, error) {
 	k := key{p.WorkspaceID, l.ID}

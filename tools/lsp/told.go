@@ -118,7 +118,8 @@ type Report struct {
 // Report returns the diagnostics of files, or without paths those of the files that changed since the caller asked last. What the caller was
 // not get before is marked as new. name identifies the caller.
 func (s *Service) Report(ctx context.Context, teamID, workspaceID, name string, paths []string) (Report, error) {
-	if _, err := s.admit(ctx, teamID, workspaceID); err != nil {
+	p, err := s.admit(ctx, teamID, workspaceID)
+	if err != nil {
 		return Report{}, err
 	}
 	changes, err := s.cfg.Files.Changed(ctx, workspaceID)
@@ -129,12 +130,12 @@ func (s *Service) Report(ctx context.Context, teamID, workspaceID, name string, 
 	for _, c := range changes {
 		stamps[c.Path] = stampOf(c)
 	}
-	for _, p := range paths {
-		if err := guest.CheckPath(p); err != nil {
+	all := make([]string, len(paths))
+	for i, file := range paths {
+		if all[i], err = inside(p, file); err != nil {
 			return Report{}, err
 		}
 	}
-	all := paths
 	if len(paths) == 0 {
 		all = s.told.changed(name, changes)
 	}

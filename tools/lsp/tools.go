@@ -50,16 +50,13 @@ type arguments struct {
 	Language  string   `json:"language"`
 }
 
-func (a arguments) at() (At, error) {
-	wire := guest.EncodePath(a.Path)
-	return At{wire, a.Line, a.Character, a.Symbol}, guest.CheckPath(wire)
-}
+func (a arguments) at() At { return At{guest.EncodePath(a.Path), a.Line, a.Character, a.Symbol} }
 
 // Tools returns the tools of language servers.
 func (s *Service) Tools() []tools.Tool {
 	spec := func(name, title, description, arguments, result string, positional ...string) tools.Spec {
 		return tools.Spec{Name: name, Title: title, Description: description, Group: "language_servers", Permission: tools.Allow, Needs: tools.Needs{Workspace: true}, Timeout: 3 * time.Minute, Unlisted: true,
-			Arguments: json.RawMessage(arguments), Result: json.RawMessage(result), Command: tools.Command{Positional: positional}}
+			Arguments: json.RawMessage(arguments), Result: json.RawMessage(result), Command: tools.Command{Positional: positional, Paths: pathsAmong(positional)}}
 	}
 	place := func(more, required string) string {
 		return object + `"required": ["path", "line"` + required + `], "properties": {` + placeArg + more + `}}`
@@ -93,6 +90,16 @@ func (s *Service) Tools() []tools.Tool {
 			object+`"required": ["language"], "properties": {"language": {"type": "string", "enum": ["typescript", "python", "go", "rust"], "description": "Whose server."}}}`,
 			object+`"required": ["language"], "properties": {"language": {"type": "string"}}}`, "language"), s.callRestart),
 	}
+}
+
+// pathsAmong returns the arguments that are paths of the sandbox.
+func pathsAmong(positional []string) (paths []string) {
+	for _, name := range positional {
+		if name == "path" || name == "paths" {
+			paths = append(paths, name)
+		}
+	}
+	return paths
 }
 
 // callerName identifies who asks for diagnostics.
@@ -142,10 +149,7 @@ func (s *Service) callDiagnostics(ctx context.Context, c tools.Caller, a argumen
 }
 
 func (s *Service) callLocate(ctx context.Context, c tools.Caller, what string, a arguments) (tools.Result, error) {
-	at, err := a.at()
-	if err != nil {
-		return tools.Result{}, err
-	}
+	at := a.at()
 	found, err := s.Locate(ctx, c.TeamID, c.WorkspaceID, what, at)
 	if err != nil {
 		return tools.Result{}, err
@@ -163,10 +167,7 @@ func (s *Service) callLocate(ctx context.Context, c tools.Caller, what string, a
 }
 
 func (s *Service) callHover(ctx context.Context, c tools.Caller, a arguments) (tools.Result, error) {
-	at, err := a.at()
-	if err != nil {
-		return tools.Result{}, err
-	}
+	at := a.at()
 	text, err := s.Hover(ctx, c.TeamID, c.WorkspaceID, at)
 	if err != nil {
 		return tools.Result{}, err
@@ -186,10 +187,7 @@ func (s *Service) callSymbols(ctx context.Context, c tools.Caller, a arguments) 
 	var err error
 	switch {
 	case a.Path != "":
-		var at At
-		if at, err = a.at(); err == nil {
-			found, more, err = s.Symbols(ctx, c.TeamID, c.WorkspaceID, at.Path)
-		}
+		found, more, err = s.Symbols(ctx, c.TeamID, c.WorkspaceID, a.at().Path)
 	case a.Query != "" && a.Language != "":
 		found, more, err = s.FindSymbols(ctx, c.TeamID, c.WorkspaceID, a.Language, a.Query)
 	default:
@@ -217,10 +215,7 @@ func (s *Service) callSymbols(ctx context.Context, c tools.Caller, a arguments) 
 }
 
 func (s *Service) callCompletions(ctx context.Context, c tools.Caller, a arguments) (tools.Result, error) {
-	at, err := a.at()
-	if err != nil {
-		return tools.Result{}, err
-	}
+	at := a.at()
 	found, err := s.Completions(ctx, c.TeamID, c.WorkspaceID, at)
 	if err != nil {
 		return tools.Result{}, err
@@ -251,10 +246,7 @@ func changedWords(list []Edited) string {
 }
 
 func (s *Service) callRename(ctx context.Context, c tools.Caller, a arguments) (tools.Result, error) {
-	at, err := a.at()
-	if err != nil {
-		return tools.Result{}, err
-	}
+	at := a.at()
 	done, err := s.Rename(ctx, c.TeamID, c.WorkspaceID, at, a.NewName)
 	if err != nil {
 		return tools.Result{}, err
@@ -265,10 +257,7 @@ func (s *Service) callRename(ctx context.Context, c tools.Caller, a arguments) (
 }
 
 func (s *Service) callActions(ctx context.Context, c tools.Caller, a arguments) (tools.Result, error) {
-	at, err := a.at()
-	if err != nil {
-		return tools.Result{}, err
-	}
+	at := a.at()
 	if a.Title != "" {
 		done, err := s.Apply(ctx, c.TeamID, c.WorkspaceID, at, a.Title)
 		if err != nil {

@@ -33,6 +33,9 @@ var ErrNoMethod = errors.New("method not found")
 // ErrEnded is the error of calls while the connection is not served any more; it wraps why.
 var ErrEnded = errors.New("the language server has ended")
 
+// ErrClosed is the cause of an end that its process explains better.
+var ErrClosed = errors.New("it closed its output or input")
+
 // ResponseError is a server's own error.
 type ResponseError struct {
 	Code    int    `json:"code"`
@@ -116,7 +119,7 @@ func (c *Conn) Serve(ctx context.Context, r io.Reader, w io.Writer, h Handler) e
 	work.Go(func() { c.write(ctx, w) })
 	err := c.read(bufio.NewReaderSize(r, 64<<10), func(m message) error { return c.take(ctx, m, h, &work) })
 	if errors.Is(err, io.EOF) {
-		err = errors.New("it closed its output")
+		err = ErrClosed
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -147,7 +150,7 @@ func (c *Conn) write(ctx context.Context, w io.Writer) {
 			return
 		}
 		if _, err := w.Write(b); err != nil {
-			c.End(fmt.Errorf("it takes no input: %w", err))
+			c.End(fmt.Errorf("%w: it takes no input: %w", ErrClosed, err))
 			return
 		}
 	}
