@@ -2,8 +2,8 @@
 // program beside Chromium is guest/browser, a process of the guest; the Service speaks the DevTools protocol with it over the process's
 // standard input and output. The browser goes on while the server restarts, and is found again.
 //
-// Chromium, its pages and the program beside it are hostile: whatever they say is bounded, and a page that floods, crashes, opens tabs or
-// asks questions is told about in words, and nothing else happens.
+// Chromium, its pages and the program beside it are hostile: the Service bounds whatever they say. When a page floods, crashes, opens tabs or
+// asks questions, the next answer says so, and nothing else happens.
 //
 // Goroutines: each browser in use has one that reads and one that writes its connection; Run has one that closes idle browsers. No lock is
 // held during a call.
