@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -105,6 +106,10 @@ func bySession(s *Server) find {
 
 func byCommand(s *Server) find {
 	return inWorkspace(s, s.cfg.Commands.Command, func(call *rest.Call, c command.Command) string { call.Command = c; return c.WorkspaceID })
+}
+
+func byCodeRun(s *Server) find {
+	return inWorkspace(s, s.cfg.Code.Get, func(call *rest.Call, r code.Run) string { call.CodeRun = r; return r.WorkspaceID })
 }
 
 // bySubagent finds a subagent by where it was asked for: a sibling workspace that was made private later hides itself, not what is known here.

@@ -46,6 +46,7 @@ import (
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/server/rest"
@@ -67,6 +68,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts/blobs"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
@@ -246,6 +248,12 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
+	h.cfg.Code = code.New(code.Config{Store: toolstore.NewCode(h.db), Sandboxes: places, Workspaces: ws.Records, Secrets: commandSecrets(ws, sec), Events: h.bus,
+		Keep: func(ctx context.Context, r code.Run, mime string, content []byte) (string, error) {
+			a, err := h.cfg.Artifacts.Upload(tenant.In(ctx, r.TeamID), artifacts.Maker{TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID}, artifacts.SaveRequest{Name: "results/" + r.ID, MIME: mime},
+				bytes.NewReader(content), int64(len(content)), "")
+			return a.ID, err
+		}})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})

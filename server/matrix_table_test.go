@@ -311,6 +311,12 @@ listTree                viewer    read
 writeFile               member    write
 deleteFile              member    write
 execCommand             member    write
+runCode                 member    write
+listCodeRuns            viewer    attach
+getCodeRun              viewer    attach
+interruptCode           member    write
+listKernels             viewer    read
+stopKernel              member    write
 callTool                member    write
 listTasks               viewer    read
 createTask              member    write

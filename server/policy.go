@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/tasks"
 )
 
@@ -429,6 +430,12 @@ var policy = map[string]rule{
 	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: rest.MaxFile, works: true},
 	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
+	"runCode":                rule{access: member, action: accounts.EditWorkspace, find: byWorkspace, body: code.MaxCode*6 + 4<<10}.working().repeatable(),
+	"listCodeRuns":           of(accounts.ViewTerminal, byWorkspace), // what was printed
+	"getCodeRun":             of(accounts.ViewTerminal, byCodeRun),
+	"interruptCode":          of(accounts.EditWorkspace, byCodeRun),
+	"listKernels":            of(accounts.ViewWorkspace, byWorkspace),
+	"stopKernel":             of(accounts.EditWorkspace, byWorkspace),
 	"execCommand":            of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"callTool":               rule{access: member, action: accounts.EditWorkspace, find: byWorkspace, body: tools.MaxArguments + 4<<10}.working().repeatable(),
 	"listArtifacts":          of(accounts.ViewWorkspace, byWorkspace),

@@ -64,6 +64,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
@@ -118,6 +119,7 @@ type Config struct {
 	Artifacts     *artifacts.Service
 	Subagents     *subagents.Service
 	Checkpoints   *checkpoints.Service
+	Code          *code.Service
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Edits         *edits.Service

@@ -10,13 +10,15 @@
 //	parawork-guest mcp
 //	parawork-guest tool ARGUMENT...
 //	parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
+//	parawork-guest kernel [--memory BYTES] LANGUAGE
 //	parawork-guest connect HOST PORT
 //
 // "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
 // the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
 // "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "tool" is the same tools as a
 // command line: see guest/toolcmd. Started under the name "parawork" the program is that command line, and
-// under "bd" its tasks as beads' program has them. "browser" runs Chromium: see guest/browser. "connect" is what ssh runs to
+// under "bd" its tasks as beads' program has them. "browser" runs Chromium: see guest/browser. "kernel" runs
+// code in an interpreter that keeps its variables: see guest/kernel. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
 //
@@ -50,6 +52,7 @@ import (
 	"github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/guest/egressbridge"
 	"github.com/parawork/parawork/guest/hook"
+	"github.com/parawork/parawork/guest/kernel"
 	"github.com/parawork/parawork/guest/launch"
 	"github.com/parawork/parawork/guest/mcprelay"
 	"github.com/parawork/parawork/guest/relay"
@@ -68,6 +71,7 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
        parawork-guest mcp
        parawork-guest tool ARGUMENT...
        parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
+       parawork-guest kernel [--memory BYTES] LANGUAGE
        parawork-guest connect HOST PORT
        parawork-guest version
 `
@@ -112,6 +116,8 @@ func main() {
 		os.Exit(runTool(args[1:]))
 	case "browser":
 		os.Exit(runBrowser(args[1:]))
+	case "kernel":
+		os.Exit(runKernel(args[1:]))
 	case "connect":
 		err = connect(args[1:])
 	case "version", "--version":
@@ -155,6 +161,18 @@ func runBrowser(args []string) int {
 		return 2
 	}
 	return browser.Run(cfg)
+}
+
+// runKernel serves one kernel, and returns its exit code.
+func runKernel(args []string) int {
+	spare()
+	flags := flag.NewFlagSet("kernel", flag.ContinueOnError)
+	memory := flags.Int64("memory", 0, "bytes of memory that the interpreter may use with what it starts; 0 = no limit")
+	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
+		fmt.Fprint(os.Stderr, usage)
+		return 2
+	}
+	return kernel.Run(kernel.Config{Language: guest.KernelLanguage(flags.Arg(0)), In: os.Stdin, Out: os.Stdout, Memory: *memory})
 }
 
 // runTool runs a command line of the tools, and returns its exit code.

@@ -1931,3 +1931,30 @@ CREATE TABLE task_artifacts (
     PRIMARY KEY (task_id, artifact_id)
 );
 CREATE INDEX task_artifacts_reversed ON task_artifacts(artifact_id);
+-- === Code ===
+
+-- Code that ran in an interpreter that keeps its variables.
+CREATE TABLE code_runs (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    session_id   TEXT NOT NULL DEFAULT '',   -- of the agent that ran it
+    user_id      TEXT NOT NULL,
+    agent        TEXT NOT NULL DEFAULT '',
+    language     TEXT NOT NULL,
+    kernel       TEXT NOT NULL,
+    code         TEXT NOT NULL,              -- at most 64 KiB of it
+    state        TEXT NOT NULL,              -- running, ok, failed, interrupted, timed_out, died, lost
+    fresh        BOOLEAN NOT NULL,
+    cause        TEXT NOT NULL DEFAULT '',
+    exit_code    BIGINT,
+    outputs      TEXT NOT NULL DEFAULT '[]', -- JSON, in order, at most 256 KiB of contents
+    error        TEXT NOT NULL DEFAULT '',   -- JSON: name, value, traceback; '' = none
+    truncated    BOOLEAN NOT NULL,
+    process_id   TEXT NOT NULL,
+    sandbox_id   TEXT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    took_ms      BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX code_runs_by_workspace ON code_runs(workspace_id, created_at, id);
+CREATE INDEX code_runs_running ON code_runs(id) WHERE state = 'running';

@@ -503,6 +503,84 @@ func (e ChecksState) Valid() bool {
 	}
 }
 
+// Defines values for CodeLanguage.
+const (
+	CodeLanguageJavascript CodeLanguage = "javascript"
+	CodeLanguagePython     CodeLanguage = "python"
+	CodeLanguageShell      CodeLanguage = "shell"
+	CodeLanguageTypescript CodeLanguage = "typescript"
+)
+
+// Valid indicates whether the value is a known member of the CodeLanguage enum.
+func (e CodeLanguage) Valid() bool {
+	switch e {
+	case CodeLanguageJavascript:
+		return true
+	case CodeLanguagePython:
+		return true
+	case CodeLanguageShell:
+		return true
+	case CodeLanguageTypescript:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CodeOutputType.
+const (
+	Result CodeOutputType = "result"
+	Stderr CodeOutputType = "stderr"
+	Stdout CodeOutputType = "stdout"
+)
+
+// Valid indicates whether the value is a known member of the CodeOutputType enum.
+func (e CodeOutputType) Valid() bool {
+	switch e {
+	case Result:
+		return true
+	case Stderr:
+		return true
+	case Stdout:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CodeRunState.
+const (
+	CodeRunStateDied        CodeRunState = "died"
+	CodeRunStateFailed      CodeRunState = "failed"
+	CodeRunStateInterrupted CodeRunState = "interrupted"
+	CodeRunStateLost        CodeRunState = "lost"
+	CodeRunStateOk          CodeRunState = "ok"
+	CodeRunStateRunning     CodeRunState = "running"
+	CodeRunStateTimedOut    CodeRunState = "timed_out"
+)
+
+// Valid indicates whether the value is a known member of the CodeRunState enum.
+func (e CodeRunState) Valid() bool {
+	switch e {
+	case CodeRunStateDied:
+		return true
+	case CodeRunStateFailed:
+		return true
+	case CodeRunStateInterrupted:
+		return true
+	case CodeRunStateLost:
+		return true
+	case CodeRunStateOk:
+		return true
+	case CodeRunStateRunning:
+		return true
+	case CodeRunStateTimedOut:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CommandState.
 const (
 	CommandStateCancelled CommandState = "cancelled"
@@ -5060,6 +5138,101 @@ type Checks struct {
 // ChecksState stale: they ran, but on other files than the present ones
 type ChecksState string
 
+// CodeError defines model for CodeError.
+type CodeError struct {
+	Name      string `json:"name"`
+	Traceback string `json:"traceback"`
+	Value     string `json:"value"`
+}
+
+// CodeLanguage defines model for CodeLanguage.
+type CodeLanguage string
+
+// CodeOutput defines model for CodeOutput.
+type CodeOutput struct {
+	// Artifacts Ids by MIME type, of contents of more than 64 KiB
+	Artifacts *map[string]string `json:"artifacts,omitempty"`
+
+	// Data Contents by MIME type: text, base64 for pictures, or JSON
+	Data *map[string]interface{} `json:"data,omitempty"`
+
+	// Main The value of the code itself
+	Main *bool          `json:"main,omitempty"`
+	Text *string        `json:"text,omitempty"`
+	Type CodeOutputType `json:"type"`
+}
+
+// CodeOutputType defines model for CodeOutput.Type.
+type CodeOutputType string
+
+// CodeRequest defines model for CodeRequest.
+type CodeRequest struct {
+	Code string `json:"code"`
+
+	// Kernel Which interpreter of the language, each with its own variables: lower-case letters, digits, dashes and underscores. Default: default
+	Kernel   *string      `json:"kernel,omitempty"`
+	Language CodeLanguage `json:"language"`
+
+	// TimeoutMs After this time the code is interrupted. Default: 300000
+	TimeoutMs *int64 `json:"timeout_ms,omitempty"`
+}
+
+// CodeResult defines model for CodeResult.
+type CodeResult struct {
+	ArtifactId *string `json:"artifact_id,omitempty"`
+
+	// Data Text, base64 for pictures, or JSON
+	Data interface{} `json:"data,omitempty"`
+	Main bool        `json:"main"`
+	Mime string      `json:"mime"`
+}
+
+// CodeRun defines model for CodeRun.
+type CodeRun struct {
+	// Agent Kind of agent; empty: a person or a script
+	Agent string `json:"agent"`
+	Cause string `json:"cause"`
+
+	// Code At most 64 KiB of it
+	Code       string     `json:"code"`
+	CreatedAt  int64      `json:"created_at"`
+	DurationMs int64      `json:"duration_ms"`
+	Error      *CodeError `json:"error"`
+
+	// ExitCode Of a shell
+	ExitCode *int `json:"exit_code"`
+
+	// Fresh The interpreter was started for this run: there were no variables
+	Fresh    bool         `json:"fresh"`
+	Id       string       `json:"id"`
+	Kernel   string       `json:"kernel"`
+	Language CodeLanguage `json:"language"`
+
+	// Outputs Everything in order, at most 256 KiB
+	Outputs []CodeOutput `json:"outputs"`
+	Results []CodeResult `json:"results"`
+
+	// SessionId Of the agent that ran it
+	SessionId *string `json:"session_id"`
+
+	// State died: the interpreter ended, and its variables are lost; lost: nobody knows how it ended
+	State       CodeRunState `json:"state"`
+	Stderr      string       `json:"stderr"`
+	Stdout      string       `json:"stdout"`
+	Truncated   bool         `json:"truncated"`
+	UserId      string       `json:"user_id"`
+	WorkspaceId string       `json:"workspace_id"`
+}
+
+// CodeRunState died: the interpreter ended, and its variables are lost; lost: nobody knows how it ended
+type CodeRunState string
+
+// CodeRunList defines model for CodeRunList.
+type CodeRunList struct {
+	Items      []CodeRun `json:"items"`
+	NextCursor *string   `json:"next_cursor"`
+}
+
 // Command defines model for Command.
 type Command struct {
 	CommandId   string       `json:"command_id"`
@@ -6575,6 +6748,22 @@ type KeepRequest struct {
 type KeepTokens struct {
 	// KeepTokens Keep the API tokens; otherwise they end
 	KeepTokens *bool `json:"keep_tokens,omitempty"`
+}
+
+// Kernel defines model for Kernel.
+type Kernel struct {
+	Busy      bool   `json:"busy"`
+	Kernel    string `json:"kernel"`
+	Language  string `json:"language"`
+	StartedAt int64  `json:"started_at"`
+
+	// Version Of the interpreter; empty: not known
+	Version string `json:"version"`
+}
+
+// KernelList defines model for KernelList.
+type KernelList struct {
+	Items []Kernel `json:"items"`
 }
 
 // KillSwitchState defines model for KillSwitchState.
@@ -12375,6 +12564,17 @@ type RunChecksParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListCodeRunsParams defines parameters for ListCodeRuns.
+type ListCodeRunsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// RunCodeParams defines parameters for RunCode.
+type RunCodeParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // CommitWorkspaceParams defines parameters for CommitWorkspace.
 type CommitWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -12982,6 +13182,9 @@ type CreateCheckpointJSONRequestBody = CheckpointCreate
 // RunChecksJSONRequestBody defines body for RunChecks for application/json ContentType.
 type RunChecksJSONRequestBody = RunChecks
 
+// RunCodeJSONRequestBody defines body for RunCode for application/json ContentType.
+type RunCodeJSONRequestBody = CodeRequest
+
 // CommitWorkspaceJSONRequestBody defines body for CommitWorkspace for application/json ContentType.
 type CommitWorkspaceJSONRequestBody = CommitRequest
 
@@ -13110,6 +13313,12 @@ type ServerInterface interface {
 	// RestoreCheckpoint Restore a checkpoint's files
 	// (POST /checkpoints/{id}/restore)
 	RestoreCheckpoint(ctx echo.Context, id Id, params RestoreCheckpointParams) error
+	// GetCodeRun Get a run of code, with its outputs so far
+	// (GET /code/{id})
+	GetCodeRun(ctx echo.Context, id Id) error
+	// InterruptCode Interrupt a run of code
+	// (POST /code/{id}/interrupt)
+	InterruptCode(ctx echo.Context, id Id) error
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx echo.Context, id Id) error
@@ -13950,6 +14159,12 @@ type ServerInterface interface {
 	// RunChecks Run the project's checks in the workspace's sandbox
 	// (POST /workspaces/{id}/checks/run)
 	RunChecks(ctx echo.Context, id Id, params RunChecksParams) error
+	// ListCodeRuns List the runs of code in the workspace, newest first
+	// (GET /workspaces/{id}/code)
+	ListCodeRuns(ctx echo.Context, id Id, params ListCodeRunsParams) error
+	// RunCode Run code in an interpreter that keeps its variables
+	// (POST /workspaces/{id}/code)
+	RunCode(ctx echo.Context, id Id, params RunCodeParams) error
 	// CommitWorkspace Commit all changed files, or only the given ones
 	// (POST /workspaces/{id}/commit)
 	CommitWorkspace(ctx echo.Context, id Id, params CommitWorkspaceParams) error
@@ -14013,6 +14228,12 @@ type ServerInterface interface {
 	// GetIndex Get which files are staged and which are not
 	// (GET /workspaces/{id}/index)
 	GetIndex(ctx echo.Context, id Id) error
+	// ListKernels List the interpreters that are there
+	// (GET /workspaces/{id}/kernels)
+	ListKernels(ctx echo.Context, id Id) error
+	// StopKernel End an interpreter with its variables
+	// (DELETE /workspaces/{id}/kernels/{language}/{kernel})
+	StopKernel(ctx echo.Context, id Id, language CodeLanguage, kernel string) error
 	// GetLimits Get the limits of the workspace's sandbox, their sources and what enforces them
 	// (GET /workspaces/{id}/limits)
 	GetLimits(ctx echo.Context, id Id) error
@@ -14509,6 +14730,38 @@ func (w *ServerInterfaceWrapper) RestoreCheckpoint(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RestoreCheckpoint(ctx, id, params)
+	return err
+}
+
+// GetCodeRun converts echo context to params.
+func (w *ServerInterfaceWrapper) GetCodeRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetCodeRun(ctx, id)
+	return err
+}
+
+// InterruptCode converts echo context to params.
+func (w *ServerInterfaceWrapper) InterruptCode(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.InterruptCode(ctx, id)
 	return err
 }
 
@@ -19891,6 +20144,74 @@ func (w *ServerInterfaceWrapper) RunChecks(ctx echo.Context) error {
 	return err
 }
 
+// ListCodeRuns converts echo context to params.
+func (w *ServerInterfaceWrapper) ListCodeRuns(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCodeRunsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListCodeRuns(ctx, id, params)
+	return err
+}
+
+// RunCode converts echo context to params.
+func (w *ServerInterfaceWrapper) RunCode(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RunCodeParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RunCode(ctx, id, params)
+	return err
+}
+
 // CommitWorkspace converts echo context to params.
 func (w *ServerInterfaceWrapper) CommitWorkspace(ctx echo.Context) error {
 	var err error
@@ -20631,6 +20952,54 @@ func (w *ServerInterfaceWrapper) GetIndex(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetIndex(ctx, id)
+	return err
+}
+
+// ListKernels converts echo context to params.
+func (w *ServerInterfaceWrapper) ListKernels(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListKernels(ctx, id)
+	return err
+}
+
+// StopKernel converts echo context to params.
+func (w *ServerInterfaceWrapper) StopKernel(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "language" -------------
+	var language CodeLanguage
+
+	err = runtime.BindStyledParameterWithOptions("simple", "language", ctx.Param("language"), &language, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter language: %s", err))
+	}
+
+	// ------------- Path parameter "kernel" -------------
+	var kernel string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "kernel", ctx.Param("kernel"), &kernel, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kernel: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.StopKernel(ctx, id, language, kernel)
 	return err
 }
 
@@ -22656,6 +23025,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/projects/:id/memory", wrapper.ListMemory, options.OperationMiddlewares["listMemory"]...)
 	router.POST(options.BaseURL+"/projects/:id/memory", wrapper.CreateMemory, options.OperationMiddlewares["createMemory"]...)
 	router.DELETE(options.BaseURL+"/memory/:id", wrapper.DeleteMemory, options.OperationMiddlewares["deleteMemory"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/code", wrapper.ListCodeRuns, options.OperationMiddlewares["listCodeRuns"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/code", wrapper.RunCode, options.OperationMiddlewares["runCode"]...)
+	router.GET(options.BaseURL+"/code/:id", wrapper.GetCodeRun, options.OperationMiddlewares["getCodeRun"]...)
+	router.POST(options.BaseURL+"/code/:id/interrupt", wrapper.InterruptCode, options.OperationMiddlewares["interruptCode"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/kernels", wrapper.ListKernels, options.OperationMiddlewares["listKernels"]...)
+	router.DELETE(options.BaseURL+"/workspaces/:id/kernels/:language/:kernel", wrapper.StopKernel, options.OperationMiddlewares["stopKernel"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/checkpoints", wrapper.ListCheckpoints, options.OperationMiddlewares["listCheckpoints"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/checkpoints", wrapper.CreateCheckpoint, options.OperationMiddlewares["createCheckpoint"]...)
 	router.DELETE(options.BaseURL+"/checkpoints/:id", wrapper.DeleteCheckpoint, options.OperationMiddlewares["deleteCheckpoint"]...)
@@ -23273,6 +23648,84 @@ type RestoreCheckpointdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RestoreCheckpointdefaultApplicationProblemPlusJSONResponse) VisitRestoreCheckpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCodeRunRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetCodeRunResponseObject interface {
+	VisitGetCodeRunResponse(w http.ResponseWriter) error
+}
+
+type GetCodeRun200JSONResponse CodeRun
+
+func (response GetCodeRun200JSONResponse) VisitGetCodeRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCodeRundefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetCodeRundefaultApplicationProblemPlusJSONResponse) VisitGetCodeRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type InterruptCodeRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type InterruptCodeResponseObject interface {
+	VisitInterruptCodeResponse(w http.ResponseWriter) error
+}
+
+type InterruptCode200JSONResponse CodeRun
+
+func (response InterruptCode200JSONResponse) VisitInterruptCodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type InterruptCodedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response InterruptCodedefaultApplicationProblemPlusJSONResponse) VisitInterruptCodeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -34259,6 +34712,130 @@ func (response RunChecksdefaultApplicationProblemPlusJSONResponse) VisitRunCheck
 	return err
 }
 
+type ListCodeRunsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListCodeRunsParams
+}
+
+type ListCodeRunsResponseObject interface {
+	VisitListCodeRunsResponse(w http.ResponseWriter) error
+}
+
+type ListCodeRuns200JSONResponse CodeRunList
+
+func (response ListCodeRuns200JSONResponse) VisitListCodeRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCodeRunsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListCodeRunsdefaultApplicationProblemPlusJSONResponse) VisitListCodeRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunCodeRequestObject struct {
+	Id     Id `json:"id"`
+	Params RunCodeParams
+	Body   *RunCodeJSONRequestBody
+}
+
+type RunCodeResponseObject interface {
+	VisitRunCodeResponse(w http.ResponseWriter) error
+}
+
+type RunCode200JSONResponse CodeRun
+
+func (response RunCode200JSONResponse) VisitRunCodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunCode200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response RunCode200TexteventStreamResponse) VisitRunCodeResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type RunCodedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RunCodedefaultApplicationProblemPlusJSONResponse) VisitRunCodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CommitWorkspaceRequestObject struct {
 	Id     Id `json:"id"`
 	Params CommitWorkspaceParams
@@ -35193,6 +35770,80 @@ type GetIndexdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetIndexdefaultApplicationProblemPlusJSONResponse) VisitGetIndexResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKernelsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListKernelsResponseObject interface {
+	VisitListKernelsResponse(w http.ResponseWriter) error
+}
+
+type ListKernels200JSONResponse KernelList
+
+func (response ListKernels200JSONResponse) VisitListKernelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListKernelsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListKernelsdefaultApplicationProblemPlusJSONResponse) VisitListKernelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopKernelRequestObject struct {
+	Id       Id           `json:"id"`
+	Language CodeLanguage `json:"language"`
+	Kernel   string       `json:"kernel"`
+}
+
+type StopKernelResponseObject interface {
+	VisitStopKernelResponse(w http.ResponseWriter) error
+}
+
+type StopKernel204Response struct {
+}
+
+func (response StopKernel204Response) VisitStopKernelResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type StopKerneldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StopKerneldefaultApplicationProblemPlusJSONResponse) VisitStopKernelResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -37897,6 +38548,12 @@ type StrictServerInterface interface {
 	// RestoreCheckpoint Restore a checkpoint's files
 	// (POST /checkpoints/{id}/restore)
 	RestoreCheckpoint(ctx context.Context, request RestoreCheckpointRequestObject) (RestoreCheckpointResponseObject, error)
+	// GetCodeRun Get a run of code, with its outputs so far
+	// (GET /code/{id})
+	GetCodeRun(ctx context.Context, request GetCodeRunRequestObject) (GetCodeRunResponseObject, error)
+	// InterruptCode Interrupt a run of code
+	// (POST /code/{id}/interrupt)
+	InterruptCode(ctx context.Context, request InterruptCodeRequestObject) (InterruptCodeResponseObject, error)
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx context.Context, request CancelCommandRequestObject) (CancelCommandResponseObject, error)
@@ -38737,6 +39394,12 @@ type StrictServerInterface interface {
 	// RunChecks Run the project's checks in the workspace's sandbox
 	// (POST /workspaces/{id}/checks/run)
 	RunChecks(ctx context.Context, request RunChecksRequestObject) (RunChecksResponseObject, error)
+	// ListCodeRuns List the runs of code in the workspace, newest first
+	// (GET /workspaces/{id}/code)
+	ListCodeRuns(ctx context.Context, request ListCodeRunsRequestObject) (ListCodeRunsResponseObject, error)
+	// RunCode Run code in an interpreter that keeps its variables
+	// (POST /workspaces/{id}/code)
+	RunCode(ctx context.Context, request RunCodeRequestObject) (RunCodeResponseObject, error)
 	// CommitWorkspace Commit all changed files, or only the given ones
 	// (POST /workspaces/{id}/commit)
 	CommitWorkspace(ctx context.Context, request CommitWorkspaceRequestObject) (CommitWorkspaceResponseObject, error)
@@ -38800,6 +39463,12 @@ type StrictServerInterface interface {
 	// GetIndex Get which files are staged and which are not
 	// (GET /workspaces/{id}/index)
 	GetIndex(ctx context.Context, request GetIndexRequestObject) (GetIndexResponseObject, error)
+	// ListKernels List the interpreters that are there
+	// (GET /workspaces/{id}/kernels)
+	ListKernels(ctx context.Context, request ListKernelsRequestObject) (ListKernelsResponseObject, error)
+	// StopKernel End an interpreter with its variables
+	// (DELETE /workspaces/{id}/kernels/{language}/{kernel})
+	StopKernel(ctx context.Context, request StopKernelRequestObject) (StopKernelResponseObject, error)
 	// GetLimits Get the limits of the workspace's sandbox, their sources and what enforces them
 	// (GET /workspaces/{id}/limits)
 	GetLimits(ctx context.Context, request GetLimitsRequestObject) (GetLimitsResponseObject, error)
@@ -39454,6 +40123,56 @@ func (sh *strictHandler) RestoreCheckpoint(ctx echo.Context, id Id, params Resto
 		return err
 	} else if validResponse, ok := response.(RestoreCheckpointResponseObject); ok {
 		return validResponse.VisitRestoreCheckpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetCodeRun operation middleware
+func (sh *strictHandler) GetCodeRun(ctx echo.Context, id Id) error {
+	var request GetCodeRunRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCodeRun(ctx.Request().Context(), request.(GetCodeRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCodeRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetCodeRunResponseObject); ok {
+		return validResponse.VisitGetCodeRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// InterruptCode operation middleware
+func (sh *strictHandler) InterruptCode(ctx echo.Context, id Id) error {
+	var request InterruptCodeRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.InterruptCode(ctx.Request().Context(), request.(InterruptCodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "InterruptCode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(InterruptCodeResponseObject); ok {
+		return validResponse.VisitInterruptCodeResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -48590,6 +49309,81 @@ func (sh *strictHandler) RunChecks(ctx echo.Context, id Id, params RunChecksPara
 	return nil
 }
 
+// ListCodeRuns operation middleware
+func (sh *strictHandler) ListCodeRuns(ctx echo.Context, id Id, params ListCodeRunsParams) error {
+	var request ListCodeRunsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCodeRuns(ctx.Request().Context(), request.(ListCodeRunsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCodeRuns")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListCodeRunsResponseObject); ok {
+		return validResponse.VisitListCodeRunsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RunCode operation middleware
+func (sh *strictHandler) RunCode(ctx echo.Context, id Id, params RunCodeParams) error {
+	var request RunCodeRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body RunCodeJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RunCode(ctx.Request().Context(), request.(RunCodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RunCode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RunCodeResponseObject); ok {
+		return validResponse.VisitRunCodeResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // CommitWorkspace operation middleware
 func (sh *strictHandler) CommitWorkspace(ctx echo.Context, id Id, params CommitWorkspaceParams) error {
 	var request CommitWorkspaceRequestObject
@@ -49220,6 +50014,58 @@ func (sh *strictHandler) GetIndex(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetIndexResponseObject); ok {
 		return validResponse.VisitGetIndexResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListKernels operation middleware
+func (sh *strictHandler) ListKernels(ctx echo.Context, id Id) error {
+	var request ListKernelsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListKernels(ctx.Request().Context(), request.(ListKernelsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListKernels")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListKernelsResponseObject); ok {
+		return validResponse.VisitListKernelsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// StopKernel operation middleware
+func (sh *strictHandler) StopKernel(ctx echo.Context, id Id, language CodeLanguage, kernel string) error {
+	var request StopKernelRequestObject
+
+	request.Id = id
+	request.Language = language
+	request.Kernel = kernel
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StopKernel(ctx.Request().Context(), request.(StopKernelRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StopKernel")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(StopKernelResponseObject); ok {
+		return validResponse.VisitStopKernelResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
@@ -35,6 +36,7 @@ type Call struct {
 	Snapshot   snapshot.Snap
 	Checkpoint checkpoints.Checkpoint
 	Command    command.Command
+	CodeRun    code.Run
 	Machine    machines.Machine
 	Link       watch.Link
 

@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/question"
+	"github.com/parawork/parawork/tools/code"
 )
 
 // Config is what the operations are made of.
@@ -32,6 +33,7 @@ type Config struct {
 	Questions *question.Board
 	History   *history.Recordings
 	Commands  *command.Commands
+	Code      *code.Service
 	Images    *images.Service
 	Tokens    *tokens.Meter
 	Standings places.Standings
@@ -63,6 +65,8 @@ type (
 	Replay struct{ *group }
 	// Commands run once and have an answer.
 	Commands struct{ *group }
+	// Code runs in interpreters that keep their variables.
+	Code struct{ *group }
 	// Images are what sandboxes of projects are made from.
 	Images struct{ *group }
 )
@@ -76,11 +80,12 @@ type Running struct {
 	History
 	Replay
 	Commands
+	Code
 	Images
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Running {
 	g := &group{shared, cfg}
-	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Images{g}}
+	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Images{g}}
 }

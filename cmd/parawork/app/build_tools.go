@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/tools/browser"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
@@ -38,6 +39,7 @@ type toolbox struct {
 	memory      *memory.Service
 	edits       *edits.Service
 	browsers    *browser.Service
+	code        *code.Service
 	groups      *toolgroups.Service
 	languages   *lsp.Service
 	relayed     *serve.Server // to agents in sandboxes
@@ -61,6 +63,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 		Sessions: a.sessions, Actor: p.directory.Actor, Bus: b.bus, Events: b.events, Log: b.logOf("edits")})
 	t.languages = newLanguages(a)
 	t.browsers = newBrowsers(b, w, s, t.artifacts)
+	t.code = newCode(a, t.artifacts)
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),
@@ -73,6 +76,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Verified: t.edits.Verified, Log: b.logOf("tools")})},
 			t.languages.Tools(),
 			t.browsers.Tools(),
+			t.code.Tools(),
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})

@@ -38,6 +38,7 @@ func (a *App) components() []component {
 		{"checkpoints", a.checkpoints.Run}, // reads sessions, takes snapshots
 		{"edits", a.toolbox.edits.Run},     // reads sessions and snapshots
 		{"languages", a.languages.Run},     // uses files and sandboxes
+		{"code", a.code.Run},               // saves artifacts
 		{"commands", a.commands.Run},
 		{"sessions", a.sessions.Run},
 		{"sync", a.files.Run},
@@ -86,6 +87,7 @@ func (a *App) recovery() []step {
 		{"closing tool calls", a.toolCalls.Recover},
 		{"cleaning up artifacts", a.artifacts.Recover},
 		{"recovering subagents", a.subagents.Recover},
+		{"recovering code", a.code.Recover},
 	}
 }
 

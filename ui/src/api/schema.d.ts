@@ -293,6 +293,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/code/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get a run of code, with its outputs so far */
+        get: operations["getCodeRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/code/{id}/interrupt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Interrupt a run of code
+         * @description The variables stay. Code that does not react within 5 seconds is ended with its interpreter. A run that has ended stays as it is.
+         */
+        post: operations["interruptCode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/commands/{id}": {
         parameters: {
             query?: never;
@@ -4902,6 +4943,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the runs of code in the workspace, newest first
+         * @description A workspace has its newest 500.
+         */
+        get: operations["listCodeRuns"];
+        put?: never;
+        /**
+         * Run code in an interpreter that keeps its variables
+         * @description Answers when the code has ended. With `Accept: text/event-stream` the answer is a stream of events: `started` (`{"id"}`), `stdout` and `stderr` (`{"text"}`), `result` (`{"data", "artifacts", "main"}`), and finally `run` with the record. Disconnecting interrupts the code, unless the request had an Idempotency-Key.
+         */
+        post: operations["runCode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/commit": {
         parameters: {
             query?: never;
@@ -5295,6 +5362,53 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/kernels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the interpreters that are there
+         * @description Without a running sandbox there are none.
+         */
+        get: operations["listKernels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/kernels/{language}/{kernel}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description Its name */
+                kernel: string;
+                language: components["schemas"]["CodeLanguage"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End an interpreter with its variables
+         * @description The next run of its language and name starts another one. It is no error when there is none.
+         */
+        delete: operations["stopKernel"];
         options?: never;
         head?: never;
         patch?: never;
@@ -7100,6 +7214,84 @@ export interface components {
          * @enum {string}
          */
         ChecksState: "none" | "waiting" | "running" | "passed" | "failed" | "stale";
+        CodeError: {
+            name: string;
+            traceback: string;
+            value: string;
+        };
+        /** @enum {string} */
+        CodeLanguage: "python" | "javascript" | "typescript" | "shell";
+        CodeOutput: {
+            /** @description Ids by MIME type, of contents of more than 64 KiB */
+            artifacts?: {
+                [key: string]: string;
+            };
+            /** @description Contents by MIME type: text, base64 for pictures, or JSON */
+            data?: {
+                [key: string]: unknown;
+            };
+            /** @description The value of the code itself */
+            main?: boolean;
+            text?: string;
+            /** @enum {string} */
+            type: "stdout" | "stderr" | "result";
+        };
+        CodeRequest: {
+            code: string;
+            /** @description Which interpreter of the language, each with its own variables: lower-case letters, digits, dashes and underscores. Default: default */
+            kernel?: string;
+            language: components["schemas"]["CodeLanguage"];
+            /**
+             * Format: int64
+             * @description After this time the code is interrupted. Default: 300000
+             */
+            timeout_ms?: number;
+        };
+        CodeResult: {
+            artifact_id?: string;
+            /** @description Text, base64 for pictures, or JSON */
+            data?: unknown;
+            main: boolean;
+            mime: string;
+        };
+        CodeRun: {
+            /** @description Kind of agent; empty: a person or a script */
+            agent: string;
+            cause: string;
+            /** @description At most 64 KiB of it */
+            code: string;
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            duration_ms: number;
+            error: components["schemas"]["CodeError"] | null;
+            /** @description Of a shell */
+            exit_code: number | null;
+            /** @description The interpreter was started for this run: there were no variables */
+            fresh: boolean;
+            id: string;
+            kernel: string;
+            language: components["schemas"]["CodeLanguage"];
+            /** @description Everything in order, at most 256 KiB */
+            outputs: components["schemas"]["CodeOutput"][];
+            results: components["schemas"]["CodeResult"][];
+            /** @description Of the agent that ran it */
+            session_id: string | null;
+            /**
+             * @description died: the interpreter ended, and its variables are lost; lost: nobody knows how it ended
+             * @enum {string}
+             */
+            state: "running" | "ok" | "failed" | "interrupted" | "timed_out" | "died" | "lost";
+            stderr: string;
+            stdout: string;
+            truncated: boolean;
+            user_id: string;
+            workspace_id: string;
+        };
+        CodeRunList: {
+            items: components["schemas"]["CodeRun"][];
+            next_cursor: string | null;
+        };
         Command: {
             command_id: string;
             /** Format: int64 */
@@ -8335,6 +8527,18 @@ export interface components {
         KeepTokens: {
             /** @description Keep the API tokens; otherwise they end */
             keep_tokens?: boolean;
+        };
+        Kernel: {
+            busy: boolean;
+            kernel: string;
+            language: string;
+            /** Format: int64 */
+            started_at: number;
+            /** @description Of the interpreter; empty: not known */
+            version: string;
+        };
+        KernelList: {
+            items: components["schemas"]["Kernel"][];
         };
         KillSwitchState: {
             /**
@@ -13094,6 +13298,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CheckpointRestored"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getCodeRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeRun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    interruptCode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeRun"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -20414,6 +20664,62 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listCodeRuns: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Runs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeRunList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    runCode: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodeRequest"];
+            };
+        };
+        responses: {
+            /** @description The run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeRun"];
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     commitWorkspace: {
         parameters: {
             query?: never;
@@ -21016,6 +21322,53 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["WorkspaceIndex"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listKernels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Kernels */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KernelList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    stopKernel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description Its name */
+                kernel: string;
+                language: components["schemas"]["CodeLanguage"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };
