@@ -70,6 +70,18 @@ func (d *decoder) check(c *Config) {
 	if h := c.Preview.BaseDomain; h != "" && !hostName.MatchString(h) {
 		d.problem("preview.baseDomain", "must be the name of a host such as preview.example.com")
 	}
+	if c.Preview.ContentURL != "" {
+		u, err := url.Parse(c.Preview.ContentURL)
+		own, ownErr := url.Parse(c.Server.PublicURL)
+		switch {
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil:
+			d.problem("preview.contentUrl", "must be an address such as https://content.example.com, without a path")
+		case c.Server.PublicURL == "":
+			d.problem("preview.contentUrl", "needs server.publicUrl as well: that page alone may show what is there")
+		case ownErr == nil && strings.EqualFold(u.Host, own.Host):
+			d.problem("preview.contentUrl", "must have another host name or port than server.publicUrl")
+		}
+	}
 	if g := c.Gateway; g.MaxBodyMB < 1 || g.MaxBodyMB > 256 {
 		d.problem("gateway.maxBodyMB", "must be from 1 to 256")
 	}

@@ -236,6 +236,7 @@ type UI struct {
 // Preview is the proxy to ports of sandboxes.
 type Preview struct {
 	BaseDomain string `json:"baseDomain"`
+	ContentURL string `json:"contentUrl"` // the origin of pages and PDFs that agents saved; "" = Parawork's own, in a sandbox
 }
 
 // Billing is how usage is bounded and paid for.

@@ -28,17 +28,17 @@ func (s *Server) newPreview() *preview.Proxy {
 	return preview.New(preview.Config{Domain: domain, Dial: s.dialPort, Check: s.mayVisit, Secure: s.previewSecure, Now: s.cfg.Now, Log: s.log})
 }
 
-// front hands requests for the origins of ports to the preview, and all others to the API and the web app.
+// front hands requests for the origins of ports to the preview, those for contents to their origin, and all others to the API and the web app.
 func (s *Server) front(next http.Handler) http.Handler {
-	if s.preview == nil {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		content := s.content != nil && s.content.Serves(r.Host)
 		switch {
-		case !s.preview.Serves(r.Host):
+		case !content && (s.preview == nil || !s.preview.Serves(r.Host)):
 			next.ServeHTTP(w, r)
 		case s.ready() != nil:
 			http.Error(w, "The server is starting or stopping. Try again in a moment.", http.StatusServiceUnavailable)
+		case content:
+			s.content.ServeHTTP(w, r)
 		default:
 			s.preview.ServeHTTP(w, r)
 		}

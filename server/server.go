@@ -49,6 +49,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/notify/mail"
 	"github.com/parawork/parawork/server/consent"
+	"github.com/parawork/parawork/server/contentorigin"
 	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/people"
 	"github.com/parawork/parawork/server/places"
@@ -155,6 +156,7 @@ type Config struct {
 	Viewed work.Viewed  // of changes; nil = nobody has viewed any
 	Graces money.Graces // of work that reached a limit; nil = none ever does
 
+	ContentURL    string       // the origin of contents that agents made, "" = none of its own
 	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback
 	UI            http.Handler // everything outside /api/
 
@@ -236,9 +238,10 @@ type Server struct {
 	phase       atomic.Int32
 	doubt       atomic.Pointer[string] // why operators alone may look; set before the phase
 	sockets     *sockets
-	preview     *preview.Proxy // nil = off
-	melody      *melody.Melody // while Serve runs
-	counters    http.Handler   // for Prometheus
+	preview     *preview.Proxy        // nil = off
+	content     *contentorigin.Origin // nil = none of its own
+	melody      *melody.Melody        // while Serve runs
+	counters    http.Handler          // for Prometheus
 
 	life context.Context // of every request; ends when Serve gives up waiting for them
 	end  context.CancelCauseFunc
@@ -264,6 +267,13 @@ func New(cfg Config) (*Server, error) {
 	s.Privacy = rest.NewPrivacy(rest.PrivacyConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Events: cfg.Events, Recheck: func(about string) { s.Recheck(about) }, Now: cfg.Now, Log: cfg.Log})
 	s.Browsers = rest.NewBrowsers(s.public, cfg.TrustedProxies, func(r *http.Request) string { return s.echo.IPExtractor(r) })
 	s.Admission = running.NewAdmission(running.AdmissionConfig{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Places: cfg.Places, Choice: cfg.Choice, Masks: cfg.Sessions.Masks, Commands: cfg.Commands, Secrets: cfg.Secrets})
+	if cfg.ContentURL != "" {
+		u, err := url.Parse(cfg.ContentURL)
+		if err != nil || u.Host == "" || s.public == nil {
+			return nil, fault.New(fault.Invalid, "invalid_config", "preview.contentUrl %q must be an address, and server.publicUrl must be set.", cfg.ContentURL)
+		}
+		s.content = contentorigin.New(contentorigin.Config{URL: u, Now: cfg.Now, Serve: func(w http.ResponseWriter, r *http.Request, id string) { s.ops.ServeContent(w, r, id) }})
+	}
 	s.ops = s.operations()
 	s.preview = s.newPreview()
 	s.counters = s.newPrometheus()

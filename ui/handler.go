@@ -35,6 +35,8 @@ type Config struct {
 	// Dir is a folder to serve instead of the embedded build; "" serves the embedded one. Files are read anew for each
 	// request, so that a build that is written while the server runs is seen.
 	Dir string
+	// Frames is the origin whose pages the app may frame besides its own, "" = none.
+	Frames string
 }
 
 // Handler serves the web app: files under /assets/ for a year and never a substitute for a missing one, any other path
@@ -42,18 +44,24 @@ type Config struct {
 type Handler struct {
 	files fs.FS
 	root  *os.Root // of Config.Dir, else nil
+
+	policy string
 }
 
 // New opens the build that cfg names. It fails when Dir is not a folder.
 func New(cfg Config) (*Handler, error) {
+	policy := ContentSecurityPolicy
+	if cfg.Frames != "" {
+		policy += "; frame-src 'self' " + cfg.Frames
+	}
 	if cfg.Dir == "" {
-		return &Handler{files: Dist()}, nil
+		return &Handler{files: Dist(), policy: policy}, nil
 	}
 	root, err := os.OpenRoot(cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder of the web app: %w", err)
 	}
-	return &Handler{files: root.FS(), root: root}, nil
+	return &Handler{files: root.FS(), root: root, policy: policy}, nil
 }
 
 // Close releases the folder. The handler answers 404 afterwards.
@@ -69,7 +77,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Referrer-Policy", "no-referrer")
-	head.Set("Content-Security-Policy", ContentSecurityPolicy)
+	head.Set("Content-Security-Policy", h.policy)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		head.Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)

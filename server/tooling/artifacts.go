@@ -110,12 +110,41 @@ func (h Artifacts) GetArtifactContent(ctx context.Context, req api.GetArtifactCo
 	if err != nil {
 		return nil, err
 	}
+	if as, _ := previewOf(a.MIME); h.cfg.Content != nil && rest.Val(req.Params.Preview) && (as == pageType || as == pdfType) {
+		return elsewhere(h.cfg.Content.Address(a.ID)), nil
+	}
 	return h.content(ctx, a, rest.Val(req.Params.Preview))
+}
+
+// elsewhere sends the browser to the origin of contents.
+type elsewhere string
+
+// VisitGetArtifactContentResponse writes the answer.
+func (e elsewhere) VisitGetArtifactContentResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Location", string(e))
+	w.WriteHeader(http.StatusFound)
+	return nil
+}
+
+// ServeContent shows an artifact on the origin of contents. Its address was signed for somebody who may read it.
+func (h Artifacts) ServeContent(w http.ResponseWriter, r *http.Request, id string) {
+	a, err := h.cfg.Artifacts.Get(tenant.All(r.Context(), "the address of a content names no team"), id)
+	var body io.ReadSeekCloser
+	if err == nil {
+		body, err = h.cfg.Artifacts.Open(tenant.In(r.Context(), a.TeamID), a)
+	}
+	if err != nil {
+		http.Error(w, "This artifact cannot be shown now. It may have been deleted.", http.StatusNotFound)
+		return
+	}
+	c := contentAnswer{a, body, true, r, strings.TrimSuffix(h.cfg.PublicURL, "/")}
+	_ = c.visit(w) // the browser has gone
 }
 
 func (h Artifacts) content(ctx context.Context, a artifacts.Artifact, preview bool) (contentAnswer, error) {
 	body, err := h.cfg.Artifacts.Open(ctx, a)
-	return contentAnswer{a, body, preview, rest.CallOf(ctx).Request}, err
+	return contentAnswer{a, body, preview, rest.CallOf(ctx).Request, ""}, err
 }
 
 func (h Artifacts) ListArtifactLinks(ctx context.Context, req api.ListArtifactLinksRequestObject) (api.ListArtifactLinksResponseObject, error) {
@@ -173,6 +202,7 @@ type contentAnswer struct {
 	body    io.ReadSeekCloser
 	preview bool
 	request *http.Request
+	parent  string // whose pages may frame it; "" = this origin's
 }
 
 // VisitGetArtifactContentResponse writes the answer of GetArtifactContent.
@@ -190,13 +220,18 @@ const (
 	pdfPolicy   = "base-uri 'none'; form-action 'none'; frame-ancestors 'self'" // browsers show no PDF in a sandbox, and give it no origin
 )
 
+const (
+	pageType = "text/html; charset=utf-8"
+	pdfType  = "application/pdf"
+)
+
 // previewOf returns as what a content is shown, and with which policy; "" = it is only downloaded.
 func previewOf(mimeType string) (shownAs, policy string) {
 	t, _, _ := mime.ParseMediaType(mimeType)
 	switch {
 	case t == "text/html":
-		return "text/html; charset=utf-8", pagePolicy
-	case t == "application/pdf":
+		return pageType, pagePolicy
+	case t == pdfType:
 		return t, pdfPolicy
 	case t == "image/svg+xml", t == "image/png", t == "image/jpeg", t == "image/gif", t == "image/webp", t == "image/avif", strings.HasPrefix(t, "video/"), strings.HasPrefix(t, "audio/"):
 		return t, plainPolicy
@@ -214,9 +249,12 @@ func (c contentAnswer) visit(w http.ResponseWriter) error {
 	disposition, shownAs := "attachment", "application/octet-stream"
 	if as, policy := previewOf(c.a.MIME); c.preview && as != "" {
 		disposition, shownAs = "inline", as
+		if c.parent != "" {
+			policy = strings.ReplaceAll(policy, "frame-ancestors 'self'", "frame-ancestors "+c.parent)
+		}
 		h.Set("Content-Security-Policy", policy)
 		h.Del("X-Frame-Options") // the policy says who may frame it
-	} else if as != "" && as != "text/html; charset=utf-8" {
+	} else if as != "" && as != pageType {
 		shownAs = as
 	}
 	h.Set("Content-Type", shownAs)

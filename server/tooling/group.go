@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/server/contentorigin"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
@@ -30,6 +31,8 @@ type Config struct {
 	Subagents   *subagents.Service
 	Directory   *directory.Service
 	Artifacts   *artifacts.Service
+	Content     *contentorigin.Origin // where pages and PDFs are shown; nil = on the API's own origin
+	PublicURL   string                // whose pages may show what is there
 	Checkpoints *checkpoints.Service
 	Groups      *toolgroups.Service
 	Memory      *memory.Service

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/parawork/parawork/accounts/suspension"
 	"github.com/parawork/parawork/accounts/watch"
@@ -37,7 +38,7 @@ type front struct {
 func newFront(a *App) (f *front, err error) {
 	f = &front{}
 	f.watch = watch.New(watch.Config{Store: store.NewWatch(a.db), Subject: server.Watched(a.sessions, a.workspaces), Actor: a.directory.Actor, Audit: a.audit, Ended: a.later.linkEnded})
-	if f.web, err = ui.New(ui.Config{Dir: a.cfg.UI.Dir}); err != nil {
+	if f.web, err = ui.New(ui.Config{Dir: a.cfg.UI.Dir, Frames: strings.TrimSuffix(a.cfg.Preview.ContentURL, "/")}); err != nil {
 		return nil, err
 	}
 	web := f.web // a return with an error clears f
@@ -47,7 +48,7 @@ func newFront(a *App) (f *front, err error) {
 		Workspaces: a.workspaces, Moves: a.moves, Origin: a.origin, Files: a.files, Disk: a.disk, Forge: a.forge, Checks: a.checks, Overlap: a.overlap,
 		Reviews: a.reviews, Viewed: a.reviews,
 		Places: a.places, Choice: a.choice, Metering: a.metering, Executors: a.executors, Meters: a.meters, Network: a.network, Images: a.images, Image: fromconfig.ImageRules(a.cfg, a.kinds).Default, Caches: a.caches, Policies: a.records,
-		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, Kinds: a.kinds, PreviewDomain: a.cfg.Preview.BaseDomain,
+		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, Kinds: a.kinds, PreviewDomain: a.cfg.Preview.BaseDomain, ContentURL: a.cfg.Preview.ContentURL,
 		Sessions: a.sessions, History: a.sessions.Recordings, Runs: a.runs, Report: a.report, Commands: a.commands, Code: a.code, Tools: a.tools, Subagents: a.subagents, Artifacts: a.artifacts, Tasks: a.tasks, Issues: a.issues, Checkpoints: a.checkpoints, ToolCalls: a.toolCalls,
 		ToolGroups: a.toolbox.groups, Memory: a.toolbox.memory, Edits: a.toolbox.edits,
 		Ledger: a.ledger, Payments: a.payments, Reports: a.reports, Prices: a.prices, Usage: a.usage, Quota: a.quota, Graces: a.enforcer,
