@@ -66,7 +66,7 @@ type term struct {
 	inside bool
 }
 
-// askedOf are the terms of a query. A run of an unspaced script, whose words cannot be told apart, is looked for by its pairs of letters.
+// askedOf are the terms of a query. A run of an unspaced script, whose words have no spaces between them, is looked for by its pairs of letters.
 func askedOf(query string) (asked []term) {
 	add := func(t term) {
 		if !slices.Contains(asked, t) {

@@ -48,7 +48,7 @@ type published struct{ got []events.Event }
 
 func (p *published) Publish(_ context.Context, e events.Event) { p.got = append(p.got, e) }
 
-func TestReadersAreToldOfChanges(t *testing.T) {
+func TestChangesArePublished(t *testing.T) {
 	t.Parallel()
 	p := &published{}
 	s := memory.New(memory.Config{Store: &shelf{}, Workspaces: rows{}, Events: p})
