@@ -69,3 +69,30 @@ run again parawork subagent merge $id --json
 		}
 	})
 }
+
+// Where both sides changed a file, nothing is merged, and the caller can merge the commit that the error names with its own git.
+func TestASiblingsConflictsAreForItsCaller(t *testing.T) {
+	toolPlaces(t, func(t *testing.T, place string) {
+		h := testkit.Start(t)
+		ws := h.WorkspaceIn(place, h.Sample(), "Caller")
+		of := startScript(t, h, ws, `
+git() { command git -c user.name=Caller -c user.email=caller@example.com "$@"; }
+run spawn parawork subagent spawn --name part --agent command --sibling --task 'echo theirs > both.txt' --json
+id=$(sed 's/.*"id":"\([^"]*\)".*/\1/' kept/spawn.out)
+run wait parawork subagent wait $id --json
+echo mine > both.txt
+git add -A
+run commit git commit -m Mine
+run merge parawork subagent merge $id --json
+run file cat both.txt
+run own git merge $(sed 's/.*git merge \([0-9a-f]*\),.*/\1/' kept/merge.err)
+run both cat both.txt
+`)()
+		of("wait").ran("0")
+		of("commit").ran("0")
+		of("merge").ran("1").says("subagent_conflicts").says("both.txt")
+		of("file").says("mine")
+		of("own").ran("1").says("CONFLICT")
+		of("both").says("theirs")
+	})
+}

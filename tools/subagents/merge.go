@@ -76,18 +76,22 @@ func (s *Service) Merge(ctx context.Context, c Caller, subagentID string) (works
 		paths = append(paths, conflict.Path)
 	}
 	if len(paths) > 0 {
-		return none, conflicts(sibling.Branch, git.EncodePaths(paths))
+		return none, conflicts(u.BaseCommit, git.EncodePaths(paths))
 	}
 	s.notify(ctx, a)
 	return u, nil
 }
 
-// conflicts is the error that a sibling and its caller changed the same parts of files.
-func conflicts(branch string, paths []string) error {
+// maxConflicts is how many paths the error about conflicts has.
+const maxConflicts = 100
+
+// conflicts is the error that a sibling, whose branch is at commit, and its caller changed the same parts of files.
+func conflicts(commit string, paths []string) error {
 	const most = 10
 	named := strings.Join(paths[:min(len(paths), most)], ", ")
 	if more := len(paths) - most; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return fault.New(fault.Conflict, "subagent_conflicts", "Both sides changed %s. Nothing was changed. Commit your own changes and run git merge %s, or have the subagent change its side.", named, branch).With("paths", paths)
+	return fault.New(fault.Conflict, "subagent_conflicts", "Both sides changed %s. Nothing was changed. Commit your own changes and run git merge %s, or have the subagent change its side.", named, commit).
+		With("paths", paths[:min(len(paths), maxConflicts)]).With("more_paths", max(0, len(paths)-maxConflicts)).With("commit", commit)
 }

@@ -2,7 +2,9 @@ package subagents_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -43,11 +45,20 @@ func TestMerge(t *testing.T) {
 	if f == nil || f.Code != "subagent_conflicts" || f.Kind != fault.Conflict || !slices.Equal(f.Details["paths"].([]string), []string{"mine.txt", "both.txt"}) {
 		t.Errorf("conflicts: %v", err)
 	}
+	many := make([]string, 250)
+	for i := range many {
+		many[i] = fmt.Sprintf("file%d.txt", i)
+	}
+	h.joined = workspaces.UpdateResult{BaseCommit: "c0ffee", Dirty: many}
+	_, err = s.Merge(t.Context(), h.top(), a.ID)
+	if f, _ := errors.AsType[*fault.Error](err); f == nil || len(f.Details["paths"].([]string)) != 100 || f.Details["more_paths"] != 150 || !strings.Contains(f.Message, "git merge c0ffee,") {
+		t.Errorf("many conflicts: %v", err)
+	}
 	h.joined = workspaces.UpdateResult{Updated: true}
 	if u, err := s.Merge(t.Context(), h.top(), a.ID); err != nil || !u.Updated {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if want := (workspaces.JoinRequest{From: a.WorkspaceID, Began: "commit of snp_1", BeganHead: "head of snp_1"}); h.joins[1] != want || h.commits[1] != a.WorkspaceID {
+	if want := (workspaces.JoinRequest{From: a.WorkspaceID, Began: "commit of snp_1", BeganHead: "head of snp_1"}); h.joins[2] != want || h.commits[2] != a.WorkspaceID {
 		t.Errorf("%+v, %v", h.joins, h.commits)
 	}
 }

@@ -22,7 +22,7 @@ type join struct {
 }
 
 // Join merges the branch of another workspace of the project into a workspace, the way Update brings in the base: uncommitted changes stay,
-// and conflicts or files in the way leave everything as it was. Errors: workspace_not_found, branch_missing, and those of Update.
+// and conflicts or files in the way leave everything as it was; the other branch's head can then be merged in the workspace. Errors: workspace_not_found, branch_missing, and those of Update.
 func (s *Service) Join(ctx context.Context, actor accounts.Actor, workspaceID string, r workspaces.JoinRequest) (workspaces.UpdateResult, error) {
 	var none workspaces.UpdateResult
 	w, err := s.store.Workspace(ctx, workspaceID)
@@ -51,6 +51,9 @@ func (s *Service) Join(ctx context.Context, actor accounts.Actor, workspaceID st
 	u := updater{merger: m, req: workspaces.UpdateRequest{Strategy: workspaces.StrategyMerge}, join: &join{tip: tip, began: r.Began, head: r.BeganHead}}
 	if err = u.plan(ctx); err == nil && !u.res.UpToDate && len(u.res.Conflicts) == 0 {
 		err = u.apply(ctx)
+	}
+	if err == nil && !u.res.Updated && !u.res.UpToDate {
+		err = u.offer(ctx)
 	}
 	if err != nil {
 		return none, git.EndedBy(ctx, err)
@@ -82,6 +85,20 @@ func (s *Service) tipOf(ctx context.Context, w workspaces.Workspace, otherID str
 		err = fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", other.Branch)
 	}
 	return other.Branch, tip, err
+}
+
+// offer makes the other branch's head known to the workspace's own git, so that its agent can merge it and resolve the conflicts. The
+// sandbox may not have that branch, or has it as one of origin.
+func (u *updater) offer(ctx context.Context) error {
+	if u.s.sandboxes.Asleep(ctx, u.Workspace) {
+		return nil
+	}
+	b, err := u.s.sandboxes.Open(ctx, u.Workspace)
+	if err != nil {
+		return err
+	}
+	defer b.Close(ctx)
+	return u.s.sandboxes.Supply(ctx, u.p, u.Workspace, b, []string{u.join.tip})
 }
 
 // planJoin merges the other branch. Where the files that both began with are known, only what was done since then is brought in:
