@@ -32,6 +32,7 @@ describe("events", () => {
     expect(staleAfter("t", event("snapshots.updated", "ws_1", "ws_1"))).toEqual([keys.workspace("ws_1")]);
     // Agents call tools all the time: nothing else is read again.
     expect(staleAfter("t", event("tools.called", "ws_1", "ws_1"))).toEqual([keys.toolCalls("ws_1")]);
+    expect(staleAfter("t", event("edits.updated", "ws_1", "ws_1"))).toEqual([keys.edits("ws_1")]);
     // A subagent two levels below a session may be asked for in another workspace than the session's.
     expect(staleAfter("t", event("subagent.changed", "sub_1", "ws_2"))).toEqual([
       keys.subagents("t", "x").slice(0, -1),

@@ -205,6 +205,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [keys.toolCalls(workspace)];
     case "checkpoints":
       return [keys.checkpoints(workspace)];
+    case "edits":
+      return [keys.edits(workspace)];
     case "activity":
       return [keys.activity(workspace)];
     case "sandbox":

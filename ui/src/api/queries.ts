@@ -34,6 +34,7 @@ export const keys = {
   activity: (id: string) => ["workspace", id, "activity"] as const,
   toolCalls: (id: string) => ["workspace", id, "tool-calls"] as const,
   checkpoints: (id: string) => ["workspace", id, "checkpoints"] as const,
+  edits: (id: string) => ["workspace", id, "edits"] as const,
   timeline: (id: string) => ["workspace", id, "activity", "timeline"] as const,
   loss: (id: string) => ["workspace", id, "loss"] as const,
   costs: (id: string) => ["workspace", id, "costs"] as const,

@@ -1,7 +1,7 @@
 import { memo, type ReactNode } from "react";
 import { visible } from "@/format/text";
+import { CodeBlock } from "@/highlight/code";
 import { openLink } from "@/terminal/open-link";
-import { CodeBlock } from "./code";
 import { type Block, type Inline, languageNamed, parseMarkdown } from "./markdown";
 
 /** What an agent wrote, with its Markdown drawn. Nothing of it becomes HTML. */

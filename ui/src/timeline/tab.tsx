@@ -13,6 +13,7 @@ import { ActivityRow, SnapshotRow } from "./row";
 import { joined, type Row } from "./rows";
 
 const Checkpoints = lazy(() => import("./checkpoints"));
+const Edits = lazy(() => import("./edits"));
 const ToolCalls = lazy(() => import("@/tools/calls"));
 
 const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
@@ -21,6 +22,7 @@ const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
 export default function TimelineTab({ workspace: w }: { workspace: Workspace }) {
   const [all, setAll] = useState(false);
   const [marked, setMarked] = useState(false);
+  const [edited, setEdited] = useState(false);
   const [called, setCalled] = useState(false);
   const [picked, setPicked] = useState<{ id: string; label: string }>();
   const client = useQueryClient();
@@ -81,6 +83,10 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
             Checkpoints
           </label>
           <label className="flex min-h-9 items-center gap-2">
+            <input type="checkbox" checked={edited} onChange={(e) => setEdited(e.target.checked)} />
+            Edits
+          </label>
+          <label className="flex min-h-9 items-center gap-2">
             <input type="checkbox" checked={called} onChange={(e) => setCalled(e.target.checked)} />
             Tool calls
           </label>
@@ -92,6 +98,11 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
         {marked && (
           <Suspense fallback={<Skeleton rows={3} label="Loading the checkpoints" />}>
             <Checkpoints workspace={w} />
+          </Suspense>
+        )}
+        {edited && (
+          <Suspense fallback={<Skeleton rows={3} label="Loading the edits" />}>
+            <Edits workspace={w.id} />
           </Suspense>
         )}
         {called && (

@@ -1,11 +1,11 @@
 import { useEffect, useState } from "react";
 import { plural } from "@/format/text";
-import { highlightText } from "@/highlight/highlight";
-import { segments, type Tokens } from "@/highlight/segments";
 import { IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { copyText } from "@/kit/states";
+import { highlightText } from "./highlight";
+import { segments, type Tokens } from "./segments";
 
 /** Lines shown at first. */
 const SHOWN = 40;
