@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 )
@@ -161,11 +162,15 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 	}
 	if e.spec.Needs.Writes {
 		record.begin()
+		failpoint.Reach(failpoint.ToolBegun)
 	}
 	c.Limits = bounded(c.Limits, e.spec)
 	within, cancel := context.WithTimeout(tenant.In(ctx, c.TeamID), c.Limits.Timeout)
 	defer cancel()
 	result, err := s.guarded(within, e, c, args)
+	if e.spec.Needs.Writes {
+		failpoint.Reach(failpoint.ToolDone)
+	}
 	switch {
 	case ctx.Err() != nil:
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {

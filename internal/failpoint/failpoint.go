@@ -6,8 +6,15 @@
 // there walks All and fails for a point without one.
 package failpoint
 
+import "strconv"
+
 // Point is a place in the program.
 type Point string
+
+const timesMark = "*"
+
+// Times is the point when n are there: each stays at it, and the last one kills the program.
+func (p Point) Times(n int) Point { return p + Point(timesMark+strconv.Itoa(n)) }
 
 // The points, by room.
 const (
@@ -211,6 +218,18 @@ var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}
 
 // AuditTaken is reached when entries of the audit that waited for room are stored, and the file in which they waited still has them.
 const AuditTaken Point = "audit.taken"
+
+// The points of calls of tools.
+const (
+	ToolBegun      Point = "tool.begun"      // the row of a call that changes something is stored; nothing is done
+	ToolDone       Point = "tool.done"       // it is done; its row says running, and the caller has no answer
+	ArtifactCopied Point = "artifact.copied" // an artifact's bytes are here; nobody has looked at them
+	ArtifactPut    Point = "artifact.put"    // they are in the store of artifacts; the row says pending
+	SubagentStored Point = "subagent.stored" // a subagent has a row; nothing of it was started
+)
+
+// OfTools lists the points of calls of tools.
+var OfTools = []Point{ToolBegun, ToolDone, ArtifactCopied, ArtifactPut, SubagentStored}
 
 // OfThePurge lists those of removing what is in the trash for good.
 var OfThePurge = []Point{PurgeBegun, PurgeRemoved}

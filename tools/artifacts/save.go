@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/homedir"
 	"github.com/parawork/parawork/internal/id"
@@ -364,6 +365,7 @@ func (s *Service) fill(ctx context.Context, a Artifact, c content, given string,
 	if err := c.copy(ctx, part, min(st.Size(), c.size)); err != nil {
 		return Artifact{}, err
 	}
+	failpoint.Reach(failpoint.ArtifactCopied)
 	if a, err = s.examine(a, part, c, given, hidden); err != nil {
 		return Artifact{}, err
 	}
@@ -386,6 +388,7 @@ func (s *Service) fill(ctx context.Context, a Artifact, c content, given string,
 	if err := s.cfg.Blobs.Put(ctx, blobs.Key(a.TeamID, a.ID), s.part(a.ID)); err != nil {
 		return Artifact{}, diskFull(err)
 	}
+	failpoint.Reach(failpoint.ArtifactPut)
 	done, err := s.cfg.Store.FinishArtifact(clean, a)
 	if err != nil {
 		return Artifact{}, err

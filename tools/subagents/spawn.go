@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/safetext"
@@ -115,6 +116,7 @@ func (s *Service) Spawn(ctx context.Context, c Caller, r Request) (a Subagent, w
 	if err = s.cfg.Store.InsertSubagent(ctx, a, MaxAtOnce, MaxTotal); err != nil {
 		return a, nil, err
 	}
+	failpoint.Reach(failpoint.SubagentStored)
 	s.notify(ctx, a)
 	s.follow(a)
 	return a, warnings, nil
