@@ -18,6 +18,7 @@ var codexEvents = []struct {
 	seconds   int
 }{
 	{"SessionStart", "session_start", 10}, {"UserPromptSubmit", "user_prompt_submit", 10}, {"PermissionRequest", "permission_request", 10},
+	{"PreCompact", "pre_compact", 10},
 	{"Stop", "stop", 10}, {"Interrupt", "interrupt", 3}, {"SessionEnd", "session_end", 3},
 }
 
@@ -73,6 +74,8 @@ func (codex) hook(e HookEvent) HookReport {
 		return HookReport{Conversation: ev.Session}
 	case "UserPromptSubmit":
 		return HookReport{Hint: Hint{Mood: Busy, Reason: "is working on a prompt"}, Prompt: ev.Prompt, Over: all}
+	case "PreCompact":
+		return HookReport{Compacting: true}
 	case "PermissionRequest":
 		a := toolAsk(ev.Tool, ev.Input, ev.Cwd)
 		return HookReport{Coming: &a}
