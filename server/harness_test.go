@@ -442,6 +442,10 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewWorkspaces(h.db).InsertSnapshot(ctx, snap); err != nil {
 		t.Fatal(err)
 	}
+	ran := code.Run{ID: id.New("code"), TeamID: team.ID, WorkspaceID: ws.ID, UserID: ws.CreatedBy, Language: code.Python, Kernel: "default", Code: "1", State: code.OK, CreatedAt: 1}
+	if err := toolstore.NewCode(h.db).CreateRun(ctx, ran, code.MaxRuns); err != nil {
+		t.Fatal(err)
+	}
 	ckp := checkpoints.Checkpoint{ID: id.New("ckp"), TeamID: team.ID, WorkspaceID: ws.ID, SnapshotID: snap.ID, Reason: checkpoints.Manual, At: 1}
 	if err := toolstore.NewCheckpoints(h.db).InsertCheckpoint(ctx, ckp, 500); err != nil {
 		t.Fatal(err)
@@ -489,7 +493,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -585,6 +589,8 @@ func kindOf(op string) string {
 		return "conflict"
 	case "getCheckpoint", "deleteCheckpoint", "diffCheckpoint", "restoreCheckpoint":
 		return "checkpoint"
+	case "getCodeRun", "interruptCode":
+		return "code run"
 	case "getSnapshot", "updateSnapshot", "deleteSnapshot", "restoreSnapshot":
 		return "snapshot"
 	case "getSession", "listModelRequests", "listSessionToolCalls", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",

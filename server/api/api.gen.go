@@ -12319,6 +12319,11 @@ type RestoreSnapshotParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// MergeSubagentParams defines parameters for MergeSubagent.
+type MergeSubagentParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // MessageSubagentParams defines parameters for MessageSubagent.
 type MessageSubagentParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -13879,7 +13884,7 @@ type ServerInterface interface {
 	InterruptSubagent(ctx echo.Context, id Id) error
 	// MergeSubagent Merge what a subagent in a sibling workspace did into the workspace it was asked for in
 	// (POST /subagents/{id}/merge)
-	MergeSubagent(ctx echo.Context, id Id) error
+	MergeSubagent(ctx echo.Context, id Id, params MergeSubagentParams) error
 	// MessageSubagent Give a subagent a further prompt
 	// (POST /subagents/{id}/message)
 	MessageSubagent(ctx echo.Context, id Id, params MessageSubagentParams) error
@@ -17967,8 +17972,28 @@ func (w *ServerInterfaceWrapper) MergeSubagent(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params MergeSubagentParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.MergeSubagent(ctx, id)
+	err = w.Handler.MergeSubagent(ctx, id, params)
 	return err
 }
 
@@ -30971,7 +30996,8 @@ func (response InterruptSubagentdefaultApplicationProblemPlusJSONResponse) Visit
 }
 
 type MergeSubagentRequestObject struct {
-	Id Id `json:"id"`
+	Id     Id `json:"id"`
+	Params MergeSubagentParams
 }
 
 type MergeSubagentResponseObject interface {
@@ -46194,10 +46220,11 @@ func (sh *strictHandler) InterruptSubagent(ctx echo.Context, id Id) error {
 }
 
 // MergeSubagent operation middleware
-func (sh *strictHandler) MergeSubagent(ctx echo.Context, id Id) error {
+func (sh *strictHandler) MergeSubagent(ctx echo.Context, id Id, params MergeSubagentParams) error {
 	var request MergeSubagentRequestObject
 
 	request.Id = id
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.MergeSubagent(ctx.Request().Context(), request.(MergeSubagentRequestObject))

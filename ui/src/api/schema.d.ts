@@ -2010,7 +2010,10 @@ export interface paths {
          */
         get: operations["getConsent"];
         put?: never;
-        /** Allow or deny an OAuth client access; the page's own form */
+        /**
+         * Allow or deny an OAuth client access; the page's own form
+         * @description Only the form of a page that this person was shown is accepted, with the session's cookie.
+         */
         post: operations["giveConsent"];
         delete?: never;
         options?: never;
@@ -18118,7 +18121,9 @@ export interface operations {
     mergeSubagent: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 id: components["parameters"]["Id"];
             };
