@@ -12,6 +12,7 @@ import (
 )
 
 var (
+	modelName  = regexp.MustCompile(`^[!-~]{1,200}$`)
 	planName   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 	agentName  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 	headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,100}$`)
@@ -90,6 +91,11 @@ func (d *decoder) check(c *Config) {
 	}
 	if g := c.Gateway; g.MaxOutputTokens < 1000 || g.MaxOutputTokens > 10_000_000 {
 		d.problem("gateway.maxOutputTokens", "must be from 1000 to 10000000")
+	}
+	if m := c.Memory.EmbeddingModel; m != "" && !modelName.MatchString(m) {
+		d.problem("memory.embeddingModel", "must be the name of a model such as text-embedding-3-small")
+	} else if m != "" && !c.Gateway.Enabled {
+		d.problem("memory.embeddingModel", "needs gateway.enabled: the provider is asked through the model gateway")
 	}
 	s := c.Billing.Stripe
 	if p := c.Billing.DefaultPlan; p != "" && !planName.MatchString(p) {

@@ -31,6 +31,7 @@ type Config struct {
 	Preview    Preview          `json:"preview"`
 	Billing    Billing          `json:"billing"`
 	Gateway    Gateway          `json:"gateway"`
+	Memory     Memory           `json:"memory"`
 	RateLimits RateLimits       `json:"rateLimits"`
 
 	// File is where it was read from, "" without a file.
@@ -226,6 +227,11 @@ type Gateway struct {
 	MaxBodyMB        int64 `json:"maxBodyMB"`        // of one request
 	FirstByteSeconds int64 `json:"firstByteSeconds"` // until an answer begins
 	MaxOutputTokens  int64 `json:"maxOutputTokens"`  // a budget holds back so many at most for an answer
+}
+
+// Memory is how agents find remembered facts.
+type Memory struct {
+	EmbeddingModel string `json:"embeddingModel"` // finds by meaning, too; "" = by words alone
 }
 
 // UI is the web app.

@@ -145,6 +145,11 @@ func (s *Service) SessionAccount(ctx context.Context, teamID, userID, accountID 
 	return a, secret, err
 }
 
+// TeamAgentAccounts returns the accounts of a team, without secrets: for the server's own use on the team's behalf.
+func (s *Service) TeamAgentAccounts(ctx context.Context, teamID string) ([]accounts.AgentAccount, error) {
+	return s.store.AgentAccounts(ctx, accounts.OfTeam(teamID))
+}
+
 // keyOf opens the key of an account, "" when it has none.
 func (s *Service) keyOf(ctx context.Context, a accounts.AgentAccount) (string, error) {
 	if a.Kind != accounts.APIKey || a.SecretID == "" {

@@ -28,3 +28,29 @@ func FromAccounts(from Accounts, provider func(agent string) string) func(ctx co
 		return Account{ID: a.ID, Provider: provider(a.Agent), BaseURL: a.BaseURL, Key: key}, nil
 	}
 }
+
+// TeamAccounts are the accounts of teams.
+type TeamAccounts interface {
+	TeamAgentAccounts(ctx context.Context, teamID string) ([]accounts.AgentAccount, error)
+}
+
+var errNoTeamKey = fault.New(fault.Invalid, "gateway_no_key", "The team has no account of its own with an API key for OpenAI's API.")
+
+// OpenAIOf finds the account of a team whose API key is for OpenAI's API: the default before others. Members' own accounts are not used.
+func OpenAIOf(from TeamAccounts, provider func(agent string) string) func(ctx context.Context, teamID string) (string, error) {
+	return func(ctx context.Context, teamID string) (id string, err error) {
+		all, err := from.TeamAgentAccounts(ctx, teamID)
+		if err != nil {
+			return "", err
+		}
+		for _, a := range all {
+			if a.Kind == accounts.APIKey && provider(a.Agent) == string(openAIDialect) && (id == "" || a.Default) {
+				id = a.ID
+			}
+		}
+		if id == "" {
+			return "", errNoTeamKey
+		}
+		return id, nil
+	}
+}

@@ -143,6 +143,9 @@ func ownTools(raw []byte) bool {
 
 // most is how many tokens may come out of a request of an API: what it allows itself, or max where it does not say.
 func (a asked) most(of api, max int64) int64 {
+	if of == embeddings {
+		return 0 // vectors are no tokens
+	}
 	name := []string{"max_tokens"}
 	switch of {
 	case responses:

@@ -19,7 +19,7 @@ var (
 
 // Outcome is how requests of an API went: "ok", or an Err of tokens.
 type Outcome struct {
-	API    string // messages, responses, chat_completions; other for what is not counted
+	API    string // messages, responses, chat_completions, embeddings; other for what is not counted
 	Result string
 }
 

@@ -3,7 +3,7 @@
 // the usage from the answer (billing/tokens). It checks budgets, allowed models and limits per minute before it sends anything, and reserves
 // what a request may cost until its cost is known.
 //
-// It speaks Anthropic's Messages and OpenAI's Responses and Chat Completions. It does not know how agents reach it: the server of Handler
+// It speaks Anthropic's Messages and OpenAI's Responses, Chat Completions and Embeddings. It does not know how agents reach it: the server of Handler
 // says from which workspace a request comes (Within).
 //
 // Goroutines: none of its own; those of a request end with it.
@@ -85,6 +85,8 @@ type Config struct {
 	Meter Meter
 	// Account returns the account of a session, with its key. A fault's words are shown to the agent.
 	Account func(ctx context.Context, g Grant) (Account, error)
+	// TeamAccount returns the account of a team that the server itself asks with; nil = there is none.
+	TeamAccount func(ctx context.Context, teamID string) (accountID string, err error)
 	// Budget refuses what there is no money for; nil = nothing is.
 	Budget Budget
 	// MaxOutput is how many tokens are expected of an answer at most whose request does not bound it; default 128,000.

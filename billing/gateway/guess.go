@@ -51,6 +51,9 @@ func (c *call) guess(t tally, read int64) {
 		out = t.seen()
 	}
 	out = max(out, int64(time.Since(c.asking)/time.Second)*guessSecond)
+	if c.route.api == embeddings {
+		out = 0
+	}
 	c.record.Guess = tokens.Tokens{Input: new(c.prompt), Output: new(out)}
 }
 

@@ -67,7 +67,15 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 		c.refuse(err)
 		return
 	}
-	leave, ok := s.capacity.enter(c.grant.SessionID)
+	c.serve()
+}
+
+// who is whose request it is, for what is counted by session: the server's own are their team's.
+func (c *call) who() string { return cmp.Or(c.grant.SessionID, c.grant.TeamID) }
+
+// serve answers a request whose route and grant are known.
+func (c *call) serve() {
+	leave, ok := c.s.capacity.enter(c.who())
 	if !ok {
 		c.refuse(fault.New(fault.RateLimited, "gateway_too_many_requests", "This session has %d requests under way, which is the most. Wait for some of them.", mostAtOnce))
 		return
@@ -188,7 +196,7 @@ func (c *call) refuse(err error) {
 		level = c.s.cfg.Log.Error
 	}
 	level("a model was not asked", "session_id", c.grant.SessionID, "status", r.status, "code", r.code, "error", err)
-	if r.outer != "" && c.route.api != other && c.s.refusalRows.again(c.grant.SessionID+" "+r.outer+" "+c.asked.model, c.s.cfg.Now().UnixMilli()) {
+	if r.outer != "" && c.route.api != other && c.s.refusalRows.again(c.who()+" "+r.outer+" "+c.asked.model, c.s.cfg.Now().UnixMilli()) {
 		c.record.Error, c.record.Status, c.record.Tokens = r.outer, r.status, tokens.None()
 		c.keep()
 	}

@@ -23,10 +23,11 @@ const (
 type api string
 
 const (
-	messages  api = "messages"
-	responses api = "responses"
-	chat      api = "chat_completions"
-	other     api = ""
+	messages   api = "messages"
+	responses  api = "responses"
+	chat       api = "chat_completions"
+	embeddings api = "embeddings"
+	other      api = ""
 )
 
 // route is where a request goes.
@@ -40,7 +41,7 @@ type route struct {
 var modelPath = regexp.MustCompile(`^/models/[A-Za-z0-9._:-]{1,128}$`)
 
 var errNoRoute = fault.New(fault.NotFound, "gateway_route_not_found",
-	"The model gateway has no such address. It takes Anthropic's messages, and OpenAI's responses and chat completions.")
+	"The model gateway has no such address. It takes Anthropic's messages, and OpenAI's responses, chat completions and embeddings.")
 
 // routeOf finds what a path asks for.
 func routeOf(r *http.Request) (route, error) {
@@ -72,6 +73,8 @@ func routeOf(r *http.Request) (route, error) {
 		rt.api = responses
 	case "openai/chat/completions":
 		rt.api = chat
+	case "openai/embeddings":
+		rt.api = embeddings
 	default:
 		return rt, errNoRoute
 	}
@@ -138,11 +141,12 @@ var onward = []string{"Accept", "Accept-Language", "Content-Type", "User-Agent",
 // mostHeader is how long a header's value is passed on, bytes.
 const mostHeader = 8 << 10
 
-// onHeaders are the headers a request goes on with. token is what the agent showed: no header that holds it goes on.
+// onHeaders are the headers a request goes on with. token is what the agent showed, "" where the server itself asks: no header that
+// holds it goes on.
 func onHeaders(in http.Header, token string) http.Header {
 	out := make(http.Header, len(in))
 	for name, values := range in {
-		if known(onward, name) && !slices.ContainsFunc(values, func(v string) bool { return strings.Contains(v, token) || len(v) > mostHeader }) {
+		if known(onward, name) && !slices.ContainsFunc(values, func(v string) bool { return token != "" && strings.Contains(v, token) || len(v) > mostHeader }) {
 			out[name] = slices.Clone(values)
 		}
 	}

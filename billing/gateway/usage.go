@@ -46,7 +46,7 @@ func newTally(a api, streamed bool, tier string) tally {
 	case messages:
 		r, paths = &anthropic{}, anthropicPaths
 	default:
-		r = &openAI{chat: a == chat, tier: tier}
+		r = &openAI{chat: a == chat || a == embeddings, inputOnly: a == embeddings, tier: tier}
 	}
 	if streamed {
 		return &stream{picker: newPicker(paths...), reader: r}
@@ -371,16 +371,17 @@ func set(to **int64, v *int64) {
 	}
 }
 
-// openAI reads answers of Responses and Chat Completions: https://developers.openai.com/api/reference. Their input counts hold what was
+// openAI reads answers of Responses, Chat Completions and Embeddings: https://developers.openai.com/api/reference. Their input counts hold what was
 // read from the cache and written to it; their output counts hold the reasoning.
 type openAI struct {
-	u        usage
-	chat     bool
-	tier     string // as it was asked for
-	searches int64
-	ended    bool
-	counted  bool
-	came     int64 // tokens that passed, about
+	u         usage
+	chat      bool   // its members are named as those of Chat Completions
+	inputOnly bool   // nothing comes out that counts as tokens
+	tier      string // as it was asked for
+	searches  int64
+	ended     bool
+	counted   bool
+	came      int64 // tokens that passed, about
 }
 
 func (o *openAI) seen() int64 { return o.came }
@@ -469,6 +470,9 @@ func (o *openAI) count(raw []byte) {
 	in, out, id, od := c.Input, c.Output, c.InputDetails, c.OutputDetails
 	if in == nil && c.Prompt != nil {
 		in, out, id, od = c.Prompt, c.Completion, c.PromptDetails, c.CompletionDetails
+	}
+	if o.inputOnly {
+		out = new(int64)
 	}
 	if in == nil || out == nil || *in < 0 || *out < 0 || *in > tokens.MostTokens || *out > tokens.MostTokens {
 		return

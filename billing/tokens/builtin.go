@@ -88,6 +88,10 @@ func list() []listed {
 		claude("claude-mythos-5", "", 10_000, 50_000, 1_000).inUSA(),
 		claude("claude-mythos-5-1", "", 10_000, 50_000, 250).inUSA(),
 
+		gpt("text-embedding-3-small", "", 20, 0, 0),
+		gpt("text-embedding-3-large", "", 130, 0, 0),
+		gpt("text-embedding-ada-002", "", 100, 0, 0),
+
 		gpt("gpt-4.1", "", 2_000, 8_000, 500),
 		gpt("gpt-4.1-mini", "", 400, 1_600, 100),
 		gpt("gpt-4.1-nano", "", 100, 400, 25),

@@ -87,7 +87,7 @@ type Request struct {
 	AccountID   string
 	Source      string // FromGateway, FromTranscript, FromTelemetry
 	ExternalID  string // what it is called where it comes from
-	API         string // messages, responses, chat_completions
+	API         string // messages, responses, chat_completions, embeddings
 	Model       string
 	Upstream    string // host
 	Status      int    // HTTP; 0 = no answer
@@ -275,7 +275,7 @@ func (m *Meter) Settle(ctx context.Context, r Request) (countedNano int64, err e
 	if err != nil {
 		return 0, fmt.Errorf("keeping what a model was asked: %w", err)
 	}
-	if fresh && r.Error != ErrUnderWay && m.cfg.Events != nil {
+	if fresh && r.Error != ErrUnderWay && r.SessionID != "" && m.cfg.Events != nil {
 		m.cfg.Events.Publish(ctx, events.Event{Type: "tokens.updated", ID: r.SessionID, WorkspaceID: r.WorkspaceID, TeamID: r.TeamID, Version: m.cfg.Now().UnixMilli()})
 	}
 	if r.CostNano != nil {

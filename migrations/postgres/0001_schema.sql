@@ -1333,7 +1333,7 @@ CREATE TABLE model_requests (
     account_id              TEXT NOT NULL DEFAULT '',
     source                  TEXT NOT NULL,   -- gateway, transcript, telemetry
     external_id             TEXT NOT NULL,   -- its id at the source: reported twice, it counts once
-    api                     TEXT NOT NULL DEFAULT '', -- messages, responses, chat_completions
+    api                     TEXT NOT NULL DEFAULT '', -- messages, responses, chat_completions, embeddings
     model                   TEXT NOT NULL DEFAULT '',
     upstream                TEXT NOT NULL DEFAULT '', -- host
     status                  BIGINT NOT NULL DEFAULT 0, -- HTTP, 0 = no answer
@@ -1765,7 +1765,9 @@ CREATE TABLE memories (
     user_id    TEXT NOT NULL,
     agent      TEXT NOT NULL DEFAULT '',
     created_at BIGINT NOT NULL,
-    expires_at BIGINT NOT NULL DEFAULT 0 -- 0 = never
+    expires_at BIGINT NOT NULL DEFAULT 0, -- 0 = never
+    vector       BYTEA, -- of its meaning: little-endian float32 of unit length; NULL = not computed
+    vector_model TEXT NOT NULL DEFAULT '' -- which made it
 );
 CREATE INDEX memories_by_project ON memories(project_id, session_id, created_at);
 CREATE UNIQUE INDEX memories_by_key ON memories(project_id, session_id, key) WHERE key <> '';

@@ -7155,7 +7155,7 @@ type ModelPriceList struct {
 type ModelRequest struct {
 	Agent string `json:"agent"`
 
-	// Api messages, responses, chat_completions
+	// Api messages, responses, chat_completions, embeddings
 	Api string `json:"api"`
 
 	// At When it began

@@ -75,6 +75,32 @@ func (s *Memory) Forget(ctx context.Context, projectID, sessionID, id, key strin
 	return r.RowsAffected()
 }
 
+// WithoutVector returns facts that a model has made no vector of.
+func (s *Memory) WithoutVector(ctx context.Context, projectID, model string, most int) ([]memory.Fact, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+factColumns+` FROM memories WHERE project_id = ? AND {team} AND (vector IS NULL OR vector_model <> ?) ORDER BY created_at DESC, id DESC LIMIT ?`, projectID, model, most)
+	out, err := store.Collect(rows, err, scanFact)
+	return out, store.Wrap(err, "reading facts without a vector")
+}
+
+// SetVectors stores what a model made of facts.
+func (s *Memory) SetVectors(ctx context.Context, model string, vectors []memory.Vector) error {
+	return store.Wrap(s.db.Tx(ctx, func(ctx context.Context) error {
+		for _, v := range vectors {
+			if _, err := s.db.Exec(ctx, `UPDATE memories SET vector = ?, vector_model = ? WHERE id = ? AND {team}`, v.Bytes, model, v.FactID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}), "storing vectors of facts")
+}
+
+// Vectors returns those of the facts of a project and of one session.
+func (s *Memory) Vectors(ctx context.Context, projectID, sessionID, model string) ([]memory.Vector, error) {
+	rows, err := s.db.Query(ctx, `SELECT id, vector FROM memories WHERE project_id = ? AND {team} AND (session_id = '' OR session_id = ?) AND vector IS NOT NULL AND vector_model = ?`, projectID, sessionID, model)
+	out, err := store.Collect(rows, err, func(s store.Scanner) (v memory.Vector, err error) { return v, s.Scan(&v.FactID, &v.Bytes) })
+	return out, store.Wrap(err, "reading vectors of facts")
+}
+
 // DropExpired deletes what expired before a time.
 func (s *Memory) DropExpired(ctx context.Context, before int64) error {
 	_, err := s.db.Exec(ctx, `/* every team: what expired did so for all */ DELETE FROM memories WHERE expires_at <> 0 AND expires_at <= ?`, before)

@@ -1,6 +1,7 @@
 package toolstore_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,6 +72,30 @@ func TestMemoryRows(t *testing.T) {
 			if err := s.Remember(ctx, fact(fmt.Sprint("f", i), "s2", "", 0), 2); (i == 2) != fault.Is(err, fault.Conflict) {
 				t.Errorf("%d of 2: %v", i+1, err)
 			}
+		}
+		lacking := func(ctx context.Context, model string) (n int) {
+			t.Helper()
+			facts, err := s.WithoutVector(ctx, "p-w", model, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(facts)
+		}
+		all := lacking(ctx, "m1")
+		if err := s.SetVectors(ctx, "m1", []memory.Vector{{FactID: "e", Bytes: []byte{0, 0, 128, 63}}, {FactID: "f0", Bytes: []byte{1}}, {FactID: "gone", Bytes: []byte{1}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetVectors(foreign, "m2", []memory.Vector{{FactID: "e", Bytes: []byte{9}}}); err != nil {
+			t.Fatal(err)
+		}
+		if one, two, theirs := lacking(ctx, "m1"), lacking(ctx, "m2"), lacking(foreign, "m1"); one != all-2 || two != all || theirs != 0 {
+			t.Errorf("of %d facts %d lack a vector, of another model %d, for another team %d", all, one, two, theirs)
+		}
+		if v, err := s.Vectors(ctx, "p-w", "s1", "m1"); err != nil || len(v) != 1 || v[0].FactID != "e" || string(v[0].Bytes) != "\x00\x00\x80\x3f" {
+			t.Errorf("%+v %v", v, err)
+		}
+		if v, err := s.Vectors(foreign, "p-w", "s1", "m1"); err != nil || len(v) != 0 {
+			t.Errorf("another team reads %+v, %v", v, err)
 		}
 		if err := s.DropExpired(ctx, 100); err != nil || recalled("", 0) != "e" {
 			t.Errorf("after the drop: %s, %v", recalled("", 0), err)

@@ -21,8 +21,52 @@ import (
 
 // shelf is a Store in memory.
 type shelf struct {
-	mu    sync.Mutex
-	facts []memory.Fact
+	mu      sync.Mutex
+	facts   []memory.Fact
+	vectors map[string]modelVector
+	stored  chan struct{} // told of vectors, where a test waits for them
+}
+
+type modelVector struct {
+	model string
+	bytes []byte
+}
+
+func (s *shelf) WithoutVector(_ context.Context, project, model string, most int) (out []memory.Fact, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.facts {
+		if v, ok := s.vectors[f.ID]; f.ProjectID == project && len(out) < most && (!ok || v.model != model) {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+func (s *shelf) SetVectors(_ context.Context, model string, vectors []memory.Vector) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.vectors == nil {
+		s.vectors = map[string]modelVector{}
+	}
+	for _, v := range vectors {
+		s.vectors[v.FactID] = modelVector{model, v.Bytes}
+	}
+	if s.stored != nil {
+		s.stored <- struct{}{}
+	}
+	return nil
+}
+
+func (s *shelf) Vectors(_ context.Context, project, session, model string) (out []memory.Vector, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.facts {
+		if v, ok := s.vectors[f.ID]; ok && v.model == model && f.ProjectID == project && (f.SessionID == "" || f.SessionID == session) {
+			out = append(out, memory.Vector{FactID: f.ID, Bytes: v.bytes})
+		}
+	}
+	return out, nil
 }
 
 func (s *shelf) Remember(_ context.Context, f memory.Fact, most int) error {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/internal/events"
@@ -24,12 +25,18 @@ type Config struct {
 	Workspaces Workspaces
 	Secrets    tools.Secrets    // masked before a fact is stored; nil = teams have none
 	Events     events.Publisher // nil = none
-	Now        func() time.Time
-	Log        *slog.Logger
+	// Embedder and EmbeddingModel find facts by meaning, too; without both, words alone count.
+	Embedder       Embedder
+	EmbeddingModel string
+	Now            func() time.Time
+	Log            *slog.Logger
 }
 
 // Service remembers. Safe for concurrent use.
-type Service struct{ cfg Config }
+type Service struct {
+	cfg       Config
+	embedding embedding
+}
 
 // New makes a Service. It starts nothing.
 func New(cfg Config) *Service {
@@ -40,11 +47,18 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg}
+	return &Service{cfg: cfg, embedding: embedding{queue: make(chan project, embedQueue), paused: map[string]time.Time{}}}
 }
 
-// Run deletes expired facts until ctx ends.
+// Run deletes expired facts and computes vectors until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	if s.byMeaning() {
+		for range embedWorkers {
+			workers.Go(func() { s.embeds(ctx) })
+		}
+	}
 	ctx = tenant.All(ctx, "what expired is deleted for all teams")
 	every := time.NewTicker(time.Hour)
 	defer every.Stop()
@@ -110,6 +124,7 @@ func (s *Service) add(ctx context.Context, f Fact, days int) (Fact, error) {
 	if f.SessionID == "" {
 		s.changed(ctx, f.TeamID, f.ProjectID)
 	}
+	s.embedSoon(f.TeamID, f.ProjectID)
 	return f, nil
 }
 
@@ -120,23 +135,37 @@ func (s *Service) changed(ctx context.Context, teamID, projectID string) {
 	}
 }
 
-// recall returns the facts that have words of a query, those with most of them first; without a query the newest.
-func (s *Service) recall(ctx context.Context, c tools.Caller, a recallArguments) ([]Fact, error) {
-	project, err := s.project(ctx, c)
+// Rankings of an answer.
+const (
+	byWords     = "words"
+	withMeaning = "meaning"
+)
+
+// recall returns the facts that have words of a query, those with most of them first, merged with those nearest in meaning where vectors are
+// to be had; without a query the newest.
+func (s *Service) recall(ctx context.Context, c tools.Caller, a recallArguments) (facts []Fact, ranking string, err error) {
+	projectID, err := s.project(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	facts, err := s.cfg.Store.Facts(ctx, project, c.SessionID, s.cfg.Now().UnixMilli())
-	if err != nil {
-		return nil, err
+	if facts, err = s.cfg.Store.Facts(ctx, projectID, c.SessionID, s.cfg.Now().UnixMilli()); err != nil {
+		return nil, "", err
 	}
 	if a.Key != "" {
 		facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Key != a.Key })
 	}
 	if strings.TrimSpace(a.Query) != "" {
+		query := a.Query
+		if err := tools.Hide(ctx, s.cfg.Secrets, c.TeamID, &query); err != nil {
+			return nil, "", err
+		}
+		near, ok := s.near(ctx, project{c.TeamID, projectID}, c.SessionID, facts, query)
 		facts = search(facts, a.Query)
+		if ok {
+			facts, ranking = merge(facts, near), withMeaning
+		}
 	}
-	return facts[:min(len(facts), cmp.Or(a.Limit, 20))], nil
+	return facts[:min(len(facts), cmp.Or(a.Limit, 20))], cmp.Or(ranking, byWords), nil
 }
 
 func (s *Service) forget(ctx context.Context, c tools.Caller, a forgetArguments) (int64, error) {

@@ -1,4 +1,5 @@
-// Package memory keeps facts for later: what an agent remembers for its project, or for its session alone, and finds again by words. The
+// Package memory keeps facts for later: what an agent remembers for its project, or for its session alone, and finds again by words, and by meaning
+// where the team's provider makes vectors. The
 // number of facts is bounded, so that a search looks at all of a project and works the same on both databases, whatever the words are.
 package memory
 
@@ -45,6 +46,12 @@ type Store interface {
 	Fact(ctx context.Context, id string) (Fact, error)
 	// Forget deletes the facts with an id or a key that a session may recall, and reports how many there were.
 	Forget(ctx context.Context, projectID, sessionID, id, key string) (int64, error)
+	// WithoutVector returns facts of a project, its sessions' too, that have no vector of a model, at most so many.
+	WithoutVector(ctx context.Context, projectID, model string, most int) ([]Fact, error)
+	// SetVectors stores what a model made of facts. One that was forgotten meanwhile is left out.
+	SetVectors(ctx context.Context, model string, vectors []Vector) error
+	// Vectors returns those of a model for what a session may recall.
+	Vectors(ctx context.Context, projectID, sessionID, model string) ([]Vector, error)
 	// DropExpired deletes what expired before a time.
 	DropExpired(ctx context.Context, before int64) error
 }

@@ -77,7 +77,7 @@ func newMoney(b *base, may *allowance, p *people, w *worktrees) *money {
 	}
 	m.reports = stripe.NewReporter(stripe.ReporterConfig{Payments: m.payments, Store: store.NewUsageReports(b.db), Frozen: m.ledger.Frozen})
 	models := egress.New(egress.Config{Allow: b.cfg.Outgoing.Networks(), Streams: true})
-	m.gateway = gateway.New(gateway.Config{Store: store.NewGateway(b.db), Meter: may.tokens, Account: gateway.FromAccounts(p.agentAccounts, agents.Provider), Budget: may.quota,
+	m.gateway = gateway.New(gateway.Config{Store: store.NewGateway(b.db), Meter: may.tokens, Account: gateway.FromAccounts(p.agentAccounts, agents.Provider), TeamAccount: gateway.OpenAIOf(p.agentAccounts, agents.Provider), Budget: may.quota,
 		MaxOutput: b.cfg.Gateway.MaxOutputTokens, Client: models.Client, Check: models.Check, Key: b.key, MaxBody: b.cfg.Gateway.MaxBodyMB << 20,
 		FirstByte: time.Duration(b.cfg.Gateway.FirstByteSeconds) * time.Second, Log: b.logOf("gateway")})
 	return m

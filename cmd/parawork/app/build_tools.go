@@ -58,7 +58,8 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.issues = issues.New(issues.Config{Store: kept, Tasks: t.tasks, Rows: rows, Forges: on.forge, Secrets: p.secrets, Events: b.events, Log: b.logOf("tasks")})
 	t.subagents = newSubagents(a)
 	t.checkpoints = newCheckpoints(a, t)
-	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events, Log: b.logOf("tools")})
+	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events,
+		Embedder: a.money.gateway, EmbeddingModel: b.cfg.Memory.EmbeddingModel, Log: b.logOf("tools")})
 	t.edits = edits.New(edits.Config{Store: toolstore.NewEdits(b.db), Snapshots: w.workspaces.Snapshots, Repository: git.Contents{Repo: w.workspaces.Repo}, Undoer: w.workspaces.Lifecycle, Workspaces: w.workspaces.Records,
 		Sessions: a.sessions, Actor: p.directory.Actor, Bus: b.bus, Events: b.events, Log: b.logOf("edits")})
 	t.languages = newLanguages(a)

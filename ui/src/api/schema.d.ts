@@ -8871,7 +8871,7 @@ export interface components {
         /** @description One request to a model. null = unknown. */
         ModelRequest: {
             agent: string;
-            /** @description messages, responses, chat_completions */
+            /** @description messages, responses, chat_completions, embeddings */
             api: string;
             /**
              * Format: int64
