@@ -152,6 +152,24 @@ type MergeRequest struct {
 	DryRun   bool
 	// The commits the user saw: a difference is the error base_moved or head_moved. "" = any.
 	ExpectedBase, ExpectedHead string
+	Artifacts                  []AttachedArtifact // for the record of the merge; the commit does not name them
+}
+
+// AttachedArtifact identifies an artifact that a person attached to a merge or a pull request. The record of a merge keeps it: it tells what
+// was attached when the artifact itself is gone.
+type AttachedArtifact struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"` // hex
+}
+
+// Attach adds artifacts to the data of an activity, unless there are none.
+func Attach(data map[string]any, artifacts []AttachedArtifact) map[string]any {
+	if len(artifacts) > 0 {
+		data["artifacts"] = artifacts
+	}
+	return data
 }
 
 // Conflict is one path that could not be merged.

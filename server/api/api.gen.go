@@ -4547,6 +4547,14 @@ type Artifact struct {
 	WorkspaceId string `json:"workspace_id"`
 }
 
+// ArtifactChoice defines model for ArtifactChoice.
+type ArtifactChoice struct {
+	Id string `json:"id"`
+
+	// LinkMinutes Make a link that lasts so long, with which anyone who reads the description downloads the artifact; absent = no link
+	LinkMinutes *int `json:"link_minutes,omitempty"`
+}
+
 // ArtifactLink defines model for ArtifactLink.
 type ArtifactLink struct {
 	ArtifactId string `json:"artifact_id"`
@@ -6941,7 +6949,9 @@ type MergeQueue struct {
 
 // MergeRequest defines model for MergeRequest.
 type MergeRequest struct {
-	DryRun *bool `json:"dry_run,omitempty"`
+	// Artifacts Ids of artifacts of the workspace that the record of the merge lists
+	Artifacts *[]string `json:"artifacts,omitempty"`
+	DryRun    *bool     `json:"dry_run,omitempty"`
 
 	// ExpectedBase The commit of the base when you looked; 409 base_moved if it has moved
 	ExpectedBase *string `json:"expected_base,omitempty"`
@@ -7602,6 +7612,9 @@ type NewPrompt struct {
 
 // NewPullRequest defines model for NewPullRequest.
 type NewPullRequest struct {
+	// Artifacts Artifacts of the workspace that the description lists
+	Artifacts *[]ArtifactChoice `json:"artifacts,omitempty"`
+
 	// Base Empty = the workspace's base
 	Base *string `json:"base,omitempty"`
 
@@ -8716,6 +8729,9 @@ type PullRequestCheckState string
 
 // PullRequestMerge defines model for PullRequestMerge.
 type PullRequestMerge struct {
+	// Artifacts Ids of artifacts of the workspace that the record of the merge lists
+	Artifacts *[]string `json:"artifacts,omitempty"`
+
 	// ExpectedHead `head_commit` as you saw it
 	ExpectedHead string                   `json:"expected_head"`
 	Strategy     PullRequestMergeStrategy `json:"strategy"`

@@ -145,8 +145,12 @@ func (h Changes) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceReque
 	if err := checkMessage(rest.Val(b.Message)); err != nil {
 		return nil, err
 	}
+	attached, err := h.attachedToMerge(ctx, req.Id, rest.Val(b.Artifacts))
+	if err != nil {
+		return nil, err
+	}
 	m, err := h.cfg.Workspaces.Merging.Merge(ctx, rest.CallOf(ctx).Actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: rest.Val(b.Message), DryRun: rest.Val(b.DryRun),
-		ExpectedBase: rest.Val(b.ExpectedBase), ExpectedHead: rest.Val(b.ExpectedHead)})
+		ExpectedBase: rest.Val(b.ExpectedBase), ExpectedHead: rest.Val(b.ExpectedHead), Artifacts: attached})
 	if err != nil {
 		return nil, err
 	}

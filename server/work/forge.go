@@ -93,7 +93,8 @@ func (h Forge) ProposePullRequest(ctx context.Context, req api.ProposePullReques
 
 func (h Forge) OpenPullRequest(ctx context.Context, req api.OpenPullRequestRequestObject) (api.OpenPullRequestResponseObject, error) {
 	b := req.Body
-	p, err := h.cfg.Forge.Open(ctx, rest.CallOf(ctx).Actor, req.Id, forge.Ask{Title: rest.Val(b.Title), Body: rest.Val(b.Body), Draft: rest.Val(b.Draft), Base: rest.Val(b.Base), Push: b.Push == nil || *b.Push})
+	ask := forge.Ask{Title: rest.Val(b.Title), Body: rest.Val(b.Body), Draft: rest.Val(b.Draft), Base: rest.Val(b.Base), Push: b.Push == nil || *b.Push}
+	p, err := h.openWithArtifacts(ctx, req.Id, ask, rest.Val(b.Artifacts))
 	if err == nil {
 		notePull(ctx, p)
 	}
@@ -108,7 +109,11 @@ func (h Forge) RefreshPullRequest(ctx context.Context, req api.RefreshPullReques
 }
 
 func (h Forge) MergePullRequest(ctx context.Context, req api.MergePullRequestRequestObject) (api.MergePullRequestResponseObject, error) {
-	p, err := h.cfg.Forge.Merge(ctx, rest.CallOf(ctx).Actor, req.Id, forge.MergeAsk{Strategy: string(req.Body.Strategy), Head: req.Body.ExpectedHead})
+	attached, err := h.attachedToMerge(ctx, req.Id, rest.Val(req.Body.Artifacts))
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.cfg.Forge.Merge(ctx, rest.CallOf(ctx).Actor, req.Id, forge.MergeAsk{Strategy: string(req.Body.Strategy), Head: req.Body.ExpectedHead, Artifacts: attached})
 	if err == nil {
 		notePull(ctx, p)
 		audit.Note(ctx, "strategy", string(req.Body.Strategy))

@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/sessions/report"
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -50,6 +51,7 @@ type Config struct {
 	Secrets      *secrets.Service
 	Runs         *runs.Service
 	Tasks        *tasks.Service
+	Artifacts    *artifacts.Service
 	Report       *report.Service
 	Reviews      *reviews.Service
 	Forge        *forge.Service

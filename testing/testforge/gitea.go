@@ -58,6 +58,9 @@ func (f *Forge) gitea() {
 		if in.Title != "" {
 			p.Title = in.Title
 		}
+		if in.Body != nil {
+			p.Body = *in.Body
+		}
 		if in.State != nil && *in.State == "closed" && p.State == "open" {
 			f.sha(repo, p)
 			p.State = "closed"

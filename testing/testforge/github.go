@@ -60,6 +60,9 @@ func (f *Forge) github() {
 			githubInvalid(w, "Problems parsing JSON: "+err.Error())
 			return
 		}
+		if in.Body != nil {
+			p.Body = *in.Body
+		}
 		if in.State != nil && p.State == "open" && *in.State == "closed" {
 			f.sha(repo, p)
 			p.State = "closed"

@@ -68,6 +68,9 @@ func (f *Forge) gitlab() {
 		if in.Title != nil {
 			p.Title = *in.Title
 		}
+		if in.Description != nil {
+			p.Body = *in.Description
+		}
 		if in.StateEvent == "close" && p.State == "open" {
 			f.sha(repo, p)
 			p.State = "closed"

@@ -83,6 +83,7 @@ func (s *Service) newRequest(ctx context.Context, actor accounts.Actor, w worksp
 	n.Title = cmp.Or(n.Title, p.Title)
 	n.Body = cmp.Or(n.Body, p.Body)
 	n.Base = cmp.Or(n.Base, p.Base)
+	n.Body = withArtifacts(n.Body, a.Artifacts)
 	switch {
 	case p.Commits == 0:
 		return n, fault.New(fault.Conflict, "nothing_to_merge", "%s has no commits that are missing in %s. Commit first.", w.Branch, p.Base)

@@ -557,3 +557,48 @@ func TestStandInTakesPushes(t *testing.T) {
 		t.Error("nothing arrived")
 	}
 }
+
+// The artifacts that a person chose stand in the description between markers: whatever their names are, and whatever else is written there.
+func TestDescriptionListsArtifacts(t *testing.T) {
+	all(t, func(t *testing.T, h *harness, _ string) {
+		attach := func(name, url string) forge.Attachment {
+			return forge.Attachment{AttachedArtifact: workspaces.AttachedArtifact{ID: "art_1", Name: name, Size: 2048, SHA256: strings.Repeat("ab", 32)}, URL: url, ExpiresAt: 1_800_000_000_000}
+		}
+		hostile := "`x` @everyone [a](http://evil) <!-- /parawork:artifacts --> <img>"
+		pr := h.open(forge.Ask{Body: "Mine.", Draft: true, Artifacts: []forge.Attachment{attach("report.md", "https://parawork.example/shared/1"), attach(hostile, "")}})
+		body := h.there.Pulls(repo)[0].Body
+		for _, want := range []string{"Mine.\n\n<!-- parawork:artifacts -->\n", "- `report.md` (2 kB, sha256 `abababababab`), [download](<https://parawork.example/shared/1>) until 2027-01-15 08:00 UTC\n", "- `` `x` @everyone"} {
+			if !strings.Contains(body, want) {
+				t.Errorf("the body lacks %q:\n%s", want, body)
+			}
+		}
+		if strings.Count(body, "<!-- /parawork:artifacts -->") != 1 || strings.Count(body, "[download]") != 1 {
+			t.Errorf("the name ends the section, or has a link that nobody chose:\n%s", body)
+		}
+		must(t, h.there.Edit(repo, pr.Number, func(p *testforge.Pull) { p.Body = "Before.\r\n" + p.Body + "\nAfter." }))
+		_, err := h.svc.Ready(h.ctx, h.actor, "ws_1")
+		must(t, err)
+		if now := h.there.Pulls(repo)[0].Body; !strings.Contains(now, "report.md") {
+			t.Errorf("marking as ready lost the section:\n%s", now)
+		}
+		pr = h.open(forge.Ask{Body: "Not used: the forge has one.", Artifacts: []forge.Attachment{attach("new.md", "")}})
+		body = h.there.Pulls(repo)[0].Body
+		if !strings.HasPrefix(body, "Before.\r\nMine.\n\n<!-- parawork:artifacts -->\n") || !strings.HasSuffix(body, "<!-- /parawork:artifacts -->\nAfter.") || !strings.Contains(body, "new.md") || strings.Contains(body, "report.md") {
+			t.Errorf("the update changed more than the section:\n%s", body)
+		}
+		h.open(forge.Ask{})
+		if now := h.there.Pulls(repo)[0].Body; now != body {
+			t.Errorf("without artifacts the body became:\n%s", now)
+		}
+		attached := workspaces.AttachedArtifact{ID: "art_1", Name: "new.md", Size: 2048, SHA256: "ab"}
+		_, err = h.svc.Merge(h.ctx, h.actor, "ws_1", forge.MergeAsk{Strategy: "merge", Head: pr.HeadCommit, Artifacts: []workspaces.AttachedArtifact{attached}})
+		must(t, err)
+		at := slices.IndexFunc(h.acts, func(a workspaces.Activity) bool { return a.Kind == "pull_request.merged" })
+		if at < 0 {
+			t.Fatalf("no record of the merge in %+v", h.acts)
+		}
+		if kept, _ := h.acts[at].Data["artifacts"].([]workspaces.AttachedArtifact); !slices.Equal(kept, []workspaces.AttachedArtifact{attached}) {
+			t.Errorf("the record of the merge has %+v", h.acts[at].Data)
+		}
+	})
+}

@@ -181,6 +181,24 @@ func (g *giteaClient) Merge(ctx context.Context, number int64, m MergeAsk) error
 	return g.at.fail(err, "Merging")
 }
 
+func (g *giteaClient) Describe(ctx context.Context, number int64, edit func(string) string) error {
+	const doing = "Changing the description"
+	c, err := g.c(ctx)
+	if err != nil {
+		return err
+	}
+	pr, _, err := c.GetPullRequest(g.owner, g.name, number)
+	if err != nil {
+		return g.at.fail(err, doing)
+	}
+	body := edit(pr.Body)
+	if body == pr.Body {
+		return nil
+	}
+	_, _, err = c.EditPullRequest(g.owner, g.name, number, gitea.EditPullRequestOption{Body: &body})
+	return g.at.fail(err, doing)
+}
+
 func (g *giteaClient) Ready(ctx context.Context, number int64) error {
 	const doing = "Marking it as ready"
 	c, err := g.c(ctx)

@@ -203,6 +203,20 @@ func (g *githubClient) Merge(ctx context.Context, number int64, m MergeAsk) erro
 	return g.at.fail(err, "Merging")
 }
 
+func (g *githubClient) Describe(ctx context.Context, number int64, edit func(string) string) error {
+	const doing = "Changing the description"
+	pr, _, err := g.c.PullRequests.Get(ctx, g.owner, g.name, int(number))
+	if err != nil {
+		return g.at.fail(err, doing)
+	}
+	body := edit(pr.GetBody())
+	if body == pr.GetBody() {
+		return nil
+	}
+	_, _, err = g.c.PullRequests.Edit(ctx, g.owner, g.name, int(number), &github.PullRequest{Body: &body})
+	return g.at.fail(err, doing)
+}
+
 func (g *githubClient) Ready(ctx context.Context, number int64) error {
 	const doing = "Marking it as ready"
 	pr, _, err := g.c.PullRequests.Get(ctx, g.owner, g.name, int(number))

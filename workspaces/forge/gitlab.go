@@ -201,6 +201,20 @@ func (g *gitlabClient) Merge(ctx context.Context, number int64, m MergeAsk) erro
 	return g.at.fail(err, "Merging")
 }
 
+func (g *gitlabClient) Describe(ctx context.Context, number int64, edit func(string) string) error {
+	const doing = "Changing the description"
+	mr, _, err := g.c.MergeRequests.GetMergeRequest(g.at.Repository, number, nil, gitlab.WithContext(ctx))
+	if err != nil {
+		return g.at.fail(err, doing)
+	}
+	body := edit(mr.Description)
+	if body == mr.Description {
+		return nil
+	}
+	_, _, err = g.c.MergeRequests.UpdateMergeRequest(g.at.Repository, number, &gitlab.UpdateMergeRequestOptions{Description: &body}, gitlab.WithContext(ctx))
+	return g.at.fail(err, doing)
+}
+
 func (g *gitlabClient) Ready(ctx context.Context, number int64) error {
 	const doing = "Marking it as ready"
 	mr, _, err := g.c.MergeRequests.GetMergeRequest(g.at.Repository, number, nil, gitlab.WithContext(ctx))

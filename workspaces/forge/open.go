@@ -77,6 +77,11 @@ func (s *Service) Open(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err != nil {
 		return pr, err
 	}
+	if len(a.Artifacts) > 0 { // the forge may have had it already, with another description
+		if err := c.Describe(ctx, number, func(body string) string { return withArtifacts(body, a.Artifacts) }); err != nil {
+			return pr, err
+		}
+	}
 	seen, err := s.read(ctx, pr, c)
 	if err != nil {
 		s.cfg.Log.InfoContext(ctx, "pull request not read after it was opened", "pull_request_id", pr.ID, "error", err)

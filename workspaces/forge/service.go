@@ -223,8 +223,9 @@ func (p PullRequest) called() string {
 }
 
 // note adds what happened to the workspace's timeline.
-func (s *Service) note(ctx context.Context, w workspaces.Workspace, actorID, kind, text string, pr PullRequest) {
-	err := s.cfg.Workspaces.Record(context.WithoutCancel(ctx), workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: kind, Text: text, Data: pr.data()})
+func (s *Service) note(ctx context.Context, w workspaces.Workspace, actorID, kind, text string, pr PullRequest, artifacts ...workspaces.AttachedArtifact) {
+	err := s.cfg.Workspaces.Record(context.WithoutCancel(ctx), workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: kind, Text: text,
+		Data: workspaces.Attach(pr.data(), artifacts)})
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "activity could not be recorded", "workspace_id", w.ID, "kind", kind, "error", err)
 	}
@@ -339,7 +340,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 			return err
 		}
 		failpoint.Reach(failpoint.PullMerged)
-		s.note(ctx, w, actor.User.ID, "pull_request.merged", fmt.Sprintf("Had %s merge %s %s (%s)", pr.Host, pr.Forge.Request(), pr.called(), m.Strategy), pr)
+		s.note(ctx, w, actor.User.ID, "pull_request.merged", fmt.Sprintf("Had %s merge %s %s (%s)", pr.Host, pr.Forge.Request(), pr.called(), m.Strategy), pr, m.Artifacts...)
 		return nil
 	})
 }

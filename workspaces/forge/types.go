@@ -137,6 +137,14 @@ type Ask struct {
 	Draft       bool
 	Base        string // "" = the workspace's base
 	Push        bool   // push the branch first
+	Artifacts   []Attachment
+}
+
+// Attachment is an artifact that a pull request's description lists.
+type Attachment struct {
+	workspaces.AttachedArtifact
+	URL       string // a link with which anyone downloads it; "" = none
+	ExpiresAt int64  // of the link, ms UTC
 }
 
 // NewRequest is a new pull request as sent to a forge.
@@ -149,6 +157,8 @@ type NewRequest struct {
 type MergeAsk struct {
 	Strategy string // workspaces.Strategy*
 	Head     string
+
+	Artifacts []workspaces.AttachedArtifact // for Parawork's record of the merge; the forge does not learn of them
 }
 
 // Client speaks to one repository on one forge with one token. Errors have the stable codes forge_*.
@@ -160,6 +170,8 @@ type Client interface {
 	// Read returns a pull request with its checks and reviews.
 	Read(ctx context.Context, number int64) (Seen, error)
 	Merge(ctx context.Context, number int64, m MergeAsk) error
+	// Describe replaces a pull request's description by what edit makes of it.
+	Describe(ctx context.Context, number int64, edit func(body string) string) error
 	// Ready marks a draft as ready.
 	Ready(ctx context.Context, number int64) error
 	Close(ctx context.Context, number int64) error

@@ -243,7 +243,7 @@ func (m *merger) keep(ctx context.Context, res workspaces.MergeResult) error {
 	how := map[string]string{workspaces.StrategyMerge: "Merged", workspaces.StrategySquash: "Squashed", workspaces.StrategyRebase: "Rebased"}[res.Strategy]
 	s.records.Note(ctx, workspaces.Activity{TeamID: m.Workspace.TeamID, WorkspaceID: m.Workspace.ID, ActorID: m.actor.User.ID, Kind: "merge",
 		Text: fmt.Sprintf("%s %s into %s (%s)", how, git.Plural(res.Commits, "commit", "commits"), m.Target, res.Commit[:12]),
-		Data: map[string]any{"strategy": res.Strategy, "base": m.Target, "base_commit": res.BaseCommit, "head": res.Head, "commit": res.Commit}})
+		Data: workspaces.Attach(map[string]any{"strategy": res.Strategy, "base": m.Target, "base_commit": res.BaseCommit, "head": res.Head, "commit": res.Commit}, m.req.Artifacts)})
 	s.records.PublishProject(ctx, m.p)
 	s.ingest.ProjectMoved(ctx, m.p)
 	return nil

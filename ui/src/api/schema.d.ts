@@ -6660,6 +6660,11 @@ export interface components {
             versions: number;
             workspace_id: string;
         };
+        ArtifactChoice: {
+            id: string;
+            /** @description Make a link that lasts so long, with which anyone who reads the description downloads the artifact; absent = no link */
+            link_minutes?: number;
+        };
         ArtifactLink: {
             artifact_id: string;
             /** Format: int64 */
@@ -8681,6 +8686,8 @@ export interface components {
             items: components["schemas"]["QueueEntry"][];
         };
         MergeRequest: {
+            /** @description Ids of artifacts of the workspace that the record of the merge lists */
+            artifacts?: string[];
             dry_run?: boolean;
             /** @description The commit of the base when you looked; 409 base_moved if it has moved */
             expected_base?: string;
@@ -9218,6 +9225,8 @@ export interface components {
             text: string;
         };
         NewPullRequest: {
+            /** @description Artifacts of the workspace that the description lists */
+            artifacts?: components["schemas"]["ArtifactChoice"][];
             /** @description Empty = the workspace's base */
             base?: string;
             /** @description Markdown; empty = generated from the workspace */
@@ -10124,6 +10133,8 @@ export interface components {
             url: string;
         };
         PullRequestMerge: {
+            /** @description Ids of artifacts of the workspace that the record of the merge lists */
+            artifacts?: string[];
             /** @description `head_commit` as you saw it */
             expected_head: string;
             /** @enum {string} */

@@ -11,6 +11,7 @@ import { Mark } from "@/kit/mark";
 import { Busy, Failure, FormError } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
+import { ArtifactChoice } from "./artifact-choice";
 import { Attached, useAttach, useAttached } from "./attach";
 import { type CardProps, MergeCard } from "./card";
 import { Conflicts } from "./conflicts";
@@ -31,6 +32,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
   const [message, setMessage] = useState("");
   const [archive, setArchive] = useState(false);
   const [report, setReport] = useState(false);
+  const [artifacts, setArtifacts] = useState<Schemas["ArtifactChoice"][]>([]);
   const attach = useAttach(w);
   const [done, setDone] = useState<Result>();
   const standing = useMergeStatus(w);
@@ -52,6 +54,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
             strategy,
             expected_base: plan?.base_commit,
             expected_head: plan?.head,
+            artifacts: artifacts.map((a) => a.id),
             ...(message.trim() && strategy !== "rebase" ? { message: message.trim() } : {}),
           },
         }),
@@ -131,6 +134,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
               onChange={(e) => setMessage(e.target.value)}
             />
           )}
+          {!nothing && !conflicts && <ArtifactChoice workspace={w} value={artifacts} onChange={setArtifacts} />}
           <FormError error={merge.error} />
           {!nothing && !conflicts && (
             <div className="flex flex-wrap items-center justify-between gap-3">

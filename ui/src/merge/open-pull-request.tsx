@@ -8,6 +8,7 @@ import { Check, TextArea, TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
+import { ArtifactChoice } from "./artifact-choice";
 import { markdown } from "./attach";
 import { noun } from "./pull-request-labels";
 import { afterMove, homeKeys, proposalQuery, useMergeStatus } from "./queries";
@@ -49,6 +50,7 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
   // Unedited fields follow the proposal, which follows the commits.
   const [said, setSaid] = useState<{ title?: string; body?: string; base?: string }>({});
   const [draft, setDraft] = useState(false);
+  const [artifacts, setArtifacts] = useState<Schemas["ArtifactChoice"][]>([]);
   const title = said.title ?? p.title;
   const body = said.body ?? p.body;
   const base = said.base ?? p.base;
@@ -57,7 +59,7 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
       data(
         api.POST("/workspaces/{id}/pull-request", {
           params: { path: { id: w.id } },
-          body: { title: title.trim(), body, base: base.trim(), draft, push: true },
+          body: { title: title.trim(), body, base: base.trim(), draft, push: true, artifacts },
         }),
       ),
     onSuccess: (pr) => {
@@ -105,6 +107,7 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
           Insert the report into the description
         </Button>
       </div>
+      <ArtifactChoice workspace={w} value={artifacts} onChange={setArtifacts} links />
       <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
         <TextField
           label="Into"

@@ -40,6 +40,11 @@ export function ActivityRow({ activity: a }: { activity: Schemas["Activity"] }) 
       <span className="min-w-0 flex-1 break-words">
         {a.text}
         {a.actor_name && <span className="text-fg3"> · {a.actor_name}</span>}
+        {Array.isArray(a.data.artifacts) && (
+          <span className="block text-meta text-fg3">
+            Artifacts: {a.data.artifacts.map((x: { name: string }) => visible(x.name)).join(", ")}
+          </span>
+        )}
       </span>
       {(a.kind === "commit" || a.kind === "merge") && <Replay at={a.at} />}
     </li>
