@@ -165,7 +165,7 @@ func cosine(a, b []byte) (sum float32, ok bool) {
 	return sum, true
 }
 
-// near returns the facts whose meaning is nearest to a query's, the nearest first. Where that cannot be told, ok is false.
+// near returns the facts whose meaning is nearest to a query's, the nearest first. Where it cannot compare them, ok is false.
 func (s *Service) near(ctx context.Context, p project, sessionID string, facts []Fact, query string) (found []Fact, ok bool) {
 	if !s.byMeaning() || len(facts) == 0 {
 		return nil, false
