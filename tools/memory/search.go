@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -26,6 +27,9 @@ func search(facts []Fact, query string) []Fact {
 
 // wordsOf are the words of a text in lower case and without accents. An identifier such as fooBar is three: foobar, foo and bar.
 func wordsOf(s string) (words []string) {
+	if ascii(s) {
+		return wordsOfASCII(s)
+	}
 	s = norm.NFKD.String(s)
 	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
 		word = strings.Map(func(r rune) rune {
@@ -51,6 +55,39 @@ func wordsOf(s string) (words []string) {
 	}
 	return words
 }
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// wordsOfASCII is wordsOf for most texts, many times as fast.
+func wordsOfASCII(s string) []string {
+	words, folded := make([]string, 0, len(s)/4), strings.ToLower(s)
+	for i := 0; i < len(s); i++ {
+		start, from := i, i
+		for ; i < len(s) && (letter(folded[i]) || '0' <= s[i] && s[i] <= '9'); i++ {
+			if i > start && s[i] != folded[i] && letter(s[i-1]) && s[i-1] == folded[i-1] {
+				words = append(words, folded[from:i])
+				from = i
+			}
+		}
+		if from > start {
+			words = append(words, folded[from:i])
+		}
+		if i > start {
+			words = append(words, folded[start:i])
+		}
+	}
+	return words
+}
+
+// letter reports whether a byte is a small letter.
+func letter(b byte) bool { return 'a' <= b && b <= 'z' }
 
 // accent reports whether a mark is one that people leave out when they search.
 func accent(r rune) bool { return r >= 0x300 && r <= 0x36f }
