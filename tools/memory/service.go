@@ -59,11 +59,11 @@ func (s *Service) Run(ctx context.Context) error {
 			workers.Go(func() { s.embeds(ctx) })
 		}
 	}
-	ctx = tenant.All(ctx, "what expired is deleted for all teams")
+	all := tenant.All(ctx, "what expired is deleted for all teams")
 	every := time.NewTicker(time.Hour)
 	defer every.Stop()
 	for {
-		if err := s.cfg.Store.DropExpired(ctx, s.cfg.Now().UnixMilli()); err != nil && ctx.Err() == nil {
+		if err := s.cfg.Store.DropExpired(all, s.cfg.Now().UnixMilli()); err != nil && ctx.Err() == nil {
 			s.cfg.Log.WarnContext(ctx, "expired memory could not be deleted", "error", err)
 		}
 		select {
