@@ -7,12 +7,16 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/tools/edits"
+	"github.com/parawork/parawork/tools/tasks"
 )
 
 // Edits stores edits.
 type Edits struct{ db *store.DB }
 
-var _ edits.Store = (*Edits)(nil)
+var (
+	_ edits.Store = (*Edits)(nil)
+	_ tasks.Edits = (*Edits)(nil)
+)
 
 // NewEdits returns the storage of edits in db.
 func NewEdits(db *store.DB) *Edits { return &Edits{db} }
@@ -122,4 +126,32 @@ func (s *Edits) Unread(ctx context.Context, n int) ([]string, error) {
 		AND EXISTS (SELECT 1 FROM snapshots s WHERE s.workspace_id = w.id AND s.at > COALESCE(c.at, 0)) ORDER BY w.id LIMIT ?`, n)
 	out, err := store.Column[string](rows, err)
 	return out, store.Wrap(err, "reading which timelines have more")
+}
+
+// EditedPaths returns which files a session changed.
+func (s *Edits) EditedPaths(ctx context.Context, workspaceID, sessionID string, since int64, n int) ([]string, bool, error) {
+	var known bool
+	err := s.db.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ? AND workspace_id = ? AND {team})`, sessionID, workspaceID).Scan(&known)
+	if err != nil || !known {
+		return nil, false, store.Wrap(err, "reading whether a session is in a workspace")
+	}
+	type file struct {
+		path string
+		own  bool
+	}
+	rows, err := s.db.Query(ctx, `SELECT path, MAX(CASE WHEN session_id = ? THEN 1 ELSE 0 END) AS own FROM edits WHERE workspace_id = ? AND {team} AND at >= ?
+		AND undone_at = 0 AND undo_of = '' AND (session_id = ? OR session_id = '' AND user_id = '') GROUP BY path ORDER BY own DESC, path LIMIT ?`, sessionID, workspaceID, since, sessionID, n)
+	files, err := store.Collect(rows, err, func(r store.Scanner) (f file, err error) {
+		var own int
+		err = r.Scan(&f.path, &own)
+		f.own = own == 1
+		return f, err
+	})
+	var paths []string
+	for _, f := range files {
+		if f.own == files[0].own {
+			paths = append(paths, f.path)
+		}
+	}
+	return paths, true, store.Wrap(err, "reading which files a session changed")
 }

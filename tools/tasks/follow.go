@@ -31,7 +31,7 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case e := <-sub.C:
 			all = sub.Missed() || all || len(pending) >= maxPending
-			if e.WorkspaceID != "" && (e.Type == "workspace.updated" || e.Type == "changes.updated") {
+			if e.WorkspaceID != "" && (e.Type == "workspace.updated" || e.Type == "changes.updated" || e.Type == "edits.updated") {
 				pending[e.WorkspaceID] = true
 			}
 			if settled == nil && (all || len(pending) > 0) {
@@ -93,7 +93,7 @@ func (s *Service) followOne(ctx context.Context, l Link) error {
 	return nil
 }
 
-// addFiles notes which files differ in the workspace of a task. They are an addition to a task: what cannot be read is left out.
+// addFiles notes which files were changed for a task. They are an addition to a task: what cannot be read is left out.
 func (s *Service) addFiles(ctx context.Context, t Task) {
 	if t.WorkspaceID == "" || t.Status != InProgress || len(t.Files) >= MaxFiles {
 		return
@@ -101,14 +101,14 @@ func (s *Service) addFiles(ctx context.Context, t Task) {
 	if w, err := s.cfg.Projects.Workspace(ctx, t.WorkspaceID); err != nil || w.Private || w.TeamID != t.TeamID {
 		return
 	}
-	paths, err := s.cfg.Store.ChangedPaths(ctx, t.WorkspaceID, MaxFiles)
+	paths, err := s.changedFor(ctx, t)
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "the files of a task could not be read", "task", t.ID, "error", err)
 		return
 	}
 	files := slices.Clone(t.Files)
 	for _, p := range paths {
-		if p = guest.EncodePath(p); !slices.Contains(files, p) && len(files) < MaxFiles {
+		if !slices.Contains(files, p) && len(files) < MaxFiles {
 			files = append(files, p)
 		}
 	}
@@ -118,4 +118,20 @@ func (s *Service) addFiles(ctx context.Context, t Task) {
 	if _, err := s.edit(ctx, t.UID, func(_ context.Context, t *Task) error { t.Files = files; return nil }); err != nil {
 		s.cfg.Log.WarnContext(ctx, "the files of a task could not be stored", "task", t.ID, "error", err)
 	}
+}
+
+// changedFor returns the paths, as in the API, of the files that the session which holds a task has changed since it took the task.
+// If a person holds the task, they are all files that differ in the workspace.
+func (s *Service) changedFor(ctx context.Context, t Task) ([]string, error) {
+	if s.cfg.Edits != nil && t.Assignee != "" {
+		// Not the changed files if there is no edit yet: they may be another session's, and the list of edits follows some seconds later.
+		if paths, known, err := s.cfg.Edits.EditedPaths(ctx, t.WorkspaceID, t.Assignee, t.ClaimedAt, MaxFiles); err != nil || known {
+			return paths, err
+		}
+	}
+	paths, err := s.cfg.Store.ChangedPaths(ctx, t.WorkspaceID, MaxFiles)
+	for i, p := range paths {
+		paths[i] = guest.EncodePath(p)
+	}
+	return paths, err
 }

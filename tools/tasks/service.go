@@ -25,6 +25,13 @@ type Projects interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
+// Edits knows which files a session changed.
+type Edits interface {
+	// EditedPaths returns up to n paths, as in the API, of files that a session changed in a workspace since a moment (ms UTC), without what
+	// was undone. If it changed none, they are those that changed without a known author. known is false if the workspace has no such session.
+	EditedPaths(ctx context.Context, workspaceID, sessionID string, since int64, n int) (paths []string, known bool, err error)
+}
+
 // Outbox notes that a task changed, within the transaction that changes it, for what sends changes elsewhere.
 type Outbox interface {
 	TaskChanged(ctx context.Context, t Task) error
@@ -38,6 +45,7 @@ type Config struct {
 	Files    Files  // nil = tasks are written into no workspace
 	// FileOf returns where a project keeps its tasks in its repository; "" = it has not said. nil = none has.
 	FileOf  func(ctx context.Context, projectID string) (string, error)
+	Edits   Edits            // nil = nobody knows which session changed which file
 	Secrets tools.Secrets    // nil = teams have none
 	Events  events.Publisher // nil = nobody listens
 	Bus     *events.Bus      // source of events about workspaces; nil = Run looks only at the start

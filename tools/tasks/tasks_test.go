@@ -387,6 +387,49 @@ func TestTasksFollowTheirWorkspaces(t *testing.T) {
 	})
 }
 
+// Of two sessions in one workspace, each task gets the files that its own session changed and kept. Until an edit says whose a change is,
+// no task gets it.
+func TestTasksGetTheFilesOfTheirSession(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		st := newStage(t, db)
+		st.s = tasks.NewService(tasks.Config{Store: toolstore.NewTasks(db), Projects: records{db}, Edits: toolstore.NewEdits(db), Bus: st.bus, Settle: time.Millisecond})
+		ctx := t.Context()
+		st.exec(`INSERT INTO sessions (id, team_id, workspace_id, agent, argv, state, state_at, created_by, started_at, cols, rows) VALUES ('ses_other',?,'ws_1','codex','[]','idle',1,?,1,80,24)`, st.who.TeamID, st.who.UserID)
+		a, b, person := st.add("a"), st.add("b"), st.add("of a person")
+		other := st.agent("ws_1")
+		other.SessionID = "ses_other"
+		mine := st.who
+		mine.WorkspaceID = "ws_1"
+		for id, who := range map[string]tasks.Who{a.ID: st.agent("ws_1"), b.ID: other, person.ID: mine} {
+			if _, err := st.s.Claim(ctx, who, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at := time.Now().UnixMilli() + 1000
+		edit := func(id, session, path string, at, undone int64) {
+			st.exec(`INSERT INTO edits (id, team_id, workspace_id, session_id, evidence, path, kind, at, undone_at) VALUES (?,?,'ws_1',?,'interval',?,'modified',?,?)`, id, st.who.TeamID, session, path, at, undone)
+		}
+		st.run()
+		changed := func(kind string) {
+			st.bus.Publish(ctx, events.Event{Type: kind, ID: "ws_1", WorkspaceID: "ws_1", TeamID: st.who.TeamID})
+		}
+		files := func(want ...string) func(tasks.Task) bool {
+			return func(t tasks.Task) bool { return slices.Equal(t.Files, want) }
+		}
+		st.exec(`INSERT INTO changes (workspace_id, path, status) VALUES ('ws_1', ?, 'modified')`, []byte("a.go"))
+		changed("changes.updated")
+		st.until("all files", person.ID, files("a.go"))
+		edit("edt_1", "ses_ws_1", "a.go", at, 0)
+		edit("edt_2", "ses_ws_1", "undone.go", at, 5)
+		edit("edt_3", "ses_ws_1", "before.go", 5, 0)
+		edit("edt_4", "", "nobody.go", at, 0)
+		changed("edits.updated")
+		st.until("its own", a.ID, files("a.go"))
+		st.until("what nobody is known to have made", b.ID, files("nobody.go"))
+	})
+}
+
 // A merge from before the task came to the workspace does not close it.
 func TestAnEarlierMergeClosesNothing(t *testing.T) {
 	t.Parallel()

@@ -53,14 +53,14 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 		return nil, err
 	}
 	t.toolCalls = calllog.New(calllog.Config{Store: toolstore.NewCalls(b.db), Events: b.events, Log: b.logOf("tools")})
-	kept, rows := toolstore.NewIssues(b.db), toolstore.NewTasks(b.db)
-	t.tasks = tasks.NewService(tasks.Config{Store: rows, Projects: w.workspaces.Records, Outbox: kept, Files: on.files, FileOf: kept.TasksFile, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
+	kept, rows, edited := toolstore.NewIssues(b.db), toolstore.NewTasks(b.db), toolstore.NewEdits(b.db)
+	t.tasks = tasks.NewService(tasks.Config{Store: rows, Projects: w.workspaces.Records, Outbox: kept, Files: on.files, FileOf: kept.TasksFile, Edits: edited, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
 	t.issues = issues.New(issues.Config{Store: kept, Tasks: t.tasks, Rows: rows, Forges: on.forge, Secrets: p.secrets, Events: b.events, Log: b.logOf("tasks")})
 	t.subagents = newSubagents(a)
 	t.checkpoints = newCheckpoints(a, t)
 	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events,
 		Embedder: a.money.gateway, EmbeddingModel: b.cfg.Memory.EmbeddingModel, Log: b.logOf("tools")})
-	t.edits = edits.New(edits.Config{Store: toolstore.NewEdits(b.db), Snapshots: w.workspaces.Snapshots, Repository: git.Contents{Repo: w.workspaces.Repo}, Undoer: w.workspaces.Lifecycle, Workspaces: w.workspaces.Records,
+	t.edits = edits.New(edits.Config{Store: edited, Snapshots: w.workspaces.Snapshots, Repository: git.Contents{Repo: w.workspaces.Repo}, Undoer: w.workspaces.Lifecycle, Workspaces: w.workspaces.Records,
 		Sessions: a.sessions, Actor: p.directory.Actor, Bus: b.bus, Events: b.events, Log: b.logOf("edits")})
 	t.languages = newLanguages(a)
 	t.browsers = newBrowsers(b, w, s, t.artifacts)
