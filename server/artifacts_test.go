@@ -105,6 +105,15 @@ func TestArtifactsOverHTTP(t *testing.T) {
 	if resp, body := askArtifact(t, h, viewer, "GET", at, ""); !strings.Contains(body, `"name":"page.html"`) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
+	for path, body := range map[string]string{ // none may be attached that is not of the workspace
+		"/merge":              `{"strategy":"merge","dry_run":true,"artifacts":["` + a.ID + `","art_other"]}`,
+		"/pull-request":       `{"artifacts":[{"id":"` + a.ID + `","link_minutes":60},{"id":"art_other"}]}`,
+		"/pull-request/merge": `{"strategy":"merge","expected_head":"` + strings.Repeat("a", 40) + `","artifacts":["art_other"]}`,
+	} {
+		if resp, got := askArtifact(t, h, member, "POST", base+"/workspaces/"+p.ids["workspace"]+path, body); resp.StatusCode != http.StatusNotFound || !strings.Contains(got, "artifact_not_found") {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, got)
+		}
+	}
 	if resp, body := askArtifact(t, h, member, "DELETE", base+"/artifacts/"+a.ID, ""); resp.StatusCode != http.StatusNoContent {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
