@@ -42,7 +42,7 @@ func (s *Code) CreateRun(ctx context.Context, r code.Run, most int) error {
 			return err
 		}
 		_, err = s.db.Exec(ctx, `DELETE FROM code_runs WHERE workspace_id = ? AND {team} AND state <> 'running' AND id NOT IN
-			(SELECT id FROM code_runs WHERE workspace_id = ? ORDER BY created_at DESC, id DESC LIMIT ?)`, r.WorkspaceID, r.WorkspaceID, most)
+			(SELECT id FROM code_runs WHERE workspace_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT ?)`, r.WorkspaceID, r.WorkspaceID, most)
 		return err
 	})
 	return store.Wrap(err, "storing a run of code")

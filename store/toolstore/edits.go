@@ -123,7 +123,7 @@ func (s *Edits) SetVerified(ctx context.Context, ids []string, tree, verified st
 // Unread returns workspaces whose timeline has more than was read.
 func (s *Edits) Unread(ctx context.Context, n int) ([]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT w.id FROM workspaces w LEFT JOIN edit_cursors c ON c.workspace_id = w.id WHERE {team:w} AND w.deleted_at = 0
-		AND EXISTS (SELECT 1 FROM snapshots s WHERE s.workspace_id = w.id AND s.at > COALESCE(c.at, 0)) ORDER BY w.id LIMIT ?`, n)
+		AND EXISTS (SELECT 1 FROM snapshots s WHERE s.workspace_id = w.id AND {team:s} AND s.at > COALESCE(c.at, 0)) ORDER BY w.id LIMIT ?`, n)
 	out, err := store.Column[string](rows, err)
 	return out, store.Wrap(err, "reading which timelines have more")
 }

@@ -38,6 +38,7 @@ type kernel struct {
 
 	mu      sync.Mutex
 	isReady bool
+	ending  bool // it has said that its interpreter ended, or is being stopped: nothing more is sent to it
 	version string
 	failure string         // why the interpreter did not start
 	masker  *redact.Masker // only its Text and Again are used
@@ -116,7 +117,15 @@ func (s *Service) kernelFor(ctx context.Context, r *run) (*kernel, error) {
 	k := s.kernels[key]
 	s.mu.Unlock()
 	if k != nil && k.place.SandboxID == place.SandboxID && !k.over() {
-		return k, nil
+		if !k.isEnding() {
+			return k, nil
+		}
+		select { // the guest lists it until it has ended
+		case <-k.gone:
+		case <-time.After(endPatience):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	found, err := s.find(ctx, place)
 	if err != nil {
@@ -136,6 +145,22 @@ func (s *Service) kernelFor(ctx context.Context, r *run) (*kernel, error) {
 		r.Fresh = true
 	}
 	return s.attach(ctx, key, place, processID, r.UserID, r.Fresh)
+}
+
+// endPatience is how long the process of a kernel whose interpreter has ended is waited for.
+const endPatience = 10 * time.Second
+
+func (k *kernel) isEnding() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ending
+}
+
+// setEnding has the next run start another kernel.
+func (k *kernel) setEnding() {
+	k.mu.Lock()
+	k.ending = true
+	k.mu.Unlock()
 }
 
 func (k *kernel) over() bool {
@@ -440,6 +465,9 @@ func (k *kernel) done(m guest.KernelMessage) {
 	state := Lost
 	if m.State.Known() {
 		state = State(m.State)
+	}
+	if m.Cause != "" { // only an interpreter that ended has one
+		k.setEnding()
 	}
 	k.finish(m.ID, func(r *Run) {
 		r.State, r.TookMs, r.Exit = state, max(m.TookMs, 0), m.Exit

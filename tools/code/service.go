@@ -312,6 +312,12 @@ func (s *Service) Stop(ctx context.Context, workspaceID string, l Language, name
 		if p.language != l.kernel() || p.name != cmp.Or(name, "default") {
 			continue
 		}
+		s.mu.Lock()
+		k := s.kernels[kernelKey{workspaceID, string(p.language), p.name}]
+		s.mu.Unlock()
+		if k != nil && k.processID == p.processID {
+			k.setEnding()
+		}
 		if _, err := place.Guest.Stop(ctx, p.processID, executors.StopGrace); err != nil && !fault.Is(err, fault.NotFound) {
 			return fmt.Errorf("ending a kernel: %w", err)
 		}
