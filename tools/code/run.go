@@ -1,6 +1,7 @@
 package code
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -75,6 +76,7 @@ func (r *run) result(k *kernel, m guest.KernelMessage) Output {
 		}
 		var content []byte
 		if strings.HasSuffix(mime, "json") {
+			raw = maskJSON(k.masker, raw)
 			content = raw
 		} else {
 			var s string
@@ -106,6 +108,39 @@ func (r *run) result(k *kernel, m guest.KernelMessage) Output {
 		o.Data[mime] = raw
 	}
 	return o
+}
+
+// maskJSON hides secrets in the strings and names of a JSON document. What cannot be read is left out.
+func maskJSON(m *redact.Masker, raw json.RawMessage) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return json.RawMessage("null")
+	}
+	out, err := json.Marshal(masked(m, v))
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return out
+}
+
+func masked(m *redact.Masker, v any) any {
+	switch v := v.(type) {
+	case string:
+		return m.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = masked(m, v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, value := range v {
+			out[m.Text(name)] = masked(m, value)
+		}
+		return out
+	}
+	return v
 }
 
 // binary reports whether contents of a MIME type travel as base64.

@@ -111,8 +111,8 @@ type Event struct {
 	RunID  string
 }
 
-// Execute runs code and returns when it has ended. The end of ctx interrupts it. The error is for requests that could not be carried out; how
-// the code ended is the Run's State.
+// Execute runs code and returns when it has ended. The end of ctx interrupts it, and is the error then. Other errors are of requests that could
+// not be carried out; how the code ended is the Run's State.
 func (s *Service) Execute(ctx context.Context, req Request) (Run, error) {
 	return s.Stream(ctx, req, nil)
 }
@@ -152,9 +152,7 @@ func (s *Service) Stream(ctx context.Context, req Request, fn func(Event) error)
 		case <-time.After(cancelPatience):
 		case <-s.life.Done():
 		}
-		if snap := r.snapshot(); !snap.Ended() {
-			return snap, context.Cause(ctx)
-		}
+		return r.snapshot(), context.Cause(ctx)
 	case <-s.life.Done():
 		return r.snapshot(), executors.ErrStopping()
 	}
