@@ -201,6 +201,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [["workspace", workspace]];
     case "artifact":
       return [["workspace", workspace, "artifacts"]];
+    case "code":
+      return [keys.code(workspace)];
     case "tools":
       return [keys.toolCalls(workspace)];
     case "checkpoints":

@@ -33,6 +33,7 @@ export const keys = {
   commits: (id: string) => ["workspace", id, "commits"] as const,
   activity: (id: string) => ["workspace", id, "activity"] as const,
   toolCalls: (id: string) => ["workspace", id, "tool-calls"] as const,
+  code: (id: string) => ["workspace", id, "code"] as const,
   checkpoints: (id: string) => ["workspace", id, "checkpoints"] as const,
   edits: (id: string) => ["workspace", id, "edits"] as const,
   timeline: (id: string) => ["workspace", id, "activity", "timeline"] as const,

@@ -1,8 +1,17 @@
 import { text, whole } from "@/state/address";
 
-export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "timeline" | "artifacts";
+export type Tab =
+  | "terminal"
+  | "conversation"
+  | "changes"
+  | "merge"
+  | "shell"
+  | "history"
+  | "timeline"
+  | "artifacts"
+  | "code";
 
-const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline", "artifacts"] as const;
+const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline", "artifacts", "code"] as const;
 
 const DIALOGS = ["archive", "delete", "place", "move"] as const;
 export type WorkspaceDialog = (typeof DIALOGS)[number];

@@ -50,6 +50,7 @@ export function WorkspaceTabs({
     { tab: "history", label: "History" },
     { tab: "timeline", label: "Timeline" },
     { tab: "artifacts", label: "Artifacts" },
+    { tab: "code", label: "Code" },
   ];
   return (
     <nav

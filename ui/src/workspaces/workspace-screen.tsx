@@ -28,6 +28,7 @@ const readChangesAhead = (client: QueryClient, id: string) =>
 const AskingElsewhere = lazy(() => import("@/inbox/other-questions"));
 const HistoryTab = lazy(() => import("@/history/tab"));
 const TimelineTab = lazy(() => import("@/timeline/tab"));
+const CodeTab = lazy(() => import("@/code/tab"));
 const ArtifactsTab = lazy(() => import("@/artifacts/tab"));
 const GitWorkHere = lazy(() => import("@/merge/git-work-here"));
 const MergeTab = lazy(() => import("@/merge/tab"));
@@ -116,6 +117,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.history", () => go("history"));
   useAction("tab.timeline", () => go("timeline"));
   useAction("tab.artifacts", () => go("artifacts"));
+  useAction("tab.code", () => go("code"));
   const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
 
   return (
@@ -153,6 +155,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             <TimelineTab workspace={w} />
           ) : tab === "artifacts" ? (
             <ArtifactsTab workspace={w} />
+          ) : tab === "code" ? (
+            <CodeTab workspace={w} canRun={alive && !closed} />
           ) : tab === "conversation" ? (
             <ConversationTab workspace={w} />
           ) : tab === "history" ? (

@@ -1,0 +1,224 @@
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+import { api, BASE, data, type Schemas, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { ago, exact } from "@/format/time";
+import { CodeBlock } from "@/highlight/code";
+import { Button } from "@/kit/button";
+import { Empty, Failure, FormError, Output, Skeleton } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { ending, parts } from "./results";
+
+type Run = Schemas["CodeRun"];
+type Language = Schemas["CodeLanguage"];
+
+const LANGUAGES: [Language, string][] = [
+  ["python", "Python"],
+  ["javascript", "JavaScript"],
+  ["typescript", "TypeScript"],
+  ["shell", "Shell"],
+];
+
+/** Code that people and agents ran in interpreters that keep their variables, oldest first, and a field to run more. */
+export default function CodeTab({ workspace: w, canRun }: { workspace: Workspace; canRun: boolean }) {
+  const list = useInfiniteQuery({
+    queryKey: keys.code(w.id),
+    queryFn: ({ pageParam }) =>
+      data(
+        api.GET("/workspaces/{id}/code", {
+          params: { path: { id: w.id }, query: { limit: 20, ...(pageParam ? { cursor: pageParam } : {}) } },
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_cursor ?? undefined,
+  });
+  const runs = (list.data?.pages.flatMap((p) => p.items) ?? []).toReversed();
+  const newest = runs.at(-1)?.id;
+  const end = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (newest) end.current?.scrollIntoView({ block: "end" });
+  }, [newest]);
+  if (list.isPending) return <Skeleton rows={6} label="Loading what ran" />;
+  if (list.isError && !list.data)
+    return (
+      <Failure
+        className="m-4"
+        what="What ran could not be loaded."
+        error={list.error}
+        retry={() => void list.refetch()}
+      />
+    );
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <div className="min-h-0 flex-1 overflow-y-auto px-4 py-4 md:px-6">
+        {list.hasNextPage && (
+          <Button busy={list.isFetchingNextPage && "Loading"} onClick={() => void list.fetchNextPage()}>
+            Show older
+          </Button>
+        )}
+        {runs.length === 0 ? (
+          <Empty title="Nothing ran yet">
+            Python, JavaScript and shell code runs here in the sandbox, and keeps its variables from one run to the
+            next. Agents run code in the same place.
+          </Empty>
+        ) : (
+          <ol className="space-y-6">
+            {runs.map((r) => (
+              <Ran key={r.id} run={r} canRun={canRun} />
+            ))}
+          </ol>
+        )}
+        <div ref={end} />
+      </div>
+      {canRun && <Field workspace={w.id} first={runs.at(-1)?.language ?? "python"} />}
+    </div>
+  );
+}
+
+/** One run: its code and what came of it. */
+function Ran({ run: r, canRun }: { run: Run; canRun: boolean }) {
+  const now = useNow();
+  const interrupt = useMutation({
+    mutationFn: () => data(api.POST("/code/{id}/interrupt", { params: { path: { id: r.id } } })),
+  });
+  return (
+    <li>
+      <p className="mb-1 text-meta text-fg3">
+        {r.agent || "Run by a person"} · {LANGUAGES.find(([l]) => l === r.language)?.[1]}
+        {r.kernel !== "default" && ` · ${r.kernel}`} · <span title={exact(r.created_at)}>{ago(r.created_at, now)}</span>
+        {r.fresh && " · started without variables"}
+      </p>
+      <CodeBlock language={r.language} text={r.code} />
+      {r.outputs.map((o, i) => (
+        <Shown key={i} output={o} />
+      ))}
+      {r.error && (
+        <Output text={r.error.traceback || `${r.error.name}: ${r.error.value}`} className="mt-2 text-danger" />
+      )}
+      {r.state === "running" ? (
+        <div className="mt-2 flex items-center gap-3">
+          <span className="text-fg3">Running</span>
+          {canRun && (
+            <Button busy={interrupt.isPending && "Interrupting"} onClick={() => interrupt.mutate()}>
+              Interrupt
+            </Button>
+          )}
+        </div>
+      ) : (
+        ending(r) && <p className="mt-2 text-fg3">{ending(r)}</p>
+      )}
+      {interrupt.isError && <FormError error={interrupt.error} />}
+      {r.truncated && <p className="mt-1 text-meta text-fg3">Something was left out, because there was too much.</p>}
+    </li>
+  );
+}
+
+/** One output. Pages that code made get no origin and no scripts. */
+function Shown({ output: o }: { output: Schemas["CodeOutput"] }) {
+  const p = parts(o);
+  return (
+    <div className="mt-2">
+      {p.text !== undefined && <Output text={p.text} className={o.type === "stderr" ? "text-warning" : undefined} />}
+      {p.image && <img src={p.image} alt="Made by the code" className="max-h-[70vh] max-w-full rounded-sm bg-white" />}
+      {p.page && <iframe srcDoc={p.page} sandbox="" title="Made by the code" className="h-80 w-full bg-white" />}
+      {p.artifacts.map(([mime, id]) => (
+        <p key={mime}>
+          <a className="underline" href={`${BASE}/artifacts/${encodeURIComponent(id)}/content`}>
+            Download {mime}
+          </a>{" "}
+          <span className="text-fg3">kept as an artifact</span>
+        </p>
+      ))}
+    </div>
+  );
+}
+
+/** The field for more code. */
+function Field({ workspace, first }: { workspace: string; first: Language }) {
+  const client = useQueryClient();
+  const [chosen, setChosen] = useState<Language>();
+  const [text, setText] = useState("");
+  const language = chosen ?? first;
+  const again = () => client.invalidateQueries({ queryKey: keys.code(workspace) });
+  const run = useMutation({
+    mutationFn: (code: string) =>
+      data(api.POST("/workspaces/{id}/code", { params: { path: { id: workspace } }, body: { language, code } })),
+    onSettled: again,
+  });
+  const reset = useMutation({
+    mutationFn: () =>
+      api.DELETE("/workspaces/{id}/kernels/{language}/{kernel}", {
+        params: { path: { id: workspace, language, kernel: "default" } },
+      }),
+  });
+  const start = () => {
+    if (text.trim() === "" || run.isPending) return;
+    run.mutate(text);
+    setText("");
+  };
+  return (
+    <form
+      className="border-t border-hairline bg-bg1 px-4 py-3 md:px-6"
+      onSubmit={(e) => {
+        e.preventDefault();
+        start();
+      }}
+    >
+      <textarea
+        aria-label="Code"
+        value={text}
+        onChange={(e) => setText(e.target.value)}
+        onKeyDown={(e) => {
+          if (e.key === "Enter" && (e.metaKey || e.ctrlKey || e.shiftKey)) {
+            e.preventDefault();
+            start();
+          }
+        }}
+        rows={Math.min(12, Math.max(3, text.split("\n").length))}
+        spellCheck={false}
+        autoCapitalize="off"
+        autoCorrect="off"
+        placeholder="Code to run"
+        className="w-full rounded-sm bg-bg2 px-3 py-2 font-mono text-code"
+      />
+      {run.isError && <FormError error={run.error} />}
+      {reset.isError && <FormError error={reset.error} />}
+      <div className="mt-2 flex flex-wrap items-center gap-3">
+        <label className="flex items-center gap-2">
+          <span className="text-fg3">Language</span>
+          <select
+            value={language}
+            onChange={(e) => setChosen(e.target.value as Language)}
+            className="min-h-9 rounded-sm bg-bg2 px-2"
+          >
+            {LANGUAGES.map(([l, label]) => (
+              <option key={l} value={l}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+        <Button type="submit" busy={run.isPending && "Running"}>
+          Run
+        </Button>
+        <span className="text-meta text-fg3 max-md:hidden">Shift+Enter runs it</span>
+        <Button
+          className="ml-auto"
+          busy={reset.isPending && "Ending"}
+          onClick={async () => {
+            const sure = await confirm({
+              title: "End the interpreter?",
+              body: "Its variables are lost. The next run starts another one.",
+              action: "End it",
+              danger: true,
+            });
+            if (sure) reset.mutate();
+          }}
+        >
+          Reset variables…
+        </Button>
+      </div>
+    </form>
+  );
+}
