@@ -88,6 +88,7 @@ func (b signedInBrowser) allow(address string, change func(url.Values)) url.Valu
 	}
 	v := fields(b.t, string(r.body))
 	v.Set("decision", "allow")
+	v.Set("mine", "yes")
 	if change != nil {
 		change(v)
 	}
@@ -658,6 +659,12 @@ func TestTheConsentPage(t *testing.T) {
 			t.Errorf("ticked: %v", v["allow"])
 		}
 		v["allow"], v["decision"] = []string{"workspaces:read"}, []string{"allow"}
+		if strings.HasPrefix(redirect, "https:") { // one click is not enough
+			if r = b.post("/oauth/authorize", v); r.StatusCode != 422 || r.Header.Get("Refresh") != "" {
+				t.Errorf("without confirming who began: %d", r.StatusCode)
+			}
+			v.Set("mine", "yes")
+		}
 		r = b.post("/oauth/authorize", v)
 		to := strings.TrimPrefix(r.Header.Get("Refresh"), "0;url=")
 		if !strings.HasPrefix(to, redirect) || !strings.Contains(html.UnescapeString(string(r.body)), `<a href="`+to+`"`) {
@@ -703,6 +710,7 @@ func TestRegistrationOfClients(t *testing.T) {
 		"http elsewhere":      {`{"redirect_uris":["http://client.example/"]}`, 400, "invalid_redirect_uri"},
 		"a name before it":    {`{"redirect_uris":["https://parawork@client.example/"]}`, 400, "invalid_redirect_uri"},
 		"a fragment":          {`{"redirect_uris":["https://client.example/#x"]}`, 400, "invalid_redirect_uri"},
+		"a host in disguise":  {`{"redirect_uris":["https://%D1%81laude.ai/cb"]}`, 400, "invalid_redirect_uri"},
 		"a line break":        {`{"redirect_uris":["https://client.example/\nx"]}`, 400, "invalid_redirect_uri"},
 		"a huge one":          {`{"redirect_uris":["https://client.example/"],"client_name":"` + strings.Repeat("x", maxStranger) + `"}`, 413, "invalid_request"},
 		"another grant":       {`{"redirect_uris":["https://client.example/"],"grant_types":["client_credentials"]}`, 400, "invalid_client_metadata"},

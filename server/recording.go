@@ -60,12 +60,13 @@ var auditWords = map[string]string{
 	"getAuthorizationServer": quiet,
 
 	// What the payment service tells is kept by itself, and what it changes is recorded where it does.
-	"stripeWebhook":  quiet,
-	"callMcp":        quiet, // what it has done is recorded where it is done
-	"syncBilling":    quiet,
-	"beginCheckout":  "billing.checkout",
-	"openPortal":     "billing.portal",
-	"liftSuspension": "billing.lift_suspension",
+	"registerOauthClient": quiet, // anybody may, as often as they like: what a person allows a client is recorded
+	"stripeWebhook":       quiet,
+	"callMcp":             quiet, // what it has done is recorded where it is done
+	"syncBilling":         quiet,
+	"beginCheckout":       "billing.checkout",
+	"openPortal":          "billing.portal",
+	"liftSuspension":      "billing.lift_suspension",
 
 	"reconcileBilling":  "billing.reconcile",
 	"syncTeamBilling":   "billing.sync",

@@ -60,7 +60,8 @@ var schemeForm = regexp.MustCompile(`^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+$`)
 func checkRedirect(uri string) error {
 	u, err := url.Parse(uri)
 	odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\\\"<>", r) }
-	if err != nil || len(uri) > longestURI || strings.ContainsFunc(uri, odd) || strings.Contains(uri, "#") || u.User != nil {
+	// A host that is written with escapes would be shown as other characters than those of its name.
+	if err != nil || len(uri) > longestURI || strings.ContainsFunc(uri, odd) || strings.ContainsFunc(u.Host, odd) || strings.Contains(u.Host, "%") || strings.Contains(uri, "#") || u.User != nil {
 		return refuse("invalid_redirect_uri", "A redirect URI is a plain address of at most %d characters, without a fragment, a user name or spaces.", longestURI)
 	}
 	switch {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/password"
@@ -92,6 +93,10 @@ type Reused struct {
 // Unwrap returns the error of OAuth.
 func (r *Reused) Unwrap() error { return r.error }
 
+// reuseWindow is how long after a grant a second use of its code revokes it: whoever finds a code in an old log cannot end a connection with
+// it.
+const reuseWindow = 10 * time.Minute
+
 // Exchange returns the tokens for a code. redirectURI is compared where the client sends it. Errors: invalid_client, invalid_grant; Reused.
 func (s *Service) Exchange(ctx context.Context, clientID, code, verifier, redirectURI string) (Issued, error) {
 	if _, err := s.client(ctx, clientID); err != nil {
@@ -105,6 +110,8 @@ func (s *Service) Exchange(ctx context.Context, clientID, code, verifier, redire
 	return s.renew(ctx, ByCode, code, family, func(g Grant) error {
 		sum := sha256.Sum256([]byte(verifier))
 		switch {
+		case g.FamilyHash != "" && s.cfg.Now().UnixMilli() >= g.CreatedAt+reuseWindow.Milliseconds():
+			return refuse("invalid_grant", "The code was used before. %s", again)
 		case g.FamilyHash != "":
 			return &Reused{g, refuse("invalid_grant", "The code was used before. The application's access has been revoked. %s", again)}
 		case g.ClientID != clientID:

@@ -298,10 +298,10 @@ func (k *kernel) request(r guest.KernelRequest) {
 	for i, q := range k.queue {
 		if q.ID == r.ID {
 			k.queue = append(k.queue[:i], k.queue[i+1:]...)
-			k.send(guest.KernelMessage{ID: r.ID, Type: guest.KernelDone, State: guest.RunInterrupted})
-			return
+			break
 		}
 	}
+	k.send(guest.KernelMessage{ID: r.ID, Type: guest.KernelDone, State: guest.RunInterrupted}) // also when it never came here
 }
 
 // next begins the next run when none is under way.

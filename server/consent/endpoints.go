@@ -86,7 +86,6 @@ func (h *Handlers) register(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	audit.Target(r.Context(), "oauth_client", client.ID, client.Name)
 	return c.JSON(http.StatusCreated, map[string]any{
 		"client_id":                  client.ID,
 		"client_id_issued_at":        client.CreatedAt / time.Second.Milliseconds(),

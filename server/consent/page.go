@@ -198,18 +198,16 @@ func (h *Handlers) decide(c echo.Context) error {
 		audit.Target(r.Context(), "oauth_client", q.client.ID, q.client.Name)
 		return h.leave(c, q, "Access denied", q.refused(fault.New(fault.Forbidden, "access_denied", "You denied the application access.")))
 	}
+	if remote(q.redirectURI()) && r.PostForm.Get("mine") == "" {
+		return h.again(c, q, actor, "Confirm that you started this connection.", fault.New(fault.Invalid, "invalid_request", "The person did not confirm that they started the connection."))
+	}
 	allowed := oauth.Allowed{Client: q.client, RedirectURI: q.redirectURI(), Challenge: q.values.Get("code_challenge"), Team: r.PostForm.Get("team")}
 	for _, sc := range r.PostForm["allow"] {
 		allowed.Scopes = append(allowed.Scopes, accounts.Scope(sc))
 	}
 	code, g, err := h.cfg.OAuth.Allow(r.Context(), actor, allowed)
 	if fault.CodeOf(err) == "invalid_scope" { // nothing was ticked: ask again
-		again := h.form(c, q, actor)
-		again.Error = "Choose at least one thing that the application may do."
-		if serr := h.show(c, http.StatusUnprocessableEntity, again); serr != nil {
-			return serr
-		}
-		return err
+		return h.again(c, q, actor, "Choose at least one thing that the application may do.", err)
 	}
 	if elsewhere, err = h.confirmed(q, err); elsewhere != "" {
 		audit.Reported(r.Context())
@@ -234,6 +232,7 @@ type view struct {
 	Client  string
 	Where   string // it leads afterwards, in words
 	Local   bool   // to the person's own computer
+	Remote  bool   // it leads to another machine
 	Error   string
 	To      template.URL // the way back, where there is nothing to decide
 	Action  string
@@ -255,14 +254,14 @@ type choice struct {
 // words are the scopes as people read them: those of the web app's settings (ui/src/signin/scopes.ts).
 var words = map[accounts.Scope][2]string{
 	accounts.ScopeRead:   {"Read", "Teams, projects, workspaces, changes and files"},
-	accounts.ScopeWrite:  {"Work", "Create, change and merge workspaces"},
-	accounts.ScopeAttach: {"Sessions", "Watch, start and type in sessions, answer questions"},
+	accounts.ScopeWrite:  {"Work", "Read, create, change and merge workspaces, and run commands in them"},
+	accounts.ScopeAttach: {"Sessions", "Read, watch, start and type in sessions, answer questions"},
 	accounts.ScopeBill:   {"Costs", "See costs"},
 }
 
 // form is the page with the question.
 func (h *Handlers) form(c echo.Context, q request, actor accounts.Actor) view {
-	v := view{Title: "Connect an application", Client: q.client.Name, Where: destination(q.redirectURI()), Local: oauth.Loopback(q.redirectURI()), Action: authorizePath,
+	v := view{Title: "Connect an application", Client: q.client.Name, Where: destination(q.redirectURI()), Local: oauth.Loopback(q.redirectURI()), Remote: remote(q.redirectURI()), Action: authorizePath,
 		Person: actor.User.Email, Proof: q.proof(rest.CallOf(c.Request().Context()).Cred.Cookie), Several: len(actor.Memberships) > 1}
 	for _, name := range parameters {
 		for _, value := range q.values[name] {
@@ -277,6 +276,20 @@ func (h *Handlers) form(c echo.Context, q request, actor accounts.Actor) view {
 	}
 	return v
 }
+
+// again shows the form once more, with what is missing, and returns why for the audit.
+func (h *Handlers) again(c echo.Context, q request, actor accounts.Actor, missing string, why error) error {
+	v := h.form(c, q, actor)
+	v.Error = missing
+	if err := h.show(c, http.StatusUnprocessableEntity, v); err != nil {
+		return err
+	}
+	return why
+}
+
+// remote reports whether a code would leave the person's own machine. A person then confirms in a second step that they began this: one click
+// can be stolen by a page that opens another one beneath the pointer.
+func remote(uri string) bool { return strings.HasPrefix(uri, "https://") && !oauth.Loopback(uri) }
 
 // destination says in words where an address leads: to a host or an application's scheme.
 func destination(uri string) string {

@@ -32,12 +32,15 @@ type kernel struct {
 	gone      chan struct{} // closed when it has ended, or this server has stopped reading it
 	ready     chan struct{} // closed when the interpreter has started, or never will
 
-	sendMu sync.Mutex // one request at a time
-	in     *client.Input
-	seq    uint64
+	sendMu   sync.Mutex // one request at a time
+	in       *client.Input
+	seq      uint64
+	last     []byte // the newest line, which begins after frame lastFrom: a cut may have lost it
+	lastFrom uint64
 
 	mu      sync.Mutex
 	isReady bool
+	ended   bool // it takes no more runs
 	ending  bool // it has said that its interpreter ended, or is being stopped: nothing more is sent to it
 	version string
 	failure string         // why the interpreter did not start
@@ -113,6 +116,11 @@ func (s *Service) kernelFor(ctx context.Context, r *run) (*kernel, error) {
 		return nil, err
 	}
 	key := kernelKey{r.WorkspaceID, string(language), r.Kernel}
+	unlock, err := s.attaching.LockContext(ctx, key.workspaceID+"/"+key.language+"/"+key.name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	s.mu.Lock()
 	k := s.kernels[key]
 	s.mu.Unlock()
@@ -172,45 +180,42 @@ func (k *kernel) over() bool {
 	}
 }
 
-// attach begins to read a kernel, and starts its process if it is new. runs are those that it runs already. Of two that attach the same
-// one at once, the second gets the first's.
-func (s *Service) attach(ctx context.Context, key kernelKey, place *executors.Place, processID, userID string, fresh bool, runs ...*run) (*kernel, error) {
+// attach begins to read a kernel, and starts its process if it is new. It takes up the runs of it that an earlier server left. The caller
+// holds the lock of the key.
+func (s *Service) attach(ctx context.Context, key kernelKey, place *executors.Place, processID, userID string, fresh bool) (*kernel, error) {
 	k := &kernel{s: s, key: key, processID: processID, place: place, language: guest.KernelLanguage(key.language), gone: make(chan struct{}), ready: make(chan struct{}),
-		masker: redact.New(), runs: runs, isReady: !fresh}
+		masker: redact.New(), isReady: !fresh}
 	if !fresh {
 		close(k.ready) // what it says of itself was read long ago
 	}
+	ctx = executors.As(ctx, executors.ForExecution, userID)
+	given, err := s.cfg.Secrets(ctx, command.Command{WorkspaceID: key.workspaceID, ActorID: userID})
+	if err != nil {
+		return nil, err
+	}
+	k.masker.Add(given.Masks...)
+	if fresh {
+		if err := k.start(ctx, given.Env); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
-	if have := s.kernels[key]; have != nil && have.place.SandboxID == place.SandboxID && !have.over() {
-		s.mu.Unlock()
-		return have, nil
+	k.runs = s.lost[processID]
+	delete(s.lost, processID)
+	for _, r := range k.runs {
+		r.mask(k.masker)
+		r.release = place.Use()
 	}
 	s.kernels[key] = k
 	s.mu.Unlock()
-	if err := k.start(ctx, userID, fresh); err != nil {
-		k.end(err.Error(), "")
-		return nil, err
-	}
 	s.work.Go(k.follow)
 	return k, nil
 }
 
-// start learns the secrets that its output must not show, and starts the process of a new kernel.
-func (k *kernel) start(ctx context.Context, userID string, fresh bool) error {
-	ctx = executors.As(ctx, executors.ForExecution, userID)
-	given, err := k.s.cfg.Secrets(ctx, command.Command{WorkspaceID: k.key.workspaceID, ActorID: userID})
-	if err != nil {
-		return err
-	}
-	k.masker.Add(given.Masks...)
-	for _, r := range k.runs {
-		r.mask(k.masker)
-	}
-	if !fresh {
-		return nil
-	}
+// start starts the process.
+func (k *kernel) start(ctx context.Context, env map[string]string) error {
 	p, err := k.place.Guest.Start(ctx, guest.ProcessSpec{ID: k.processID, Argv: []string{guest.Self, "kernel", "--memory", strconv.Itoa(kernelBytes), string(k.language)},
-		Env: given.Env, Stdin: true, MaxLog: 2*guest.MaxKernelMessage + 4*guest.MaxKernelPrinted})
+		Env: env, Stdin: true, Helper: true, MaxLog: 2*guest.MaxKernelMessage + 4*guest.MaxKernelPrinted})
 	if err != nil {
 		return fmt.Errorf("starting a kernel: %w", err)
 	}
@@ -237,7 +242,7 @@ func (s *Service) begin(ctx context.Context, k *kernel, r *run, timeoutMs int64)
 	r.mu.Lock()
 	text := r.Code
 	r.ProcessID, r.SandboxID = k.processID, k.place.SandboxID
-	r.Code = k.masker.Text(clip(text, maxStoredCode)) // what people read later
+	r.Code = clip(k.masker.Text(text), maxStoredCode) // what people read later
 	snap := r.Run
 	r.mu.Unlock()
 	if err := s.cfg.Store.CreateRun(ctx, snap, MaxRuns); err != nil {
@@ -245,13 +250,22 @@ func (s *Service) begin(ctx context.Context, k *kernel, r *run, timeoutMs int64)
 	}
 	s.changed(ctx, r.WorkspaceID, r.ID)
 	r.mask(k.masker)
-	k.mu.Lock()
-	k.runs = append(k.runs, r)
-	k.mu.Unlock()
 	r.release = k.place.Use()
+	k.mu.Lock()
+	ended := k.ended
+	if !ended {
+		k.runs = append(k.runs, r)
+	}
+	k.mu.Unlock()
+	if ended {
+		if s.life.Err() == nil {
+			_ = s.finish(r, func(r *Run) { r.State, r.Cause = Died, "the kernel ended before it ran the code" })
+		}
+		return nil
+	}
 	err := k.send(ctx, guest.KernelRequest{ID: r.ID, Code: text, TypeScript: r.Language == TypeScript, TimeoutMs: timeoutMs})
-	if err != nil && !k.over() {
-		k.finish(r.ID, func(r *Run) { r.State, r.Cause = Lost, "the kernel could not be reached: "+err.Error() })
+	if err != nil && s.life.Err() == nil {
+		_ = k.finish(r.ID, func(r *Run) { r.State, r.Cause = Lost, "the kernel could not be reached: "+err.Error() })
 	}
 	return nil // how it ended is in the run
 }
@@ -268,6 +282,7 @@ func (k *kernel) send(ctx context.Context, q guest.KernelRequest) error {
 	line := b.Bytes()
 	k.sendMu.Lock()
 	defer k.sendMu.Unlock()
+	synced := k.in != nil
 	for attempt := range 5 {
 		if k.in == nil {
 			if k.in, err = k.place.Guest.Input(k.s.life, k.processID); err != nil {
@@ -280,11 +295,12 @@ func (k *kernel) send(ctx context.Context, q guest.KernelRequest) error {
 				}
 				continue
 			}
-			if attempt == 0 {
-				k.seq = k.in.Last // another server's frames, or none
+			if !synced {
+				k.seq, synced = k.in.Last, true // another server's frames, or none
 			}
 		}
-		if err = k.write(line); err == nil {
+		k.last, k.lastFrom = line, k.seq
+		if err = k.write(ctx, line); err == nil {
 			return nil
 		}
 		_ = k.in.Close()
@@ -296,8 +312,35 @@ func (k *kernel) send(ctx context.Context, q guest.KernelRequest) error {
 	return err
 }
 
+// resend sends the newest line again after a cut, as far as the guest does not have it.
+func (k *kernel) resend() {
+	ctx, cancel := context.WithTimeout(k.s.life, 30*time.Second)
+	defer cancel()
+	k.sendMu.Lock()
+	defer k.sendMu.Unlock()
+	if k.in == nil || k.last == nil {
+		return
+	}
+	_ = k.in.Close()
+	in, err := k.place.Guest.Input(k.s.life, k.processID)
+	if err != nil {
+		k.in = nil
+		return
+	}
+	k.in = in
+	if in.Last < k.seq {
+		k.seq = k.lastFrom
+		if err := k.write(ctx, k.last); err != nil {
+			_ = in.Close()
+			k.in = nil
+		}
+	}
+}
+
 // write sends the pieces of a line that the guest does not have yet. A line of up to 1 MiB, quoted, may be larger than a frame.
-func (k *kernel) write(line []byte) error {
+func (k *kernel) write(ctx context.Context, line []byte) error {
+	in := k.in
+	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // a guest that does not read
 	first := k.seq
 	for i, at := 0, 0; at < len(line); i++ {
 		end := min(at+guest.MaxInput, len(line))
@@ -346,6 +389,7 @@ func (k *kernel) follow() {
 		if off > before {
 			attempt = 0
 		}
+		k.resend()
 		select {
 		case <-k.place.Done():
 			k.end(fmt.Sprintf("%s: %s", errSandboxEnded, k.place.Reason()), Died)
@@ -419,13 +463,17 @@ func (k *kernel) hear(ctx context.Context, line []byte, off int64) {
 	if json.Unmarshal(line, &m) != nil {
 		return
 	}
+	k.mu.Lock()
+	oldest := len(k.runs) > 0 && k.runs[0].ID == m.ID
+	k.mu.Unlock()
+	stored := true
 	switch m.Type {
 	case guest.KernelReady, guest.KernelFailed:
 		k.mu.Lock()
 		first := !k.isReady
 		k.isReady = true
 		if m.Type == guest.KernelReady {
-			k.version = clip(m.Version, 100)
+			k.version = clip(k.masker.Text(m.Version), 100)
 		} else {
 			k.failure = clip(k.masker.Text(m.Text), 2000)
 		}
@@ -434,7 +482,7 @@ func (k *kernel) hear(ctx context.Context, line []byte, off int64) {
 			close(k.ready)
 		}
 	case guest.KernelDone:
-		k.done(m)
+		stored = k.done(m) == nil
 	default:
 		k.mu.Lock()
 		r := k.find(m.ID)
@@ -446,7 +494,7 @@ func (k *kernel) hear(ctx context.Context, line []byte, off int64) {
 	k.mu.Lock()
 	idle := len(k.runs) == 0
 	k.mu.Unlock()
-	if idle || m.Type == guest.KernelDone {
+	if stored && (idle || oldest && m.Type == guest.KernelDone) {
 		_ = k.place.Guest.Ack(ctx, k.processID, guest.Stdout, off) // the guest keeps it longer
 	}
 }
@@ -461,7 +509,7 @@ func (k *kernel) find(runID string) *run {
 	return nil
 }
 
-func (k *kernel) done(m guest.KernelMessage) {
+func (k *kernel) done(m guest.KernelMessage) error {
 	state := Lost
 	if m.State.Known() {
 		state = State(m.State)
@@ -469,7 +517,7 @@ func (k *kernel) done(m guest.KernelMessage) {
 	if m.Cause != "" { // only an interpreter that ended has one
 		k.setEnding()
 	}
-	k.finish(m.ID, func(r *Run) {
+	return k.finish(m.ID, func(r *Run) {
 		r.State, r.TookMs, r.Exit = state, max(m.TookMs, 0), m.Exit
 		if r.Cause = clip(k.masker.Text(m.Cause), 1000); r.Cause == "" && state == TimedOut {
 			r.Cause = "the time for the code was over"
@@ -479,7 +527,7 @@ func (k *kernel) done(m guest.KernelMessage) {
 }
 
 // finish ends a run: its record is stored before anybody hears of it.
-func (k *kernel) finish(runID string, end func(*Run)) {
+func (k *kernel) finish(runID string, end func(*Run)) error {
 	k.mu.Lock()
 	r := k.find(runID)
 	for i := range k.runs {
@@ -489,13 +537,14 @@ func (k *kernel) finish(runID string, end func(*Run)) {
 		}
 	}
 	k.mu.Unlock()
-	if r != nil {
-		k.s.finish(r, end)
+	if r == nil {
+		return nil
 	}
+	return k.s.finish(r, end)
 }
 
 // finish ends a run that no kernel has any more.
-func (s *Service) finish(r *run, end func(*Run)) {
+func (s *Service) finish(r *run, end func(*Run)) error {
 	r.flush()
 	r.mu.Lock()
 	end(&r.Run)
@@ -503,7 +552,13 @@ func (s *Service) finish(r *run, end func(*Run)) {
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), 30*time.Second)
 	defer cancel()
-	if err := s.cfg.Store.UpdateRun(ctx, snap); err != nil {
+	var err error
+	for attempt := range 6 {
+		if err = s.cfg.Store.UpdateRun(ctx, snap); err == nil || !pause(ctx, attempt) {
+			break
+		}
+	}
+	if err != nil {
 		s.cfg.Log.Warn("the end of a run of code could not be stored", "run_id", r.ID, "error", err)
 	}
 	if r.release != nil {
@@ -512,6 +567,7 @@ func (s *Service) finish(r *run, end func(*Run)) {
 	s.drop(r)
 	close(r.done)
 	s.changed(ctx, r.WorkspaceID, r.ID)
+	return err
 }
 
 // end ends what the kernel runs, and has the next run start another one. Without a state this server is stopping: runs go on.
@@ -522,6 +578,7 @@ func (k *kernel) end(why string, state State) {
 	}
 	k.s.mu.Unlock()
 	k.mu.Lock()
+	k.ended = true
 	runs := append([]*run(nil), k.runs...)
 	started := k.isReady
 	if !started {
@@ -531,7 +588,7 @@ func (k *kernel) end(why string, state State) {
 	k.mu.Unlock()
 	if state != "" {
 		for _, r := range runs {
-			k.finish(r.ID, func(r *Run) { r.State, r.Cause = state, why })
+			_ = k.finish(r.ID, func(r *Run) { r.State, r.Cause = state, why })
 		}
 	}
 	if !started {
@@ -553,7 +610,9 @@ func (s *Service) attached(r *run) *kernel {
 	return s.kernels[kernelKey{r.WorkspaceID, string(r.Language.kernel()), r.Kernel}]
 }
 
+// clip shortens a text, and replaces the one character that PostgreSQL refuses.
 func clip(s string, n int) string {
+	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
 	if len(s) > n {
 		s = strings.ToValidUTF8(s[:n], "") + "…"
 	}

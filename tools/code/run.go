@@ -16,15 +16,16 @@ import (
 // run is a run under way.
 type run struct {
 	Run
-	fn      func(Event) error // nil when nobody streams
+	events  chan Event // nil when nobody streams; what does not fit is in the record
 	done    chan struct{}
 	release func()                                     // of the sandbox, which is in use while code runs
 	maskers map[guest.KernelMessageType]*redact.Masker // by output; only who reads the kernel uses them
 
+	hearMu sync.Mutex // one message at a time
+
 	mu        sync.Mutex
 	size      int   // bytes of Outputs
 	announced int64 // ms UTC: when the last event told of outputs
-	failed    bool  // fn has returned an error
 }
 
 // announceEvery bounds how often an event tells of new outputs.
@@ -41,9 +42,11 @@ func (r *run) snapshot() Run {
 
 // hear takes one message of the kernel about this run.
 func (r *run) hear(k *kernel, m guest.KernelMessage) {
+	r.hearMu.Lock()
+	defer r.hearMu.Unlock()
 	switch m.Type {
 	case guest.KernelStarted:
-		r.tell(k, Event{Begun: true, RunID: r.ID})
+		r.tell(Event{Begun: true, RunID: r.ID})
 	case guest.KernelStdout, guest.KernelStderr:
 		masker := r.maskers[m.Type]
 		if text := strings.ToValidUTF8(string(masker.Write([]byte(m.Text))), "\uFFFD"); text != "" {
@@ -71,6 +74,7 @@ func (r *run) result(k *kernel, m guest.KernelMessage) Output {
 	o := Output{Type: "result", Main: m.Main}
 	n := 0
 	for mime, raw := range m.Data {
+		mime = k.masker.Text(mime)
 		if n++; n > 20 || len(mime) > 100 || strings.ContainsFunc(mime, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			continue
 		}
@@ -195,20 +199,17 @@ func (r *run) add(k *kernel, o Output) {
 		r.announced = now
 	}
 	r.mu.Unlock()
-	r.tell(k, Event{Output: &o})
+	r.tell(Event{Output: &o})
 	if announce {
 		k.s.changed(k.s.life, r.WorkspaceID, r.ID)
 	}
 }
 
-// tell passes an event to who streams. Only the kernel's reader calls it.
-func (r *run) tell(k *kernel, e Event) {
-	if r.fn == nil || r.failed {
-		return
-	}
-	if r.fn(e) != nil {
-		r.failed = true
-		k.s.interruptSoon(k, r)
+// tell passes an event to who streams, without waiting: a slow client must not stop a kernel that others use.
+func (r *run) tell(e Event) {
+	select {
+	case r.events <- e:
+	default:
 	}
 }
 
@@ -217,8 +218,10 @@ func (r *run) mask(m *redact.Masker) {
 	r.maskers = map[guest.KernelMessageType]*redact.Masker{guest.KernelStdout: m.Again(), guest.KernelStderr: m.Again()}
 }
 
-// flush adds what was held back as the possible beginning of a secret. The run has no reader any more.
+// flush adds what was held back as the possible beginning of a secret, when the run ends.
 func (r *run) flush() {
+	r.hearMu.Lock()
+	defer r.hearMu.Unlock()
 	for kind, m := range r.maskers {
 		if rest := strings.ToValidUTF8(string(m.Flush()), "\uFFFD"); rest != "" {
 			r.mu.Lock()
@@ -226,9 +229,7 @@ func (r *run) flush() {
 				r.Outputs, r.size = append(r.Outputs, Output{Type: string(kind), Text: rest}), r.size+len(rest)
 			}
 			r.mu.Unlock()
-			if r.fn != nil && !r.failed {
-				_ = r.fn(Event{Output: &Output{Type: string(kind), Text: rest}})
-			}
+			r.tell(Event{Output: &Output{Type: string(kind), Text: rest}})
 		}
 	}
 }

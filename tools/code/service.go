@@ -22,6 +22,7 @@ import (
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
@@ -70,8 +71,11 @@ type Service struct {
 
 	mu      sync.Mutex
 	kernels map[kernelKey]*kernel
-	runs    map[string]*run // that have not ended, by id
-	waiting map[string]int  // runs of a workspace that have not ended
+	runs    map[string]*run   // that have not ended, by id
+	waiting map[string]int    // runs of a workspace that have not ended
+	lost    map[string][]*run // runs of an earlier server whose kernel has not been found yet, by process
+
+	attaching locks.Keyed // by key of a kernel
 }
 
 type kernelKey struct {
@@ -89,7 +93,7 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	s := &Service{cfg: cfg, kernels: map[kernelKey]*kernel{}, runs: map[string]*run{}, waiting: map[string]int{}}
+	s := &Service{cfg: cfg, kernels: map[kernelKey]*kernel{}, runs: map[string]*run{}, waiting: map[string]int{}, lost: map[string][]*run{}}
 	s.life, s.end = context.WithCancel(tenant.All(context.Background(), "kernels go on when their caller has left"))
 	return s
 }
@@ -117,7 +121,8 @@ func (s *Service) Execute(ctx context.Context, req Request) (Run, error) {
 	return s.Stream(ctx, req, nil)
 }
 
-// Stream is Execute that passes outputs on as they come. fn is not called concurrently; its error interrupts the code.
+// Stream is Execute that passes outputs on as they come. fn is called by this goroutine alone; its error interrupts the code. Outputs that come
+// faster than fn takes them are left out; the Run has them.
 func (s *Service) Stream(ctx context.Context, req Request, fn func(Event) error) (Run, error) {
 	if err := check(&req); err != nil {
 		return Run{}, err
@@ -129,8 +134,11 @@ func (s *Service) Stream(ctx context.Context, req Request, fn func(Event) error)
 	if w.TeamID != req.TeamID {
 		return Run{}, errNoWorkspace()
 	}
-	r := &run{done: make(chan struct{}), fn: fn, Run: Run{ID: id.New("code"), TeamID: w.TeamID, WorkspaceID: w.ID, SessionID: req.SessionID, UserID: req.UserID, Agent: req.Agent,
+	r := &run{done: make(chan struct{}), Run: Run{ID: id.New("code"), TeamID: w.TeamID, WorkspaceID: w.ID, SessionID: req.SessionID, UserID: req.UserID, Agent: req.Agent,
 		Language: req.Language, Kernel: req.Kernel, Code: req.Code, State: Running, CreatedAt: s.now()}}
+	if fn != nil {
+		r.events = make(chan Event, maxEvents)
+	}
 	if err := s.admit(r); err != nil {
 		return Run{}, err
 	}
@@ -143,21 +151,52 @@ func (s *Service) Stream(ctx context.Context, req Request, fn func(Event) error)
 		s.drop(r)
 		return Run{}, err
 	}
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		s.interruptSoon(k, r)
+	late := time.NewTimer(time.Duration(req.TimeoutMs)*time.Millisecond + lateness)
+	defer late.Stop()
+	for {
 		select {
+		case e := <-r.events:
+			if err := fn(e); err != nil {
+				return s.abandon(k, r, err)
+			}
+			continue
 		case <-r.done:
-		case <-time.After(cancelPatience):
+		case <-late.C: // a kernel keeps to the time itself, unless it lies
+			s.interruptSoon(k, r)
+			_ = k.finish(r.ID, func(r *Run) { r.State, r.Cause = Lost, "the kernel did not end the code in time" })
+			<-r.done
+		case <-ctx.Done():
+			return s.abandon(k, r, context.Cause(ctx))
 		case <-s.life.Done():
+			return r.snapshot(), executors.ErrStopping()
 		}
-		return r.snapshot(), context.Cause(ctx)
-	case <-s.life.Done():
-		return r.snapshot(), executors.ErrStopping()
+		break
+	}
+	for len(r.events) > 0 {
+		if err := fn(<-r.events); err != nil {
+			break // it has ended
+		}
 	}
 	return r.snapshot(), nil
 }
+
+// abandon interrupts a run that nobody waits for any more, and returns it once it has ended.
+func (s *Service) abandon(k *kernel, r *run, why error) (Run, error) {
+	s.interruptSoon(k, r)
+	select {
+	case <-r.done:
+	case <-time.After(cancelPatience):
+	case <-s.life.Done():
+	}
+	return r.snapshot(), why
+}
+
+const (
+	// maxEvents is how many outputs wait for a client that streams.
+	maxEvents = 256
+	// lateness is how long after its time a run may take to end.
+	lateness = time.Minute
+)
 
 // cancelPatience is how long an interrupted run is waited for: longer than the kernel waits before it ends the interpreter.
 const cancelPatience = 8 * time.Second

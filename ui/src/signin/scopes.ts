@@ -3,8 +3,8 @@ import type { Scope } from "./calls";
 /** What a token bound to a scope may do, in the words of its checkbox. */
 export const SCOPES: Record<Scope, { label: string; hint: string }> = {
   "workspaces:read": { label: "Read", hint: "Teams, projects, workspaces, changes and files" },
-  "workspaces:write": { label: "Work", hint: "Create, change and merge workspaces" },
-  "sessions:attach": { label: "Sessions", hint: "Watch, start and type in sessions, answer questions" },
+  "workspaces:write": { label: "Work", hint: "Read, create, change and merge workspaces, and run commands in them" },
+  "sessions:attach": { label: "Sessions", hint: "Read, watch, start and type in sessions, answer questions" },
   "billing:read": { label: "Costs", hint: "See costs" },
   admin: { label: "Everything", hint: "Everything you may do, including members, secrets and settings" },
 };
