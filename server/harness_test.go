@@ -384,7 +384,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 		State: workspaces.Ready, CreatedBy: userID, CreatedAt: 1, UpdatedAt: 1}
 	ws.Path = filepath.Join(h.dir, "worktrees", ws.ID, "w")
 	ses := sessions.Session{ID: id.New("ses"), TeamID: team.ID, WorkspaceID: ws.ID, Agent: "shell", State: state.Exited, Cols: 80, Rows: 24, CreatedBy: userID, StartedAt: 1, EndedAt: 2}
-	cmd := command.Command{ID: id.New("cmd"), TeamID: team.ID, WorkspaceID: ws.ID, ActorID: userID, Argv: []string{"true"}, State: command.Completed, CreatedAt: 1, StartedAt: 1, EndedAt: 2}
+	cmd := command.Command{ID: id.New("cmd"), TeamID: team.ID, WorkspaceID: ws.ID, ActorID: userID, Argv: []string{"true"}, State: command.Completed, CreatedAt: 1, StartedAt: 1, EndedAt: time.Now().UnixMilli()} // or it is dropped as old
 	kept := store.NewWorkspaces(h.db)
 	if err := kept.InsertProject(ctx, prj); err != nil {
 		t.Fatal(err)

@@ -216,6 +216,24 @@ func hostPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, w, o
 	do("a difference read here", func() error {
 		return h.S.Repo.HereDiff(ctx, w.ID, git.HereDiff{Base: w.BaseCommit, Path: "a.txt", Mode: "100644", Content: strings.NewReader("x\n"), Size: 2, Context: 3}, io.Discard)
 	})
+	do("texts of files", func() error {
+		c := git.Contents{Repo: h.S.Repo}
+		from, err := c.PutBlob(ctx, p, []byte("one\ntwo\n"))
+		if err != nil {
+			return err
+		}
+		to, err := c.PutBlob(ctx, p, []byte("one\n2\n"))
+		if err == nil {
+			_, err = c.BlobSize(ctx, p, to)
+		}
+		if err == nil {
+			_, _, _, err = c.DiffBlobs(ctx, p, from, to, 1000)
+		}
+		if err == nil {
+			_, err = c.MergeTexts(ctx, p, []byte("one\ntwo\n"), []byte("one\n"), []byte("zero\none\n"))
+		}
+		return err
+	})
 	do("standing", func() error { _, _, err := h.S.Merging.Status(ctx, w.ID, false); return err })
 	for _, strategy := range []string{"merge", "squash", "rebase"} {
 		do("a dry "+strategy, func() error {
@@ -251,6 +269,10 @@ func hostPaths(t *testing.T, h *wstest.Env, tr *trap, p workspaces.Project, w, o
 		if err == nil {
 			_, err = h.S.Merging.LandMerged(ctx, h.Actor, other.ID, commit, base)
 		}
+		return err
+	})
+	tr.meets("a branch joined", func() error { // it ends in the sandbox, which is not there
+		_, err := h.S.Merging.Join(ctx, h.Actor, w.ID, workspaces.JoinRequest{From: other.ID, Began: other.BaseCommit, BeganHead: w.BaseCommit})
 		return err
 	})
 	do("a push", func() error {
