@@ -316,7 +316,7 @@ type remoteFiles struct {
 
 func (f remoteFiles) Put(ctx context.Context, name, mode string, r io.Reader, was Found) error {
 	if was.link { // it makes room for what comes
-		if err := f.box.Remove(ctx, f.w.ID, name, ""); err != nil && !fault.Is(err, fault.NotFound) {
+		if err := f.room(ctx, name, removeLink); err != nil {
 			return err
 		}
 	}
@@ -356,17 +356,24 @@ func (f remoteFiles) room(ctx context.Context, name, script string, args ...stri
 	return err
 }
 
-// inTheWay is the exit code of emptyFolder if the folder is not empty.
+// inTheWay is the exit code of a script that would have to remove what nobody has seen.
 const inTheWay = 99
 
 // emptyFolder removes an empty folder, $1, to make room: git does not know them. A link to a folder does not count.
 const emptyFolder = `if [ -d "$1" ] && [ ! -L "$1" ]; then rmdir -- "$1" || exit 99; fi`
 
+// removeLink removes a link, $1, if it still is one: what replaced it since this server saw it stays.
+const removeLink = `[ -e "$1" ] || [ -L "$1" ] || exit 0; [ -L "$1" ] || exit 99; rm -- "$1"`
+
 // emptyFolders removes the given folders, from the innermost on, until one is not empty.
 const emptyFolders = `for d; do rmdir -- "$d" 2>/dev/null || exit 0; done`
 
 func (f remoteFiles) remove(ctx context.Context, name string, was Found) error {
-	if err := f.box.Remove(ctx, f.w.ID, name, was.sum); err != nil && !fault.Is(err, fault.NotFound) {
+	if was.link {
+		if err := f.room(ctx, name, removeLink); err != nil {
+			return err
+		}
+	} else if err := f.box.Remove(ctx, f.w.ID, name, was.sum); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	argv := []string{"sh", "-c", emptyFolders, "remove"}
