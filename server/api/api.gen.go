@@ -5891,7 +5891,7 @@ type EditUndone struct {
 	// Merged Later changes of the file were kept
 	Merged bool `json:"merged"`
 
-	// SafetySnapshot Snapshot of all files before; null for a dry run
+	// SafetySnapshot Snapshot of all files before; null if nothing was written
 	SafetySnapshot *string `json:"safety_snapshot"`
 }
 

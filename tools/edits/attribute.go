@@ -125,7 +125,9 @@ func (s *Service) attribute(ctx context.Context, in interval, f git.ChangedFile)
 	if err != nil || len(steps) > 0 {
 		return in.took(steps), err
 	}
-	if op := in.from; op.Kind == snapshot.SnapKept && op.ActorID != "" && slices.Contains(operations, op.Reason) && in.about(op, e) {
+	if op, ok, err := s.operation(ctx, in, f); err != nil {
+		return nil, err
+	} else if ok {
 		e.Evidence, e.Operation, e.UserID, e.SessionID = ByOperation, op.Reason, op.ActorID, op.SessionID
 		if op.Reason == lifecycle.SnapUndo {
 			e.UndoOf = op.Title
@@ -156,9 +158,41 @@ func (s *Service) attribute(ctx context.Context, in interval, f git.ChangedFile)
 	return []Edit{e.by(found)}, nil
 }
 
-// about reports whether an operation that a snapshot preceded is about a file.
-func (in interval) about(op snapshot.Snap, e Edit) bool {
-	return op.Reason != "edit" || op.Title == e.Path || op.Title == e.OldPath || strings.HasPrefix(e.Path, op.Title+"/")
+// operation returns the snapshot that Parawork took before it changed a file. false means that something else changed it.
+func (s *Service) operation(ctx context.Context, in interval, f git.ChangedFile) (op snapshot.Snap, ok bool, err error) {
+	op = in.from
+	if op.Kind != snapshot.SnapKept || op.ActorID == "" || !slices.Contains(operations, op.Reason) {
+		return op, false, nil
+	}
+	switch op.Reason {
+	case "edit":
+		name := guest.EncodePath(f.Path)
+		return op, op.Title == name || f.OldPath != "" && op.Title == guest.EncodePath(f.OldPath) || strings.HasPrefix(name, op.Title+"/"), nil
+	case lifecycle.SnapUndo:
+		ok, err = s.undid(ctx, in, op, f)
+	default:
+		ok = true
+	}
+	return op, ok, err
+}
+
+// undid reports whether a file's change is what the undo that a snapshot preceded makes of it. The undo may have failed after the snapshot.
+func (s *Service) undid(ctx context.Context, in interval, op snapshot.Snap, f git.ChangedFile) (bool, error) {
+	of, err := s.Get(ctx, in.w.ID, op.Title)
+	if fault.Is(err, fault.NotFound) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	c := of.change()
+	if f.Path != c.Path && f.Path != c.OldPath {
+		return false, nil
+	}
+	files, _, err := s.cfg.Undoer.Inverse(ctx, in.p, op.Tree, c)
+	if fault.Is(err, fault.Conflict) {
+		return false, nil
+	}
+	return slices.ContainsFunc(files, func(made git.ChangedFile) bool { return made.Path == f.Path && made.NewBlob == f.NewBlob }), err
 }
 
 // took notes that calls have their edits.

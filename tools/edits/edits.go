@@ -127,11 +127,7 @@ func (s *Service) Undo(ctx context.Context, actor accounts.Actor, e Edit, r Undo
 			return lifecycle.UndoneChange{}, err
 		}
 	}
-	c := lifecycle.FileChange{Path: guest.DecodePath(e.Path), Before: git.FileEntry{Mode: e.BeforeMode, OID: e.Before}, After: git.FileEntry{Mode: e.AfterMode, OID: e.After}}
-	if e.OldPath != "" {
-		c.OldPath = guest.DecodePath(e.OldPath)
-	}
-	done, err := s.cfg.Undoer.UndoChange(ctx, actor, e.WorkspaceID, lifecycle.UndoRequest{FileChange: c, Title: e.ID, SessionID: r.SessionID, DryRun: r.DryRun, EvenWhileWorking: r.EvenWhileWorking})
+	done, err := s.cfg.Undoer.UndoChange(ctx, actor, e.WorkspaceID, lifecycle.UndoRequest{FileChange: e.change(), Title: e.ID, SessionID: r.SessionID, DryRun: r.DryRun, EvenWhileWorking: r.EvenWhileWorking})
 	if err != nil || r.DryRun {
 		return done, err
 	}
@@ -141,6 +137,15 @@ func (s *Service) Undo(ctx context.Context, actor accounts.Actor, e Edit, r Undo
 	}
 	s.changed(ctx, e.TeamID, e.WorkspaceID)
 	return done, nil
+}
+
+// change is what an edit did to its file.
+func (e Edit) change() lifecycle.FileChange {
+	c := lifecycle.FileChange{Path: guest.DecodePath(e.Path), Before: git.FileEntry{Mode: e.BeforeMode, OID: e.Before}, After: git.FileEntry{Mode: e.AfterMode, OID: e.After}}
+	if e.OldPath != "" {
+		c.OldPath = guest.DecodePath(e.OldPath)
+	}
+	return c
 }
 
 // worksAlone reports whether no agent works in the workspace but this session's.

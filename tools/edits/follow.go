@@ -114,7 +114,7 @@ func (s *Service) read(ctx context.Context, w workspaces.Workspace, until int64)
 		for _, e := range list {
 			found = true
 			if e.UndoOf != "" { // the server may have died before it stored that
-				if of, err := s.Get(ctx, w.ID, e.UndoOf); err == nil && of.Path == e.Path || err == nil && of.OldPath == e.Path {
+				if of, err := s.Get(ctx, w.ID, e.UndoOf); err == nil && (of.Path == e.Path || of.OldPath == e.Path && e.Kind == Renamed) { // not if the new name is still there
 					if err := s.cfg.Store.SetUndone(ctx, of.ID, e.UserID, e.At); err != nil {
 						return err
 					}

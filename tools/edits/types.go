@@ -121,9 +121,11 @@ type Repository interface {
 	DiffBlobs(ctx context.Context, p workspaces.Project, from, to string, most int) (diff string, cut, binary bool, err error)
 }
 
-// Undoer applies the inverse of a change to the present files.
+// Undoer makes the inverse of a change and applies it to the present files.
 type Undoer interface {
 	UndoChange(ctx context.Context, actor accounts.Actor, workspaceID string, r lifecycle.UndoRequest) (lifecycle.UndoneChange, error)
+	// Inverse returns what UndoChange would write in a tree. An error of kind Conflict means that it cannot be undone there.
+	Inverse(ctx context.Context, p workspaces.Project, tree string, c lifecycle.FileChange) (files []git.ChangedFile, merged bool, err error)
 }
 
 // Workspaces knows the workspaces.

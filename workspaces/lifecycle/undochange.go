@@ -31,7 +31,7 @@ type UndoRequest struct {
 
 // UndoneChange is how a change was undone.
 type UndoneChange struct {
-	Kept    snapshot.Snap // taken before; the zero Snap for a dry run
+	Kept    snapshot.Snap // taken before; the zero Snap if nothing was written
 	Changed bool          // false: the file already is as if the change had been undone
 	Merged  bool          // later changes of the file were kept
 }
@@ -84,23 +84,22 @@ func (s *Service) noAgentWorks(ctx context.Context, w workspaces.Workspace, what
 
 // undoOnce undoes a change in the files as they are now. busy means that the file changed meanwhile.
 func (s *Service) undoOnce(ctx context.Context, actor accounts.Actor, w workspaces.Workspace, p workspaces.Project, r UndoRequest) (out UndoneChange, busy bool, err error) {
-	ask := snapshot.Request{Kind: snapshot.SnapPoll}
-	if !r.DryRun {
-		ask = snapshot.Request{Reason: SnapUndo, Title: r.Title, ActorID: actor.User.ID, SessionID: r.SessionID}
-	}
-	now, err := s.snapshots.Take(ctx, w.ID, ask)
+	now, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapPoll})
 	if err != nil {
 		return out, false, err
 	}
-	files, merged, err := s.inverse(ctx, p, now.Tree, r.FileChange)
+	files, merged, err := s.Inverse(ctx, p, now.Tree, r.FileChange)
 	if err != nil {
 		return out, false, err
 	}
 	out = UndoneChange{Changed: len(files) > 0, Merged: merged}
-	if r.DryRun {
+	if r.DryRun || len(files) == 0 {
 		return out, false, nil
 	}
-	out.Kept = now
+	// The timeline takes what follows this snapshot for the undo, so it is taken only when something will be written.
+	if out.Kept, err = s.snapshots.Take(ctx, w.ID, snapshot.Request{Reason: SnapUndo, Title: r.Title, ActorID: actor.User.ID, SessionID: r.SessionID}); err != nil {
+		return out, false, err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), workspaces.PutAwayTime)
 	defer cancel()
 	failpoint.Reach(failpoint.UndoKept)
@@ -114,11 +113,8 @@ func (s *Service) undoOnce(ctx context.Context, actor accounts.Actor, w workspac
 		}
 		failpoint.Reach(failpoint.UndoWritten)
 	}
-	if len(files) == 0 {
-		return out, false, nil
-	}
 	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "edit.undone",
-		Text: fmt.Sprintf("Undid an edit of %s", guest.EncodePath(r.Path)), Data: map[string]any{"edit": r.Title, "kept": now.ID}})
+		Text: fmt.Sprintf("Undid an edit of %s", guest.EncodePath(r.Path)), Data: map[string]any{"edit": r.Title, "kept": out.Kept.ID}})
 	if _, err := s.snapshots.Take(ctx, w.ID, snapshot.Request{Kind: snapshot.SnapPoll}); err != nil { // so that it shows at once
 		s.cfg.Log.WarnContext(ctx, "a file whose edit was undone could not be kept", "workspace_id", w.ID, "error", err)
 	}
@@ -126,8 +122,9 @@ func (s *Service) undoOnce(ctx context.Context, actor accounts.Actor, w workspac
 	return out, false, nil
 }
 
-// inverse returns what to write to undo a change in a tree, and whether later changes are kept. It writes nothing but objects.
-func (s *Service) inverse(ctx context.Context, p workspaces.Project, tree string, c FileChange) (files []git.ChangedFile, merged bool, err error) {
+// Inverse returns what to write and then to remove to undo a change in a tree, and whether later changes are kept. It writes nothing but
+// objects.
+func (s *Service) Inverse(ctx context.Context, p workspaces.Project, tree string, c FileChange) (files []git.ChangedFile, merged bool, err error) {
 	paths := []string{c.Path}
 	if c.OldPath != "" {
 		paths = append(paths, c.OldPath)
@@ -136,15 +133,15 @@ func (s *Service) inverse(ctx context.Context, p workspaces.Project, tree string
 	if err != nil {
 		return nil, false, err
 	}
-	now := have[c.Path]
+	now, old := have[c.Path], have[c.OldPath]
 	name := guest.EncodePath(c.Path)
 	to := git.FileEntry{Mode: now.Mode, OID: c.Before.OID, Size: c.Before.Size}
 	if now.Mode == c.After.Mode || !now.Is() {
 		to.Mode = c.Before.Mode
 	}
 	switch {
-	case c.OldPath != "" && have[c.OldPath].Is():
-		return nil, false, fault.New(fault.Conflict, "edit_conflict", "There is another file at %s, where %s was before. Nothing was undone.", guest.EncodePath(c.OldPath), name)
+	case c.OldPath != "" && !now.Is() && sameFile(old, c.Before):
+		return nil, false, nil
 	case c.OldPath == "" && now.OID == c.Before.OID && (now.Mode == to.Mode || !now.Is()):
 		return nil, false, nil // it already is as before
 	case now.OID == c.After.OID: // nothing came later
@@ -156,8 +153,11 @@ func (s *Service) inverse(ctx context.Context, p workspaces.Project, tree string
 		}
 		merged = true
 	}
-	if c.OldPath == "" && to.OID == now.OID && to.Mode == now.Mode {
+	switch {
+	case c.OldPath == "" && sameFile(to, now):
 		return nil, false, nil
+	case c.OldPath != "" && old.Is() && !sameFile(to, old):
+		return nil, false, fault.New(fault.Conflict, "edit_conflict", "There is another file at %s, where %s was before. Nothing was undone.", guest.EncodePath(c.OldPath), name)
 	}
 	if to.Is() {
 		if to.Size, err = s.contents().BlobSize(ctx, p, to.OID); err != nil {
@@ -171,8 +171,13 @@ func (s *Service) inverse(ctx context.Context, p workspaces.Project, tree string
 		}
 		return []git.ChangedFile{was}, merged, nil
 	}
+	if old.Is() { // an undo that did not end has written it
+		return []git.ChangedFile{was}, merged, nil
+	}
 	return []git.ChangedFile{{Path: c.OldPath, NewBlob: to.OID, Mode: to.Mode, Size: to.Size}, was}, merged, nil
 }
+
+func sameFile(a, b git.FileEntry) bool { return a.OID == b.OID && a.Mode == b.Mode }
 
 // mergeInverse merges the inverse of a change into a file that changed later.
 func (s *Service) mergeInverse(ctx context.Context, p workspaces.Project, name string, now git.FileEntry, c FileChange) (to git.FileEntry, err error) {

@@ -7787,7 +7787,7 @@ export interface components {
             changed: boolean;
             /** @description Later changes of the file were kept */
             merged: boolean;
-            /** @description Snapshot of all files before; null for a dry run */
+            /** @description Snapshot of all files before; null if nothing was written */
             safety_snapshot: string | null;
         };
         EnforcedLimit: {
