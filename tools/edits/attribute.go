@@ -250,20 +250,30 @@ func (s *Service) replay(ctx context.Context, in interval, e Edit, records []cal
 		} else if err != nil {
 			return nil, err
 		}
-		if bytes.IndexByte(contents[i], 0) >= 0 {
+		if bytes.IndexByte(contents[i], 0) >= 0 || bytes.Count(contents[i], []byte("\n")) > mostLines {
 			return nil, nil
 		}
 	}
+	left := budget(mostSteps)
 	for first := range records {
 		made := []text{textOf(contents[0])}
 		for _, c := range records[first:] {
-			next, ok := made[len(made)-1].apply(c.Diff)
-			if c.Cut || !ok {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if c.Cut {
+				break
+			}
+			next, ok := made[len(made)-1].apply(c.Diff, &left)
+			if !ok {
 				break
 			}
 			made = append(made, next)
 		}
 		for n := len(made) - 1; n > 0; n-- {
+			if !left.take(len(made[n].lines)) {
+				return nil, nil
+			}
 			if last, ok := made[n].is(e.After); ok {
 				made[n] = last
 				return s.steps(ctx, in, e, records[first:first+n], made[:n+1])

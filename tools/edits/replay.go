@@ -1,6 +1,7 @@
 package edits
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,8 +44,17 @@ func (t text) is(oid string) (text, bool) {
 	return t, false
 }
 
-// apply makes the changes of a record's diff. false means that it does not fit the text.
-func (t text) apply(diff string) (text, bool) {
+// budget is how many lines may still be compared and copied: records come from agents, which may make them expensive.
+type budget int
+
+// take reports whether there were n left, and takes them.
+func (b *budget) take(n int) bool {
+	*b -= budget(n)
+	return *b >= 0
+}
+
+// apply makes the changes of a record's diff. false means that it does not fit the text, or that this would cost too much.
+func (t text) apply(diff string, left *budget) (text, bool) {
 	var hunks [][]string
 	headless := true
 	for l := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
@@ -56,6 +66,9 @@ func (t text) apply(diff string) (text, bool) {
 			hunks = append(hunks, []string{""})
 		}
 		hunks[len(hunks)-1] = append(hunks[len(hunks)-1], l)
+	}
+	if !left.take(len(t.lines)) {
+		return t, false
 	}
 	out := text{append([]string(nil), t.lines...), t.ended}
 	delta := 0
@@ -78,11 +91,11 @@ func (t text) apply(diff string) (text, bool) {
 		if headless && len(was) == 0 { // a whole new content
 			return text{is, true}, true
 		}
-		at, ok := out.find(was, start(h[0], len(was)), delta)
-		if !ok {
+		at, ok := out.find(was, start(h[0], len(was)), delta, left)
+		if !ok || len(is) != len(was) && !left.take(len(out.lines)-at) {
 			return t, false
 		}
-		out.lines = append(out.lines[:at:at], append(is, out.lines[at+len(was):]...)...)
+		out.lines = slices.Replace(out.lines, at, at+len(was), is...)
 		delta += len(is) - len(was)
 	}
 	return out, true
@@ -107,28 +120,28 @@ func start(head string, lines int) int {
 }
 
 // find returns where lines are: at their place, or at the only one that has them.
-func (t text) find(lines []string, at, delta int) (int, bool) {
-	if at >= 0 && t.has(lines, at+delta) {
+func (t text) find(lines []string, at, delta int, left *budget) (int, bool) {
+	if at >= 0 && t.has(lines, at+delta, left) {
 		return at + delta, true
 	}
 	if len(lines) == 0 {
 		return 0, false
 	}
 	found, n := 0, 0
-	for i := 0; i+len(lines) <= len(t.lines) && n < 2; i++ {
-		if t.has(lines, i) {
+	for i := 0; i+len(lines) <= len(t.lines) && n < 2 && *left >= 0; i++ {
+		if t.has(lines, i, left) {
 			found, n = i, n+1
 		}
 	}
-	return found, n == 1
+	return found, n == 1 && *left >= 0
 }
 
-func (t text) has(lines []string, at int) bool {
+func (t text) has(lines []string, at int, left *budget) bool {
 	if at < 0 || at+len(lines) > len(t.lines) {
 		return false
 	}
 	for i, l := range lines {
-		if t.lines[at+i] != l {
+		if !left.take(1) || t.lines[at+i] != l {
 			return false
 		}
 	}

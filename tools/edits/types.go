@@ -148,6 +148,8 @@ const (
 	mostItems   = 1000 // items of a conversation that are looked at
 	mostSnaps   = 500  // snapshots that are read one by one
 	maxDiff     = 256 << 10
+	mostLines   = 200_000          // lines of a file to which diffs are applied
+	mostSteps   = 5_000_000        // lines compared and copied for one change of a file
 	settleAfter = 4 * time.Second  // a record is read within two seconds
 	lookBack    = 15 * time.Second // a change is found within this time, so a call that ended before did not make it
 	skew        = 2 * time.Minute  // the clocks of sandboxes may differ by that
