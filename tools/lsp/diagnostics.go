@@ -3,6 +3,7 @@ package lsp
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,8 +53,11 @@ var severities = []string{"", "error", "warning", "information", "hint"}
 func severityRank(s string) int { return slices.Index(severities, s) }
 
 // identity tells diagnostics apart whose lines moved.
-func (d Diagnostic) identity() string {
-	return d.Severity + "\x00" + d.Code + "\x00" + d.Source + "\x00" + d.Message
+type identity [16]byte
+
+func (d Diagnostic) identity() identity {
+	sum := sha256.Sum256([]byte(d.Severity + "\x00" + d.Code + "\x00" + d.Source + "\x00" + d.Message))
+	return identity(sum[:16])
 }
 
 func diagnosticOf(file string, d protocol.Diagnostic) Diagnostic {

@@ -189,7 +189,7 @@ func (sv *server) closeDocument(file string) {
 	delete(sv.docs.open, file)
 	_ = sv.conn.Notify("textDocument/didClose", map[string]any{"textDocument": map[string]string{"uri": sv.uri(file)}}) // an ended server has closed it
 	sv.mu.Lock()
-	delete(sv.reports, file)
+	sv.forget(file)
 	sv.mu.Unlock()
 }
 
@@ -233,27 +233,35 @@ func units(s string) (n uint32) {
 	return n
 }
 
-// offset returns where in a text a position is; past the end of its line, it is that end.
-func offset(body string, p protocol.Position) int {
+// offsets returns where in a text positions are; one past the end of its line is that end. It reads the text once.
+func offsets(body string, positions []protocol.Position) map[protocol.Position]int {
+	slices.SortFunc(positions, func(a, b protocol.Position) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Character, b.Character))
+	})
+	out := make(map[protocol.Position]int, len(positions))
 	at := 0
-	for range p.Line {
-		i := strings.IndexByte(body[at:], '\n')
-		if i < 0 {
-			return len(body)
+	var now protocol.Position
+	for _, p := range positions {
+		for now.Line < p.Line {
+			i := strings.IndexByte(body[at:], '\n')
+			if i < 0 {
+				at = len(body)
+				break
+			}
+			at += i + 1
+			now = protocol.Position{Line: now.Line + 1}
 		}
-		at += i + 1
+		for at < len(body) && now.Character < p.Character && body[at] != '\n' {
+			r, size := utf8.DecodeRuneInString(body[at:])
+			at += size
+			now.Character++
+			if r > 0xFFFF {
+				now.Character++
+			}
+		}
+		out[p] = at
 	}
-	var n uint32
-	for i, r := range body[at:] {
-		if n >= p.Character || r == '\n' {
-			return at + i
-		}
-		n++
-		if r > 0xFFFF {
-			n++
-		}
-	}
-	return len(body)
+	return out
 }
 
 // edited applies edits to a text. They must not overlap.
@@ -262,9 +270,14 @@ func edited(body string, edits []protocol.TextEdit) (string, error) {
 		from, to int
 		text     string
 	}
+	positions := make([]protocol.Position, 0, 2*len(edits))
+	for _, e := range edits {
+		positions = append(positions, e.Range.Start, e.Range.End)
+	}
+	offset := offsets(body, positions)
 	cuts := make([]cut, len(edits))
 	for i, e := range edits {
-		cuts[i] = cut{offset(body, e.Range.Start), offset(body, e.Range.End), e.NewText}
+		cuts[i] = cut{offset[e.Range.Start], offset[e.Range.End], e.NewText}
 	}
 	slices.SortStableFunc(cuts, func(a, b cut) int { return cmp.Compare(a.from, b.from) })
 	var b strings.Builder

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/jsonlist"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/tools/lsp/protocol"
 )
@@ -18,7 +19,8 @@ import (
 // Bounds of edits that a server asks for.
 const (
 	maxEditFiles = 200
-	maxEdits     = 20_000
+	maxEdits     = jsonlist.Max - 1 // a longer list is not read to its end
+	maxEditText  = 32 << 20         // bytes of the files that one edit changes
 	maxActions   = 50
 )
 
@@ -60,6 +62,7 @@ func (sv *server) apply(ctx context.Context, edit protocol.WorkspaceEdit) ([]Edi
 		edits            int
 	}
 	var writes []write
+	total := 0
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
 		body, hash, err := sv.read(ctx, file)
 		if err != nil {
@@ -68,6 +71,9 @@ func (sv *server) apply(ctx context.Context, edit protocol.WorkspaceEdit) ([]Edi
 		after, err := edited(body, byFile[file])
 		if err != nil {
 			return nil, err
+		}
+		if total += len(after); total > maxEditText {
+			return nil, errEditTooLarge()
 		}
 		if after != body {
 			writes = append(writes, write{file, hash, after, len(byFile[file])})
@@ -91,6 +97,10 @@ func (sv *server) apply(ctx context.Context, edit protocol.WorkspaceEdit) ([]Edi
 	return done, nil
 }
 
+func errEditTooLarge() error {
+	return fault.New(fault.TooLarge, "language_edit_too_large", "The language server wants to change more than %d files, %d places or %d MiB of text. Nothing was changed.", maxEditFiles, maxEdits, maxEditText>>20)
+}
+
 // editsOf checks a server's edits and returns them by file.
 func (sv *server) editsOf(edit protocol.WorkspaceEdit) (map[string][]protocol.TextEdit, error) {
 	byFile := map[string][]protocol.TextEdit{}
@@ -102,9 +112,12 @@ func (sv *server) editsOf(edit protocol.WorkspaceEdit) (map[string][]protocol.Te
 		}
 		byFile[file] = append(byFile[file], edits...)
 		if total += len(edits); total > maxEdits || len(byFile) > maxEditFiles {
-			return fault.New(fault.TooLarge, "language_edit_too_large", "The language server wants to change more than %d files or %d places. Nothing was changed.", maxEditFiles, maxEdits)
+			return errEditTooLarge()
 		}
 		return nil
+	}
+	if len(edit.DocumentChanges) > maxEdits {
+		return nil, errEditTooLarge()
 	}
 	if len(edit.DocumentChanges) > 0 {
 		for _, d := range edit.DocumentChanges {
@@ -204,7 +217,7 @@ func (s *Service) actions(ctx context.Context, teamID, workspaceID string, at At
 		a.end()
 		return nil, nil, err
 	}
-	var found []protocol.CodeAction
+	var found jsonlist.List[protocol.CodeAction]
 	if len(raw) > 0 && json.Unmarshal(raw, &found) != nil {
 		a.end()
 		return nil, nil, a.sv.wrong()

@@ -23,6 +23,7 @@ const (
 	maxPreview     = 200
 	maxHover       = 8000 // characters
 	maxSymbols     = 300
+	maxSymbolDepth = 20
 	maxCompletions = 50
 )
 
@@ -308,17 +309,25 @@ func (s *Service) FindSymbols(ctx context.Context, teamID, workspaceID, language
 // symbols reads symbols in either form of the protocol. file is theirs when they do not say so.
 func (sv *server) symbols(raw json.RawMessage, file string) (out []Symbol, more bool, err error) {
 	out = []Symbol{}
-	var list []protocol.Symbol
-	if len(raw) > 0 && json.Unmarshal(raw, &list) != nil {
-		return nil, false, sv.wrong()
-	}
-	var add func(list []protocol.Symbol, container string, depth int)
-	add = func(list []protocol.Symbol, container string, depth int) {
-		for _, it := range list {
-			if len(out) >= maxSymbols || depth > 20 {
+	var add func(raw json.RawMessage, container string, depth int) error
+	add = func(raw json.RawMessage, container string, depth int) error {
+		switch {
+		case len(raw) == 0:
+			return nil
+		case depth > maxSymbolDepth:
+			more = true
+			return nil
+		}
+		list, err := protocol.Symbols(raw)
+		if err != nil {
+			return sv.wrong()
+		}
+		for i, it := range list {
+			if len(out) >= maxSymbols {
 				more = true
-				return
+				return nil
 			}
+			list[i] = protocol.Symbol{} // its children's text is not kept while they are read
 			y := Symbol{Name: safetext.Cut(safetext.Line(it.Name), 200), Kind: protocol.SymbolKind(it.Kind), Container: safetext.Cut(safetext.Line(cmp.Or(it.ContainerName, container)), 200), Path: file,
 				Line: int(it.SelectionRange.Start.Line) + 1, Character: int(it.SelectionRange.Start.Character) + 1, EndLine: int(it.Range.End.Line) + 1}
 			if it.Location.URI != "" {
@@ -329,10 +338,15 @@ func (sv *server) symbols(raw json.RawMessage, file string) (out []Symbol, more 
 				y.Path, y.Line, y.Character, y.EndLine = at, int(it.Location.Range.Start.Line)+1, int(it.Location.Range.Start.Character)+1, int(it.Location.Range.End.Line)+1
 			}
 			out = append(out, y)
-			add(it.Children, y.Name, depth+1)
+			if err := add(it.Children, y.Name, depth+1); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	add(list, "", 0)
+	if err := add(raw, "", 0); err != nil {
+		return nil, false, err
+	}
 	return out, more, nil
 }
 

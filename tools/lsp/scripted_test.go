@@ -67,7 +67,27 @@ func scripted(mode string) {
 				wd, _ := os.Getwd()
 				uri = "file://" + wd + "/../outside.go"
 			}
-			answer(map[string]any{"changes": map[string]any{uri: []any{map[string]any{"range": protocol.Range{}, "newText": "x"}}}})
+			edits := []any{map[string]any{"range": protocol.Range{}, "newText": "x"}}
+			wd, _ := os.Getwd()
+			at := func(line, from, to uint32, text string) {
+				edits = append(edits, protocol.TextEdit{Range: protocol.Range{Start: protocol.Position{Line: line, Character: from}, End: protocol.Position{Line: line, Character: to}}, NewText: text})
+			}
+			switch mode {
+			case "edits":
+				uri, edits = "file://"+wd+"/a.go", nil
+				at(9, 0, 5, "// end\n")
+				at(1, 100, 200, ";")
+				at(1, 4, 5, "w")
+				at(0, 16, 17, "z")
+			case "many":
+				uri = "file://" + wd + "/a.go"
+				for range 20_000 {
+					edits = append(edits, edits[0])
+				}
+			}
+			answer(map[string]any{"changes": map[string]any{uri: edits}})
+		case "textDocument/documentSymbol":
+			answer(json.RawMessage(strings.Repeat(`[{"name":"deep","children":`, 2000) + "[]" + strings.Repeat("}]", 2000)))
 		default:
 			if len(m.ID) > 0 {
 				answer(nil)
@@ -130,6 +150,38 @@ func TestEditsOutsideAreRefused(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(b.root, "..", "outside.go")); err == nil {
 			t.Errorf("%s: a file outside was written", mode)
 		}
+	}
+}
+
+// Positions count UTF-16 units, and one past the end of its line or text is that end.
+func TestEditsAreApplied(t *testing.T) {
+	b := withScript(t, "edits")
+	b.write("a.go", "package a // \U0001F600 x\nvar y = 1\n")
+	if _, err := b.s.Rename(t.Context(), b.team, b.ws, lsp.At{Path: "a.go", Line: 1, Symbol: "a"}, "b"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.read("a.go"); got != "package a // \U0001F600 z\nvar w = 1;\n// end\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Too many edits are refused, and not cut.
+func TestTooManyEditsAreRefused(t *testing.T) {
+	b := withScript(t, "many")
+	if _, err := b.s.Rename(t.Context(), b.team, b.ws, lsp.At{Path: "a.go", Line: 1, Symbol: "a"}, "b"); fault.CodeOf(err) != "language_edit_too_large" {
+		t.Error(err)
+	}
+	if got := b.read("a.go"); got != "package a\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Symbols inside one another are read to a depth.
+func TestDeepSymbols(t *testing.T) {
+	b := withScript(t, "good")
+	found, more, err := b.s.Symbols(t.Context(), b.team, b.ws, "a.go")
+	if err != nil || len(found) != 21 || !more {
+		t.Errorf("%d symbols, more: %v, %v", len(found), more, err)
 	}
 }
 

@@ -7,14 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/jsonlist"
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/tools/lsp/languages"
@@ -26,8 +29,12 @@ const (
 	maxReports     = 2000 // files with diagnostics
 	maxDiagnostics = 500  // of one file
 	maxMessageText = 2000 // characters of one diagnostic
-	maxProgress    = 64   // tasks it says it works at
-	maxSections    = 100  // of one request for its configuration
+	maxSourceText  = 100
+	maxCode        = 200      // bytes; a longer code is left out
+	maxData        = 4 << 10  // bytes; so is longer data
+	maxReported    = 32 << 20 // bytes of all diagnostics: other files' are forgotten for those of one
+	maxProgress    = 64       // tasks it says it works at
+	maxSections    = 100      // of one request for its configuration
 )
 
 // server is the language server of one language in one sandbox.
@@ -54,6 +61,8 @@ type server struct {
 	rss      int64
 	pulls    bool // it wants to be asked for diagnostics
 	reports  map[string]*report
+	reported int           // bytes of reports
+	seq      int           // of the last report
 	changed  chan struct{} // closed at the next report
 	progress map[string]string
 	cause    error // why it ended, with what its process left behind
@@ -67,6 +76,24 @@ type report struct {
 	seq     int // grows with each
 	version *int
 	items   []protocol.Diagnostic
+	bytes   int // of items, about
+}
+
+// newReport keeps of diagnostics what is of use.
+func newReport(seq int, version *int, items []protocol.Diagnostic) *report {
+	r := &report{seq: seq, version: version, items: slices.Clone(items[:min(len(items), maxDiagnostics)])}
+	for i := range r.items {
+		d := &r.items[i]
+		d.Message, d.Source = strings.Clone(safetext.Cut(d.Message, maxMessageText)), strings.Clone(safetext.Cut(d.Source, maxSourceText))
+		if len(d.Code) > maxCode {
+			d.Code = nil
+		}
+		if len(d.Data) > maxData {
+			d.Data = nil
+		}
+		r.bytes += int(unsafe.Sizeof(*d)) + len(d.Message) + len(d.Source) + len(d.Code) + len(d.Data)
+	}
+	return r
 }
 
 func newServer(s *Service, p *executors.Place, l languages.Language) *server {
@@ -401,9 +428,9 @@ func (h handler) AskedSlow(ctx context.Context, _ string, params json.RawMessage
 
 func (sv *server) registered(params json.RawMessage) {
 	var p struct {
-		Registrations []struct {
+		Registrations jsonlist.List[struct {
 			Method string `json:"method"`
-		} `json:"registrations"`
+		}] `json:"registrations"`
 	}
 	if json.Unmarshal(params, &p) != nil {
 		return
@@ -438,17 +465,30 @@ func (sv *server) published(p protocol.PublishDiagnostics) {
 	}
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
-	r := sv.reports[file]
-	if r == nil {
-		if len(sv.reports) >= maxReports {
-			return
-		}
-		r = &report{}
-		sv.reports[file] = r
+	if sv.reports[file] == nil && len(sv.reports) >= maxReports {
+		return
 	}
-	r.seq, r.version, r.items = r.seq+1, p.Version, p.Diagnostics[:min(len(p.Diagnostics), maxDiagnostics)]
+	sv.forget(file)
+	sv.seq++
+	r := newReport(sv.seq, p.Version, p.Diagnostics)
+	for other := range sv.reports {
+		if sv.reported+r.bytes <= maxReported {
+			break
+		}
+		sv.forget(other)
+	}
+	sv.reports[strings.Clone(file)] = r // it may be a part of a URI of any length
+	sv.reported += r.bytes
 	close(sv.changed)
 	sv.changed = make(chan struct{})
+}
+
+// forget removes the report about a file. The caller holds mu.
+func (sv *server) forget(file string) {
+	if r := sv.reports[file]; r != nil {
+		sv.reported -= r.bytes
+		delete(sv.reports, file)
+	}
 }
 
 // relative returns the path of a URI below the worktree, in wire form.

@@ -15,9 +15,10 @@ import (
 
 // Bounds of what is remembered of callers.
 const (
-	maxCallers = 500  // the one that asked longest ago is forgotten
-	maxTold    = 1000 // files of one caller
-	maxLines   = 20   // of a report
+	maxCallers    = 200  // the one that asked longest ago is forgotten
+	maxTold       = 500  // files of one caller
+	maxIdentities = 5000 // diagnostics of one caller: those of further files count as new each time
+	maxLines      = 20   // of a report
 )
 
 // told remembers what callers got, so that a report after an edit says only what is new.
@@ -30,11 +31,17 @@ type told struct {
 type caller struct {
 	used  uint64
 	files map[string]toldFile
+	known int // diagnostics of all files
+}
+
+func (c *caller) forget(file string) {
+	c.known -= len(c.files[file].known)
+	delete(c.files, file)
 }
 
 type toldFile struct {
-	stamp string          // of the change that the file was when it was reported
-	known map[string]bool // identities of its diagnostics
+	stamp string            // of the change that the file was when it was reported
+	known map[identity]bool // its diagnostics
 }
 
 // of returns what a caller got. Called with mu held.
@@ -72,14 +79,16 @@ func (t *told) mark(name string, files []File, stamps map[string]string) {
 			continue // it is reported when it is known
 		}
 		before := c.files[f.Path]
-		now := toldFile{stamp: stamps[f.Path], known: map[string]bool{}}
+		now := toldFile{stamp: stamps[f.Path], known: map[identity]bool{}}
 		for j := range f.Items {
 			d := &f.Items[j]
 			id := d.identity()
 			d.New, now.known[id] = !before.known[id], true
 		}
-		if len(c.files) < maxTold || c.files[f.Path].known != nil {
+		c.forget(f.Path)
+		if len(c.files) < maxTold && c.known+len(now.known) <= maxIdentities {
 			c.files[f.Path] = now
+			c.known += len(now.known)
 		}
 	}
 }
@@ -102,7 +111,7 @@ func (t *told) changed(name string, changes []guest.Change) []string {
 	}
 	for file, f := range c.files { // set back to the base, or reported without having changed
 		if !now[file] && f.stamp != "" {
-			delete(c.files, file)
+			c.forget(file)
 		}
 	}
 	slices.Sort(out)

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/parawork/parawork/internal/jsonlist"
 )
 
 // Position is a place in a text: both numbers count from 0, and Character counts UTF-16 units.
@@ -41,7 +43,6 @@ type Diagnostic struct {
 	Source   string          `json:"source,omitempty"`
 	Message  string          `json:"message"`
 	Data     json.RawMessage `json:"data,omitempty"`
-	Tags     []int           `json:"tags,omitempty"`
 }
 
 // CodeText returns the code as a text.
@@ -58,15 +59,15 @@ func (d Diagnostic) CodeText() string {
 
 // PublishDiagnostics is the notification of that name.
 type PublishDiagnostics struct {
-	URI         string       `json:"uri"`
-	Version     *int         `json:"version"`
-	Diagnostics []Diagnostic `json:"diagnostics"`
+	URI         string                    `json:"uri"`
+	Version     *int                      `json:"version"`
+	Diagnostics jsonlist.List[Diagnostic] `json:"diagnostics"`
 }
 
 // DocumentReport is the answer to a pull of diagnostics.
 type DocumentReport struct {
-	Kind  string       `json:"kind"` // full, unchanged
-	Items []Diagnostic `json:"items"`
+	Kind  string                    `json:"kind"` // full, unchanged
+	Items jsonlist.List[Diagnostic] `json:"items"`
 }
 
 // TextEdit replaces a range.
@@ -84,26 +85,29 @@ type DocumentEdit struct {
 	TextDocument struct {
 		URI string `json:"uri"`
 	} `json:"textDocument"`
-	Edits []TextEdit `json:"edits,omitempty"`
+	Edits jsonlist.List[TextEdit] `json:"edits,omitempty"`
 }
 
 // WorkspaceEdit are edits of several documents.
 type WorkspaceEdit struct {
-	Changes         map[string][]TextEdit `json:"changes,omitempty"`
-	DocumentChanges []DocumentEdit        `json:"documentChanges,omitempty"`
+	Changes         map[string]jsonlist.List[TextEdit] `json:"changes,omitempty"`
+	DocumentChanges jsonlist.List[DocumentEdit]        `json:"documentChanges,omitempty"`
 }
 
 // Symbol is a named part of a document or of a project, in any of the forms of the protocol.
 type Symbol struct {
-	Name           string   `json:"name"`
-	Detail         string   `json:"detail"`
-	Kind           int      `json:"kind"`
-	Range          Range    `json:"range"`
-	SelectionRange Range    `json:"selectionRange"`
-	ContainerName  string   `json:"containerName"`
-	Location       Location `json:"location"`
-	Children       []Symbol `json:"children"`
+	Name           string          `json:"name"`
+	Detail         string          `json:"detail"`
+	Kind           int             `json:"kind"`
+	Range          Range           `json:"range"`
+	SelectionRange Range           `json:"selectionRange"`
+	ContainerName  string          `json:"containerName"`
+	Location       Location        `json:"location"`
+	Children       json.RawMessage `json:"children"` // for Symbols: a hostile server nests them without end
 }
+
+// Symbols reads a list of symbols.
+func Symbols(raw json.RawMessage) ([]Symbol, error) { return jsonlist.Read[Symbol](raw, jsonlist.Max) }
 
 var symbolKinds = []string{"", "file", "module", "namespace", "package", "class", "method", "property", "field", "constructor", "enum", "interface", "function", "variable", "constant", "string", "number",
 	"boolean", "array", "object", "key", "null", "enum member", "struct", "event", "operator", "type parameter"}
@@ -139,7 +143,7 @@ type Completion struct {
 // Completions reads a list of completions in either form.
 func Completions(raw json.RawMessage) ([]Completion, error) {
 	var list struct {
-		Items []Completion `json:"items"`
+		Items jsonlist.List[Completion] `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &list); err == nil {
 		return list.Items, nil
@@ -157,7 +161,7 @@ func Locations(raw json.RawMessage) ([]Location, error) {
 		TargetURI   string `json:"targetUri"`
 		TargetRange Range  `json:"targetSelectionRange"`
 	}
-	var links []link
+	var links jsonlist.List[link]
 	if raw[0] == '{' {
 		raw = append(append(json.RawMessage("["), raw...), ']')
 	}
@@ -173,19 +177,27 @@ func Locations(raw json.RawMessage) ([]Location, error) {
 	return out, nil
 }
 
+// maxHoverParts is how many parts of a hover are read.
+const maxHoverParts = 20
+
 // HoverText reads the text of a hover in any of its forms.
 func HoverText(raw json.RawMessage) string {
+	list, err := jsonlist.Read[json.RawMessage](raw, maxHoverParts)
+	if err != nil {
+		return markedText(raw)
+	}
+	parts := make([]string, len(list))
+	for i, part := range list {
+		parts[i] = markedText(part)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// markedText reads a part of a hover: a text, or a text in a language.
+func markedText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) == nil {
-		var parts []string
-		for _, e := range list[:min(len(list), 20)] {
-			parts = append(parts, HoverText(e))
-		}
-		return strings.Join(parts, "\n\n")
 	}
 	var marked struct {
 		Language string `json:"language"`
