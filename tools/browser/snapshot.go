@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/jsonlist"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/tools/browser/cdp"
 )
@@ -18,6 +20,7 @@ const (
 	snapshotBytes = 20 << 10
 	maxRefs       = 5000 // of one document
 	maxNameText   = 200  // bytes of a name or a value
+	maxProperties = 50   // of a node
 	maxFrames     = 20
 	maxDepth      = 60
 	snapshotTries = 4
@@ -60,19 +63,30 @@ func (v axValue) text() string {
 
 // axNode is a node of the accessibility tree.
 type axNode struct {
-	ID       string   `json:"nodeId"`
-	Parent   string   `json:"parentId"`
-	Ignored  bool     `json:"ignored"`
-	Role     axValue  `json:"role"`
-	Name     axValue  `json:"name"`
-	Value    axValue  `json:"value"`
-	Children []string `json:"childIds"`
-	Node     int64    `json:"backendDOMNodeId"`
+	ID       string                `json:"nodeId"`
+	Parent   string                `json:"parentId"`
+	Ignored  bool                  `json:"ignored"`
+	Role     axValue               `json:"role"`
+	Name     axValue               `json:"name"`
+	Value    axValue               `json:"value"`
+	Children jsonlist.List[string] `json:"childIds"`
+	Node     int64                 `json:"backendDOMNodeId"`
 
-	Properties []struct {
-		Name  string  `json:"name"`
-		Value axValue `json:"value"`
-	} `json:"properties"`
+	Properties axProperties `json:"properties"`
+}
+
+type axProperty struct {
+	Name  string  `json:"name"`
+	Value axValue `json:"value"`
+}
+
+// axProperties are the first properties of a node.
+type axProperties []axProperty
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *axProperties) UnmarshalJSON(raw []byte) (err error) {
+	*p, err = jsonlist.Read[axProperty](raw, maxProperties)
+	return err
 }
 
 // interactive are the roles that people act on.
@@ -109,7 +123,7 @@ func (b *browser) snapshot(ctx context.Context, t *tab, all bool) ([]string, err
 	var lines []string
 	for i, f := range frames {
 		var got struct {
-			Nodes []*axNode `json:"nodes"`
+			Nodes jsonlist.List[axNode] `json:"nodes"`
 		}
 		err := b.call(ctx, t.session, "Accessibility.getFullAXTree", map[string]any{"frameId": f.id}, &got)
 		if err != nil && i > 0 {
@@ -125,14 +139,14 @@ func (b *browser) snapshot(ctx context.Context, t *tab, all bool) ([]string, err
 			return nil, errStale()
 		}
 		tr := tree{nodes: make(map[string]*axNode, len(got.Nodes)), refs: &t.refs, all: all}
-		for _, n := range got.Nodes {
-			tr.nodes[n.ID] = n
+		for i := range got.Nodes {
+			tr.nodes[got.Nodes[i].ID] = &got.Nodes[i]
 		}
 		if i > 0 {
 			tr.lines = append(tr.lines, "- iframe "+strconv.Quote(f.url)+":")
 		}
 		if len(got.Nodes) > 0 {
-			tr.walk(got.Nodes[0], min(i, 1), 0, "")
+			tr.walk(&got.Nodes[0], min(i, 1), 0, "")
 		}
 		b.mu.Unlock()
 		lines = append(lines, tr.lines...)
@@ -150,7 +164,7 @@ func (b *browser) frames(ctx context.Context, t *tab) ([]frameInfo, error) {
 			Loader string `json:"loaderId"`
 			URL    string `json:"url"`
 		} `json:"frame"`
-		Children []json.RawMessage `json:"childFrames"`
+		Children jsonlist.List[json.RawMessage] `json:"childFrames"`
 	}
 	var got struct {
 		Tree json.RawMessage `json:"frameTree"`
@@ -165,8 +179,11 @@ func (b *browser) frames(ctx context.Context, t *tab) ([]frameInfo, error) {
 		if err := json.Unmarshal(todo[0], &f); err != nil {
 			return nil, fmt.Errorf("the browser's list of frames cannot be read: %w", err)
 		}
+		if max(len(f.Frame.ID), len(f.Frame.Loader)) > maxID {
+			return nil, errors.New("the browser's list of frames has an id that is too long")
+		}
 		out = append(out, frameInfo{f.Frame.ID, f.Frame.Loader, safetext.Cut(safetext.Line(f.Frame.URL), 200)})
-		todo = append(todo[1:], f.Children...)
+		todo = append(slices.Clone(todo[1:]), f.Children[:min(len(f.Children), maxFrames)]...) // what was read is not kept
 	}
 	b.mu.Lock()
 	t.frame = out[0].id

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/jsonlist"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/tools/browser/cdp"
 )
@@ -18,6 +19,7 @@ import (
 const (
 	maxLog      = 200  // lines of the console, and requests
 	maxLogText  = 2000 // bytes of one
+	maxID       = 128  // bytes of Chromium's ids
 	floodWindow = time.Second
 	floodEvents = 2000 // events of a page within floodWindow: more are a flood
 )
@@ -110,7 +112,7 @@ func (b *browser) browserEvent(e cdp.Event) {
 		Bytes     int        `json:"bytes"`
 		guest.BrowserStart
 	}
-	if !e.Into(&p) {
+	if !e.Into(&p) || max(len(p.Session), len(p.Target), len(p.Info.ID)) > maxID {
 		return
 	}
 	switch e.Method {
@@ -247,7 +249,7 @@ func (b *browser) navigated(t *tab, e cdp.Event) {
 			URL    string `json:"url"`
 		} `json:"frame"`
 	}
-	if !e.Into(&p) || p.Frame.Parent != "" {
+	if !e.Into(&p) || p.Frame.Parent != "" || max(len(p.Frame.ID), len(p.Frame.Loader)) > maxID {
 		return
 	}
 	t.frame, t.crashed = p.Frame.ID, false
@@ -290,8 +292,8 @@ func (t *tab) logged(e cdp.Event, at int64) {
 		Description string          `json:"description"`
 	}
 	var p struct {
-		Type   string   `json:"type"`
-		Args   []object `json:"args"`
+		Type   string                `json:"type"`
+		Args   jsonlist.List[object] `json:"args"`
 		Thrown struct {
 			Text      string `json:"text"`
 			Exception object `json:"exception"`

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 )
 
 // Pipe carries messages, one at a time. Receive and Send are each called by one goroutine at a time.
@@ -38,7 +39,9 @@ type Error struct {
 	Message string `json:"message"`
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s (%d)", e.Message[:min(len(e.Message), maxErrorText)], e.Code)
+}
 
 // ErrClosed says that the connection has ended.
 var ErrClosed = errors.New("the connection to the browser has ended")
@@ -46,6 +49,10 @@ var ErrClosed = errors.New("the connection to the browser has ended")
 const (
 	maxWaiting = 512  // commands without an answer
 	maxQueued  = 1024 // messages that are not sent yet
+
+	maxQueuedBytes = 32 << 20 // of them: a browser that reads no more has ended
+	maxSession     = 128      // bytes of a session's id; messages with longer ones are ignored
+	maxErrorText   = 500      // bytes of a refusal
 )
 
 // Conn is a connection to one browser. Safe for concurrent use.
@@ -53,6 +60,7 @@ type Conn struct {
 	pipe   Pipe
 	handle func(Event)
 	queue  chan []byte
+	queued atomic.Int64 // bytes in queue
 	done   chan struct{}
 	once   sync.Once
 
@@ -113,6 +121,7 @@ func (c *Conn) write() {
 		case <-c.done:
 			return
 		case line := <-c.queue:
+			c.queued.Add(int64(-len(line)))
 			if err := c.pipe.Send(line); err != nil {
 				c.close(err)
 				return
@@ -131,7 +140,7 @@ func (c *Conn) receive(line []byte) {
 		Result  json.RawMessage `json:"result"`
 		Error   *Error          `json:"error"`
 	}
-	if json.Unmarshal(line, &m) != nil {
+	if json.Unmarshal(line, &m) != nil || len(m.Session) > maxSession {
 		return
 	}
 	if m.Method != "" {
@@ -175,11 +184,15 @@ func (c *Conn) Call(ctx context.Context, session, method string, params, result 
 	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)
 	}
+	if !c.reserve(line) {
+		return c.ended()
+	}
 	select {
 	case c.queue <- line:
 	case <-c.done:
 		return c.ended()
 	case <-ctx.Done():
+		c.queued.Add(int64(-len(line)))
 		return context.Cause(ctx)
 	}
 	select {
@@ -207,6 +220,15 @@ func (c *Conn) ended() error {
 	return errors.Join(ErrClosed, c.err)
 }
 
+// reserve counts the bytes of a message that is to be queued. It ends the connection, and reports false, when too many wait.
+func (c *Conn) reserve(line []byte) bool {
+	if c.queued.Add(int64(len(line))) <= maxQueuedBytes {
+		return true
+	}
+	c.close(fmt.Errorf("%w: the browser does not read what it is sent", ErrClosed))
+	return false
+}
+
 // Post sends a command whose answer nobody waits for. It does not block: when too much waits to be sent, the command is dropped, and
 // Post reports false.
 func (c *Conn) Post(session, method string, params any) bool {
@@ -215,13 +237,14 @@ func (c *Conn) Post(session, method string, params any) bool {
 	id := c.next
 	c.mu.Unlock()
 	line, err := json.Marshal(command{id, session, method, params})
-	if err != nil {
+	if err != nil || !c.reserve(line) {
 		return false
 	}
 	select {
 	case c.queue <- line:
 		return true
 	default:
+		c.queued.Add(int64(-len(line)))
 		return false
 	}
 }
