@@ -67,3 +67,17 @@ func Hide(ctx context.Context, secrets Secrets, teamID string, texts ...*string)
 	}
 	return nil
 }
+
+// Fit returns a result of at most so many bytes: make is called with smaller and smaller shares of 64 of what there is, until its result fits.
+func Fit(most int, make func(share int) (Result, error)) (Result, error) {
+	for share := 64; ; share /= 2 {
+		r, err := make(share)
+		if err != nil {
+			return r, err
+		}
+		r.Truncated = r.Truncated || share < 64
+		if r.Bytes() <= most || share == 0 {
+			return r, nil
+		}
+	}
+}

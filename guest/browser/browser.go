@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/usage"
 )
 
 const (
@@ -159,7 +160,7 @@ func (b *browser) serve(cmd *exec.Cmd, toChromium io.WriteCloser, fromChromium i
 		case <-signals:
 			reason = "It was closed."
 		case <-poll.C:
-			switch used := memoryOf(cmd.Process.Pid); {
+			switch used := usage.Memory(cmd.Process.Pid); {
 			case b.cfg.Memory > 0 && used > b.cfg.Memory:
 				reason = fmt.Sprintf("It used %d MB of memory, more than its limit of %d MB.", used>>20, b.cfg.Memory>>20)
 				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)

@@ -17,6 +17,3 @@ func startAlong(cmd *exec.Cmd) error { return cmd.Start() }
 
 // userNamespaces reports true: Chromium's sandbox on macOS needs none.
 func userNamespaces() bool { return true }
-
-// memoryOf is not measured on macOS: 0.
-func memoryOf(int) int64 { return 0 }

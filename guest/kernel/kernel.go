@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/usage"
 )
 
 const (
@@ -361,7 +362,7 @@ func (k *kernel) watch() {
 	}
 	if k.cfg.Memory > 0 && now.Sub(k.run.measured) >= memoryPoll {
 		k.run.measured = now
-		if used := sessionMemory(k.cmd.Process.Pid); used > k.cfg.Memory {
+		if used := usage.Memory(k.cmd.Process.Pid); used > k.cfg.Memory {
 			k.run.cause = fmt.Sprintf("the code used %d MB of memory; a kernel may use %d MB", used>>20, k.cfg.Memory>>20)
 			k.kill()
 		}

@@ -162,20 +162,6 @@ type listed struct {
 	Agent   string `json:"agent"`
 }
 
-// fits returns a tool's result, made by size from as much as fits: make is called with smaller and smaller shares of 64.
-func fits(most int, make func(share int) (tools.Result, error)) (tools.Result, error) {
-	for share := 64; ; share /= 2 {
-		r, err := make(share)
-		if err != nil {
-			return r, err
-		}
-		r.Truncated = r.Truncated || share < 64
-		if r.Bytes() <= most || share == 0 {
-			return r, nil
-		}
-	}
-}
-
 type listArgs struct {
 	Limit  int
 	Cursor string
@@ -188,7 +174,7 @@ func (s *Service) callList(ctx context.Context, c tools.Caller, a listArgs) (too
 	if err := s.allowed(ctx, c); err != nil {
 		return tools.Result{}, err
 	}
-	return fits(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
+	return tools.Fit(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
 		items, next, err := s.List(ctx, c.WorkspaceID, page.Page{Limit: max(1, a.Limit*share/64), Cursor: a.Cursor})
 		if err != nil {
 			return tools.Result{}, err
@@ -235,7 +221,7 @@ func (s *Service) callDiff(ctx context.Context, c tools.Caller, a struct{ ID, Ag
 	if err != nil {
 		return tools.Result{}, err
 	}
-	return fits(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
+	return tools.Fit(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
 		files := d.Files[:len(d.Files)*share/64]
 		patch := d.Patch
 		if share < 64 {
@@ -289,7 +275,7 @@ func (s *Service) callRestore(ctx context.Context, c tools.Caller, a restoreArgs
 	if err != nil {
 		return tools.Result{}, err
 	}
-	return fits(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
+	return tools.Fit(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
 		shown := func(all []string) []string {
 			out := make([]string, len(all)*share/64)
 			for i := range out {

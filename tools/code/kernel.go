@@ -116,7 +116,7 @@ func (s *Service) kernelFor(ctx context.Context, r *run) (*kernel, error) {
 		return nil, err
 	}
 	key := kernelKey{r.WorkspaceID, string(language), r.Kernel}
-	unlock, err := s.attaching.LockContext(ctx, key.workspaceID+"/"+key.language+"/"+key.name)
+	unlock, err := s.attaching.LockContext(ctx, key.String())
 	if err != nil {
 		return nil, err
 	}

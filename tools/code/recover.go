@@ -66,7 +66,7 @@ func (s *Service) resume(first *run) {
 // reattach reads a kernel from the beginning of what its guest has kept. done means that its runs are taken care of.
 func (s *Service) reattach(ctx context.Context, place *executors.Place, first *run) (done bool, err error) {
 	key := kernelKey{first.WorkspaceID, string(first.Language.kernel()), first.Kernel}
-	unlock, err := s.attaching.LockContext(ctx, key.workspaceID+"/"+key.language+"/"+key.name)
+	unlock, err := s.attaching.LockContext(ctx, key.String())
 	if err != nil {
 		return false, err
 	}

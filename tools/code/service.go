@@ -84,6 +84,9 @@ type kernelKey struct {
 	name        string
 }
 
+// String names the kernel in a lock.
+func (k kernelKey) String() string { return k.workspaceID + "/" + k.language + "/" + k.name }
+
 // New makes a Service. It starts nothing.
 func New(cfg Config) *Service {
 	if cfg.Store == nil || cfg.Sandboxes == nil || cfg.Workspaces == nil || cfg.Keep == nil || cfg.Secrets == nil {

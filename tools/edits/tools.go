@@ -109,20 +109,6 @@ func (e Edit) line() string {
 	return out
 }
 
-// fits returns a tool's result: make is called with smaller and smaller shares of 64 until it fits.
-func fits(most int, make func(share int) (tools.Result, error)) (tools.Result, error) {
-	for share := 64; ; share /= 2 {
-		r, err := make(share)
-		if err != nil {
-			return r, err
-		}
-		r.Truncated = r.Truncated || share < 64
-		if r.Bytes() <= most || share == 0 {
-			return r, nil
-		}
-	}
-}
-
 type listArgs struct {
 	Path, Session, Cursor string
 	Limit                 int
@@ -143,7 +129,7 @@ func (s *Service) callList(ctx context.Context, c tools.Caller, a listArgs) (too
 	if a.Limit == 0 {
 		a.Limit = 20
 	}
-	return fits(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
+	return tools.Fit(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
 		items, next, _, err := s.List(ctx, Query{WorkspaceID: c.WorkspaceID, Path: a.Path, SessionID: a.Session, Page: page.Page{Limit: max(1, a.Limit*share/64), Cursor: a.Cursor}})
 		if err != nil {
 			return tools.Result{}, err
@@ -193,7 +179,7 @@ func (s *Service) callShow(ctx context.Context, c tools.Caller, a struct{ ID str
 		return tools.Result{}, err
 	}
 	text := strings.ToValidUTF8(d.Text, "\uFFFD")
-	return fits(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
+	return tools.Fit(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
 		part, cut := text, d.Truncated || share < 64
 		if share < 64 {
 			part = strings.ToValidUTF8(text[:len(text)*share/64], "")
@@ -232,7 +218,7 @@ func (s *Service) callUndo(ctx context.Context, c tools.Caller, a undoArgs) (too
 	} else if err != nil {
 		return tools.Result{}, err
 	}
-	return fits(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
+	return tools.Fit(c.Limits.ResultBytes, func(share int) (tools.Result, error) {
 		list := append([]lifecycle.ContentConflict{}, conflicts[:len(conflicts)*share/64]...)
 		text := "Undid the edit of " + e.Path + "."
 		switch {

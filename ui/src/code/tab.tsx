@@ -121,7 +121,7 @@ function Shown({ output: o }: { output: Schemas["CodeOutput"] }) {
     <div className="mt-2">
       {p.text !== undefined && <Output text={p.text} className={o.type === "stderr" ? "text-warning" : undefined} />}
       {p.image && <img src={p.image} alt="Made by the code" className="max-h-[70vh] max-w-full rounded-sm bg-white" />}
-      {p.page && <iframe srcDoc={p.page} sandbox="" title="Made by the code" className="h-80 w-full bg-white" />}
+      {p.page && <iframe srcDoc={p.page} sandbox="" title="Made by the code" className="h-48 w-full resize-y bg-white" />}
       {p.artifacts.map(([mime, id]) => (
         <p key={mime}>
           <a className="underline" href={`${BASE}/artifacts/${encodeURIComponent(id)}/content`}>
