@@ -25,7 +25,7 @@ type stopped struct {
 func TestBudgetSuspendsRemoteSandboxAndResumesIt(t *testing.T) {
 	c := cloudHarness(t, e2btest.Config{})
 	ws := c.Workspace(c.Sample(), "At its limit")
-	s := c.Run(ws.ID, "sh", "-c", "echo precious > kept.txt; i=0; while :; do i=$((i+1)); echo $i > ticks; echo tick $i; sleep 0.1; done")
+	s := c.Run(ws.ID, "sh", "-c", "echo precious > kept.txt; i=0; while :; do i=$((i+1)); echo $i > .ticks; mv .ticks ticks; echo tick $i; sleep 0.1; done")
 	term := c.Attach(s.ID, "from=0&role=viewer")
 	if err := term.See("tick 3"); err != nil {
 		t.Fatal(err)

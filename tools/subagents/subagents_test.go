@@ -407,7 +407,7 @@ func TestTheNextServerContinues(t *testing.T) {
 	t.Run("before anything happened", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
-		a := h.spawn(subagents.New(subagents.Config{Store: h.store, Sessions: h, Prompts: queue{h}, Screens: h, Workspaces: h, Snapshots: h, Siblings: h, Accounts: h, Bus: h.bus}), h.top(), subagents.Request{})
+		a := h.spawn(subagents.New(subagents.Config{Store: h.store, Sessions: h, Prompts: queue{h}, Screens: h, Workspaces: h, Snapshots: h, Siblings: h, Commits: h, Merging: h, Accounts: h, Bus: h.bus}), h.top(), subagents.Request{})
 		s, _ := h.serve()
 		h.until(s, a.ID, is(subagents.Working))
 	})
