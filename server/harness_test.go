@@ -70,6 +70,7 @@ import (
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/edits"
+	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/subagents"
@@ -247,6 +248,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Edits = edits.New(edits.Config{Store: toolstore.NewEdits(h.db), Snapshots: ws.Snapshots, Repository: git.Contents{Repo: ws.Repo}, Undoer: ws.Lifecycle, Workspaces: ws.Records, Sessions: ss,
 		Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
+	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Code = code.New(code.Config{Store: toolstore.NewCode(h.db), Sandboxes: places, Workspaces: ws.Records, Secrets: commandSecrets(ws, sec), Events: h.bus,
 		Keep: func(ctx context.Context, r code.Run, mime string, content []byte) (string, error) {
@@ -537,6 +539,9 @@ func (h *harness) ask(t *testing.T, op, token string, p cast) answer {
 	a.code, a.details = problem.Code, problem.Details
 	return a
 }
+
+// noLanguageFiles are files that no language server is asked about.
+type noLanguageFiles struct{ lsp.Files }
 
 // kindOf is what the id in an operation's path names.
 func kindOf(op string) string {

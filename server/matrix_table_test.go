@@ -337,6 +337,13 @@ getTaskSettings         viewer    read
 updateTaskSettings      admin     admin
 syncIssues              member    write
 listIssueOutbox         viewer    read
+listLanguages           viewer    read
+getDiagnostics          viewer    read
+getHover                viewer    read
+findDefinition          viewer    read
+findReferences          viewer    read
+listSymbols             viewer    read
+listCompletions         viewer    read
 listMemory              viewer    read
 createMemory            member    write
 deleteMemory            member    write

@@ -497,6 +497,14 @@ var policy = map[string]rule{
 	"createMemory": of(accounts.EditWorkspace, byProject).repeatable(),
 	"deleteMemory": of(accounts.EditWorkspace, byMemory),
 
+	"listLanguages":   of(accounts.ViewWorkspace, byWorkspace),
+	"getDiagnostics":  of(accounts.ViewWorkspace, byWorkspace),
+	"getHover":        of(accounts.ViewWorkspace, byWorkspace),
+	"findDefinition":  of(accounts.ViewWorkspace, byWorkspace),
+	"findReferences":  of(accounts.ViewWorkspace, byWorkspace),
+	"listSymbols":     of(accounts.ViewWorkspace, byWorkspace),
+	"listCompletions": of(accounts.ViewWorkspace, byWorkspace),
+
 	"listRuns":  of(accounts.ViewWorkspace, byTeam),
 	"createRun": of(accounts.CreateWorkspace, byTeam).repeatable(), // and the right to type
 	"getRun":    of(accounts.ViewWorkspace, byRun),

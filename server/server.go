@@ -67,6 +67,7 @@ import (
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/edits"
+	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -124,6 +125,7 @@ type Config struct {
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Edits         *edits.Service
+	Languages     *lsp.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	History       *history.Recordings

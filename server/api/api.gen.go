@@ -950,6 +950,30 @@ func (e ConversationKind) Valid() bool {
 	}
 }
 
+// Defines values for DiagnosticSeverity.
+const (
+	DiagnosticSeverityError       DiagnosticSeverity = "error"
+	DiagnosticSeverityHint        DiagnosticSeverity = "hint"
+	DiagnosticSeverityInformation DiagnosticSeverity = "information"
+	DiagnosticSeverityWarning     DiagnosticSeverity = "warning"
+)
+
+// Valid indicates whether the value is a known member of the DiagnosticSeverity enum.
+func (e DiagnosticSeverity) Valid() bool {
+	switch e {
+	case DiagnosticSeverityError:
+		return true
+	case DiagnosticSeverityHint:
+		return true
+	case DiagnosticSeverityInformation:
+		return true
+	case DiagnosticSeverityWarning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DiscrepancyMeter.
 const (
 	DiscrepancyMeterMibSeconds  DiscrepancyMeter = "mib_seconds"
@@ -1523,6 +1547,27 @@ func (e IssueDirection) Valid() bool {
 	case IssueDirectionOff:
 		return true
 	case IssueDirectionOut:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LanguageServerState.
+const (
+	LanguageServerStateOff      LanguageServerState = "off"
+	LanguageServerStateReady    LanguageServerState = "ready"
+	LanguageServerStateStarting LanguageServerState = "starting"
+)
+
+// Valid indicates whether the value is a known member of the LanguageServerState enum.
+func (e LanguageServerState) Valid() bool {
+	switch e {
+	case LanguageServerStateOff:
+		return true
+	case LanguageServerStateReady:
+		return true
+	case LanguageServerStateStarting:
 		return true
 	default:
 		return false
@@ -5146,6 +5191,19 @@ type Checks struct {
 // ChecksState stale: they ran, but on other files than the present ones
 type ChecksState string
 
+// CodeCompletion defines model for CodeCompletion.
+type CodeCompletion struct {
+	Detail string `json:"detail"`
+	Insert string `json:"insert"`
+	Kind   string `json:"kind"`
+	Label  string `json:"label"`
+}
+
+// CodeCompletionList defines model for CodeCompletionList.
+type CodeCompletionList struct {
+	Items []CodeCompletion `json:"items"`
+}
+
 // CodeError defines model for CodeError.
 type CodeError struct {
 	Name      string `json:"name"`
@@ -5153,8 +5211,33 @@ type CodeError struct {
 	Value     string `json:"value"`
 }
 
+// CodeFile defines model for CodeFile.
+type CodeFile struct {
+	Path string `json:"path"`
+}
+
 // CodeLanguage defines model for CodeLanguage.
 type CodeLanguage string
+
+// CodeLocation defines model for CodeLocation.
+type CodeLocation struct {
+	Character    int  `json:"character"`
+	EndCharacter int  `json:"end_character"`
+	EndLine      int  `json:"end_line"`
+	Line         int  `json:"line"`
+	Outside      bool `json:"outside"`
+
+	// Path Relative to the worktree; absolute for a file outside, whose text is not shown
+	Path string `json:"path"`
+
+	// Text The line
+	Text string `json:"text"`
+}
+
+// CodeLocationList defines model for CodeLocationList.
+type CodeLocationList struct {
+	Items []CodeLocation `json:"items"`
+}
 
 // CodeOutput defines model for CodeOutput.
 type CodeOutput struct {
@@ -5172,6 +5255,13 @@ type CodeOutput struct {
 
 // CodeOutputType defines model for CodeOutput.Type.
 type CodeOutputType string
+
+// CodePosition defines model for CodePosition.
+type CodePosition struct {
+	Character int    `json:"character"`
+	Line      int    `json:"line"`
+	Path      string `json:"path"`
+}
 
 // CodeRequest defines model for CodeRequest.
 type CodeRequest struct {
@@ -5239,6 +5329,22 @@ type CodeRunState string
 type CodeRunList struct {
 	Items      []CodeRun `json:"items"`
 	NextCursor *string   `json:"next_cursor"`
+}
+
+// CodeSymbol defines model for CodeSymbol.
+type CodeSymbol struct {
+	Character int    `json:"character"`
+	Container string `json:"container"`
+	EndLine   int    `json:"end_line"`
+	Kind      string `json:"kind"`
+	Line      int    `json:"line"`
+	Name      string `json:"name"`
+}
+
+// CodeSymbolList defines model for CodeSymbolList.
+type CodeSymbolList struct {
+	Items []CodeSymbol `json:"items"`
+	More  bool         `json:"more"`
 }
 
 // Command defines model for Command.
@@ -5702,6 +5808,21 @@ type Delivery struct {
 	Commit string `json:"commit"`
 }
 
+// Diagnostic defines model for Diagnostic.
+type Diagnostic struct {
+	Character    int                `json:"character"`
+	Code         string             `json:"code"`
+	EndCharacter int                `json:"end_character"`
+	EndLine      int                `json:"end_line"`
+	Line         int                `json:"line"`
+	Message      string             `json:"message"`
+	Severity     DiagnosticSeverity `json:"severity"`
+	Source       string             `json:"source"`
+}
+
+// DiagnosticSeverity defines model for Diagnostic.Severity.
+type DiagnosticSeverity string
+
 // Discarded defines model for Discarded.
 type Discarded struct {
 	// After The state after. To undo, discard the files from the snapshot to this: later changes are not lost
@@ -6062,6 +6183,21 @@ type File struct {
 // FileType defines model for File.Type.
 type FileType string
 
+// FileDiagnostics defines model for FileDiagnostics.
+type FileDiagnostics struct {
+	// Hash sha256 in hex of the text they are about
+	Hash  string       `json:"hash"`
+	Items []Diagnostic `json:"items"`
+
+	// Language Empty: no language server knows such files
+	Language string `json:"language"`
+	Path     string `json:"path"`
+	Ready    bool   `json:"ready"`
+
+	// Reason Why they are not known yet
+	Reason string `json:"reason"`
+}
+
 // FileList defines model for FileList.
 type FileList struct {
 	Items []File `json:"items"`
@@ -6290,6 +6426,12 @@ type Health struct {
 
 // HealthStatus degraded: the state of the database is uncertain, so the server is read-only and open to operators alone
 type HealthStatus string
+
+// HoverText defines model for HoverText.
+type HoverText struct {
+	// Text Markdown; empty: the server says nothing
+	Text string `json:"text"`
+}
 
 // Hunk Lines of the older and the newer state, as in the header of a unified diff; if there are no lines, the start is the line before
 type Hunk struct {
@@ -6785,6 +6927,37 @@ type KillSwitchState struct {
 
 	// Stop Running sandboxes are stopped too
 	Stop bool `json:"stop"`
+}
+
+// LanguageServer defines model for LanguageServer.
+type LanguageServer struct {
+	// Doing What it says it is doing, such as reading the project; empty: nothing
+	Doing string `json:"doing"`
+
+	// Failure Why the last one ended; empty: it did not fail lately
+	Failure  string `json:"failure"`
+	Language string `json:"language"`
+
+	// MemoryBytes Of it and all programs it started, measured every 5 seconds
+	MemoryBytes int64 `json:"memory_bytes"`
+
+	// Pid Inside the sandbox; 0: it does not run
+	Pid     int    `json:"pid"`
+	Program string `json:"program"`
+
+	// Since When it was started, in ms UTC; 0: it does not run
+	Since   int64               `json:"since"`
+	State   LanguageServerState `json:"state"`
+	Title   string              `json:"title"`
+	Version string              `json:"version"`
+}
+
+// LanguageServerState defines model for LanguageServer.State.
+type LanguageServerState string
+
+// LanguageServerList defines model for LanguageServerList.
+type LanguageServerList struct {
+	Items []LanguageServer `json:"items"`
 }
 
 // Limits defines model for Limits.
@@ -12664,6 +12837,12 @@ type DestroySandboxParams struct {
 	Discard *bool `form:"discard,omitempty" json:"discard,omitempty"`
 }
 
+// GetDiagnosticsParams defines parameters for GetDiagnostics.
+type GetDiagnosticsParams struct {
+	// Path The file, relative to the worktree
+	Path string `form:"path" json:"path"`
+}
+
 // GetDiffParams defines parameters for GetDiff.
 type GetDiffParams struct {
 	// Path Relative to the worktree's root
@@ -13209,6 +13388,12 @@ type RunCodeJSONRequestBody = CodeRequest
 // CommitWorkspaceJSONRequestBody defines body for CommitWorkspace for application/json ContentType.
 type CommitWorkspaceJSONRequestBody = CommitRequest
 
+// ListCompletionsJSONRequestBody defines body for ListCompletions for application/json ContentType.
+type ListCompletionsJSONRequestBody = CodePosition
+
+// FindDefinitionJSONRequestBody defines body for FindDefinition for application/json ContentType.
+type FindDefinitionJSONRequestBody = CodePosition
+
 // DiscardPartsJSONRequestBody defines body for DiscardParts for application/json ContentType.
 type DiscardPartsJSONRequestBody = PartsRequest
 
@@ -13217,6 +13402,9 @@ type UndoEditJSONRequestBody = EditUndo
 
 // ExecCommandJSONRequestBody defines body for ExecCommand for application/json ContentType.
 type ExecCommandJSONRequestBody = ExecRequest
+
+// GetHoverJSONRequestBody defines body for GetHover for application/json ContentType.
+type GetHoverJSONRequestBody = CodePosition
 
 // SetLimitsJSONRequestBody defines body for SetLimits for application/json ContentType.
 type SetLimitsJSONRequestBody = ResourceLimits
@@ -13245,6 +13433,9 @@ type MergePullRequestJSONRequestBody = PullRequestMerge
 // PushWorkspaceJSONRequestBody defines body for PushWorkspace for application/json ContentType.
 type PushWorkspaceJSONRequestBody = PushRequest
 
+// FindReferencesJSONRequestBody defines body for FindReferences for application/json ContentType.
+type FindReferencesJSONRequestBody = CodePosition
+
 // RenameFileJSONRequestBody defines body for RenameFile for application/json ContentType.
 type RenameFileJSONRequestBody = RenameFile
 
@@ -13265,6 +13456,9 @@ type CreateSnapshotJSONRequestBody = NewSnapshot
 
 // StagePartsJSONRequestBody defines body for StageParts for application/json ContentType.
 type StagePartsJSONRequestBody = StageRequest
+
+// ListSymbolsJSONRequestBody defines body for ListSymbols for application/json ContentType.
+type ListSymbolsJSONRequestBody = CodeFile
 
 // TakeFilesJSONRequestBody defines body for TakeFiles for application/json ContentType.
 type TakeFilesJSONRequestBody = TakeRequest
@@ -14204,18 +14398,27 @@ type ServerInterface interface {
 	// SearchCompare Search the lines of a comparison, ignoring case
 	// (GET /workspaces/{id}/compare/search)
 	SearchCompare(ctx echo.Context, id Id, params SearchCompareParams) error
+	// ListCompletions List how the text before a position may go on
+	// (POST /workspaces/{id}/completions)
+	ListCompletions(ctx echo.Context, id Id) error
 	// ListConversations List the conversations of a workspace's sessions, newest first; with q, those that contain the text
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error
 	// GetWorkspaceCosts Get a workspace's costs so far, by session, and its present rate
 	// (GET /workspaces/{id}/costs)
 	GetWorkspaceCosts(ctx echo.Context, id Id) error
+	// FindDefinition Find where a symbol is defined
+	// (POST /workspaces/{id}/definition)
+	FindDefinition(ctx echo.Context, id Id) error
 	// DeliverWorkspace Put the branch into the repository of the machine's folder that the workspace shares objects with
 	// (POST /workspaces/{id}/deliver)
 	DeliverWorkspace(ctx echo.Context, id Id, params DeliverWorkspaceParams) error
 	// DestroySandbox Destroy the sandbox and everything running in it; the worktree stays. Cancels a sandbox that is being created
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx echo.Context, id Id, params DestroySandboxParams) error
+	// GetDiagnostics Get what the language server finds wrong in a file
+	// (GET /workspaces/{id}/diagnostics)
+	GetDiagnostics(ctx echo.Context, id Id, params GetDiagnosticsParams) error
 	// GetDiff Get a unified diff of one file against the base
 	// (GET /workspaces/{id}/diff)
 	GetDiff(ctx echo.Context, id Id, params GetDiffParams) error
@@ -14246,6 +14449,9 @@ type ServerInterface interface {
 	// WriteFile Write a file; creates parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx echo.Context, id Id, params WriteFileParams) error
+	// GetHover Get the type and documentation of a symbol
+	// (POST /workspaces/{id}/hover)
+	GetHover(ctx echo.Context, id Id) error
 	// GetIndex Get which files are staged and which are not
 	// (GET /workspaces/{id}/index)
 	GetIndex(ctx echo.Context, id Id) error
@@ -14255,6 +14461,9 @@ type ServerInterface interface {
 	// StopKernel End an interpreter with its variables
 	// (DELETE /workspaces/{id}/kernels/{language}/{kernel})
 	StopKernel(ctx echo.Context, id Id, language CodeLanguage, kernel string) error
+	// ListLanguages List the language servers of a workspace
+	// (GET /workspaces/{id}/languages)
+	ListLanguages(ctx echo.Context, id Id) error
 	// GetLimits Get the limits of the workspace's sandbox, their sources and what enforces them
 	// (GET /workspaces/{id}/limits)
 	GetLimits(ctx echo.Context, id Id) error
@@ -14345,6 +14554,9 @@ type ServerInterface interface {
 	// PushWorkspace Push the branch, or the server's base branch, to the project's remote
 	// (POST /workspaces/{id}/push)
 	PushWorkspace(ctx echo.Context, id Id, params PushWorkspaceParams) error
+	// FindReferences Find where a symbol is used
+	// (POST /workspaces/{id}/references)
+	FindReferences(ctx echo.Context, id Id) error
 	// RenameFile Rename a file
 	// (POST /workspaces/{id}/rename)
 	RenameFile(ctx echo.Context, id Id) error
@@ -14402,6 +14614,9 @@ type ServerInterface interface {
 	// ListWorkspaceSubagents List the subagents that were asked for in a workspace or work in it, newest first
 	// (GET /workspaces/{id}/subagents)
 	ListWorkspaceSubagents(ctx echo.Context, id Id, params ListWorkspaceSubagentsParams) error
+	// ListSymbols List the symbols of a file
+	// (POST /workspaces/{id}/symbols)
+	ListSymbols(ctx echo.Context, id Id) error
 	// GetSync Get how far the sandbox's files have been synced to the server
 	// (GET /workspaces/{id}/sync)
 	GetSync(ctx echo.Context, id Id) error
@@ -20526,6 +20741,22 @@ func (w *ServerInterfaceWrapper) SearchCompare(ctx echo.Context) error {
 	return err
 }
 
+// ListCompletions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListCompletions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListCompletions(ctx, id)
+	return err
+}
+
 // ListConversations converts echo context to params.
 func (w *ServerInterfaceWrapper) ListConversations(ctx echo.Context) error {
 	var err error
@@ -20578,6 +20809,22 @@ func (w *ServerInterfaceWrapper) GetWorkspaceCosts(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetWorkspaceCosts(ctx, id)
+	return err
+}
+
+// FindDefinition converts echo context to params.
+func (w *ServerInterfaceWrapper) FindDefinition(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FindDefinition(ctx, id)
 	return err
 }
 
@@ -20639,6 +20886,31 @@ func (w *ServerInterfaceWrapper) DestroySandbox(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.DestroySandbox(ctx, id, params)
+	return err
+}
+
+// GetDiagnostics converts echo context to params.
+func (w *ServerInterfaceWrapper) GetDiagnostics(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetDiagnosticsParams
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetDiagnostics(ctx, id, params)
 	return err
 }
 
@@ -20980,6 +21252,22 @@ func (w *ServerInterfaceWrapper) WriteFile(ctx echo.Context) error {
 	return err
 }
 
+// GetHover converts echo context to params.
+func (w *ServerInterfaceWrapper) GetHover(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetHover(ctx, id)
+	return err
+}
+
 // GetIndex converts echo context to params.
 func (w *ServerInterfaceWrapper) GetIndex(ctx echo.Context) error {
 	var err error
@@ -21041,6 +21329,22 @@ func (w *ServerInterfaceWrapper) StopKernel(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.StopKernel(ctx, id, language, kernel)
+	return err
+}
+
+// ListLanguages converts echo context to params.
+func (w *ServerInterfaceWrapper) ListLanguages(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListLanguages(ctx, id)
 	return err
 }
 
@@ -21696,6 +22000,22 @@ func (w *ServerInterfaceWrapper) PushWorkspace(ctx echo.Context) error {
 	return err
 }
 
+// FindReferences converts echo context to params.
+func (w *ServerInterfaceWrapper) FindReferences(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FindReferences(ctx, id)
+	return err
+}
+
 // RenameFile converts echo context to params.
 func (w *ServerInterfaceWrapper) RenameFile(ctx echo.Context) error {
 	var err error
@@ -22166,6 +22486,22 @@ func (w *ServerInterfaceWrapper) ListWorkspaceSubagents(ctx echo.Context) error 
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListWorkspaceSubagents(ctx, id, params)
+	return err
+}
+
+// ListSymbols converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSymbols(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSymbols(ctx, id)
 	return err
 }
 
@@ -23066,6 +23402,13 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/projects/:id/memory", wrapper.ListMemory, options.OperationMiddlewares["listMemory"]...)
 	router.POST(options.BaseURL+"/projects/:id/memory", wrapper.CreateMemory, options.OperationMiddlewares["createMemory"]...)
 	router.DELETE(options.BaseURL+"/memory/:id", wrapper.DeleteMemory, options.OperationMiddlewares["deleteMemory"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/languages", wrapper.ListLanguages, options.OperationMiddlewares["listLanguages"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/diagnostics", wrapper.GetDiagnostics, options.OperationMiddlewares["getDiagnostics"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/hover", wrapper.GetHover, options.OperationMiddlewares["getHover"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/definition", wrapper.FindDefinition, options.OperationMiddlewares["findDefinition"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/references", wrapper.FindReferences, options.OperationMiddlewares["findReferences"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/symbols", wrapper.ListSymbols, options.OperationMiddlewares["listSymbols"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/completions", wrapper.ListCompletions, options.OperationMiddlewares["listCompletions"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/code", wrapper.ListCodeRuns, options.OperationMiddlewares["listCodeRuns"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/code", wrapper.RunCode, options.OperationMiddlewares["runCode"]...)
 	router.GET(options.BaseURL+"/code/:id", wrapper.GetCodeRun, options.OperationMiddlewares["getCodeRun"]...)
@@ -35177,6 +35520,46 @@ func (response SearchComparedefaultApplicationProblemPlusJSONResponse) VisitSear
 	return err
 }
 
+type ListCompletionsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *ListCompletionsJSONRequestBody
+}
+
+type ListCompletionsResponseObject interface {
+	VisitListCompletionsResponse(w http.ResponseWriter) error
+}
+
+type ListCompletions200JSONResponse CodeCompletionList
+
+func (response ListCompletions200JSONResponse) VisitListCompletionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCompletionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListCompletionsdefaultApplicationProblemPlusJSONResponse) VisitListCompletionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListConversationsRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListConversationsParams
@@ -35228,6 +35611,46 @@ type GetWorkspaceCostsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetWorkspaceCostsdefaultApplicationProblemPlusJSONResponse) VisitGetWorkspaceCostsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindDefinitionRequestObject struct {
+	Id   Id `json:"id"`
+	Body *FindDefinitionJSONRequestBody
+}
+
+type FindDefinitionResponseObject interface {
+	VisitFindDefinitionResponse(w http.ResponseWriter) error
+}
+
+type FindDefinition200JSONResponse CodeLocationList
+
+func (response FindDefinition200JSONResponse) VisitFindDefinitionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindDefinitiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FindDefinitiondefaultApplicationProblemPlusJSONResponse) VisitFindDefinitionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -35308,6 +35731,46 @@ type DestroySandboxdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response DestroySandboxdefaultApplicationProblemPlusJSONResponse) VisitDestroySandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDiagnosticsRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetDiagnosticsParams
+}
+
+type GetDiagnosticsResponseObject interface {
+	VisitGetDiagnosticsResponse(w http.ResponseWriter) error
+}
+
+type GetDiagnostics200JSONResponse FileDiagnostics
+
+func (response GetDiagnostics200JSONResponse) VisitGetDiagnosticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDiagnosticsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetDiagnosticsdefaultApplicationProblemPlusJSONResponse) VisitGetDiagnosticsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -35784,6 +36247,46 @@ func (response WriteFiledefaultApplicationProblemPlusJSONResponse) VisitWriteFil
 	return err
 }
 
+type GetHoverRequestObject struct {
+	Id   Id `json:"id"`
+	Body *GetHoverJSONRequestBody
+}
+
+type GetHoverResponseObject interface {
+	VisitGetHoverResponse(w http.ResponseWriter) error
+}
+
+type GetHover200JSONResponse HoverText
+
+func (response GetHover200JSONResponse) VisitGetHoverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetHoverdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetHoverdefaultApplicationProblemPlusJSONResponse) VisitGetHoverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetIndexRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -35886,6 +36389,45 @@ type StopKerneldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response StopKerneldefaultApplicationProblemPlusJSONResponse) VisitStopKernelResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLanguagesRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListLanguagesResponseObject interface {
+	VisitListLanguagesResponse(w http.ResponseWriter) error
+}
+
+type ListLanguages200JSONResponse LanguageServerList
+
+func (response ListLanguages200JSONResponse) VisitListLanguagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLanguagesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListLanguagesdefaultApplicationProblemPlusJSONResponse) VisitListLanguagesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -37080,6 +37622,46 @@ func (response PushWorkspacedefaultApplicationProblemPlusJSONResponse) VisitPush
 	return err
 }
 
+type FindReferencesRequestObject struct {
+	Id   Id `json:"id"`
+	Body *FindReferencesJSONRequestBody
+}
+
+type FindReferencesResponseObject interface {
+	VisitFindReferencesResponse(w http.ResponseWriter) error
+}
+
+type FindReferences200JSONResponse CodeLocationList
+
+func (response FindReferences200JSONResponse) VisitFindReferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FindReferencesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FindReferencesdefaultApplicationProblemPlusJSONResponse) VisitFindReferencesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RenameFileRequestObject struct {
 	Id   Id `json:"id"`
 	Body *RenameFileJSONRequestBody
@@ -37845,6 +38427,46 @@ type ListWorkspaceSubagentsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListWorkspaceSubagentsdefaultApplicationProblemPlusJSONResponse) VisitListWorkspaceSubagentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSymbolsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *ListSymbolsJSONRequestBody
+}
+
+type ListSymbolsResponseObject interface {
+	VisitListSymbolsResponse(w http.ResponseWriter) error
+}
+
+type ListSymbols200JSONResponse CodeSymbolList
+
+func (response ListSymbols200JSONResponse) VisitListSymbolsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSymbolsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSymbolsdefaultApplicationProblemPlusJSONResponse) VisitListSymbolsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -39460,18 +40082,27 @@ type StrictServerInterface interface {
 	// SearchCompare Search the lines of a comparison, ignoring case
 	// (GET /workspaces/{id}/compare/search)
 	SearchCompare(ctx context.Context, request SearchCompareRequestObject) (SearchCompareResponseObject, error)
+	// ListCompletions List how the text before a position may go on
+	// (POST /workspaces/{id}/completions)
+	ListCompletions(ctx context.Context, request ListCompletionsRequestObject) (ListCompletionsResponseObject, error)
 	// ListConversations List the conversations of a workspace's sessions, newest first; with q, those that contain the text
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx context.Context, request ListConversationsRequestObject) (ListConversationsResponseObject, error)
 	// GetWorkspaceCosts Get a workspace's costs so far, by session, and its present rate
 	// (GET /workspaces/{id}/costs)
 	GetWorkspaceCosts(ctx context.Context, request GetWorkspaceCostsRequestObject) (GetWorkspaceCostsResponseObject, error)
+	// FindDefinition Find where a symbol is defined
+	// (POST /workspaces/{id}/definition)
+	FindDefinition(ctx context.Context, request FindDefinitionRequestObject) (FindDefinitionResponseObject, error)
 	// DeliverWorkspace Put the branch into the repository of the machine's folder that the workspace shares objects with
 	// (POST /workspaces/{id}/deliver)
 	DeliverWorkspace(ctx context.Context, request DeliverWorkspaceRequestObject) (DeliverWorkspaceResponseObject, error)
 	// DestroySandbox Destroy the sandbox and everything running in it; the worktree stays. Cancels a sandbox that is being created
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx context.Context, request DestroySandboxRequestObject) (DestroySandboxResponseObject, error)
+	// GetDiagnostics Get what the language server finds wrong in a file
+	// (GET /workspaces/{id}/diagnostics)
+	GetDiagnostics(ctx context.Context, request GetDiagnosticsRequestObject) (GetDiagnosticsResponseObject, error)
 	// GetDiff Get a unified diff of one file against the base
 	// (GET /workspaces/{id}/diff)
 	GetDiff(ctx context.Context, request GetDiffRequestObject) (GetDiffResponseObject, error)
@@ -39502,6 +40133,9 @@ type StrictServerInterface interface {
 	// WriteFile Write a file; creates parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx context.Context, request WriteFileRequestObject) (WriteFileResponseObject, error)
+	// GetHover Get the type and documentation of a symbol
+	// (POST /workspaces/{id}/hover)
+	GetHover(ctx context.Context, request GetHoverRequestObject) (GetHoverResponseObject, error)
 	// GetIndex Get which files are staged and which are not
 	// (GET /workspaces/{id}/index)
 	GetIndex(ctx context.Context, request GetIndexRequestObject) (GetIndexResponseObject, error)
@@ -39511,6 +40145,9 @@ type StrictServerInterface interface {
 	// StopKernel End an interpreter with its variables
 	// (DELETE /workspaces/{id}/kernels/{language}/{kernel})
 	StopKernel(ctx context.Context, request StopKernelRequestObject) (StopKernelResponseObject, error)
+	// ListLanguages List the language servers of a workspace
+	// (GET /workspaces/{id}/languages)
+	ListLanguages(ctx context.Context, request ListLanguagesRequestObject) (ListLanguagesResponseObject, error)
 	// GetLimits Get the limits of the workspace's sandbox, their sources and what enforces them
 	// (GET /workspaces/{id}/limits)
 	GetLimits(ctx context.Context, request GetLimitsRequestObject) (GetLimitsResponseObject, error)
@@ -39601,6 +40238,9 @@ type StrictServerInterface interface {
 	// PushWorkspace Push the branch, or the server's base branch, to the project's remote
 	// (POST /workspaces/{id}/push)
 	PushWorkspace(ctx context.Context, request PushWorkspaceRequestObject) (PushWorkspaceResponseObject, error)
+	// FindReferences Find where a symbol is used
+	// (POST /workspaces/{id}/references)
+	FindReferences(ctx context.Context, request FindReferencesRequestObject) (FindReferencesResponseObject, error)
 	// RenameFile Rename a file
 	// (POST /workspaces/{id}/rename)
 	RenameFile(ctx context.Context, request RenameFileRequestObject) (RenameFileResponseObject, error)
@@ -39658,6 +40298,9 @@ type StrictServerInterface interface {
 	// ListWorkspaceSubagents List the subagents that were asked for in a workspace or work in it, newest first
 	// (GET /workspaces/{id}/subagents)
 	ListWorkspaceSubagents(ctx context.Context, request ListWorkspaceSubagentsRequestObject) (ListWorkspaceSubagentsResponseObject, error)
+	// ListSymbols List the symbols of a file
+	// (POST /workspaces/{id}/symbols)
+	ListSymbols(ctx context.Context, request ListSymbolsRequestObject) (ListSymbolsResponseObject, error)
 	// GetSync Get how far the sandbox's files have been synced to the server
 	// (GET /workspaces/{id}/sync)
 	GetSync(ctx context.Context, request GetSyncRequestObject) (GetSyncResponseObject, error)
@@ -49605,6 +50248,54 @@ func (sh *strictHandler) SearchCompare(ctx echo.Context, id Id, params SearchCom
 	return nil
 }
 
+// ListCompletions operation middleware
+func (sh *strictHandler) ListCompletions(ctx echo.Context, id Id) error {
+	var request ListCompletionsRequestObject
+
+	request.Id = id
+
+	var body ListCompletionsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCompletions(ctx.Request().Context(), request.(ListCompletionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCompletions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListCompletionsResponseObject); ok {
+		return validResponse.VisitListCompletionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListConversations operation middleware
 func (sh *strictHandler) ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error {
 	var request ListConversationsRequestObject
@@ -49650,6 +50341,54 @@ func (sh *strictHandler) GetWorkspaceCosts(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetWorkspaceCostsResponseObject); ok {
 		return validResponse.VisitGetWorkspaceCostsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FindDefinition operation middleware
+func (sh *strictHandler) FindDefinition(ctx echo.Context, id Id) error {
+	var request FindDefinitionRequestObject
+
+	request.Id = id
+
+	var body FindDefinitionJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FindDefinition(ctx.Request().Context(), request.(FindDefinitionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FindDefinition")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FindDefinitionResponseObject); ok {
+		return validResponse.VisitFindDefinitionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -49702,6 +50441,32 @@ func (sh *strictHandler) DestroySandbox(ctx echo.Context, id Id, params DestroyS
 		return err
 	} else if validResponse, ok := response.(DestroySandboxResponseObject); ok {
 		return validResponse.VisitDestroySandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetDiagnostics operation middleware
+func (sh *strictHandler) GetDiagnostics(ctx echo.Context, id Id, params GetDiagnosticsParams) error {
+	var request GetDiagnosticsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDiagnostics(ctx.Request().Context(), request.(GetDiagnosticsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDiagnostics")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetDiagnosticsResponseObject); ok {
+		return validResponse.VisitGetDiagnosticsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -50038,6 +50803,54 @@ func (sh *strictHandler) WriteFile(ctx echo.Context, id Id, params WriteFilePara
 	return nil
 }
 
+// GetHover operation middleware
+func (sh *strictHandler) GetHover(ctx echo.Context, id Id) error {
+	var request GetHoverRequestObject
+
+	request.Id = id
+
+	var body GetHoverJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetHover(ctx.Request().Context(), request.(GetHoverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetHover")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetHoverResponseObject); ok {
+		return validResponse.VisitGetHoverResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetIndex operation middleware
 func (sh *strictHandler) GetIndex(ctx echo.Context, id Id) error {
 	var request GetIndexRequestObject
@@ -50109,6 +50922,31 @@ func (sh *strictHandler) StopKernel(ctx echo.Context, id Id, language CodeLangua
 		return err
 	} else if validResponse, ok := response.(StopKernelResponseObject); ok {
 		return validResponse.VisitStopKernelResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListLanguages operation middleware
+func (sh *strictHandler) ListLanguages(ctx echo.Context, id Id) error {
+	var request ListLanguagesRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListLanguages(ctx.Request().Context(), request.(ListLanguagesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListLanguages")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListLanguagesResponseObject); ok {
+		return validResponse.VisitListLanguagesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -51082,6 +51920,54 @@ func (sh *strictHandler) PushWorkspace(ctx echo.Context, id Id, params PushWorks
 	return nil
 }
 
+// FindReferences operation middleware
+func (sh *strictHandler) FindReferences(ctx echo.Context, id Id) error {
+	var request FindReferencesRequestObject
+
+	request.Id = id
+
+	var body FindReferencesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FindReferences(ctx.Request().Context(), request.(FindReferencesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FindReferences")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FindReferencesResponseObject); ok {
+		return validResponse.VisitFindReferencesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // RenameFile operation middleware
 func (sh *strictHandler) RenameFile(ctx echo.Context, id Id) error {
 	var request RenameFileRequestObject
@@ -51720,6 +52606,54 @@ func (sh *strictHandler) ListWorkspaceSubagents(ctx echo.Context, id Id, params 
 		return err
 	} else if validResponse, ok := response.(ListWorkspaceSubagentsResponseObject); ok {
 		return validResponse.VisitListWorkspaceSubagentsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListSymbols operation middleware
+func (sh *strictHandler) ListSymbols(ctx echo.Context, id Id) error {
+	var request ListSymbolsRequestObject
+
+	request.Id = id
+
+	var body ListSymbolsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSymbols(ctx.Request().Context(), request.(ListSymbolsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSymbols")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSymbolsResponseObject); ok {
+		return validResponse.VisitListSymbolsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1,5 +1,5 @@
 // Package tooling has the operations of the HTTP API about tools and what they keep: tasks, artifacts, checkpoints, subagents, verification,
-// edits, memory and the record of calls. A handler maps the request, calls one service and maps the answer.
+// edits, memory, language servers and the record of calls. A handler maps the request, calls one service and maps the answer.
 //
 // It starts no goroutine and holds no lock.
 package tooling
@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/edits"
+	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -37,6 +38,7 @@ type Config struct {
 	Groups      *toolgroups.Service
 	Memory      *memory.Service
 	Edits       *edits.Service
+	Languages   *lsp.Service
 
 	Now func() time.Time
 }
@@ -65,6 +67,8 @@ type (
 	Memory struct{ *group }
 	// Edits are changes of files, and who made them.
 	Edits struct{ *group }
+	// Languages are the language servers of a workspace.
+	Languages struct{ *group }
 )
 
 // Tooling has all operations of the package.
@@ -77,10 +81,11 @@ type Tooling struct {
 	Checkpoints
 	Memory
 	Edits
+	Languages
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Edits{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Edits{g}, Languages{g}}
 }

@@ -58,6 +58,8 @@ type places struct{ *executortest.Managed }
 
 func (places) Permit(context.Context, string) error { return nil }
 
+func (p places) LiveAwake(workspaceID string) (*executors.Place, bool) { return p.Live(workspaceID) }
+
 type rows struct{ team string }
 
 func (r rows) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {

@@ -59,7 +59,9 @@ type server struct {
 	used     time.Time
 	asking   int
 	rss      int64
-	pulls    bool // it wants to be asked for diagnostics
+	pid      int
+	since    int64 // ms UTC, of its start
+	pulls    bool  // it wants to be asked for diagnostics
 	reports  map[string]*report
 	reported int           // bytes of reports
 	seq      int           // of the last report
@@ -144,7 +146,7 @@ func (sv *server) describe(st *Status) {
 	}
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
-	st.RSSBytes = sv.rss
+	st.RSSBytes, st.PID, st.Since = sv.rss, sv.pid, sv.since
 	for _, title := range sv.progress {
 		st.Doing = title
 	}
@@ -185,6 +187,7 @@ func (sv *server) run(ctx context.Context) {
 	stop()
 	if err == nil {
 		close(sv.ready)
+		sv.s.news.add(sv.place)
 		sv.s.cfg.Log.Info("language server started", "workspace_id", sv.place.WorkspaceID, "language", sv.lang.ID, "program", sv.found.Program, "version", sv.found.Version)
 	} else {
 		sv.conn.End(err)
@@ -284,6 +287,9 @@ func (sv *server) launch(ctx context.Context) error {
 	if proc.State == guest.Exited && proc.ExitCode == nil && proc.Signal == "" {
 		return fault.New(fault.Unavailable, "language_server_failed", "The language server for %s could not be started: %s.", sv.lang.Title, safetext.Line(proc.Reason))
 	}
+	sv.mu.Lock()
+	sv.pid, sv.since = proc.Pid, proc.StartedAt
+	sv.mu.Unlock()
 	return nil
 }
 
@@ -356,6 +362,7 @@ func (h handler) Notified(method string, params json.RawMessage) {
 		var p protocol.PublishDiagnostics
 		if json.Unmarshal(params, &p) == nil {
 			h.sv.published(p)
+			h.sv.s.news.add(h.sv.place)
 		}
 	case "$/progress":
 		var p struct {
@@ -367,6 +374,9 @@ func (h handler) Notified(method string, params json.RawMessage) {
 		}
 		if json.Unmarshal(params, &p) == nil && len(p.Token) <= 256 {
 			h.sv.progressed(string(p.Token), p.Value.Kind, p.Value.Title)
+			if p.Value.Kind != "report" {
+				h.sv.s.news.add(h.sv.place)
+			}
 		}
 	}
 }
@@ -393,8 +403,11 @@ func (h handler) Asked(method string, params json.RawMessage) (any, error) {
 		return nil, nil
 	case "workspace/workspaceFolders":
 		return h.sv.folders(), nil
+	case "workspace/diagnostic/refresh":
+		h.sv.s.news.add(h.sv.place)
+		return nil, nil
 	case "client/unregisterCapability", "window/workDoneProgress/create", "window/showMessageRequest",
-		"workspace/diagnostic/refresh", "workspace/semanticTokens/refresh", "workspace/inlayHint/refresh", "workspace/codeLens/refresh":
+		"workspace/semanticTokens/refresh", "workspace/inlayHint/refresh", "workspace/codeLens/refresh":
 		return nil, nil
 	}
 	return nil, protocol.ErrNoMethod

@@ -5,7 +5,7 @@
 //
 // The server of an earlier run of Parawork is ended, and a new one started when it is needed: what was open in the old one is unknown.
 //
-// Goroutines: Run has one; each language server has three while it lives, which Run waits for. Locks: Service.mu and server.mu are held for
+// Goroutines: Run has two; each language server has three while it lives, which Run waits for. Locks: Service.mu and server.mu are held for
 // no I/O; a server's turn is held while documents are brought up to date, so that their versions grow in order.
 package lsp
 
@@ -21,6 +21,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
@@ -48,6 +49,8 @@ type Sandboxes interface {
 	Permit(ctx context.Context, workspaceID string) error
 	// Ensure returns the workspace's live sandbox and makes one when there is none.
 	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
+	// LiveAwake returns the workspace's live sandbox while it is not suspended.
+	LiveAwake(workspaceID string) (*executors.Place, bool)
 }
 
 // Files are the files of workspaces.
@@ -70,9 +73,11 @@ type Config struct {
 	Workspaces Workspaces
 	// Guard refuses a program that may not run in this kind of executor. Nil: all may.
 	Guard func(ctx context.Context, p *executors.Place, argv []string) error
-	Now   func() time.Time
-	After func(time.Duration) <-chan time.Time // the clock of the watch
-	Log   *slog.Logger
+	// Events hear of changes of the servers of a workspace. Nil: nobody does.
+	Events events.Publisher
+	Now    func() time.Time
+	After  func(time.Duration) <-chan time.Time // the clock of the watch
+	Log    *slog.Logger
 }
 
 // Service has the language servers of all workspaces. Safe for concurrent use.
@@ -82,6 +87,7 @@ type Service struct {
 	end  context.CancelFunc
 	work tasks.Group
 	told told
+	news news
 
 	mu      sync.Mutex
 	servers map[key]*server
@@ -108,7 +114,7 @@ func New(cfg Config) *Service {
 		cfg.After = time.After
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	s := &Service{cfg: cfg, servers: map[key]*server{}, deaths: map[key][]death{}, ids: map[string]bool{}}
+	s := &Service{cfg: cfg, servers: map[key]*server{}, deaths: map[key][]death{}, ids: map[string]bool{}, news: newNews()}
 	s.life, s.end = context.WithCancel(tenant.All(context.Background(), "language servers are shared by all who work in a workspace"))
 	return s
 }
@@ -122,6 +128,9 @@ func (s *Service) Participant() executors.Participant {
 
 // Run watches the language servers until ctx ends. It returns when nothing follows them any more; the next run ends them.
 func (s *Service) Run(ctx context.Context) error {
+	var published sync.WaitGroup
+	published.Go(func() { s.publish(ctx) })
+	defer published.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -297,6 +306,7 @@ func (s *Service) left(sv *server, cause error) {
 		delete(s.servers, k)
 	}
 	delete(s.ids, sv.id)
+	s.news.add(sv.place)
 	if cause != nil {
 		list := append(s.deaths[k], death{s.cfg.Now(), cause.Error()})
 		s.deaths[k] = list[max(0, len(list)-maxDeaths):]
@@ -336,8 +346,16 @@ type Status struct {
 	Program  string
 	Version  string
 	Doing    string // what it says it is doing, such as "Loading packages"
+	PID      int
+	Since    int64 // ms UTC, of its start
 	RSSBytes int64
 	Failure  string // why the last one ended; "" = it did not fail lately
+}
+
+// Reachable reports whether a workspace's sandbox runs, so that a question to its language servers starts and wakes nothing else.
+func (s *Service) Reachable(workspaceID string) bool {
+	_, awake := s.cfg.Places.LiveAwake(workspaceID)
+	return awake
 }
 
 // Statuses returns the state of each language's server in a workspace. It starts nothing.

@@ -15,7 +15,7 @@ import (
 func newLanguages(a *App) *lsp.Service {
 	places := a.chosen()
 	allowed := allowedCommands{a.workspaces.Records, a.placeNow}
-	return lsp.New(lsp.Config{Places: places, Files: languageFiles{a.files}, Workspaces: a.workspaces.Records, Log: a.logOf("languages"),
+	return lsp.New(lsp.Config{Places: places, Files: languageFiles{a.files}, Workspaces: a.workspaces.Records, Events: a.base.events, Log: a.logOf("languages"),
 		Guard: func(ctx context.Context, p *executors.Place, argv []string) error {
 			spec, kind, err := places.Spec(ctx, p.WorkspaceID)
 			if err != nil {

@@ -185,7 +185,15 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "inbox":
       return [keys.inbox(team)];
     case "changes":
-      return [...lists, keys.changes(workspace), keys.commits(workspace), keys.compared(workspace)];
+      return [
+        ...lists,
+        keys.changes(workspace),
+        keys.commits(workspace),
+        keys.compared(workspace),
+        keys.diagnostics(workspace),
+      ];
+    case "languages":
+      return [keys.diagnostics(workspace)];
     case "checks":
       return [["workspace", workspace, "checks"], ["workspace", workspace, "queued"], ["project"], ...lists];
     case "queue":

@@ -34,6 +34,7 @@ export const keys = {
   activity: (id: string) => ["workspace", id, "activity"] as const,
   toolCalls: (id: string) => ["workspace", id, "tool-calls"] as const,
   code: (id: string) => ["workspace", id, "code"] as const,
+  diagnostics: (id: string) => ["workspace", id, "diagnostics"] as const,
   checkpoints: (id: string) => ["workspace", id, "checkpoints"] as const,
   edits: (id: string) => ["workspace", id, "edits"] as const,
   timeline: (id: string) => ["workspace", id, "activity", "timeline"] as const,

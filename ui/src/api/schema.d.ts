@@ -5092,6 +5092,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * List how the text before a position may go on
+         * @description Of the saved file. Numbers count from 1, and characters UTF-16 units.
+         */
+        post: operations["listCompletions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/conversations": {
         parameters: {
             query?: never;
@@ -5124,6 +5146,28 @@ export interface paths {
         get: operations["getWorkspaceCosts"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/definition": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Find where a symbol is defined
+         * @description Of the saved file. Numbers count from 1, and characters UTF-16 units.
+         */
+        post: operations["findDefinition"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5168,6 +5212,28 @@ export interface paths {
          * @description In a place with a disk of its own, the server syncs everything first. While something would be lost with the sandbox, the server does not destroy it (409 sandbox_not_synced), unless `discard` is set.
          */
         post: operations["destroySandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/diagnostics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get what the language server finds wrong in a file
+         * @description In the file as it is saved. It starts the language server if it does not run; who may not change the workspace cannot start its sandbox that way.
+         */
+        get: operations["getDiagnostics"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -5348,6 +5414,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/hover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get the type and documentation of a symbol
+         * @description Of the saved file. Numbers count from 1, and characters UTF-16 units.
+         */
+        post: operations["getHover"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/index": {
         parameters: {
             query?: never;
@@ -5412,6 +5500,28 @@ export interface paths {
          * @description The next run of its language and name starts another one. It is no error when there is none.
          */
         delete: operations["stopKernel"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/languages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the language servers of a workspace
+         * @description One for each language, also for those whose server does not run. It starts none.
+         */
+        get: operations["listLanguages"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -5898,6 +6008,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/references": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Find where a symbol is used
+         * @description Of the saved file. Numbers count from 1, and characters UTF-16 units.
+         */
+        post: operations["findReferences"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/rename": {
         parameters: {
             query?: never;
@@ -6199,6 +6331,28 @@ export interface paths {
         get: operations["listWorkspaceSubagents"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/symbols": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * List the symbols of a file
+         * @description Of the saved file. Numbers count from 1, and characters UTF-16 units.
+         */
+        post: operations["listSymbols"];
         delete?: never;
         options?: never;
         head?: never;
@@ -7222,13 +7376,39 @@ export interface components {
          * @enum {string}
          */
         ChecksState: "none" | "waiting" | "running" | "passed" | "failed" | "stale";
+        CodeCompletion: {
+            detail: string;
+            insert: string;
+            kind: string;
+            label: string;
+        };
+        CodeCompletionList: {
+            items: components["schemas"]["CodeCompletion"][];
+        };
         CodeError: {
             name: string;
             traceback: string;
             value: string;
         };
+        CodeFile: {
+            path: string;
+        };
         /** @enum {string} */
         CodeLanguage: "python" | "javascript" | "typescript" | "shell";
+        CodeLocation: {
+            character: number;
+            end_character: number;
+            end_line: number;
+            line: number;
+            outside: boolean;
+            /** @description Relative to the worktree; absolute for a file outside, whose text is not shown */
+            path: string;
+            /** @description The line */
+            text: string;
+        };
+        CodeLocationList: {
+            items: components["schemas"]["CodeLocation"][];
+        };
         CodeOutput: {
             /** @description Ids by MIME type, of contents of more than 64 KiB */
             artifacts?: {
@@ -7243,6 +7423,11 @@ export interface components {
             text?: string;
             /** @enum {string} */
             type: "stdout" | "stderr" | "result";
+        };
+        CodePosition: {
+            character: number;
+            line: number;
+            path: string;
         };
         CodeRequest: {
             code: string;
@@ -7299,6 +7484,18 @@ export interface components {
         CodeRunList: {
             items: components["schemas"]["CodeRun"][];
             next_cursor: string | null;
+        };
+        CodeSymbol: {
+            character: number;
+            container: string;
+            end_line: number;
+            kind: string;
+            line: number;
+            name: string;
+        };
+        CodeSymbolList: {
+            items: components["schemas"]["CodeSymbol"][];
+            more: boolean;
         };
         Command: {
             command_id: string;
@@ -7633,6 +7830,17 @@ export interface components {
             branch: string;
             commit: string;
         };
+        Diagnostic: {
+            character: number;
+            code: string;
+            end_character: number;
+            end_line: number;
+            line: number;
+            message: string;
+            /** @enum {string} */
+            severity: "error" | "warning" | "information" | "hint";
+            source: string;
+        };
         Discarded: {
             /** @description The state after. To undo, discard the files from the snapshot to this: later changes are not lost */
             after: string;
@@ -7937,6 +8145,17 @@ export interface components {
             /** @enum {string} */
             type: "file" | "dir" | "symlink" | "other";
         };
+        FileDiagnostics: {
+            /** @description sha256 in hex of the text they are about */
+            hash: string;
+            items: components["schemas"]["Diagnostic"][];
+            /** @description Empty: no language server knows such files */
+            language: string;
+            path: string;
+            ready: boolean;
+            /** @description Why they are not known yet */
+            reason: string;
+        };
         FileList: {
             items: components["schemas"]["File"][];
             /** @description Always null */
@@ -8133,6 +8352,10 @@ export interface components {
              */
             status: "ok" | "starting" | "degraded" | "draining";
             version: string;
+        };
+        HoverText: {
+            /** @description Markdown; empty: the server says nothing */
+            text: string;
         };
         /** @description Lines of the older and the newer state, as in the header of a unified diff; if there are no lines, the start is the line before */
         Hunk: {
@@ -8559,6 +8782,33 @@ export interface components {
             reason: string;
             /** @description Running sandboxes are stopped too */
             stop: boolean;
+        };
+        LanguageServer: {
+            /** @description What it says it is doing, such as reading the project; empty: nothing */
+            doing: string;
+            /** @description Why the last one ended; empty: it did not fail lately */
+            failure: string;
+            language: string;
+            /**
+             * Format: int64
+             * @description Of it and all programs it started, measured every 5 seconds
+             */
+            memory_bytes: number;
+            /** @description Inside the sandbox; 0: it does not run */
+            pid: number;
+            program: string;
+            /**
+             * Format: int64
+             * @description When it was started, in ms UTC; 0: it does not run
+             */
+            since: number;
+            /** @enum {string} */
+            state: "off" | "starting" | "ready";
+            title: string;
+            version: string;
+        };
+        LanguageServerList: {
+            items: components["schemas"]["LanguageServer"][];
         };
         Limits: {
             /** @description Whether you may use the agent logins of the server's own user */
@@ -20935,6 +21185,33 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listCompletions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodePosition"];
+            };
+        };
+        responses: {
+            /** @description What was found */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeCompletionList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listConversations: {
         parameters: {
             query?: {
@@ -20980,6 +21257,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkspaceCosts"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    findDefinition: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodePosition"];
+            };
+        };
+        responses: {
+            /** @description What was found */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeLocationList"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -21031,6 +21335,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getDiagnostics: {
+        parameters: {
+            query: {
+                /** @description The file, relative to the worktree */
+                path: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Diagnostics */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileDiagnostics"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -21319,6 +21649,33 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getHover: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodePosition"];
+            };
+        };
+        responses: {
+            /** @description What was found */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HoverText"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getIndex: {
         parameters: {
             query?: never;
@@ -21385,6 +21742,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listLanguages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Language servers */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LanguageServerList"];
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -22143,6 +22523,33 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    findReferences: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodePosition"];
+            };
+        };
+        responses: {
+            /** @description What was found */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeLocationList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     renameFile: {
         parameters: {
             query?: never;
@@ -22629,6 +23036,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SubagentList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listSymbols: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodeFile"];
+            };
+        };
+        responses: {
+            /** @description What was found */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeSymbolList"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -166,9 +166,10 @@ const workspaceRoute = createRoute({
 const editRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w/$key/edit",
-  validateSearch: (s: Record<string, unknown>): { path?: string; naming?: true } => ({
+  validateSearch: (s: Record<string, unknown>): { path?: string; naming?: true; goto?: string } => ({
     path: text(s.path),
     naming: s.naming === true || undefined,
+    goto: text(s.goto), // line:character, from 1
   }),
   component: lazyRouteComponent(() => part(() => import("@/editor/editor-screen")), "EditorScreen"),
 });

@@ -15,10 +15,13 @@ import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
 import { highlightText } from "@/highlight/highlight";
 import { languageOf } from "@/highlight/language";
 import type { Tokens } from "@/highlight/segments";
+import { type Diagnostic, found, goTo, type Location, languageServer, offsetIn, savedNow } from "./language";
 
 export interface CodeHandle {
   /** Puts another text in; the change can be undone. */
   set: (text: string) => void;
+  /** The text is that of the file now. */
+  saved: () => void;
   focus: () => void;
 }
 
@@ -74,24 +77,37 @@ export default function Code({
   path,
   start,
   readOnly,
+  server,
+  diagnostics,
+  at,
   onChange,
   onSave,
+  onOpen,
 }: {
   ref: Ref<CodeHandle>;
   path: string;
+  /** The workspace whose language server is asked about the file; undefined: none is. */
+  server?: string;
+  /** What it finds wrong in the saved file. */
+  diagnostics: readonly Diagnostic[];
+  /** Where the cursor is at first. */
+  at?: { line: number; character: number };
   /** The initial text; later texts are set through the handle. */
   start: string;
   readOnly: boolean;
   onChange: (text: string) => void;
   onSave: () => void;
+  /** Opens another file, where a symbol is defined. */
+  onOpen: (to: Location) => void;
 }) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(undefined);
-  const acts = useRef({ onChange, onSave });
+  const acts = useRef({ onChange, onSave, onOpen });
   useEffect(() => {
-    acts.current = { onChange, onSave };
+    acts.current = { onChange, onSave, onOpen };
   });
   const first = useRef(start);
+  const begin = useRef(at);
   useEffect(() => {
     let timer = 0;
     const language = languageOf(path);
@@ -118,6 +134,7 @@ export default function Code({
       EditorView.contentAttributes.of({ "aria-label": `Text of ${path}`, tabindex: "0" }),
       coloured,
       look,
+      server ? languageServer(server, path, (to) => acts.current.onOpen(to)) : [],
       keymap.of([
         {
           key: "Mod-s",
@@ -146,17 +163,22 @@ export default function Code({
     view.current = v;
     paint(v);
     v.focus();
+    if (begin.current) goTo(v, offsetIn(v.state.doc, begin.current.line, begin.current.character));
     return () => {
       window.clearTimeout(timer);
       view.current = undefined;
       v.destroy();
     };
-  }, [path, readOnly]);
+  }, [path, readOnly, server]);
+  useEffect(() => {
+    if (server) view.current?.dispatch({ effects: found.of(diagnostics) });
+  }, [server, diagnostics]);
   useImperativeHandle(ref, () => ({
     set: (text) => {
       const v = view.current;
       if (v) v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: v.state.toText(text) } });
     },
+    saved: () => view.current?.dispatch({ effects: savedNow.of(null) }),
     focus: () => view.current?.focus(),
   }));
   return <div ref={host} className="min-h-0 flex-1 overflow-hidden" />;

@@ -38,7 +38,7 @@ export function EditorScreen() {
 
 /** The file tree next to the open file; on a phone only one of them. */
 function Files({ workspace: w }: { workspace: Workspace }) {
-  const { path, naming } = route.useSearch();
+  const { path, naming, goto } = route.useSearch();
   const team = useTeam();
   const navigate = useNavigate();
   const wide = useMedia("(min-width: 768px)");
@@ -92,7 +92,7 @@ function Files({ workspace: w }: { workspace: Workspace }) {
       {(wide || !listing) && (
         <div className="min-w-0 flex-1">
           {path ? (
-            <OneFile key={path} workspace={w} path={path} tree={tree} />
+            <OneFile key={`${path} ${goto}`} workspace={w} path={path} tree={tree} at={placeOf(goto)} />
           ) : (
             <NoFile workspace={w} naming={Boolean(naming)} />
           )}
@@ -102,7 +102,22 @@ function Files({ workspace: w }: { workspace: Workspace }) {
   );
 }
 
-function OneFile({ workspace: w, path, tree }: { workspace: Workspace; path: string; tree: Tree }) {
+function placeOf(goto: string | undefined) {
+  const [line, character] = (goto ?? "").split(":").map(Number);
+  return line ? { line, character: character || 1 } : undefined;
+}
+
+function OneFile({
+  workspace: w,
+  path,
+  tree,
+  at,
+}: {
+  workspace: Workspace;
+  path: string;
+  tree: Tree;
+  at?: { line: number; character: number };
+}) {
   const file = useQuery({
     queryKey: ["workspace", w.id, "edit", path],
     queryFn: () => load(w.id, path),
@@ -111,7 +126,7 @@ function OneFile({ workspace: w, path, tree }: { workspace: Workspace; path: str
     gcTime: 0,
     retry: (n, error) => !(error instanceof NotText || (error instanceof ApiError && error.status < 500)) && n < 2,
   });
-  if (file.data) return <Editor workspace={w} path={path} file={file.data} tree={tree} />;
+  if (file.data) return <Editor workspace={w} path={path} file={file.data} tree={tree} at={at} />;
   return (
     <div className="flex h-full min-h-0 flex-col">
       <Bar workspace={w} path={path} tree={tree} />

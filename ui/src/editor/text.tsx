@@ -1,10 +1,10 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useBlocker, useNavigate } from "@tanstack/react-router";
 import { Suspense, useEffect, useRef, useState } from "react";
-import { api, data, type Workspace } from "@/api/client";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { changesQuery, keys } from "@/api/queries";
-import { visible } from "@/format/text";
+import { plural, visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button, IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
@@ -12,12 +12,17 @@ import { Menu, MenuItem } from "@/kit/menu";
 import { lazy } from "@/kit/part";
 import { Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
+import { isBoolean, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
 import { Bar, NameForm, type Tree } from "./bar";
 import type { CodeHandle } from "./code";
 import { Conflict } from "./conflict";
 import { type Draft, draftOf, dropDraft, keepDraft, type Loaded, load, remove, save } from "./file";
+
+/** Files that a language server may know; the server says so for certain. */
+const served = /\.([mc]?[tj]s|[tj]sx|pyi?|go|rs)$/i;
+const NOTHING: Schemas["Diagnostic"][] = [];
 
 const Code = lazy(() => import("./code"));
 
@@ -26,10 +31,12 @@ interface EditorProps {
   path: string;
   file: Loaded;
   tree: Tree;
+  /** Where the cursor is at first. */
+  at?: { line: number; character: number };
 }
 
 /** The text of a file, to be read or changed. */
-export function Editor({ workspace: w, path, file, tree }: EditorProps) {
+export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
   const team = useTeam();
   const client = useQueryClient();
   const navigate = useNavigate();
@@ -59,6 +66,19 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
   const listed = item?.mode === "120000" ? undefined : item?.hash;
   const moved = Boolean(listed && base.hash && listed.length === base.hash.length && listed !== base.hash);
 
+  // The language server starts when a person opens a file of its language here, and knows the saved text.
+  const [checks, setChecks] = useState(() => recall("editor.problems", isBoolean) ?? true);
+  const checked = checks && !isNew && served.test(path);
+  const problems = useQuery({
+    queryKey: [...keys.diagnostics(w.id), path, base.hash],
+    queryFn: () => data(api.GET("/workspaces/{id}/diagnostics", { params: { path: { id: w.id }, query: { path } } })),
+    enabled: checked,
+    refetchInterval: (q) => (q.state.data?.ready === false && q.state.data.language ? 5000 : false),
+    retry: false,
+  });
+  const items = checked && problems.data?.hash === base.hash ? problems.data.items : NOTHING;
+  const counted = (severity: string) => items.filter((d) => d.severity === severity).length;
+
   const lookAgain = async () => {
     try {
       const now = await load(w.id, path);
@@ -66,6 +86,7 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
       if (!dirty) {
         setBase(now);
         code.current?.set(now.text);
+        code.current?.saved();
         setText(now.text);
       } else setTheirs(now);
     } catch (error) {
@@ -78,6 +99,7 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
     try {
       const hash = await save(w.id, path, text, base.hash);
       setBase({ text, hash });
+      code.current?.saved();
       toast({ kind: "good", title: `Saved ${visible(path)}` });
       void client.invalidateQueries({ queryKey: keys.changes(w.id) });
     } catch (error) {
@@ -89,8 +111,12 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
     }
   };
   useAction("editor.save", () => void write(), can); // the text itself has the key of its own
-  const go = (to: string) =>
-    navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search: { path: to } });
+  const go = (to: string, at?: { line: number; character: number }) =>
+    navigate({
+      to: "/$team/w/$key/edit",
+      params: { team: team.slug, key: w.key },
+      search: { path: to, goto: at && `${at.line}:${at.character}` },
+    });
   const rename = async (to: string) => {
     setBusy("Renaming");
     try {
@@ -129,6 +155,31 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
         <span role="status" className="text-meta whitespace-nowrap text-fg3">
           {isNew ? "New file" : !dirty ? "Saved" : wide ? "Unsaved, stored in this browser" : "Unsaved"}
         </span>
+        {served.test(path) && !isNew && (
+          <Button
+            look="quiet"
+            aria-pressed={checks}
+            title={
+              problems.data?.reason ||
+              problems.error?.message ||
+              "Problems that the language server finds in the saved file"
+            }
+            onClick={() => {
+              remember("editor.problems", !checks);
+              setChecks(!checks);
+            }}
+          >
+            {!checks
+              ? "Problems off"
+              : problems.isError || problems.data?.ready === false
+                ? "Not checked"
+                : !problems.data
+                  ? "Checking"
+                  : items.length === 0
+                    ? "No problems"
+                    : `${plural(counted("error"), "error")}, ${plural(counted("warning"), "warning")}`}
+          </Button>
+        )}
         {can && (
           <>
             {wide ? (
@@ -209,7 +260,18 @@ export function Editor({ workspace: w, path, file, tree }: EditorProps) {
         />
       )}
       <Suspense fallback={<Skeleton rows={8} label="Loading the editor" />}>
-        <Code ref={code} path={path} start={text} readOnly={!can} onChange={setText} onSave={() => void write()} />
+        <Code
+          ref={code}
+          path={path}
+          start={text}
+          readOnly={!can}
+          server={checked ? w.id : undefined}
+          diagnostics={items}
+          at={at}
+          onChange={setText}
+          onSave={() => void write()}
+          onOpen={(to) => void go(to.path, to)}
+        />
       </Suspense>
     </div>
   );
