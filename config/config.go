@@ -126,6 +126,7 @@ type ArtifactStorage struct {
 type Browser struct {
 	MemoryMB         int  `json:"memoryMb"`         // of one browser
 	IdleMinutes      int  `json:"idleMinutes"`      // without use, until it is closed
+	RecordAlways     bool `json:"recordAlways"`     // every browser that agents use
 	AllowUnsandboxed bool `json:"allowUnsandboxed"` // also where neither the place nor Chromium itself isolates web pages
 }
 

@@ -66,6 +66,7 @@ import (
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/artifacts/blobs"
+	agentbrowser "github.com/parawork/parawork/tools/browser"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
@@ -109,6 +110,13 @@ type harness struct {
 	boundTokens map[string]string // of the matrix, by owner and scopes
 	family      *fake.Family      // members' machines as places
 	ahead       atomic.Int64      // how far OAuth's clock is ahead
+}
+
+// noBrowsers are sandboxes in which no browser is started.
+type noBrowsers struct{ *executortest.Managed }
+
+func (noBrowsers) Place(context.Context, executors.Kind) (executors.Capabilities, bool) {
+	return executors.Capabilities{}, false
 }
 
 // managed shows workspaces the Manager in the shape they need.
@@ -250,6 +258,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
 	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
+	h.cfg.Browsers = agentbrowser.New(agentbrowser.Config{Sandboxes: noBrowsers{places}, Workspaces: ws.Records})
 	h.cfg.Code = code.New(code.Config{Store: toolstore.NewCode(h.db), Sandboxes: places, Workspaces: ws.Records, Secrets: commandSecrets(ws, sec), Events: h.bus,
 		Keep: func(ctx context.Context, r code.Run, mime string, content []byte) (string, error) {
 			a, err := h.cfg.Artifacts.Upload(tenant.In(ctx, r.TeamID), artifacts.Maker{TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID}, artifacts.SaveRequest{Name: "results/" + r.ID, MIME: mime},

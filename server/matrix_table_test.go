@@ -414,6 +414,7 @@ getJournal              viewer    attach
 listQuestions           viewer    attach
 answerQuestion          member    attach
 attachTerminal          viewer    attach
+watchBrowser            viewer    attach
 getInbox                viewer    read
 snoozeInboxItem         viewer    write
 finishInboxItem         viewer    write

@@ -544,6 +544,8 @@ var policy = map[string]rule{
 	"answerQuestion":      of(accounts.AnswerQuestion, bySession).working(),
 	"attachTerminal":      of(accounts.ViewTerminal, bySession).overSocket(), // typing asks for more
 
+	"watchBrowser": of(accounts.ViewTerminal, byWorkspace).overSocket(), // input asks for more
+
 	"getInbox":        of(accounts.ViewWorkspace, byTeam),
 	"snoozeInboxItem": of(accounts.ViewWorkspace, byInboxItem).needing(accounts.ScopeWrite), // a user's own view of it
 	"finishInboxItem": of(accounts.ViewWorkspace, byInboxItem).needing(accounts.ScopeWrite),

@@ -63,6 +63,7 @@ import (
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/artifacts"
+	agentbrowser "github.com/parawork/parawork/tools/browser"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
@@ -128,6 +129,7 @@ type Config struct {
 	Languages     *lsp.Service
 	Files         *filesync.Service
 	Sessions      *sessions.Service
+	Browsers      *agentbrowser.Service
 	History       *history.Recordings
 	Machines      *machines.Service
 	Downloads     *machines.Downloads // programs for machines

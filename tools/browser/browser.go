@@ -14,11 +14,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -27,6 +29,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/tools/browser/cdp"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -63,18 +66,23 @@ type Workspaces interface {
 	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
 }
 
-// Picture is a screenshot to be saved as an artifact.
-type Picture struct {
+// File is a screenshot or a recording to be saved as an artifact.
+type File struct {
 	TeamID, WorkspaceID, SessionID, UserID string
 	Name, MIME                             string
-	Data                                   []byte
+	Body                                   io.Reader
+	Size                                   int64
 }
 
 // Config is what a Service is made of. Sandboxes and Workspaces are required.
 type Config struct {
 	Sandboxes  Sandboxes
 	Workspaces Workspaces
-	Save       func(ctx context.Context, p Picture) (artifactID string, err error) // nil: screenshots cannot be saved
+	Save       func(ctx context.Context, f File) (artifactID string, err error) // nil: screenshots and recordings cannot be saved
+
+	Recordings   string        // folder of recordings that are not finished; "" = browsers cannot be recorded
+	RecordAlways bool          // every browser that an agent uses is recorded
+	Gone         time.Duration // how long a person who took over may be gone; 0 = control.DefaultGone
 
 	Memory    int64         // bytes a browser may use; 0 = DefaultMemory
 	Idle      time.Duration // a browser that nobody uses for this long is closed; 0 = DefaultIdle
@@ -90,8 +98,11 @@ type Service struct {
 	stop context.CancelFunc
 	work tasks.Group
 
+	recorders atomic.Int64 // browsers that are being recorded
+
 	mu       sync.Mutex
 	browsers map[string]*entry // by workspace
+	screens  map[string]*screen
 	ends     map[string]string // why the last browser of a workspace ended, until the next one
 }
 
@@ -111,13 +122,14 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &Service{cfg: cfg, browsers: map[string]*entry{}, ends: map[string]string{}}
+	s := &Service{cfg: cfg, browsers: map[string]*entry{}, screens: map[string]*screen{}, ends: map[string]string{}}
 	s.life, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
 // Run closes idle browsers until ctx ends. The browsers themselves go on in their sandboxes.
 func (s *Service) Run(ctx context.Context) error {
+	s.recoverRecordings(tenant.All(ctx, "recordings of every team are saved"))
 	tick := time.NewTicker(min(lookEvery, s.cfg.Idle))
 	defer tick.Stop()
 	for {
@@ -220,6 +232,7 @@ func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool
 		e.b, e.err = b, err
 		close(e.ready)
 		if err == nil {
+			b.screen.connected(b)
 			select {
 			case <-b.conn.Done():
 			case <-s.life.Done():
@@ -230,6 +243,7 @@ func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool
 			b.mu.Unlock()
 			s.ended(workspaceID, why)
 			s.drop(workspaceID, e)
+			b.screen.gone(b, why)
 		}
 	})
 	if !begun {
@@ -281,16 +295,22 @@ type browser struct {
 	process     string // id
 	conn        *cdp.Conn
 
+	screen *screen
+
 	turn chan struct{} // one action at a time
 
-	mu      sync.Mutex
-	tabs    []*tab
-	active  *tab
-	count   int // tabs so far
-	notices []string
-	used    time.Time
-	start   guest.BrowserStart
-	ended   string // why it has ended
+	mu         sync.Mutex
+	tabs       []*tab
+	active     *tab
+	count      int // tabs so far
+	notices    []string
+	cast       *tab // that Chromium sends pictures of
+	pictureAt  time.Time
+	lastNotice string
+	retitling  bool // a title is about to be asked for
+	used       time.Time
+	start      guest.BrowserStart
+	ended      string // why it has ended
 }
 
 // connect finds the running browser of a sandbox, or starts one.
@@ -300,6 +320,7 @@ func (s *Service) connect(ctx context.Context, workspaceID string, place *execut
 		return nil, err
 	}
 	b := &browser{s: s, workspaceID: workspaceID, place: place, turn: make(chan struct{}, 1), used: s.cfg.Now()}
+	b.screen = s.screenOf(workspaceID, func(*screen) {})
 	from := int64(0)
 	for _, p := range list {
 		switch {
@@ -462,6 +483,8 @@ func (b *browser) notice(format string, args ...any) {
 		b.notices = b.notices[1:]
 	}
 	b.notices = append(b.notices, text)
+	b.lastNotice = text
+	b.screen.bump()
 }
 
 // takeNotices returns what happened since the last call.

@@ -10,12 +10,12 @@ import (
 // Modifier keys, as bits of the protocol.
 const (
 	alt = 1 << iota
-	control
+	ctrl
 	meta
 	shift
 )
 
-var modifiers = map[string]int{"alt": alt, "option": alt, "control": control, "ctrl": control, "meta": meta, "cmd": meta, "command": meta, "shift": shift}
+var modifiers = map[string]int{"alt": alt, "option": alt, "control": ctrl, "ctrl": ctrl, "meta": meta, "cmd": meta, "command": meta, "shift": shift}
 
 // key is a key as the protocol describes it.
 type key struct {
@@ -97,9 +97,9 @@ func combination(text string) (down, up keyEvent, err error) {
 // events are those of pressing and releasing a key.
 func (k key) events(mods int) (down, up keyEvent) {
 	down = keyEvent{Type: "keyDown", Modifiers: mods, Key: k.Key, Code: k.Code, VK: k.VK, Text: k.Text}
-	if mods&(control|meta|alt) != 0 {
+	if mods&(ctrl|meta|alt) != 0 {
 		down.Text = ""
-		if c := editing[strings.ToLower(k.Key)]; c != "" && mods&(control|meta) != 0 && mods&alt == 0 {
+		if c := editing[strings.ToLower(k.Key)]; c != "" && mods&(ctrl|meta) != 0 && mods&alt == 0 {
 			down.Commands = []string{c}
 		}
 	}

@@ -42,7 +42,9 @@ type tab struct {
 	refs      refs
 	console   []logLine
 	network   []request
+	dialog    *dialogShown  // that waits for the person who has control
 	changed   chan struct{} // closed when url, loading or crashed change
+	bump      func()        // tells viewers
 }
 
 // logLine is a line of a page's console.
@@ -66,6 +68,7 @@ type request struct {
 func (t *tab) touch() {
 	close(t.changed)
 	t.changed = make(chan struct{})
+	t.bump()
 }
 
 // newDocument forgets what belonged to the document before.
@@ -87,13 +90,14 @@ type targetInfo struct {
 func (b *browser) event(e cdp.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	defer b.recast()
 	if e.Session == "" {
 		b.browserEvent(e)
 		return
 	}
 	i := slices.IndexFunc(b.tabs, func(t *tab) bool { return t.session == e.Session })
 	if i < 0 {
-		if strings.HasPrefix(e.Method, "Network.") || strings.HasPrefix(e.Method, "Runtime.") {
+		if strings.HasPrefix(e.Method, "Network.") || strings.HasPrefix(e.Method, "Runtime.") || e.Method == "Page.screencastFrame" {
 			b.conn.Post("", "Target.detachFromTarget", map[string]any{"sessionId": e.Session}) // attached by a server before us
 		}
 		return
@@ -126,6 +130,7 @@ func (b *browser) browserEvent(e cdp.Event) {
 		for _, t := range b.tabs {
 			if t.target == p.Info.ID {
 				t.title, t.url = clean(p.Info.Title, 300), clean(p.Info.URL, 2000)
+				b.screen.bump()
 			}
 		}
 	case "Browser.downloadWillBegin":
@@ -152,7 +157,8 @@ func (b *browser) attached(session string, info targetInfo) {
 		return
 	}
 	b.count++
-	t := &tab{num: b.count, target: info.ID, session: session, url: clean(info.URL, 2000), title: clean(info.Title, 300), changed: make(chan struct{}), frame: info.ID}
+	t := &tab{num: b.count, target: info.ID, session: session, url: clean(info.URL, 2000), title: clean(info.Title, 300), changed: make(chan struct{}), frame: info.ID, bump: b.screen.bump}
+	b.screen.bump()
 	b.tabs = append(b.tabs, t)
 	if b.active == nil {
 		b.active = t
@@ -202,10 +208,17 @@ func (b *browser) pageEvent(t *tab, e cdp.Event) {
 		}
 		if e.Into(&p) && p.Frame == t.frame {
 			t.loading = e.Method == "Page.frameStartedLoading"
+			b.retitleSoon(t)
 			t.touch()
 		}
 	case "Page.frameNavigated":
 		b.navigated(t, e)
+	case "Page.screencastFrame":
+		b.pictured(t, e)
+	case "Page.javascriptDialogClosed":
+		t.dialog = nil
+		b.screen.bump()
+		b.retitleSoon(t)
 	case "Page.javascriptDialogOpening":
 		b.dialog(t, e)
 	case "Page.fileChooserOpened":
@@ -269,13 +282,26 @@ func (b *browser) navigated(t *tab, e cdp.Event) {
 	t.touch()
 }
 
-// dialog answers a question of the page in place of a person: with no, but a page may be left.
+// dialogShown is a question of a page.
+type dialogShown struct {
+	Type    string `json:"type"` // alert, confirm, prompt or beforeunload
+	Message string `json:"message"`
+	Default string `json:"default"` // of a prompt
+}
+
+// dialog answers a question of the page in place of a person: with no, but a page may be left. A person who has control answers themselves.
 func (b *browser) dialog(t *tab, e cdp.Event) {
 	var p struct {
 		Type    string `json:"type"`
 		Message string `json:"message"`
+		Default string `json:"defaultPrompt"`
 	}
 	if !e.Into(&p) {
+		return
+	}
+	if state, _ := b.screen.lock.State(); state.Taken() {
+		t.dialog = &dialogShown{clean(p.Type, 20), safetext.Cut(safetext.Lines(p.Message), 2000), clean(p.Default, 500)}
+		b.screen.bump()
 		return
 	}
 	leave := p.Type == "beforeunload"

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,7 +96,10 @@ func (s *Service) Tools() []tools.Tool {
 			"append": {"type": "boolean", "default": false, "description": "Keep what the field has, and add the text at its end."},
 			"submit": {"type": "boolean", "default": false, "description": "Press Enter afterwards."}`), resultSchema(""), true, "ref", "text")
 	typing.Command.Stdin = "text"
-	return []tools.Tool{
+	all := []tools.Tool{
+		tools.Func(spec("record", "Record the browser", "Starts or stops a recording of the browser: its pictures, and what agents and people do in it. It is saved as an artifact when it stops, at the latest after 30 minutes.",
+			json.RawMessage(`{"type": "object", "additionalProperties": false, "required": ["do"], "properties": {"do": {"type": "string", "enum": ["start", "stop"], "description": "What to do."}}}`),
+			json.RawMessage(`{"type": "object", "additionalProperties": false, "required": ["recording"], "properties": {"recording": {"type": "boolean"}}}`), true, "do"), s.recordTool),
 		tools.Func(spec("open", "Open a page", "Opens an address in the workspace's browser, a headless Chromium in the sandbox, and starts it where it is not running. "+
 			"Use it to try what you build (http://localhost:PORT) and to read the web. Then take a snapshot (browser_snapshot), and act on its refs (browser_click, browser_type). Answers with the page's address and title.",
 			argumentsSchema(`"url"`, `"url": {"type": "string", "minLength": 1, "maxLength": 8000, "description": "The address: http, https, or a file of the worktree by its absolute path."},
@@ -128,13 +132,17 @@ func (s *Service) Tools() []tools.Tool {
 			resultSchema(`"items": {"type": "array", "items": {"type": "object"}}`), false), s.networkTool),
 		tools.Func(spec("tabs", "List tabs", "Lists the open tabs. With tab it makes that one the active one.", argumentsSchema("", ""),
 			resultSchema(`"items": {"type": "array", "items": {"type": "object"}}`), false, "tab"), s.tabsTool),
-		tools.Func(spec("wait", "Wait for the page", "Waits until a text is on the page, or until it is gone, or for some seconds.",
+		tools.Func(spec("wait", "Wait for the page", "Waits until a text is on the page, or until it is gone, or for some seconds. While a person has taken over the browser, it waits for them to give it back.",
 			argumentsSchema("", `"text": {"type": "string", "minLength": 1, "maxLength": 1000, "description": "The text to wait for."},
 			"gone": {"type": "boolean", "default": false, "description": "Wait until the text is gone."},
 			"seconds": {"type": "integer", "minimum": 1, "maximum": 60, "default": 10, "description": "How long to wait at most; without a text exactly."}`), resultSchema(`"found": {"type": "boolean"}`), false, "text"), s.waitTool),
 		tools.Func(spec("close", "Close the browser", "Closes a tab; without tab the browser, with all its tabs and logins.", argumentsSchema("", ""),
 			json.RawMessage(`{"type": "object", "additionalProperties": false, "required": ["closed"], "properties": {"closed": {"enum": ["tab", "browser", "nothing"]}}}`), true, "tab"), s.closeTool),
 	}
+	for i, t := range all {
+		all[i] = noted{t, s}
+	}
+	return all
 }
 
 // answer is the result of a tool that has no more to say than what it did.
@@ -152,7 +160,7 @@ func (s *Service) openTool(ctx context.Context, c tools.Caller, a struct {
 		return tools.Result{}, err
 	}
 	var opened *tab
-	b, _, err := s.use(ctx, c, a.Tab, true, func(b *browser, t *tab) (err error) {
+	b, _, err := s.use(ctx, c, a.Tab, true, func(ctx context.Context, b *browser, t *tab) (err error) {
 		if a.NewTab && t.url != "about:blank" {
 			if t, err = b.newTab(ctx); err != nil {
 				return err
@@ -173,8 +181,10 @@ func (b *browser) activate(t *tab) {
 	b.mu.Lock()
 	changed := b.active != t
 	b.active = t
+	b.recast()
 	b.mu.Unlock()
 	if changed {
+		b.screen.bump()
 		b.conn.Post(t.session, "Page.bringToFront", nil)
 	}
 }
@@ -185,7 +195,7 @@ func (s *Service) snapshotTool(ctx context.Context, c tools.Caller, a struct {
 	From        int   `json:"from"`
 }) (tools.Result, error) {
 	var lines []string
-	b, t, err := s.use(ctx, c, a.Tab, false, func(b *browser, t *tab) (err error) {
+	b, t, err := s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) (err error) {
 		if err := b.ready(ctx, t); err != nil {
 			return err
 		}
@@ -221,8 +231,8 @@ func (s *Service) snapshotTool(ctx context.Context, c tools.Caller, a struct {
 }
 
 // act does something with an element, and waits for what it leads to.
-func (s *Service) act(ctx context.Context, c tools.Caller, num int, ref, done string, do func(b *browser, t *tab, node int64) error) (tools.Result, error) {
-	b, t, err := s.use(ctx, c, num, false, func(b *browser, t *tab) error {
+func (s *Service) act(ctx context.Context, c tools.Caller, num int, ref, done string, do func(ctx context.Context, b *browser, t *tab, node int64) error) (tools.Result, error) {
+	b, t, err := s.use(ctx, c, num, false, func(ctx context.Context, b *browser, t *tab) error {
 		if err := b.ready(ctx, t); err != nil {
 			return err
 		}
@@ -233,7 +243,7 @@ func (s *Service) act(ctx context.Context, c tools.Caller, num int, ref, done st
 				return err
 			}
 		}
-		if err := do(b, t, node); err != nil {
+		if err := do(ctx, b, t, node); err != nil {
 			return err
 		}
 		b.settle(ctx, t)
@@ -254,7 +264,9 @@ func (s *Service) clickTool(ctx context.Context, c tools.Caller, a struct {
 	if a.Button == "" {
 		a.Button = "left"
 	}
-	return s.act(ctx, c, a.Tab, a.Ref, "Clicked.", func(b *browser, t *tab, node int64) error { return b.click(ctx, t, node, a.Button, a.Double) })
+	return s.act(ctx, c, a.Tab, a.Ref, "Clicked.", func(ctx context.Context, b *browser, t *tab, node int64) error {
+		return b.click(ctx, t, node, a.Button, a.Double)
+	})
 }
 
 func (s *Service) typeTool(ctx context.Context, c tools.Caller, a struct {
@@ -264,7 +276,7 @@ func (s *Service) typeTool(ctx context.Context, c tools.Caller, a struct {
 	Append bool   `json:"append"`
 	Submit bool   `json:"submit"`
 }) (tools.Result, error) {
-	return s.act(ctx, c, a.Tab, a.Ref, "Typed.", func(b *browser, t *tab, node int64) error {
+	return s.act(ctx, c, a.Tab, a.Ref, "Typed.", func(ctx context.Context, b *browser, t *tab, node int64) error {
 		write := b.insert
 		if node != 0 {
 			write = func(ctx context.Context, t *tab, text string) error { return b.fill(ctx, t, node, text, a.Append) }
@@ -280,7 +292,7 @@ func (s *Service) pressTool(ctx context.Context, c tools.Caller, a struct {
 	onTab
 	Key string `json:"key"`
 }) (tools.Result, error) {
-	return s.act(ctx, c, a.Tab, "", "Pressed.", func(b *browser, t *tab, _ int64) error { return b.press(ctx, t, a.Key) })
+	return s.act(ctx, c, a.Tab, "", "Pressed.", func(ctx context.Context, b *browser, t *tab, _ int64) error { return b.press(ctx, t, a.Key) })
 }
 
 func (s *Service) selectTool(ctx context.Context, c tools.Caller, a struct {
@@ -288,14 +300,16 @@ func (s *Service) selectTool(ctx context.Context, c tools.Caller, a struct {
 	Ref    string   `json:"ref"`
 	Values []string `json:"values"`
 }) (tools.Result, error) {
-	return s.act(ctx, c, a.Tab, a.Ref, "Chosen.", func(b *browser, t *tab, node int64) error { return b.choose(ctx, t, node, a.Values) })
+	return s.act(ctx, c, a.Tab, a.Ref, "Chosen.", func(ctx context.Context, b *browser, t *tab, node int64) error {
+		return b.choose(ctx, t, node, a.Values)
+	})
 }
 
 func (s *Service) hoverTool(ctx context.Context, c tools.Caller, a struct {
 	onTab
 	Ref string `json:"ref"`
 }) (tools.Result, error) {
-	return s.act(ctx, c, a.Tab, a.Ref, "The mouse is there.", func(b *browser, t *tab, node int64) error { return b.hover(ctx, t, node) })
+	return s.act(ctx, c, a.Tab, a.Ref, "The mouse is there.", func(ctx context.Context, b *browser, t *tab, node int64) error { return b.hover(ctx, t, node) })
 }
 
 func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
@@ -312,7 +326,7 @@ func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
 		Artifact string `json:"artifact_id"`
 	}{}
 	var data []byte
-	b, t, err := s.use(ctx, c, a.Tab, false, func(b *browser, t *tab) (err error) {
+	b, t, err := s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) (err error) {
 		if err := b.ready(ctx, t); err != nil {
 			return err
 		}
@@ -329,7 +343,7 @@ func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
 		if s.cfg.Save == nil {
 			return tools.Result{}, fault.New(fault.Unsupported, "browser_screenshot_unsaved", "This server keeps no artifacts. Call it without name.")
 		}
-		out.Artifact, err = s.cfg.Save(ctx, Picture{TeamID: c.TeamID, WorkspaceID: c.WorkspaceID, SessionID: c.SessionID, UserID: c.UserID, Name: a.Name, MIME: out.MIME, Data: data})
+		out.Artifact, err = s.cfg.Save(ctx, File{TeamID: c.TeamID, WorkspaceID: c.WorkspaceID, SessionID: c.SessionID, UserID: c.UserID, Name: a.Name, MIME: out.MIME, Body: bytes.NewReader(data), Size: int64(len(data))})
 		if err != nil {
 			return tools.Result{}, err
 		}
@@ -350,7 +364,7 @@ func (s *Service) evaluateTool(ctx context.Context, c tools.Caller, a struct {
 		Value json.RawMessage `json:"value,omitempty"`
 		Error string          `json:"error,omitempty"`
 	}{}
-	b, t, err := s.use(ctx, c, a.Tab, false, func(b *browser, t *tab) (err error) {
+	b, t, err := s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) (err error) {
 		if err = b.ready(ctx, t); err == nil {
 			out.Value, out.Error, err = b.evaluate(ctx, t, a.Expression)
 		}
@@ -381,7 +395,7 @@ func (s *Service) consoleTool(ctx context.Context, c tools.Caller, a struct {
 		state
 		Items []logLine `json:"items"`
 	}{Items: []logLine{}}
-	b, t, err := s.use(ctx, c, a.Tab, false, func(b *browser, t *tab) error {
+	b, t, err := s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, l := range t.console {
@@ -425,7 +439,7 @@ func (s *Service) networkTool(ctx context.Context, c tools.Caller, a struct {
 		state
 		Items []request `json:"items"`
 	}{Items: []request{}}
-	b, t, err := s.use(ctx, c, a.Tab, false, func(b *browser, t *tab) error {
+	b, t, err := s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, q := range t.network {
@@ -465,13 +479,15 @@ type tabShown struct {
 	Active  bool   `json:"active"`
 	Loading bool   `json:"loading"`
 	Crashed bool   `json:"crashed"`
+
+	Dialog *dialogShown `json:"dialog,omitempty"`
 }
 
 // list are the tabs. The caller holds mu.
 func (b *browser) list() []tabShown {
 	out := make([]tabShown, len(b.tabs))
 	for i, t := range b.tabs {
-		out[i] = tabShown{t.num, t.url, t.title, t == b.active, t.loading, t.crashed}
+		out[i] = tabShown{t.num, t.url, t.title, t == b.active, t.loading, t.crashed, t.dialog}
 	}
 	return out
 }
@@ -481,7 +497,7 @@ func (s *Service) tabsTool(ctx context.Context, c tools.Caller, a onTab) (tools.
 		state
 		Items []tabShown `json:"items"`
 	}{}
-	b, t, err := s.use(ctx, c, a.Tab, false, func(b *browser, t *tab) error {
+	b, t, err := s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) error {
 		b.activate(t)
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -525,9 +541,13 @@ func (s *Service) waitTool(ctx context.Context, c tools.Caller, a struct {
 	deadline := time.Now().Add(time.Duration(a.Seconds) * time.Second)
 	var b *browser
 	var t *tab
+	returned, err := s.awaitControl(ctx, c, deadline)
+	if err != nil {
+		return tools.Result{}, err
+	}
 	for { // others act meanwhile: what they do is what one waits for
 		var err error
-		b, t, err = s.use(ctx, c, a.Tab, false, func(b *browser, t *tab) error {
+		b, t, err = s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) error {
 			if a.Text == "" {
 				return nil
 			}
@@ -542,10 +562,16 @@ func (s *Service) waitTool(ctx context.Context, c tools.Caller, a struct {
 			out.Found = string(value) == "true"
 			return err
 		})
+		if fault.CodeOf(err) == "control_taken" {
+			if returned, err = s.awaitControl(ctx, c, deadline); err != nil {
+				return tools.Result{}, err
+			}
+			continue
+		}
 		if err != nil && fault.CodeOf(err) != "browser_timeout" {
 			return tools.Result{}, err
 		}
-		if err == nil && a.Text != "" && out.Found != a.Gone || time.Now().After(deadline) {
+		if err == nil && (returned && a.Text == "" || a.Text != "" && out.Found != a.Gone) || time.Now().After(deadline) {
 			break
 		}
 		if !tasks.Sleep(ctx, min(200*time.Millisecond, max(time.Until(deadline), time.Millisecond))) {
@@ -559,6 +585,8 @@ func (s *Service) waitTool(ctx context.Context, c tools.Caller, a struct {
 	failed := a.Text != "" && out.Found == a.Gone
 	done := "Waited."
 	switch {
+	case returned && a.Text == "":
+		done = "The browser was given back. Take a snapshot: the page may have changed."
 	case failed && a.Gone:
 		done = fmt.Sprintf("The text is still on the page after %d s.", a.Seconds)
 	case failed:
@@ -575,7 +603,7 @@ func (s *Service) waitTool(ctx context.Context, c tools.Caller, a struct {
 
 func (s *Service) closeTool(ctx context.Context, c tools.Caller, a onTab) (tools.Result, error) {
 	closed := "tab"
-	_, _, err := s.use(ctx, c, a.Tab, false, func(b *browser, t *tab) error {
+	_, _, err := s.use(ctx, c, a.Tab, false, func(ctx context.Context, b *browser, t *tab) error {
 		b.mu.Lock()
 		last := len(b.tabs) == 1
 		b.mu.Unlock()

@@ -3,14 +3,16 @@ package browser
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/tools"
 )
 
 // use has work done in a tab on a caller's behalf, one caller at a time. num 0 is the active tab. With start there need be no browser yet.
-func (s *Service) use(ctx context.Context, c tools.Caller, num int, start bool, do func(b *browser, t *tab) error) (*browser, *tab, error) {
+func (s *Service) use(ctx context.Context, c tools.Caller, num int, start bool, do func(ctx context.Context, b *browser, t *tab) error) (*browser, *tab, error) {
 	if err := s.check(ctx, c.TeamID, c.WorkspaceID); err != nil {
 		return nil, nil, err
 	}
@@ -25,6 +27,11 @@ func (s *Service) use(ctx context.Context, c tools.Caller, num int, start bool, 
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
+	ctx, free, err := b.allow(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer free()
 	t, err := b.tabOf(num)
 	if err != nil && num == 0 && start {
 		t, err = b.newTab(ctx)
@@ -32,7 +39,16 @@ func (s *Service) use(ctx context.Context, c tools.Caller, num int, start bool, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := do(b, t); err != nil {
+	if c.SessionID != "" {
+		b.screen.mu.Lock()
+		b.screen.agentTab = t.num
+		b.screen.mu.Unlock()
+		b.screen.bump()
+	}
+	if err := do(ctx, b, t); err != nil {
+		if taken := context.Cause(ctx); fault.CodeOf(taken) == "control_taken" {
+			return nil, nil, taken
+		}
 		return nil, nil, b.endedError(err)
 	}
 	b.retitle(ctx, t)
@@ -40,6 +56,35 @@ func (s *Service) use(ctx context.Context, c tools.Caller, num int, start bool, 
 	b.used = s.cfg.Now()
 	b.mu.Unlock()
 	return b, t, nil
+}
+
+// allow refuses an agent while a person has control, and a person while another one has. What an agent does ends when somebody takes over.
+func (b *browser) allow(ctx context.Context, c tools.Caller) (_ context.Context, free func(), err error) {
+	lock := b.screen.lock
+	state, changed := lock.State()
+	if state.Taken() && (c.SessionID != "" || state.Person.ID != c.UserID) {
+		return nil, nil, lock.Agent()
+	}
+	if b.s.cfg.RecordAlways {
+		if err := b.screen.record(ctx, c.TeamID, c.SessionID, c.UserID, true); err != nil {
+			b.s.cfg.Log.Warn("a browser cannot be recorded", "workspace_id", b.workspaceID, "error", err)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+			if state, changed = lock.State(); state.Taken() && (c.SessionID != "" || state.Person.ID != c.UserID) {
+				cancel(lock.Agent())
+			}
+		}
+	})
+	return ctx, func() { cancel(nil); watcher.Wait() }, nil
 }
 
 // retitle asks for a page's title, which Chromium reports late.
@@ -58,7 +103,28 @@ func (b *browser) retitle(ctx context.Context, t *tab) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t.url, t.title = clean(got.Entries[got.Index].URL, 2000), clean(got.Entries[got.Index].Title, 300)
+	address, title := clean(got.Entries[got.Index].URL, 2000), clean(got.Entries[got.Index].Title, 300)
+	if t.url != address || t.title != title {
+		t.url, t.title = address, title
+		b.screen.bump()
+	}
+}
+
+// retitleEvery is how often a page's title is asked for while somebody watches.
+const retitleEvery = 300 * time.Millisecond
+
+// retitleSoon asks for a page's title in a moment, for viewers, unless that is about to happen. The caller holds mu.
+func (b *browser) retitleSoon(t *tab) {
+	if b.retitling || b.cast != t {
+		return
+	}
+	b.retitling = b.s.work.Go(func() {
+		tasks.Sleep(b.s.life, retitleEvery)
+		b.mu.Lock()
+		b.retitling = false // what happens from now on is asked for again
+		b.mu.Unlock()
+		b.retitle(b.s.life, t)
+	})
 }
 
 // newTab opens an empty tab and makes it the active one.
@@ -82,5 +148,7 @@ func (b *browser) newTab(ctx context.Context) (*tab, error) {
 		return nil, fault.New(fault.Unavailable, "browser_failed", "The browser opened no tab. Try again.")
 	}
 	b.active = b.tabs[i]
+	b.recast()
+	b.screen.bump()
 	return b.active, nil
 }

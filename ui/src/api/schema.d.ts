@@ -4844,6 +4844,39 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/browser/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch and use the browser of a workspace (WebSocket)
+         * @description Looking starts no browser and wakes no sandbox. Down, binary: u32 number of the picture, u16 tab, u16 width and u16 height of the page
+         *     in CSS pixels (all big-endian), and a JPEG. Down, text: JSON. `{"type":"state", "running", "asleep", "ended", "tabs", "agent_tab",
+         *     "control", "yours", "viewers", "recording", "notice"}` says everything else; `control.person` has taken over, with an empty `id` agents
+         *     have control. `{"type":"error","code","message"}` refuses an input.
+         *     Up, text: JSON with `type`. `ack` (`frame`) acknowledges a picture: at most two are sent ahead, always the newest, and who acknowledges
+         *     none for 30 seconds is dropped with 4008. `take` (`force` takes from another person) and `give` take over and give back; control goes
+         *     back to agents by itself when the person has been gone for 30 seconds. `start` starts the browser; `record` (`do`: start, stop).
+         *     With control: `mouse` (`do`: move, down, up, wheel; `x`, `y`, `dx`, `dy`, `button`, `buttons`, `clicks`, `modifiers`), `key` (`do`: down,
+         *     up; `key`, `modifiers`), `text` (`text`), `touch` (`do`: start, move, end, cancel; `points` of `id`, `x`, `y`), `go` (`do`: back,
+         *     forward, reload, stop), `open` (`url`), `tab`, `close_tab` (`tab`), `new_tab`, `dialog` (`accept`, `text`). `x` and `y` are parts of the
+         *     page's width and height, from 0 to 1; modifiers are bits: 1 Alt, 2 Control, 4 Meta, 8 Shift.
+         *     Close codes: 4003 not allowed, 4008 too slow, 4012 server restarting (retry).
+         */
+        get: operations["watchBrowser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/cancel": {
         parameters: {
             query?: never;
@@ -20773,6 +20806,27 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Artifact"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    watchBrowser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Switching to the browser's protocol */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

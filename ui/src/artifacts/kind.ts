@@ -1,5 +1,5 @@
 /** How an artifact can be shown. */
-export type Kind = "markdown" | "csv" | "text" | "image" | "video" | "audio" | "pdf" | "page" | "none";
+export type Kind = "markdown" | "csv" | "text" | "image" | "video" | "audio" | "pdf" | "page" | "recording" | "none";
 
 /** The largest text that is shown; of a larger one its beginning is. */
 export const TEXT_MOST = 256 * 1024;
@@ -13,6 +13,7 @@ export function kindOf(mime: string): Kind {
   if (type === "text/markdown") return "markdown";
   if (type === "text/csv" || type === "text/tab-separated-values") return "csv";
   if (type === "text/html") return "page";
+  if (type === "application/vnd.parawork.browser-recording") return "recording";
   if (type === "application/pdf") return "pdf";
   if (IMAGES.includes(type)) return "image";
   if (type.startsWith("video/")) return "video";

@@ -1,9 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
 import { BASE, type Schemas } from "@/api/client";
 import { Prose } from "@/conversation/prose";
 import { bytes } from "@/format/text";
 import { Failure, Output, Skeleton } from "@/kit/states";
 import { kindOf, readTable, TEXT_MOST } from "./kind";
+
+const RecordingPlayer = lazy(() => import("@/browser/player"));
 
 type Artifact = Schemas["Artifact"];
 
@@ -28,6 +31,12 @@ export function Preview({ artifact: a }: { artifact: Artifact }) {
       return <iframe src={url} title={a.name} sandbox="allow-scripts" className="h-[70vh] w-full bg-white" />;
     case "pdf":
       return <iframe src={url} title={a.name} className="h-[70vh] w-full bg-bg2" />;
+    case "recording":
+      return (
+        <Suspense fallback={<Skeleton rows={4} label="Loading the player" />}>
+          <RecordingPlayer url={contentUrl(a)} />
+        </Suspense>
+      );
     case "none":
       return <p className="text-fg3">There is no preview of {a.mime}. Download it to open it.</p>;
     default:

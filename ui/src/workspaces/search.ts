@@ -9,9 +9,20 @@ export type Tab =
   | "history"
   | "timeline"
   | "artifacts"
-  | "code";
+  | "code"
+  | "browser";
 
-const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline", "artifacts", "code"] as const;
+const TABS = [
+  "conversation",
+  "changes",
+  "merge",
+  "shell",
+  "history",
+  "timeline",
+  "artifacts",
+  "code",
+  "browser",
+] as const;
 
 const DIALOGS = ["archive", "delete", "place", "move"] as const;
 export type WorkspaceDialog = (typeof DIALOGS)[number];

@@ -28,6 +28,7 @@ const readChangesAhead = (client: QueryClient, id: string) =>
 const AskingElsewhere = lazy(() => import("@/inbox/other-questions"));
 const HistoryTab = lazy(() => import("@/history/tab"));
 const TimelineTab = lazy(() => import("@/timeline/tab"));
+const BrowserTab = lazy(() => import("@/browser/tab"));
 const CodeTab = lazy(() => import("@/code/tab"));
 const ArtifactsTab = lazy(() => import("@/artifacts/tab"));
 const GitWorkHere = lazy(() => import("@/merge/git-work-here"));
@@ -118,6 +119,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.timeline", () => go("timeline"));
   useAction("tab.artifacts", () => go("artifacts"));
   useAction("tab.code", () => go("code"));
+  useAction("tab.browser", () => go("browser"));
   const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
 
   return (
@@ -165,6 +167,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             <PutAway workspace={w} />
           ) : !alive ? (
             <Creation workspace={w} />
+          ) : tab === "browser" ? (
+            <BrowserTab workspace={w} canUse={alive} />
           ) : tab === "changes" ? (
             <ChangesTab workspace={w} />
           ) : tab === "merge" ? (
