@@ -78,7 +78,8 @@ func steerReal(t *testing.T, h *harness, agent string, run func(command string) 
 	h.touch("one")
 	has("A C B2")
 
-	s.queue(t, row.ID, run("echo D >> log.txt; sleep 6000; echo late >> log.txt"))
+	// The agent kills the processes one after the other: a shell whose sleep was killed first goes no further.
+	s.queue(t, row.ID, run("echo D >> log.txt; sleep 6000 && echo late >> log.txt"))
 	has("A C B2 D")
 	s.reaches(t, row.ID, state.Working)
 	e := s.queue(t, row.ID, run("echo E >> log.txt"))
