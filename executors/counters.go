@@ -1,27 +1,42 @@
 package executors
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
-// Counters count, for operators, what happened to the sandboxes of this process since it started. The zero value is ready to use, and a nil
-// Counters counts nothing. Safe for concurrent use.
+// Counters count, for operators, what happened to the sandboxes of this instance. A CounterSaver keeps them over restarts. The zero value is
+// ready to use, and a nil Counters counts nothing. Safe for concurrent use.
 type Counters struct {
-	since atomic.Int64 // ms UTC
 	mu    sync.Mutex
+	since int64 // ms UTC
 	kinds map[Kind]*tally
 }
 
 // tally holds the counts of one kind. Guarded by the Counters' mu.
 type tally struct {
-	created, failed, cleaned, reused, unhealthy, fallbacks, warmHits, warmMisses int64
+	purposes                        map[Purpose]*PurposeCounts
+	fallbacks, warmHits, warmMisses int64
 
 	runMs, idleMs int64
 	create, lag   timing
 	command       timing
+}
+
+// purpose returns the counts of a purpose. A sandbox without a stated purpose counts as an agent's.
+func (t *tally) purpose(p Purpose) *PurposeCounts {
+	p = cmp.Or(p, ForAgent)
+	n := t.purposes[p]
+	if n == nil {
+		n = &PurposeCounts{}
+		if t.purposes == nil {
+			t.purposes = make(map[Purpose]*PurposeCounts)
+		}
+		t.purposes[p] = n
+	}
+	return n
 }
 
 // TimingBounds are the upper bounds of a Timing's buckets, in ms.
@@ -81,22 +96,37 @@ func quantile(sorted []int64, percent int) int64 {
 	return sorted[max(at-1, 0)]
 }
 
-// Counts are the counts of one kind of executor, or of a family.
-type Counts struct {
-	Kind           Kind
+// PurposeCounts are the counts of the sandboxes of one purpose.
+type PurposeCounts struct {
 	Created        int64 // sandboxes that became live
 	Failed         int64 // failed attempts to make a sandbox
 	Cleaned        int64 // sandboxes removed because they were unknown or idle
 	Reused         int64 // times a caller got the live sandbox instead of a new one
 	HealthFailures int64 // unanswered health checks
-	Fallbacks      int64 // workspaces that started in another executor because this one could not serve
-	WarmHits       int64 // sandboxes taken from the warm pool
-	WarmMisses     int64 // sandboxes the warm pool could have served but had none ready
-	RunMs          int64 // how long sandboxes ran
-	IdleMs         int64 // of that: while idle
-	Create         Timing
-	Lag            Timing // from the change of a file until the server has it
-	Command        Timing // from the request for a command in a live sandbox until it runs
+}
+
+// Add adds the counts of another purpose.
+func (c *PurposeCounts) Add(o PurposeCounts) {
+	c.Created += o.Created
+	c.Failed += o.Failed
+	c.Cleaned += o.Cleaned
+	c.Reused += o.Reused
+	c.HealthFailures += o.HealthFailures
+}
+
+// Counts are the counts of one kind of executor, or of a family.
+type Counts struct {
+	Kind          Kind
+	PurposeCounts // of all purposes together
+	Purposes      map[Purpose]PurposeCounts
+	Fallbacks     int64 // workspaces that started in another executor because this one could not serve
+	WarmHits      int64 // sandboxes taken from the warm pool
+	WarmMisses    int64 // sandboxes the warm pool could have served but had none ready
+	RunMs         int64 // how long sandboxes ran
+	IdleMs        int64 // of that: while idle
+	Create        Timing
+	Lag           Timing // from the change of a file until the server has it
+	Command       Timing // from the request for a command in a live sandbox until it runs
 }
 
 // count calls fn with the tally of a kind.
@@ -119,21 +149,23 @@ func (c *Counters) count(k Kind, fn func(*tally)) {
 }
 
 // Created counts a sandbox that became live, and how long making it took.
-func (c *Counters) Created(k Kind, ms int64) {
-	c.count(k, func(t *tally) { t.created++; t.create.add(ms) })
+func (c *Counters) Created(k Kind, p Purpose, ms int64) {
+	c.count(k, func(t *tally) { t.purpose(p).Created++; t.create.add(ms) })
 }
 
 // Failed counts a sandbox that could not be made.
-func (c *Counters) Failed(k Kind) { c.count(k, func(t *tally) { t.failed++ }) }
+func (c *Counters) Failed(k Kind, p Purpose) { c.count(k, func(t *tally) { t.purpose(p).Failed++ }) }
 
 // Cleaned counts the removal of a sandbox that was unknown or not needed.
-func (c *Counters) Cleaned(k Kind) { c.count(k, func(t *tally) { t.cleaned++ }) }
+func (c *Counters) Cleaned(k Kind, p Purpose) { c.count(k, func(t *tally) { t.purpose(p).Cleaned++ }) }
 
-// Reused counts a caller that got the live sandbox.
-func (c *Counters) Reused(k Kind) { c.count(k, func(t *tally) { t.reused++ }) }
+// Reused counts a caller that got the live sandbox for a purpose.
+func (c *Counters) Reused(k Kind, p Purpose) { c.count(k, func(t *tally) { t.purpose(p).Reused++ }) }
 
 // Unhealthy counts an unanswered health check.
-func (c *Counters) Unhealthy(k Kind) { c.count(k, func(t *tally) { t.unhealthy++ }) }
+func (c *Counters) Unhealthy(k Kind, p Purpose) {
+	c.count(k, func(t *tally) { t.purpose(p).HealthFailures++ })
+}
 
 // FellBack counts a workspace that started in another executor because this one could not serve.
 func (c *Counters) FellBack(k Kind) { c.count(k, func(t *tally) { t.fallbacks++ }) }
@@ -177,15 +209,29 @@ func (c *Counters) Counts() map[Kind]Counts {
 	out := make(map[Kind]Counts, len(c.kinds))
 	for _, k := range slices.Sorted(maps.Keys(c.kinds)) {
 		t := c.kinds[k]
-		out[k] = Counts{Kind: k, Created: t.created, Failed: t.failed, Cleaned: t.cleaned, Reused: t.reused, HealthFailures: t.unhealthy,
-			Fallbacks: t.fallbacks, WarmHits: t.warmHits, WarmMisses: t.warmMisses, RunMs: t.runMs, IdleMs: t.idleMs,
-			Create: t.create.reported(), Lag: t.lag.reported(), Command: t.command.reported()}
+		n := Counts{Kind: k, Purposes: make(map[Purpose]PurposeCounts, len(t.purposes)), Fallbacks: t.fallbacks, WarmHits: t.warmHits,
+			WarmMisses: t.warmMisses, RunMs: t.runMs, IdleMs: t.idleMs, Create: t.create.reported(), Lag: t.lag.reported(), Command: t.command.reported()}
+		for p, of := range t.purposes {
+			n.Purposes[p] = *of
+			n.Add(*of)
+		}
+		out[k] = n
 	}
 	return out
 }
 
 // Begin sets when counting began, ms UTC, unless that is already set.
-func (c *Counters) Begin(now int64) { c.since.CompareAndSwap(0, now) }
+func (c *Counters) Begin(now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since == 0 {
+		c.since = now
+	}
+}
 
 // Since returns when counting began, ms UTC.
-func (c *Counters) Since() int64 { return c.since.Load() }
+func (c *Counters) Since() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since
+}

@@ -10,7 +10,7 @@ func TestCountersTellQuantiles(t *testing.T) {
 	t.Parallel()
 	var c executors.Counters
 	for ms := int64(1); ms <= 100; ms++ {
-		c.Created("x", ms)
+		c.Created("x", "", ms)
 		c.Synced("x", 10*ms)
 	}
 	got := c.Counts()["x"]
@@ -21,13 +21,13 @@ func TestCountersTellQuantiles(t *testing.T) {
 		t.Errorf("lag: %+v", got.Lag)
 	}
 	for range 2000 {
-		c.Created("x", 7)
+		c.Created("x", "", 7)
 	}
 	if got := c.Counts()["x"].Create; got.P95Ms != 7 || got.Count != 2100 {
 		t.Errorf("the newest do not count: %+v", got)
 	}
 	var none *executors.Counters
-	none.Reused("x")
+	none.Reused("x", "")
 	if none.Counts() != nil {
 		t.Error("nil counts")
 	}

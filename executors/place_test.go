@@ -97,7 +97,7 @@ func TestWhoeverWorksInAPlaceIsCounted(t *testing.T) {
 func TestWhatIsCounted(t *testing.T) {
 	t.Parallel()
 	var none *executors.Counters
-	none.Created("docker", 5) // counts nothing
+	none.Created("docker", "", 5) // counts nothing
 	if none.Counts() != nil {
 		t.Errorf("%v", none.Counts())
 	}
@@ -108,11 +108,11 @@ func TestWhatIsCounted(t *testing.T) {
 		t.Errorf("since %d", c.Since())
 	}
 	mac := executors.Runner.Of("mac_1")
-	c.Failed(mac)
-	c.Failed(executors.Runner.Of("mac_2"))
-	c.Cleaned(mac)
-	c.Reused(mac)
-	c.Unhealthy(mac)
+	c.Failed(mac, "")
+	c.Failed(executors.Runner.Of("mac_2"), executors.ForApp)
+	c.Cleaned(mac, "")
+	c.Reused(mac, "")
+	c.Unhealthy(mac, "")
 	c.FellBack(mac)
 	c.Warm(mac, true)
 	c.Warm(mac, false)
@@ -122,12 +122,15 @@ func TestWhatIsCounted(t *testing.T) {
 	c.Commanded(mac, 40)
 	c.Synced(mac, -5) // a clock that was set back
 	for ms := range int64(2000) {
-		c.Created("docker", ms)
+		c.Created("docker", "", ms)
 	}
 	all := c.Counts()
 	if got := all[executors.Runner]; len(all) != 2 || got.Kind != executors.Runner || got.Failed != 2 || got.Cleaned != 1 || got.Reused != 1 || got.HealthFailures != 1 || got.Fallbacks != 1 || got.WarmHits != 1 ||
 		got.WarmMisses != 2 || got.RunMs != 800 || got.IdleMs != 300 || got.Command.P50Ms != 40 || got.Command.Count != 1 || got.Lag.SumMs != 0 || got.Lag.Count != 1 || got.Create.Count != 0 || got.Create.P95Ms != 0 {
 		t.Errorf("%+v", got)
+	}
+	if got := all[executors.Runner].Purposes; len(got) != 2 || got[executors.ForApp] != (executors.PurposeCounts{Failed: 1}) || got[executors.ForAgent].Failed != 1 || got[executors.ForAgent].Cleaned != 1 {
+		t.Errorf("by purpose: %+v", got)
 	}
 	d := all["docker"]
 	if d.Created != 2000 || d.Create.Count != 2000 || d.Create.SumMs != 1999*1000 || d.Create.P50Ms != 1499 || d.Create.P95Ms != 1949 { // of the newest thousand
@@ -140,7 +143,7 @@ func TestWhatIsCounted(t *testing.T) {
 	if d.Create.Buckets[0] != 51 || sum != 2000 {
 		t.Errorf("%v", d.Create.Buckets)
 	}
-	c.Created("docker", executors.TimingBounds[len(executors.TimingBounds)-1]+1) // beyond all bounds
+	c.Created("docker", "", executors.TimingBounds[len(executors.TimingBounds)-1]+1) // beyond all bounds
 	if got := c.Counts()["docker"].Create; got.Count != 2001 || got.Buckets != d.Create.Buckets {
 		t.Errorf("%+v", got)
 	}

@@ -8,6 +8,9 @@ const (
 	ForAgent     Purpose = "agent"     // sessions: agents, terminals
 	ForApp       Purpose = "app"       // a program that people look at in a browser
 	ForExecution Purpose = "execution" // single commands
+
+	ForPool Purpose = "pool"    // only counted and charged: it waits for a workspace
+	Unknown Purpose = "unknown" // only counted: no record says what it was for
 )
 
 // Rank orders purposes, the strongest last.

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/executors"
@@ -45,14 +47,15 @@ func (h operations) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMet
 		places = append(places, executors.Capabilities{Kind: executors.Runner, Name: "Members' own machines"})
 	}
 	for _, c := range places {
-		p := placeMetrics(counts[c.Kind])
-		p.Executor, p.Name, p.Workspaces, p.Active = string(c.Kind), c.Name, living[c.Kind], active[c.Kind]
+		p := placeMetrics(counts[c.Kind], active[c.Kind])
+		p.Executor, p.Name, p.Workspaces = string(c.Kind), c.Name, living[c.Kind]
 		if all > 0 {
 			p.Share = round(float64(p.Workspaces)/float64(all), 4)
 		}
 		p.CostNanoMonth = report.Executors[string(c.Kind)].CostNano
 		out.Places = append(out.Places, p)
 	}
+	out.Purposes, out.Total = purposes(counts, active)
 	pool, err := h.cfg.Places.Pool(ctx)
 	if err != nil {
 		return nil, err
@@ -68,8 +71,12 @@ func (h operations) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMet
 	return out, nil
 }
 
-func placeMetrics(c executors.Counts) api.PlaceMetrics {
+func placeMetrics(c executors.Counts, active map[executors.Purpose]int64) api.PlaceMetrics {
+	all := map[executors.Kind]map[executors.Purpose]int64{c.Kind: active}
 	out := api.PlaceMetrics{Created: c.Created, Cleaned: c.Cleaned, Reused: c.Reused, HealthFailures: c.HealthFailures, Fallbacks: c.Fallbacks, Failed: c.Failed}
+	var total api.SandboxCounts
+	out.Purposes, total = purposes(map[executors.Kind]executors.Counts{c.Kind: c}, all)
+	out.Active = total.Active
 	if c.Create.Count > 0 {
 		out.CreateP50Ms, out.CreateP95Ms = &c.Create.P50Ms, &c.Create.P95Ms
 	}
@@ -83,6 +90,37 @@ func placeMetrics(c executors.Counts) api.PlaceMetrics {
 		out.SyncLagP95Ms = &c.Lag.P95Ms
 	}
 	return out
+}
+
+// purposes returns the counts of sandboxes by purpose, sorted, and of all of them.
+func purposes(counts map[executors.Kind]executors.Counts, active map[executors.Kind]map[executors.Purpose]int64) (rows []api.PurposeMetrics, total api.SandboxCounts) {
+	of := make(map[executors.Purpose]executors.PurposeCounts)
+	run := make(map[executors.Purpose]int64)
+	for _, c := range counts {
+		for p, n := range c.Purposes {
+			sum := of[p]
+			sum.Add(n)
+			of[p] = sum
+		}
+	}
+	for _, by := range active {
+		for p, n := range by {
+			run[p] += n
+			if _, ok := of[p]; !ok {
+				of[p] = executors.PurposeCounts{}
+			}
+		}
+	}
+	rows = []api.PurposeMetrics{}
+	var all executors.PurposeCounts
+	for _, p := range slices.Sorted(maps.Keys(of)) {
+		n := of[p]
+		all.Add(n)
+		total.Active += run[p]
+		rows = append(rows, api.PurposeMetrics{Purpose: string(p), Active: run[p], Created: n.Created, Failed: n.Failed, Cleaned: n.Cleaned, Reused: n.Reused, HealthFailures: n.HealthFailures})
+	}
+	total.Created, total.Failed, total.Cleaned, total.Reused, total.HealthFailures = all.Created, all.Failed, all.Cleaned, all.Reused, all.HealthFailures
+	return rows, total
 }
 
 // targets say what people may expect, and how it is in the place that does worst.

@@ -42,6 +42,10 @@ func TestMetricsOfTheInstance(t *testing.T) {
 	if len(m.Places) != 1 || m.Places[0].Executor != "fake" || m.Places[0].Created != 1 || m.Places[0].Active != 1 || m.Places[0].Workspaces == 0 || m.Places[0].CreateP95Ms == nil || m.Places[0].Share == 0 {
 		t.Errorf("places: %s", r.body)
 	}
+	if len(m.Places[0].Purposes) != 1 || m.Places[0].Purposes[0] != m.Purposes[0] || len(m.Purposes) != 1 || m.Purposes[0].Purpose != "execution" || m.Purposes[0].Created != 1 || m.Purposes[0].Active != 1 ||
+		m.Total.Created != 1 || m.Total.Active != 1 || m.Total.Reused != m.Places[0].Reused {
+		t.Errorf("purposes: %s", r.body)
+	}
 	if len(m.Targets) != 4 || m.Targets[0].Met == nil || m.Targets[2].Value == nil || m.Targets[3].Value != nil || m.Targets[1].Value != nil {
 		t.Errorf("targets: %s", r.body)
 	}

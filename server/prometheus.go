@@ -70,7 +70,7 @@ func (s scrape) VisitGetMetricsResponse(w http.ResponseWriter) error {
 	return nil
 }
 
-// placeCollector tells Prometheus what is counted of places. Labels name kinds of places and nothing else: no team, user or workspace.
+// placeCollector tells Prometheus what is counted of places. Labels name kinds of places and purposes, and nothing else: no team, user or workspace.
 type placeCollector struct{ s *Server }
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -79,12 +79,12 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	descInfo      = desc("build_info", "The server's version.", "version")
-	descActive    = desc("sandboxes_active", "Sandboxes that run now.", "executor")
-	descCreated   = desc("sandboxes_created_total", "Sandboxes that became ready.", "executor")
-	descFailed    = desc("sandboxes_failed_total", "Sandboxes that could not be made.", "executor")
-	descCleaned   = desc("sandboxes_cleaned_total", "Sandboxes that were removed because nobody knew or needed them.", "executor")
-	descReused    = desc("sandboxes_reused_total", "Times a live sandbox was used instead of a new one.", "executor")
-	descHealth    = desc("sandbox_health_failures_total", "Health checks of sandboxes that were not answered.", "executor")
+	descActive    = desc("sandboxes_active", "Sandboxes that run now.", "executor", "purpose")
+	descCreated   = desc("sandboxes_created_total", "Sandboxes that became ready.", "executor", "purpose")
+	descFailed    = desc("sandboxes_failed_total", "Sandboxes that could not be made.", "executor", "purpose")
+	descCleaned   = desc("sandboxes_cleaned_total", "Sandboxes that were removed because nobody knew or needed them.", "executor", "purpose")
+	descReused    = desc("sandboxes_reused_total", "Times a live sandbox was used instead of a new one.", "executor", "purpose")
+	descHealth    = desc("sandbox_health_failures_total", "Health checks of sandboxes that were not answered.", "executor", "purpose")
 	descFallbacks = desc("fallbacks_total", "Workspaces that started elsewhere because their place could not serve.", "executor")
 	descRun       = desc("sandbox_run_seconds_total", "Seconds sandboxes have run.", "executor")
 	descIdle      = desc("sandbox_idle_seconds_total", "Of those, seconds without anything to do.", "executor")
@@ -118,8 +118,14 @@ func (p *placeCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descInfo, 1, p.s.cfg.Version)
 	counts, active := p.s.cfg.Places.Counters().Counts(), p.s.cfg.Metering.Active()
 	for _, k := range p.s.cfg.Executors.Kinds() {
-		gauge(descActive, float64(active[k]), string(k))
 		p.place(ch, counts[k], string(k))
+		rows, _ := purposes(map[executors.Kind]executors.Counts{k: counts[k]}, map[executors.Kind]map[executors.Purpose]int64{k: active[k]})
+		for _, n := range rows {
+			gauge(descActive, float64(n.Active), string(k), n.Purpose)
+			for d, v := range map[*prometheus.Desc]int64{descCreated: n.Created, descFailed: n.Failed, descCleaned: n.Cleaned, descReused: n.Reused, descHealth: n.HealthFailures} {
+				ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), string(k), n.Purpose)
+			}
+		}
 	}
 	if pool, err := p.s.cfg.Places.Pool(ctx); err == nil {
 		gauge(descPool, float64(pool.Ready), "ready")
@@ -153,9 +159,7 @@ func (p *placeCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (p *placeCollector) place(ch chan<- prometheus.Metric, c executors.Counts, kind string) {
-	for d, v := range map[*prometheus.Desc]float64{descCreated: float64(c.Created), descFailed: float64(c.Failed), descCleaned: float64(c.Cleaned), descReused: float64(c.Reused),
-		descHealth: float64(c.HealthFailures), descFallbacks: float64(c.Fallbacks), descHits: float64(c.WarmHits), descMisses: float64(c.WarmMisses),
-		descRun: float64(c.RunMs) / 1000, descIdle: float64(c.IdleMs) / 1000} {
+	for d, v := range map[*prometheus.Desc]float64{descFallbacks: float64(c.Fallbacks), descHits: float64(c.WarmHits), descMisses: float64(c.WarmMisses), descRun: float64(c.RunMs) / 1000, descIdle: float64(c.IdleMs) / 1000} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, kind)
 	}
 	for d, t := range map[*prometheus.Desc]executors.Timing{descCreate: c.Create, descCommand: c.Command, descLag: c.Lag} {

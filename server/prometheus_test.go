@@ -31,7 +31,7 @@ func TestPrometheusReadsTheCounters(t *testing.T) {
 		if r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain") {
 			t.Fatalf("%s: %d %s", path, r.StatusCode, r.body)
 		}
-		for _, want := range []string{`parawork_sandboxes_created_total{executor="fake"} 1`, `parawork_sandboxes_active{executor="fake"} 1`,
+		for _, want := range []string{`parawork_sandboxes_created_total{executor="fake",purpose="execution"} 1`, `parawork_sandboxes_active{executor="fake",purpose="execution"} 1`,
 			`parawork_command_start_seconds_count{executor="fake"} 1`, `parawork_sandbox_create_seconds_bucket{executor="fake",le="+Inf"} 1`,
 			`parawork_budget_limit_dollars 500`, `parawork_build_info{version="test"} 1`, `parawork_pool_sandboxes{state="ready"} 0`, `parawork_runners{state="online"} 0`, "go_goroutines"} {
 			if !strings.Contains(string(r.body), want) {

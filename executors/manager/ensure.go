@@ -114,7 +114,7 @@ func (s *slot) usable(ctx context.Context) (*place, error) {
 			continue
 		}
 		if a := executors.AsOf(ctx); a.Purpose != "" {
-			s.m.cfg.Counters.Reused(p.Kind)
+			s.m.cfg.Counters.Reused(p.Kind, a.Purpose)
 			s.usedFor(ctx, p, a)
 		}
 		return p, nil
@@ -294,7 +294,7 @@ func (m *Manager) finish(ctx context.Context, rec executors.Record, state execut
 		"reason", reason)
 	m.publish(ctx, rec)
 	if state == executors.Failed {
-		m.cfg.Counters.Failed(rec.Handle.Kind)
+		m.cfg.Counters.Failed(rec.Handle.Kind, rec.Purpose)
 	}
 	for _, a := range m.attached() {
 		if a.Ended == nil {

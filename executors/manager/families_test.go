@@ -94,7 +94,7 @@ func TestASandboxOnAMachineIsTheTeamsAndCountsAsTheFamilys(t *testing.T) {
 	if len(v.bill.kinds) != 1 || v.bill.kinds[0] != executors.Runner {
 		t.Errorf("the ledger recorded %v", v.bill.kinds)
 	}
-	if n := v.m.Metering.Active(); n[executors.Runner] != 1 || len(n) != 1 {
+	if n := v.m.Metering.Active(); n[executors.Runner][executors.ForAgent] != 1 || len(n) != 1 {
 		t.Errorf("active: %v", n)
 	}
 	if c := v.m.Counters().Counts(); c[executors.Runner].Created != 1 || len(c) != 1 {

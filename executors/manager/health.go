@@ -292,7 +292,7 @@ func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
 	case asked && derr != nil:
 		err = derr
 	case still:
-		s.m.cfg.Counters.Unhealthy(p.Kind)
+		s.m.cfg.Counters.Unhealthy(p.Kind, rec.Purpose)
 		s.fellAsleep(ctx, p)
 		return nil
 	default:
@@ -317,7 +317,7 @@ func (s *slot) suspect(ctx context.Context, p *place, cause error) error {
 		s.endPlace(ctx, p, executors.Gone, sentence(words))
 		return executors.ErrGone
 	}
-	s.m.cfg.Counters.Unhealthy(p.Kind)
+	s.m.cfg.Counters.Unhealthy(p.Kind, rec.Purpose)
 	if err == nil { // it does not answer, but exists
 		s.m.cfg.Metering.Seen(p.SandboxID)
 	}

@@ -64,7 +64,9 @@ func (s *slot) rest(ctx context.Context, p *place) {
 	reason := fmt.Sprintf("Stopped after %s; starts again when needed.", idleWords(after))
 	if err := s.end(ctx, p, reason); err != nil {
 		s.m.cfg.Log.Warn("an idle sandbox could not be ended", "sandbox_id", p.SandboxID, "error", err)
+		return
 	}
+	s.m.cfg.Counters.Cleaned(p.Kind, purpose)
 }
 
 // sleepsFree reports whether a suspended sandbox costs nothing, and loses nothing.

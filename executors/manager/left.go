@@ -102,7 +102,7 @@ func (rp *reaper) reapMember(ctx context.Context, e executors.Executor, h execut
 		rp.m.cfg.Log.Warn("an abandoned sandbox could not be ended", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 		return
 	}
-	rp.m.cfg.Counters.Cleaned(h.Kind)
+	rp.m.cfg.Counters.Cleaned(h.Kind, rec.Purpose)
 	rp.m.cfg.Log.Info("an abandoned sandbox was ended; what it held is saved", "executor", h.Kind, "sandbox_id", h.ID, "workspace_id", rec.WorkspaceID)
 }
 

@@ -179,7 +179,7 @@ func (s *slot) create(ctx context.Context, e executors.Executor, caps executors.
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed", "The sandbox of this workspace was made but could not be stored. Try again.")
 	}
 	s.m.cfg.Choice.NoteMaking(e.Kind(), s.m.now()-began)
-	s.m.cfg.Counters.Created(e.Kind(), s.m.now()-began)
+	s.m.cfg.Counters.Created(e.Kind(), p.record.Purpose, s.m.now()-began)
 	s.settle(ctx, p)
 	s.keep(ctx, p)
 	return p, nil

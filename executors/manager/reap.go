@@ -253,6 +253,6 @@ func (rp *reaper) reapOne(ctx context.Context, e executors.Executor, h executors
 		rp.m.cfg.Log.Warn("an unknown sandbox could not be reaped", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 		return
 	}
-	rp.m.cfg.Counters.Cleaned(h.Kind)
+	rp.m.cfg.Counters.Cleaned(h.Kind, executors.Unknown)
 	rp.m.cfg.Log.Info("an unknown sandbox was reaped", "executor", h.Kind, "sandbox_id", h.ID)
 }

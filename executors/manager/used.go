@@ -26,6 +26,7 @@ func (s *slot) usedFor(ctx context.Context, p *place, a executors.Asker) {
 	if !stronger {
 		return
 	}
+	s.m.cfg.Metering.UsedFor(p.SandboxID, a.Purpose)
 	if err := s.m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		s.m.cfg.Log.Warn("the purpose of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}

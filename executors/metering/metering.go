@@ -85,6 +85,7 @@ func (t *Metering) now() int64 { return t.cfg.Now().UnixMilli() }
 // run is a running sandbox.
 type run struct {
 	kind   executors.Kind
+	use    executors.Purpose
 	making bool // it is being made: its maker would know if it were gone
 	seen   bool // it was known to run since the last beat
 }
@@ -114,7 +115,7 @@ func (t *Metering) Began(ctx context.Context, s executors.UsageInterval, making 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executors.SettleTimeout)
 	defer cancel()
 	t.mu.Lock()
-	t.runs[s.SandboxID] = &run{kind: s.Kind, making: making, seen: true}
+	t.runs[s.SandboxID] = &run{kind: s.Kind, use: executors.Purpose(s.Purpose), making: making, seen: true}
 	t.mu.Unlock()
 	if t.cfg.Ledger == nil {
 		return nil
@@ -242,13 +243,27 @@ func (t *Metering) runRecorder(ctx context.Context, k executors.Kind) (executors
 	return w, ok
 }
 
-// Active returns how many sandboxes run now, by kind or family.
-func (t *Metering) Active() map[executors.Kind]int64 {
+// UsedFor records that a sandbox has another purpose now.
+func (t *Metering) UsedFor(sandboxID string, p executors.Purpose) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make(map[executors.Kind]int64)
+	if r := t.runs[sandboxID]; r != nil {
+		r.use = p
+	}
+}
+
+// Active returns how many sandboxes run now, by kind or family and purpose.
+func (t *Metering) Active() map[executors.Kind]map[executors.Purpose]int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[executors.Kind]map[executors.Purpose]int64)
 	for _, r := range t.runs {
-		out[r.kind.Base()]++
+		of := out[r.kind.Base()]
+		if of == nil {
+			of = make(map[executors.Purpose]int64)
+			out[r.kind.Base()] = of
+		}
+		of[cmp.Or(r.use, executors.ForAgent)]++
 	}
 	return out
 }

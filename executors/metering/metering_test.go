@@ -101,7 +101,7 @@ func TestBeatsTellWhatWasSeenSinceTheLastOne(t *testing.T) {
 		t.Error("what was just made is not told from what was found again")
 	}
 	m.Stopped(t.Context(), executors.UsageInterval{SandboxID: "a"}, 0, executors.ByServer)
-	if m.Known("a") || !m.Known("b") || m.Active()["x"] != 2 {
+	if m.Known("a") || !m.Known("b") || m.Active()["x"][executors.ForAgent] != 2 {
 		t.Errorf("%v are active", m.Active())
 	}
 }

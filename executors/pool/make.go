@@ -139,7 +139,7 @@ func (p *Pool) end(ctx context.Context, w Record, why string) {
 		return
 	}
 	p.cfg.Metering.Stopped(ctx, p.interval(w), 0, executors.ByServer)
-	p.cfg.Counters.Cleaned(w.Handle.Kind)
+	p.cfg.Counters.Cleaned(w.Handle.Kind, executors.ForPool)
 	w.EndedAt = p.now()
 	p.store(ctx, w, Ending)
 }

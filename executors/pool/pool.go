@@ -86,9 +86,6 @@ const IDPrefix = "wrm"
 // makeTimeout bounds making one.
 const makeTimeout = 3 * time.Minute
 
-// purpose is the purpose of a warm sandbox in the ledger.
-const purpose = "pool"
-
 // Pool holds sandboxes that were made ahead of time. Safe for concurrent use. A nil Pool has none.
 type Pool struct {
 	cfg  Config
@@ -368,7 +365,7 @@ func (p *Pool) store(ctx context.Context, w Record, from string) bool {
 
 // record returns a warm sandbox as a record for the ledger: without an owner.
 func (p *Pool) record(w Record) executors.Record {
-	rec := executors.Record{Handle: w.Handle, State: executors.Running, StartedAt: w.CreatedAt, Purpose: purpose}
+	rec := executors.Record{Handle: w.Handle, State: executors.Running, StartedAt: w.CreatedAt, Purpose: executors.ForPool}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c := p.classes[key{w.Handle.Kind, w.Class}]; c != nil {

@@ -1960,3 +1960,15 @@ CREATE TABLE code_runs (
 );
 CREATE INDEX code_runs_by_workspace ON code_runs(workspace_id, created_at, id);
 CREATE INDEX code_runs_running ON code_runs(id) WHERE state = 'running';
+
+-- === Counters ===
+
+-- What was counted of the instance's sandboxes since since, for operators.
+CREATE TABLE sandbox_counters (
+    executor TEXT NOT NULL,
+    purpose  TEXT NOT NULL, -- '' = counted for all purposes together
+    name     TEXT NOT NULL,
+    value    BIGINT NOT NULL,
+    since    BIGINT NOT NULL,
+    PRIMARY KEY (executor, purpose, name)
+);

@@ -6644,6 +6644,9 @@ type InstanceMetrics struct {
 	// Pool Pooled sandboxes, created ahead of time
 	Pool PoolMetrics `json:"pool"`
 
+	// Purposes Sandboxes of all places by purpose
+	Purposes []PurposeMetrics `json:"purposes"`
+
 	// ResetsAt When it ends
 	ResetsAt int64 `json:"resets_at"`
 
@@ -6652,7 +6655,8 @@ type InstanceMetrics struct {
 	Targets []MetricTarget `json:"targets"`
 
 	// Teams The dearest first
-	Teams []TeamCost `json:"teams"`
+	Teams []TeamCost    `json:"teams"`
+	Total SandboxCounts `json:"total"`
 
 	// Users Costs of the sandboxes people started, highest first
 	Users []UserCost `json:"users"`
@@ -8335,8 +8339,9 @@ type PlaceMetrics struct {
 	HealthFailures int64 `json:"health_failures"`
 
 	// IdleShare Idle share of the time sandboxes ran, 0 to 1
-	IdleShare *float64 `json:"idle_share"`
-	Name      string   `json:"name"`
+	IdleShare *float64         `json:"idle_share"`
+	Name      string           `json:"name"`
+	Purposes  []PurposeMetrics `json:"purposes"`
 
 	// Reused How often the live sandbox was used instead of a new one
 	Reused int64 `json:"reused"`
@@ -8952,6 +8957,26 @@ type PullRequestSummaryForge string
 
 // PullRequestSummaryState defines model for PullRequestSummary.State.
 type PullRequestSummaryState string
+
+// PurposeMetrics defines model for PurposeMetrics.
+type PurposeMetrics struct {
+	// Active Sandboxes that run now
+	Active int64 `json:"active"`
+
+	// Cleaned Removed sandboxes: unknown ones, and idle ones
+	Cleaned int64 `json:"cleaned"`
+	Created int64 `json:"created"`
+
+	// Failed Sandboxes that could not be created
+	Failed         int64 `json:"failed"`
+	HealthFailures int64 `json:"health_failures"`
+
+	// Purpose agent, app, execution or another purpose of sandboxes; pool = made ahead of time; unknown = no record says
+	Purpose string `json:"purpose"`
+
+	// Reused How often the live sandbox was used for this purpose instead of a new one
+	Reused int64 `json:"reused"`
+}
 
 // PushRequest defines model for PushRequest.
 type PushRequest struct {
@@ -9886,6 +9911,23 @@ type Sandbox struct {
 
 // SandboxPausedFor Why it is suspended. After person and limit a person has to wake it; otherwise it wakes automatically when needed
 type SandboxPausedFor string
+
+// SandboxCounts defines model for SandboxCounts.
+type SandboxCounts struct {
+	// Active Sandboxes that run now
+	Active int64 `json:"active"`
+
+	// Cleaned Removed sandboxes: unknown ones, and idle ones
+	Cleaned int64 `json:"cleaned"`
+	Created int64 `json:"created"`
+
+	// Failed Sandboxes that could not be created
+	Failed         int64 `json:"failed"`
+	HealthFailures int64 `json:"health_failures"`
+
+	// Reused How often the live sandbox was used instead of a new one
+	Reused int64 `json:"reused"`
+}
 
 // SandboxMachine The member's machine a sandbox is on
 type SandboxMachine struct {

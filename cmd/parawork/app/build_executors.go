@@ -26,6 +26,7 @@ import (
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/schema"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/counterstore"
 )
 
 // sandboxes are where work runs: the executors, the sandboxes they make, and what those may use and reach.
@@ -35,6 +36,7 @@ type sandboxes struct {
 	records   *store.Executors
 	executors *executors.Registry
 	metering  *metering.Metering
+	counters  *executors.CounterSaver
 	choice    *choice.Chooser
 	places    *manager.Manager
 	meters    *meter.Meters
@@ -65,6 +67,7 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 
 	log, counters, price := b.logOf("executors"), &executors.Counters{}, may.pricing(b.clock.Now)
 	s.executors = executors.NewRegistry(s.made, runner.New(runner.Config{Machines: fleet.New(p.machines, p.directory)}))
+	s.counters = executors.NewCounterSaver(executors.CounterSaverConfig{Counters: counters, Store: counterstore.New(b.db), Log: log})
 	s.metering = metering.New(metering.Config{Ledger: m.ledger, Price: price, Executors: s.executors, Counters: counters, Log: log})
 	cc := b.placeRules(p.directory.CountTeams)
 	cc.Executors, cc.Policies, cc.Price, cc.Sizes, cc.Log = s.executors, s.records, price, may.quota.Sizes, log

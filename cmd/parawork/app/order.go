@@ -46,6 +46,7 @@ func (a *App) components() []component {
 		{"network", a.network.Run},
 		{"limits", a.meters.Run},
 		{"executors", a.places.Run},
+		{"counters", a.counters.Run}, // saves what ending sandboxes counted
 		{"ledger", a.ledger.Run},
 		{"machines", a.machines.Run}, // what leads to them has ended by then
 		{"facts", a.toolbox.memory.Run},
@@ -74,6 +75,7 @@ func (a *App) recovery() []step {
 	return []step{
 		{"sweeping secrets", a.secrets.Sweep},
 		{"recovering the ledger", a.ledger.Recover},
+		{"reading the counters", a.counters.Recover},
 		{"reading the prices", a.prices.Load},
 		{"recovering tokens", a.recoverTokens},
 		{"recovering machines", a.machines.Recover},

@@ -8567,6 +8567,8 @@ export interface components {
             period: string;
             places: components["schemas"]["PlaceMetrics"][];
             pool: components["schemas"]["PoolMetrics"];
+            /** @description Sandboxes of all places by purpose */
+            purposes: components["schemas"]["PurposeMetrics"][];
             /**
              * Format: int64
              * @description When it ends
@@ -8580,6 +8582,7 @@ export interface components {
             targets: components["schemas"]["MetricTarget"][];
             /** @description The dearest first */
             teams: components["schemas"]["TeamCost"][];
+            total: components["schemas"]["SandboxCounts"];
             /** @description Costs of the sandboxes people started, highest first */
             users: components["schemas"]["UserCost"][];
             /** @description Costs of workspaces this month, highest first */
@@ -9942,6 +9945,7 @@ export interface components {
              */
             idle_share: number | null;
             name: string;
+            purposes: components["schemas"]["PurposeMetrics"][];
             /**
              * Format: int64
              * @description How often the live sandbox was used instead of a new one
@@ -10447,6 +10451,34 @@ export interface components {
             /** @enum {string} */
             state: "draft" | "open" | "merged" | "closed";
             url: string;
+        };
+        PurposeMetrics: {
+            /**
+             * Format: int64
+             * @description Sandboxes that run now
+             */
+            active: number;
+            /**
+             * Format: int64
+             * @description Removed sandboxes: unknown ones, and idle ones
+             */
+            cleaned: number;
+            /** Format: int64 */
+            created: number;
+            /**
+             * Format: int64
+             * @description Sandboxes that could not be created
+             */
+            failed: number;
+            /** Format: int64 */
+            health_failures: number;
+            /** @description agent, app, execution or another purpose of sandboxes; pool = made ahead of time; unknown = no record says */
+            purpose: string;
+            /**
+             * Format: int64
+             * @description How often the live sandbox was used for this purpose instead of a new one
+             */
+            reused: number;
         };
         PushRequest: {
             /** @description Its name on the remote; default is the same name */
@@ -11263,6 +11295,32 @@ export interface components {
             user_id: string;
             /** @description The same as the workspace's place_warning */
             warning?: string;
+        };
+        SandboxCounts: {
+            /**
+             * Format: int64
+             * @description Sandboxes that run now
+             */
+            active: number;
+            /**
+             * Format: int64
+             * @description Removed sandboxes: unknown ones, and idle ones
+             */
+            cleaned: number;
+            /** Format: int64 */
+            created: number;
+            /**
+             * Format: int64
+             * @description Sandboxes that could not be created
+             */
+            failed: number;
+            /** Format: int64 */
+            health_failures: number;
+            /**
+             * Format: int64
+             * @description How often the live sandbox was used instead of a new one
+             */
+            reused: number;
         };
         /** @description The member's machine a sandbox is on */
         SandboxMachine: {

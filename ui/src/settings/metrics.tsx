@@ -30,6 +30,7 @@ export default function MetricsSettings() {
       <Targets list={m.targets} />
       <Budget metrics={m} />
       <Places list={m.places} since={m.since} />
+      <Purposes list={m.purposes} total={m.total} />
       <Costs
         id="cost-workspaces"
         title="Cost by workspace"
@@ -154,11 +155,7 @@ const COLUMNS: readonly { title: string; cell: (p: InstanceMetrics["places"][num
 function Places({ list, since }: { list: InstanceMetrics["places"]; since: number }) {
   if (list.length === 0) return null;
   return (
-    <Part
-      id="by-place"
-      title="By place"
-      about={`Counted since ${exact(since)}, when the server started. Costs are this month's.`}
-    >
+    <Part id="by-place" title="By place" about={`Counted since ${exact(since)}. Costs are this month's.`}>
       {/* A place is a column: there are few of them, and a phone shows one or two beside the names. */}
       <div
         className="overflow-x-auto"
@@ -189,6 +186,59 @@ function Places({ list, since }: { list: InstanceMetrics["places"]; since: numbe
                 {list.map((p) => (
                   <td key={p.executor} className="py-1 pr-6 text-right whitespace-nowrap">
                     {c.cell(p)}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Part>
+  );
+}
+
+const COUNTS = [
+  { title: "Active", key: "active" },
+  { title: "Created", key: "created" },
+  { title: "Failed to create", key: "failed" },
+  { title: "Reused", key: "reused" },
+  { title: "Cleaned up", key: "cleaned" },
+  { title: "Failed checks", key: "health_failures" },
+] as const;
+
+function Purposes({ list, total }: { list: InstanceMetrics["purposes"]; total: InstanceMetrics["total"] }) {
+  if (list.length === 0) return null;
+  return (
+    <Part id="by-purpose" title="By purpose">
+      <div
+        className="overflow-x-auto"
+        role="region"
+        aria-labelledby="by-purpose"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+        tabIndex={0}
+      >
+        <table className="text-right">
+          <thead>
+            <tr>
+              <th scope="col" className="py-1 pr-6 text-left font-medium">
+                Purpose
+              </th>
+              {COUNTS.map((c) => (
+                <th key={c.key} scope="col" className="py-1 pr-6 font-medium whitespace-nowrap">
+                  {c.title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {[...list, { ...total, purpose: "total" }].map((row) => (
+              <tr key={row.purpose} className="border-t border-hairline">
+                <th scope="row" className="py-1 pr-6 text-left font-normal text-fg2">
+                  {sentence(row.purpose)}
+                </th>
+                {COUNTS.map((c) => (
+                  <td key={c.key} className="py-1 pr-6 tabular-nums">
+                    {count(row[c.key])}
                   </td>
                 ))}
               </tr>
