@@ -208,6 +208,35 @@ func TestPython(t *testing.T) {
 	})
 }
 
+// With IPython its own syntax works, and so does what looks like it: a variable hides a magic of the same name.
+func TestMagics(t *testing.T) {
+	if exec.Command("python3", "-c", "import IPython").Run() != nil {
+		t.Skip("python3 has no IPython")
+	}
+	r := begin(t, guest.Python)
+	if o := r.run("cd /"); o.done.State != guest.RunOK {
+		t.Errorf("a magic without %%: %+v", o)
+	}
+	if o := r.run("pwd"); o.text("text/plain") != "'/'" {
+		t.Errorf("a magic that is a name, too: %+v", o)
+	}
+	if o := r.run("pwd = 3\npwd"); o.text("text/plain") != "3" {
+		t.Errorf("a variable of its name: %+v", o)
+	}
+	if o := r.run("x = !echo out\nx[0] + '!'"); o.text("text/plain") != "'out!'" {
+		t.Errorf("a command: %+v", o)
+	}
+	if o := r.run("40 + 2; _"); o.done.State != guest.RunOK {
+		t.Errorf("the last value: %+v", o)
+	}
+	if o := r.run("6 * 7"); o.text("text/plain") != "42" {
+		t.Errorf("a value: %+v", o)
+	}
+	if o := r.run("_ + 1"); o.text("text/plain") != "43" {
+		t.Errorf("the value before: %+v", o)
+	}
+}
+
 func TestPythonFigures(t *testing.T) {
 	needs(t, "python3")
 	if exec.Command("python3", "-c", "import matplotlib, pandas").Run() != nil {

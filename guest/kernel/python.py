@@ -1,6 +1,6 @@
 # The Python kernel: runs code in one interpreter that keeps its variables. Requests come as lines of JSON on file descriptor 3, what code
 # displays goes as lines of JSON to 4; what code prints goes to the process's own output. It uses IPython where it can be imported.
-import ast, asyncio, base64, builtins, codeop, inspect, io, json, linecache, os, signal, sys, traceback, types
+import ast, asyncio, base64, builtins, codeop, inspect, io, json, linecache, os, re, signal, sys, traceback, types
 
 REQUESTS, ANSWERS = 3, 4
 MOST = 8 << 20  # bytes of one result
@@ -158,8 +158,33 @@ def _ipython(module, show, send):
     shell = Shell.instance(config=config, user_module=module, display_pub_class=Publisher, displayhook_class=Hook)
     shell.display_formatter.active_types = [t for t in shell.display_formatter.format_types]
 
+    def plain(code):
+        """The tree of code that is Python without IPython's own syntax, and that nothing but itself watches."""
+        called = shell.events.callbacks
+        if shell.ast_transformers or any(called.get(e) for e in ("pre_run_cell", "post_execute", "post_run_cell")):
+            return None
+        word = re.match(r"\s*(\w*)", code).group(1)
+        if "\n" not in code.strip() and shell.find_line_magic(word):
+            return None  # "ls -l" is Python, too
+        try:
+            tree = ast.parse(code)
+            compile(tree, "<cell>", "exec")
+        except Exception:
+            return None  # a magic, await, or an error that IPython explains
+        return tree
+
     def run(code, cell):
-        return shell.run_cell(code, store_history=False).success
+        tree = plain(code)
+        if tree is None:
+            return shell.run_cell(code, store_history=False).success
+        shell.events.trigger("pre_execute")
+        with shell.builtin_trap, shell.display_trap:
+            name = shell.compile.cache(code, shell.execution_count, raw_code=code)
+            nodes = shell.run_ast_nodes(tree.body, name, interactivity="last_expr", compiler=shell.compile)
+            try:
+                nodes.send(None)  # without await it ends at once
+            except StopIteration as e:
+                return not e.value
     return run, ", IPython %s" % IPython.__version__
 
 
@@ -196,7 +221,7 @@ def _plain(module, show, send):
             show(bundle(value))
     builtins.display = display
 
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    flags = getattr(ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)  # since Python 3.8
 
     def finish(code):
         value = eval(code, space)
