@@ -16,7 +16,7 @@ var ofHost = []string{
 	"/etc/ld.so.cache", "/etc/alternatives", "/etc/services", "/etc/protocols",
 	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/etc/ca-certificates",
 	"/etc/pki/tls/certs", "/etc/pki/tls/cert.pem", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted", "/etc/crypto-policies",
-	"/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/fonts",
+	"/etc/java-17-openjdk", "/etc/java-21-openjdk", "/etc/fonts", "/etc/matplotlibrc",
 }
 
 // etc makes the sandbox's own /etc: users, name lookup and time zone.

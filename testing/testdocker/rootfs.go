@@ -95,6 +95,12 @@ func writeRoot(w io.Writer, names []string) error {
 		}
 	}
 	for _, name := range names {
+		if info, err := os.Stat(name); filepath.IsAbs(name) && err == nil && info.IsDir() {
+			if err := copyTree(t, name, have, dir, file); err != nil {
+				return err
+			}
+			continue
+		}
 		path, err := exec.LookPath(name)
 		if err == nil {
 			path, err = filepath.EvalSymlinks(path)
@@ -150,6 +156,9 @@ func copyTree(t *tar.Writer, tree string, have map[string]bool, dir, file func(s
 	return filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
 			return nil
+		}
+		if err == nil && d.IsDir() && (d.Name() == "__pycache__" || d.Name() == "test") {
+			return fs.SkipDir
 		}
 		if err != nil || d.IsDir() {
 			return err

@@ -170,7 +170,7 @@ func (d *Daemon) log() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// Import gives the engine another image: what Image has, and programs of this machine, by name or path, on top.
+// Import gives the engine another image: what Image has, and programs of this machine, by name or path, and folders on top.
 func (d *Daemon) Import(name string, more ...string) error {
 	return d.importRoot(name, append(slices.Clone(programs), more...))
 }

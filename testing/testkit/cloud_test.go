@@ -165,6 +165,7 @@ func TestACloudSandboxesFilesAreSynced(t *testing.T) {
 		t.Errorf("it says %q", out)
 	}
 	c.same(ws)
+	runsCode(t, c.Instance, ws.ID)
 	c.sh(ws, `set -e; for d in $(seq 100); do mkdir -p many/$d; for f in $(seq 50); do echo "file $f of $d" > many/$d/$f.txt; done; done`)
 	c.same(ws)
 	if n := len(tree(filepath.Join(ws.Path, "many"))); n != 5000 {

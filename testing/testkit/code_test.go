@@ -1,7 +1,10 @@
 package testkit_test
 
 import (
+	"bytes"
 	"encoding/base64"
+	"image"
+	_ "image/png" // figures
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,7 +130,55 @@ run kernels parawork code kernels --json
 	})
 }
 
-// A plot that Python drew is a picture for the web app.
+// drawn is a picture that needs nothing but the standard library, and draws with matplotlib where that can be imported.
+const drawn = `
+import struct, zlib
+def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+class Plot:
+    def _repr_png_(self):
+        rows = b"".join(b"\0" + bytes(255 * (x == y) for x in range(16)) for y in range(16))
+        return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+try:
+    import matplotlib.pyplot as plt
+    plt.plot([1, 2, 4])
+    plt.show()
+except ImportError:
+    display(Plot())
+`
+
+// runsCode has a workspace's kernel keep a variable and draw a picture that the API answers with.
+func runsCode(t *testing.T, h *testkit.Instance, workspaceID string) {
+	t.Helper()
+	run := func(language, code string) (r codeRun) {
+		t.Helper()
+		h.API("POST", "/workspaces/"+workspaceID+"/code", map[string]any{"language": language, "code": code}, &r)
+		return r
+	}
+	run("python", "import os; x = len(os.listdir('.'))")
+	if r := run("python", "x > 0"); r.Fresh || len(r.Results) != 1 || r.Results[0].Data != "True" {
+		t.Errorf("a variable: %+v", r)
+	}
+	r := run("python", drawn)
+	found := false
+	for _, res := range r.Results {
+		if s, ok := res.Data.(string); ok && res.MIME == "image/png" {
+			b, err := base64.StdEncoding.DecodeString(s)
+			_, _, bad := image.Decode(bytes.NewReader(b))
+			found = found || err == nil && bad == nil
+		}
+	}
+	if !found {
+		t.Errorf("no picture: %+v %+v", r, r.Error)
+	}
+	if r := run("javascript", "let y = 6; await Promise.resolve(y * 7)"); len(r.Results) == 0 || r.Results[0].Data != "42" {
+		t.Errorf("JavaScript: %+v", r)
+	}
+	if r := run("shell", "cd / && pwd"); r.Stdout != "/\n" {
+		t.Errorf("a shell: %+v", r)
+	}
+}
+
+// A plot that Python drew with matplotlib is a picture for the web app, in a sandbox as on the server.
 func TestCodeDrawsPlots(t *testing.T) {
 	if exec.Command("python3", "-c", "import matplotlib").Run() != nil {
 		if exec.Command("/usr/bin/python3", "-c", "import matplotlib").Run() != nil {
@@ -135,16 +186,10 @@ func TestCodeDrawsPlots(t *testing.T) {
 		}
 		t.Setenv("PATH", "/usr/bin:"+os.Getenv("PATH"))
 	}
+	needsBubblewrap(t)
 	h := testkit.Start(t)
-	ws := h.WorkspaceIn("local", h.Sample(), "Plot")
-	var r codeRun
-	h.API("POST", "/workspaces/"+ws.ID+"/code", map[string]any{"language": "python", "code": "import matplotlib.pyplot as plt\nplt.plot([1, 2, 4])\nplt.show()"}, &r)
-	for _, res := range r.Results {
-		if s, ok := res.Data.(string); ok && res.MIME == "image/png" {
-			if png, err := base64.StdEncoding.DecodeString(s); err == nil && strings.HasPrefix(string(png), "\x89PNG") {
-				return
-			}
-		}
+	project := h.Sample()
+	for _, place := range []string{"local", "bubblewrap"} {
+		runsCode(t, h, h.WorkspaceIn(place, project, "Plot in "+place).ID)
 	}
-	t.Errorf("no picture: %+v", r)
 }

@@ -3,6 +3,7 @@ package testkit_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,10 +21,11 @@ func TestWorkInContainers(t *testing.T) {
 		testdocker.Skip(t, err)
 	}
 	t.Cleanup(d.Stop)
+	must(t, d.Import("parawork-test-code:latest", interpreters(t)...))
 	h := testkit.Start(t, fmt.Sprintf(`"sandboxing":{"docker":{"host":%q,"image":%q}}`, d.Host, testdocker.Image))
 	root := filepath.Join(h.Dir, "repo")
 	must(t, os.CopyFS(root, os.DirFS(executortest.GitRoot(t))))
-	must(t, os.WriteFile(filepath.Join(root, "Dockerfile"), []byte("FROM "+testdocker.Image+"\nENV OWN=\"the project's own\"\n"), 0o644))
+	must(t, os.WriteFile(filepath.Join(root, "Dockerfile"), []byte("FROM parawork-test-code\nENV OWN=\"the project's own\"\n"), 0o644))
 	executortest.Git(t, root, "add", "-A")
 	executortest.Git(t, root, "commit", "-q", "-m", "an image")
 	project := h.Project(map[string]any{"source": map[string]string{"kind": "path", "path": root}})
@@ -62,6 +64,14 @@ func TestWorkInContainers(t *testing.T) {
 		t.Errorf("sandbox %+v", box)
 	}
 
+	// The image has no interpreters but the shell: what to do is said.
+	for language, want := range map[string]string{"python": "Install Python 3, or choose an image that has it.", "javascript": "Install Node.js 20 or newer, or choose an image that has it."} {
+		if err := h.Try("POST", "/workspaces/"+ws.ID+"/code", map[string]any{"language": language, "code": "1"}, nil); err == nil ||
+			!strings.Contains(err.Error(), "code_kernel_failed") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s in an image without it: %v", language, err)
+		}
+	}
+
 	// A session goes on over the death of the server.
 	s := h.Run(ws.ID, "/bin/sh", "-c", "echo begun; read -r x; echo two >> a.txt; git commit -qam 'made inside'; echo got $x")
 	h.Wait("the session has begun", func() bool { return strings.Contains(string(h.Output(s.ID, 0)), "begun") })
@@ -96,7 +106,23 @@ func TestWorkInContainers(t *testing.T) {
 	if b.State != "ready" || b.Tag == "" {
 		t.Fatalf("build %+v:\n%s", b, log)
 	}
-	if out := run(make("In its own image").ID, `echo "$OWN"`); out != "the project's own\n" {
+	own := make("In its own image")
+	if out := run(own.ID, `echo "$OWN"`); out != "the project's own\n" {
 		t.Errorf("in its own image: %q", out)
 	}
+	runsCode(t, h, own.ID)
+}
+
+// interpreters are the paths that Python and Node.js need in an image.
+func interpreters(t *testing.T) []string {
+	t.Helper()
+	python, node := "/usr/bin/python3", "" // not a manager of versions, which is a script
+	library, err := exec.Command(python, "-c", "import sysconfig; print(sysconfig.get_path('stdlib'))").Output()
+	if err == nil {
+		node, err = exec.LookPath("node")
+	}
+	if err != nil {
+		t.Skipf("the system's python3 and node are needed: %v", err)
+	}
+	return []string{python, node, strings.TrimSpace(string(library))}
 }

@@ -193,7 +193,7 @@ func (s *Server) boot(ctx context.Context, b *sandbox) (m *machine, err error) {
 func (s *Server) arguments(root string, b *sandbox) []string {
 	args := append(namespaces(s.cfg.HostNetwork), "--bind", root, "/", "--ro-bind", "/usr", "/usr", "--dev", "/dev", "--proc", "/proc",
 		"--ro-bind", s.program, "/.e2b/envd", "--clearenv", "--setenv", "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "--chdir", "/")
-	show := append(append([]string{"/etc/ssl", "/etc/ca-certificates", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"},
+	show := append(append([]string{"/etc/ssl", "/etc/ca-certificates", "/etc/alternatives", "/etc/matplotlibrc", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"},
 		s.cfg.Show...), b.template.Show...)
 	if s.cfg.HostNetwork {
 		show = append(show, "/etc/resolv.conf")
