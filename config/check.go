@@ -71,6 +71,13 @@ func (d *decoder) check(c *Config) {
 	if h := c.Preview.BaseDomain; h != "" && !hostName.MatchString(h) {
 		d.problem("preview.baseDomain", "must be the name of a host such as preview.example.com")
 	}
+	if at := c.Preview.Listen; at != "" {
+		_, port, err := net.SplitHostPort(at)
+		_, own, _ := net.SplitHostPort(c.Server.Listen)
+		if n, perr := strconv.Atoi(port); err != nil || perr != nil || n < 0 || n > 65535 || port == own && n != 0 {
+			d.problem("preview.listen", "must be an address such as 0.0.0.0:8081, with another port than server.listen")
+		}
+	}
 	if c.Preview.ContentURL != "" {
 		u, err := url.Parse(c.Preview.ContentURL)
 		own, ownErr := url.Parse(c.Server.PublicURL)

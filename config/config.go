@@ -243,6 +243,7 @@ type UI struct {
 // Preview is the proxy to ports of sandboxes.
 type Preview struct {
 	BaseDomain string `json:"baseDomain"`
+	Listen     string `json:"listen"`     // where ports are shown below a path while there is no base domain
 	ContentURL string `json:"contentUrl"` // the origin of pages and PDFs that agents saved; "" = Parawork's own, in a sandbox
 }
 

@@ -371,6 +371,7 @@ allowHost               admin     admin
 disallowHost            admin     admin
 getSandbox              viewer    read
 listPorts               viewer    read
+getPort                 member    write
 openPort                member    write
 fallBack                member    write
 getOwnSecrets           member    attach

@@ -463,6 +463,7 @@ var policy = map[string]rule{
 	"disallowHost":   of(accounts.AllowHost, byWorkspace),
 	"getSandbox":     of(accounts.ViewWorkspace, byWorkspace),
 	"listPorts":      of(accounts.ViewWorkspace, byWorkspace),
+	"getPort":        of(accounts.EditWorkspace, byWorkspace).working(),
 	"openPort":       of(accounts.EditWorkspace, byWorkspace).working(), // what a page asks of a program there is work
 	"fallBack":       of(accounts.EditWorkspace, byWorkspace),
 	"getOwnSecrets":  of(accounts.TypeTerminal, byWorkspace),

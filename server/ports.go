@@ -4,7 +4,10 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
@@ -16,16 +19,46 @@ import (
 )
 
 // newPreview makes the proxy to ports of sandboxes: below the configured domain, or below localhost where the server listens on this
-// machine alone. nil = off.
+// machine alone, or else below a path of a second origin. nil = off.
 func (s *Server) newPreview() *preview.Proxy {
 	domain := s.cfg.PreviewDomain
 	if domain == "" && s.cfg.Loopback && (s.public == nil || rest.LoopbackHost(s.public.Host)) {
 		domain = "localhost"
 	}
-	if domain == "" {
+	if domain == "" && s.cfg.PreviewListen == "" && s.content == nil {
 		return nil
 	}
+	s.previewBelow = domain == ""
 	return preview.New(preview.Config{Domain: domain, Dial: s.dialPort, Check: s.mayVisit, Secure: s.previewSecure, Now: s.cfg.Now, Log: s.log})
+}
+
+// pathFront serves the origin of preview.listen, on which nothing is but ports below their paths.
+func (s *Server) pathFront() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.ready() != nil {
+			http.Error(w, "The server is starting or stopping. Try again in a moment.", http.StatusServiceUnavailable)
+			return
+		}
+		s.preview.ServePath(w, r)
+	})
+}
+
+// servePreviews serves preview.listen until stop is called. failed gets the error it ends with.
+func (s *Server) servePreviews(ctx context.Context, all *sync.WaitGroup, failed chan<- error) (stop func(context.Context), err error) {
+	if s.cfg.PreviewListen == "" || !s.previewBelow {
+		return func(context.Context) {}, nil
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.PreviewListen)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "cannot_listen", "Parawork cannot listen on %s: %v. Set preview.listen to a free address of this machine.", s.cfg.PreviewListen, err)
+	}
+	s.previewPort.Store(int32(l.Addr().(*net.TCPAddr).Port))
+	web := s.webServer(s.pathFront())
+	all.Go(func() { failed <- web.Serve(l) })
+	return func(ctx context.Context) {
+		_ = web.Shutdown(ctx)
+		_ = web.Close()
+	}, nil
 }
 
 // front hands requests for the origins of ports to the preview, those for contents to their origin, and all others to the API and the web app.
@@ -37,6 +70,8 @@ func (s *Server) front(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		case s.ready() != nil:
 			http.Error(w, "The server is starting or stopping. Try again in a moment.", http.StatusServiceUnavailable)
+		case content && s.previewBelow && strings.HasPrefix(r.URL.Path, preview.PathRoot):
+			s.preview.ServePath(w, r)
 		case content:
 			s.content.ServeHTTP(w, r)
 		default:
@@ -95,17 +130,33 @@ func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port
 	return place.Guest.DialPort(ctx, port)
 }
 
-const previewsOff = "Previews of ports are off. An operator turns them on with preview.baseDomain in config.json."
+const previewsOff = "Previews of ports are off. An operator turns them on with preview.baseDomain or preview.listen in config.json."
+
+// appOrigin is the origin at which the browser that asks uses Parawork.
+func (h operations) appOrigin(r *http.Request) (scheme, host string) {
+	switch {
+	case h.public != nil && !rest.LoopbackHost(r.Host):
+		return h.public.Scheme, h.public.Host
+	case h.Secure(r):
+		return "https", r.Host
+	}
+	return "http", r.Host
+}
 
 // address is where a port is seen from the browser that asks.
 func (h operations) address(r *http.Request, workspaceID string, port int) string {
-	scheme, host := "http", r.Host
-	if h.public != nil && !rest.LoopbackHost(r.Host) {
-		scheme, host = h.public.Scheme, h.public.Host
-	} else if h.Secure(r) {
-		scheme = "https"
+	scheme, host := h.appOrigin(r)
+	switch {
+	case !h.previewBelow:
+		return h.preview.Address(scheme, host, workspaceID, port)
+	case h.cfg.PreviewListen != "":
+		name := host
+		if bare, _, err := net.SplitHostPort(host); err == nil {
+			name = bare
+		}
+		return preview.PathAddress("http://"+net.JoinHostPort(strings.Trim(name, "[]"), strconv.Itoa(int(h.previewPort.Load()))), workspaceID, port)
 	}
-	return h.preview.Address(scheme, host, workspaceID, port)
+	return preview.PathAddress(strings.TrimSuffix(h.cfg.ContentURL, "/"), workspaceID, port)
 }
 
 func (h operations) ListPorts(ctx context.Context, req api.ListPortsRequestObject) (api.ListPortsResponseObject, error) {
@@ -131,12 +182,61 @@ func (h operations) ListPorts(ctx context.Context, req api.ListPortsRequestObjec
 
 func (h operations) OpenPort(ctx context.Context, req api.OpenPortRequestObject) (api.OpenPortResponseObject, error) {
 	if h.preview == nil {
-		return nil, fault.New(fault.Unsupported, "preview_off", previewsOff)
+		return nil, errPreviewsOff
+	}
+	if err := checkPort(req.Port); err != nil {
+		return nil, err
 	}
 	call := rest.CallOf(ctx)
-	ticket, err := h.preview.Ticket(call.Cred, req.Id, req.Port)
+	v := preview.Visit{Who: call.Cred, WorkspaceID: req.Id, Port: req.Port}
+	if req.Body != nil {
+		v.Path = rest.Val(req.Body.Path)
+		if rest.Val(req.Body.Frame) {
+			scheme, host := h.appOrigin(call.Request)
+			v.App = scheme + "://" + host
+		}
+	}
+	ticket, err := h.preview.Ticket(v)
 	if err != nil {
 		return nil, err
 	}
-	return api.OpenPort200JSONResponse{Url: strings.TrimSuffix(h.address(call.Request, req.Id, req.Port), "/") + "/" + ticket}, nil
+	return api.OpenPort200JSONResponse{Url: h.address(call.Request, req.Id, req.Port) + ticket}, nil
+}
+
+func checkPort(port int) error {
+	if port < 1 || port > 65535 {
+		return fault.New(fault.Invalid, "invalid_port", "A port is a number from 1 to 65535.").With("field", "port")
+	}
+	return nil
+}
+
+var errPreviewsOff = fault.New(fault.Unsupported, "preview_off", previewsOff)
+
+func (h operations) GetPort(ctx context.Context, req api.GetPortRequestObject) (api.GetPortResponseObject, error) {
+	access, err := h.portAccess(ctx, req.Id, req.Port)
+	return api.GetPort200JSONResponse(access), err
+}
+
+// portAccess lets a script reach a port with the rights of the call: id names what mayVisit and dialPort know.
+func (h operations) portAccess(ctx context.Context, id string, port int) (api.PortAccess, error) {
+	if h.preview == nil {
+		return api.PortAccess{}, errPreviewsOff
+	}
+	if err := checkPort(port); err != nil {
+		return api.PortAccess{}, err
+	}
+	call := rest.CallOf(ctx)
+	token, until, err := h.preview.Token(call.Cred, id, port)
+	if err != nil {
+		return api.PortAccess{}, err
+	}
+	address := h.address(call.Request, id, port)
+	if h.previewBelow {
+		address += preview.NoToken + "/"
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return api.PortAccess{}, err
+	}
+	return api.PortAccess{Url: address, Host: u.Host, Headers: map[string]string{preview.TokenHeader: token}, ExpiresAt: until.UnixMilli()}, nil
 }

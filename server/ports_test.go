@@ -78,6 +78,34 @@ func TestPortsOfASandboxAreSeenByWhoMayWorkInIt(t *testing.T) {
 	if b, err := io.ReadAll(page.Body); string(b) != "served to localhost:"+port {
 		t.Errorf("the page: %d %q, %v", page.StatusCode, b, err)
 	}
+	// A script sends a token instead, which ends with the API token it was asked for with.
+	var script api.PortAccess
+	h.do("GET", ws+"/ports/"+port, "", member...).into(t, &script)
+	byToken := func() (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", h.url+"/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = script.Host
+		for name, value := range script.Headers {
+			req.Header.Set(name, value)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	if code, b := byToken(); code != 200 || b != "served to localhost:"+port {
+		t.Errorf("a script: %d %s", code, b)
+	}
+	for _, bad := range []string{"0", "65536"} {
+		if r := h.do("GET", ws+"/ports/"+bad, "", member...); r.StatusCode < 400 || r.StatusCode >= 500 {
+			t.Errorf("port %s: %d", bad, r.StatusCode)
+		}
+	}
 	// The cookie of a port signs nobody in, and the app's own name serves no port.
 	if r := h.do("GET", "/api/v1/me", "", "Cookie", cookie); r.StatusCode != 401 {
 		t.Errorf("the app with a port's cookie: %d", r.StatusCode)

@@ -161,6 +161,7 @@ type Config struct {
 	Graces money.Graces // of work that reached a limit; nil = none ever does
 
 	ContentURL    string       // the origin of contents that agents made, "" = none of its own
+	PreviewListen string       // where ports are seen below a path while there is no domain; "" = on the origin of ContentURL
 	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback
 	UI            http.Handler // everything outside /api/
 
@@ -243,6 +244,9 @@ type Server struct {
 	doubt       atomic.Pointer[string] // why operators alone may look; set before the phase
 	sockets     *sockets
 	preview     *preview.Proxy        // nil = off
+	// previewBelow: ports are seen below paths of a second origin, that of ContentURL or of previewPort.
+	previewBelow bool
+	previewPort  atomic.Int32
 	content     *contentorigin.Origin // nil = none of its own
 	melody      *melody.Melody        // while Serve runs
 	counters    http.Handler          // for Prometheus
@@ -319,28 +323,24 @@ var signIn = map[string]bool{"login": true, "loginFactor": true, "loginPasskeyOp
 // Config.Drain, and returns when every goroutine of the server has ended. It is called once.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.melody = newMelody()
-	web := &http.Server{
-		Handler:           s.front(s.echo),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		BaseContext:       func(net.Listener) context.Context { return s.life },
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
+	web := s.webServer(s.front(s.echo))
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() { s.watch(work) })
 	all.Go(func() { s.sweep(work) })
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	all.Go(func() { failed <- web.Serve(l) })
-
-	var err error
-	select {
-	case <-ctx.Done():
-	case err = <-failed:
-		err = fmt.Errorf("serving HTTP: %w", err)
+	stopPreviews, err := s.servePreviews(ctx, &all, failed)
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+			err = fmt.Errorf("serving HTTP: %w", err)
+		}
+	} else {
+		stopPreviews = func(context.Context) {}
 	}
-	s.stop(web)
+	s.stop(web, stopPreviews)
 	stopWork()
 	all.Wait()
 	if cerr := s.melody.Close(); cerr != nil {
@@ -349,8 +349,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
+func (s *Server) webServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return s.life },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
 // stop takes no more calls and waits for those under way.
-func (s *Server) stop(web *http.Server) {
+func (s *Server) stop(web *http.Server, stopPreviews func(context.Context)) {
 	s.phase.Store(phaseStopping)
 	s.sockets.shut(endRestarting)
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Drain)
@@ -366,6 +377,7 @@ func (s *Server) stop(web *http.Server) {
 	// Whoever is still there sees the end of its context; a moment later the connection goes.
 	last, cancelLast := context.WithTimeout(context.Background(), goodbye)
 	defer cancelLast()
+	stopPreviews(last)
 	_ = web.Shutdown(last)
 	_ = web.Close()
 	s.sockets.wait(last)

@@ -118,7 +118,7 @@ func body(t *testing.T, r *http.Response) string {
 // enter opens a port for who and returns the cookie.
 func (h *harness) enter(who any) string {
 	h.t.Helper()
-	ticket, err := h.p.Ticket(who, mine, 5173)
+	ticket, err := h.p.Ticket(preview.Visit{Who: who, WorkspaceID: mine, Port: 5173})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -192,11 +192,11 @@ func TestAPortIsSeenOnlyByWhomItWasOpenedFor(t *testing.T) {
 func TestTicketsGrowOldAndBelongToOnePort(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	late, err := h.p.Ticket("ann", mine, 5173)
+	late, err := h.p.Ticket(preview.Visit{Who: "ann", WorkspaceID: mine, Port: 5173})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong, err := h.p.Ticket("ann", mine, 8000)
+	wrong, err := h.p.Ticket(preview.Visit{Who: "ann", WorkspaceID: mine, Port: 8000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestAProgramThatDoesNotListenIsSaidInWords(t *testing.T) {
 	h.dead = fault.New(fault.Unavailable, "port_closed", "<script>")
 	h.mu.Unlock()
 	r := h.ask("GET", host(5173, mine), "/", "Cookie", cookie, "Accept", "text/html", "Sec-Fetch-Mode", "navigate")
-	if got := body(t, r); r.StatusCode != http.StatusBadGateway || !strings.Contains(got, "No program listens at port 5173") || r.Header.Get("Refresh") == "" {
+	if got := body(t, r); r.StatusCode != http.StatusBadGateway || !strings.Contains(got, "Nothing listens on port 5173 yet") || r.Header.Get("Refresh") == "" {
 		t.Errorf("%d %v %s", r.StatusCode, r.Header, got)
 	}
 	h.mu.Lock()

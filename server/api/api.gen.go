@@ -8172,6 +8172,15 @@ type OpenConflicts struct {
 // OpenConflictsOperation Empty if none is in progress
 type OpenConflictsOperation string
 
+// OpenPort defines model for OpenPort.
+type OpenPort struct {
+	// Frame For a frame in a page of Parawork, not for a tab of its own
+	Frame *bool `json:"frame,omitempty"`
+
+	// Path Where the address leads, such as /about?x=1; the root without it
+	Path *string `json:"path,omitempty"`
+}
+
 // OpenWatch defines model for OpenWatch.
 type OpenWatch struct {
 	LinkId *string `json:"link_id,omitempty"`
@@ -8508,6 +8517,16 @@ type Port struct {
 
 	// Url Its address for invited users; empty while previews are off
 	Url string `json:"url"`
+}
+
+// PortAccess defines model for PortAccess.
+type PortAccess struct {
+	ExpiresAt int64 `json:"expires_at"`
+
+	// Headers Send these with each request
+	Headers map[string]string `json:"headers"`
+	Host    string            `json:"host"`
+	Url     string            `json:"url"`
 }
 
 // PortAddress defines model for PortAddress.
@@ -13466,6 +13485,9 @@ type AllowHostJSONRequestBody = AllowedHost
 // SetOwnSecretsJSONRequestBody defines body for SetOwnSecrets for application/json ContentType.
 type SetOwnSecretsJSONRequestBody = OwnSecretsConsent
 
+// OpenPortJSONRequestBody defines body for OpenPort for application/json ContentType.
+type OpenPortJSONRequestBody = OpenPort
+
 // OpenPullRequestJSONRequestBody defines body for OpenPullRequest for application/json ContentType.
 type OpenPullRequestJSONRequestBody = NewPullRequest
 
@@ -14569,6 +14591,9 @@ type ServerInterface interface {
 	// ListPorts List the ports that programs in the sandbox listen on, and their addresses
 	// (GET /workspaces/{id}/ports)
 	ListPorts(ctx echo.Context, id Id) error
+	// GetPort Get the address of a port of the sandbox, and a token, for a script
+	// (GET /workspaces/{id}/ports/{port})
+	GetPort(ctx echo.Context, id Id, port int) error
 	// OpenPort Get an address that shows a port of the sandbox in your browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx echo.Context, id Id, port int) error
@@ -21830,6 +21855,30 @@ func (w *ServerInterfaceWrapper) ListPorts(ctx echo.Context) error {
 	return err
 }
 
+// GetPort converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPort(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "port" -------------
+	var port int
+
+	err = runtime.BindStyledParameterWithOptions("simple", "port", ctx.Param("port"), &port, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter port: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPort(ctx, id, port)
+	return err
+}
+
 // OpenPort converts echo context to params.
 func (w *ServerInterfaceWrapper) OpenPort(ctx echo.Context) error {
 	var err error
@@ -23221,6 +23270,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/instance/billing/teams/:id/suspension", wrapper.LiftSuspension, options.OperationMiddlewares["liftSuspension"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/fallback", wrapper.FallBack, options.OperationMiddlewares["fallBack"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/ports", wrapper.ListPorts, options.OperationMiddlewares["listPorts"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/ports/:port", wrapper.GetPort, options.OperationMiddlewares["getPort"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/ports/:port/open", wrapper.OpenPort, options.OperationMiddlewares["openPort"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/places", wrapper.ListWorkspacePlaces, options.OperationMiddlewares["listWorkspacePlaces"]...)
 	router.POST(options.BaseURL+"/agent-accounts/:id/test", wrapper.TestAgentAccount, options.OperationMiddlewares["testAgentAccount"]...)
@@ -37306,9 +37356,50 @@ func (response ListPortsdefaultApplicationProblemPlusJSONResponse) VisitListPort
 	return err
 }
 
+type GetPortRequestObject struct {
+	Id   Id  `json:"id"`
+	Port int `json:"port"`
+}
+
+type GetPortResponseObject interface {
+	VisitGetPortResponse(w http.ResponseWriter) error
+}
+
+type GetPort200JSONResponse PortAccess
+
+func (response GetPort200JSONResponse) VisitGetPortResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPortdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetPortdefaultApplicationProblemPlusJSONResponse) VisitGetPortResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type OpenPortRequestObject struct {
 	Id   Id  `json:"id"`
 	Port int `json:"port"`
+	Body *OpenPortJSONRequestBody
 }
 
 type OpenPortResponseObject interface {
@@ -40253,6 +40344,9 @@ type StrictServerInterface interface {
 	// ListPorts List the ports that programs in the sandbox listen on, and their addresses
 	// (GET /workspaces/{id}/ports)
 	ListPorts(ctx context.Context, request ListPortsRequestObject) (ListPortsResponseObject, error)
+	// GetPort Get the address of a port of the sandbox, and a token, for a script
+	// (GET /workspaces/{id}/ports/{port})
+	GetPort(ctx context.Context, request GetPortRequestObject) (GetPortResponseObject, error)
 	// OpenPort Get an address that shows a port of the sandbox in your browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx context.Context, request OpenPortRequestObject) (OpenPortResponseObject, error)
@@ -51664,12 +51758,64 @@ func (sh *strictHandler) ListPorts(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// GetPort operation middleware
+func (sh *strictHandler) GetPort(ctx echo.Context, id Id, port int) error {
+	var request GetPortRequestObject
+
+	request.Id = id
+	request.Port = port
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPort(ctx.Request().Context(), request.(GetPortRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPort")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPortResponseObject); ok {
+		return validResponse.VisitGetPortResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // OpenPort operation middleware
 func (sh *strictHandler) OpenPort(ctx echo.Context, id Id, port int) error {
 	var request OpenPortRequestObject
 
 	request.Id = id
 	request.Port = port
+
+	var body OpenPortJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.OpenPort(ctx.Request().Context(), request.(OpenPortRequestObject))

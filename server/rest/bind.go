@@ -35,7 +35,7 @@ func (Binder) Bind(v any, c echo.Context) error {
 	}
 	if len(bytes.TrimSpace(raw)) == 0 {
 		switch v.(type) { // optional bodies
-		case *api.StopSessionJSONRequestBody, *api.InterruptSessionJSONRequestBody, *api.KeepTokens:
+		case *api.StopSessionJSONRequestBody, *api.InterruptSessionJSONRequestBody, *api.KeepTokens, *api.OpenPortJSONRequestBody:
 			return io.EOF
 		}
 		return fault.New(fault.Invalid, "body_missing", "This call needs a JSON body.")

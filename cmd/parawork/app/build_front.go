@@ -1,8 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"net"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/parawork/parawork/accounts/suspension"
@@ -10,6 +13,7 @@ import (
 	"github.com/parawork/parawork/billing/alerts"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
+	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/store"
@@ -34,11 +38,36 @@ type front struct {
 	suspension *suspension.Enforcer
 }
 
+// frames are the origins whose pages the app may show in a frame: contents that agents made, and ports of sandboxes.
+func frames(cfg *config.Config) string {
+	var all []string
+	if u := strings.TrimSuffix(cfg.Preview.ContentURL, "/"); u != "" {
+		all = append(all, u)
+	}
+	switch domain := cfg.Preview.BaseDomain; {
+	case domain != "":
+		scheme, port := "http", "*"
+		if u, err := url.Parse(cfg.Server.PublicURL); err == nil && u.Host != "" {
+			scheme, port = u.Scheme, cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+		}
+		all = append(all, scheme+"://*."+domain+":"+port)
+	case fromconfig.LoopbackOnly(cfg.Server.Listen):
+		all = append(all, "http://*.localhost:*")
+	}
+	if _, port, err := net.SplitHostPort(cfg.Preview.Listen); err == nil && cfg.Preview.BaseDomain == "" {
+		if port == "0" {
+			port = "*"
+		}
+		all = append(all, "http://*:"+port)
+	}
+	return strings.Join(all, " ")
+}
+
 // newFront takes all the rest: the API shows it.
 func newFront(a *App) (f *front, err error) {
 	f = &front{}
 	f.watch = watch.New(watch.Config{Store: store.NewWatch(a.db), Subject: server.Watched(a.sessions, a.workspaces), Actor: a.directory.Actor, Audit: a.audit, Ended: a.later.linkEnded})
-	if f.web, err = ui.New(ui.Config{Dir: a.cfg.UI.Dir, Frames: strings.TrimSuffix(a.cfg.Preview.ContentURL, "/")}); err != nil {
+	if f.web, err = ui.New(ui.Config{Dir: a.cfg.UI.Dir, Frames: frames(a.cfg)}); err != nil {
 		return nil, err
 	}
 	web := f.web // a return with an error clears f
@@ -48,7 +77,7 @@ func newFront(a *App) (f *front, err error) {
 		Workspaces: a.workspaces, Moves: a.moves, Origin: a.origin, Files: a.files, Disk: a.disk, Forge: a.forge, Checks: a.checks, Overlap: a.overlap,
 		Reviews: a.reviews, Viewed: a.reviews,
 		Places: a.places, Choice: a.choice, Metering: a.metering, Executors: a.executors, Meters: a.meters, Network: a.network, Images: a.images, Image: fromconfig.ImageRules(a.cfg, a.kinds).Default, Caches: a.caches, Policies: a.records,
-		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, Kinds: a.kinds, PreviewDomain: a.cfg.Preview.BaseDomain, ContentURL: a.cfg.Preview.ContentURL,
+		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, Kinds: a.kinds, PreviewDomain: a.cfg.Preview.BaseDomain, PreviewListen: a.cfg.Preview.Listen, ContentURL: a.cfg.Preview.ContentURL,
 		Sessions: a.sessions, History: a.sessions.Recordings, Runs: a.runs, Report: a.report, Commands: a.commands, Browsers: a.browsers, Code: a.code, Tools: a.tools, Subagents: a.subagents, Artifacts: a.artifacts, Tasks: a.tasks, Issues: a.issues, Checkpoints: a.checkpoints, ToolCalls: a.toolCalls,
 		ToolGroups: a.toolbox.groups, Memory: a.toolbox.memory, Edits: a.toolbox.edits, Languages: a.toolbox.languages,
 		Ledger: a.ledger, Payments: a.payments, Reports: a.reports, Prices: a.prices, Usage: a.usage, Quota: a.quota, Graces: a.enforcer,

@@ -5872,6 +5872,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/ports/{port}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                port: number;
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the address of a port of the sandbox, and a token, for a script
+         * @description Send `headers` with each request to `url`. They work for an hour, for this port alone, and end with your sign-in or API token, with your right to work in the workspace, and when the server restarts. Where your system does not resolve the host name of `url`, ask the server itself and send `host` as the `Host` header.
+         */
+        get: operations["getPort"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/ports/{port}/open": {
         parameters: {
             query?: never;
@@ -9796,6 +9819,12 @@ export interface components {
              */
             operation: "" | "merge" | "rebase";
         };
+        OpenPort: {
+            /** @description For a frame in a page of Parawork, not for a tab of its own */
+            frame?: boolean;
+            /** @description Where the address leads, such as /about?x=1; the root without it */
+            path?: string;
+        };
         OpenWatch: {
             link_id?: string;
             token?: string;
@@ -10119,6 +10148,16 @@ export interface components {
         Port: {
             port: number;
             /** @description Its address for invited users; empty while previews are off */
+            url: string;
+        };
+        PortAccess: {
+            /** Format: int64 */
+            expires_at: number;
+            /** @description Send these with each request */
+            headers: {
+                [key: string]: string;
+            };
+            host: string;
             url: string;
         };
         PortAddress: {
@@ -22409,7 +22448,7 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    openPort: {
+    getPort: {
         parameters: {
             query?: never;
             header?: never;
@@ -22420,6 +22459,34 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description The address */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortAccess"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    openPort: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                port: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["OpenPort"];
+            };
+        };
         responses: {
             /** @description The address */
             200: {
