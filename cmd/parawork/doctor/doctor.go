@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -92,6 +93,7 @@ func (x Examination) Run(ctx context.Context, out io.Writer) bool {
 	r.roots(cfg)
 	r.agents(ctx, cfg)
 	x.places(ctx, r, state)
+	r.parts(ctx, exec.LookPath)
 	r.machines(cfg)
 	r.mail(ctx, cfg)
 	r.artifacts(ctx, cfg)
