@@ -17,7 +17,7 @@
 // the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
 // "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "tool" is the same tools as a
 // command line: see guest/toolcmd. Started under the name "parawork" the program is that command line, and
-// under "bd" its tasks as beads' program has them. "browser" runs Chromium: see guest/browser. "kernel" runs
+// under "bd" its tasks as beads' program has them. "browser" runs Chromium: see guest/browser. "desktop" runs a desktop: see guest/desktop. "kernel" runs
 // code in an interpreter that keeps its variables: see guest/kernel. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
@@ -50,6 +50,7 @@ import (
 	"github.com/parawork/parawork/guest/browser"
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/guest/daemon"
+	"github.com/parawork/parawork/guest/desktop"
 	"github.com/parawork/parawork/guest/egressbridge"
 	"github.com/parawork/parawork/guest/hook"
 	"github.com/parawork/parawork/guest/kernel"
@@ -71,6 +72,7 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
        parawork-guest mcp
        parawork-guest tool ARGUMENT...
        parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
+       parawork-guest desktop --probe | --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
        parawork-guest kernel [--memory BYTES] LANGUAGE
        parawork-guest connect HOST PORT
        parawork-guest version
@@ -114,6 +116,8 @@ func main() {
 		err = runMCP()
 	case "tool":
 		os.Exit(runTool(args[1:]))
+	case "desktop":
+		os.Exit(runDesktop(os.Args[2:]))
 	case "browser":
 		os.Exit(runBrowser(args[1:]))
 	case "kernel":
@@ -161,6 +165,27 @@ func runBrowser(args []string) int {
 		return 2
 	}
 	return browser.Run(cfg)
+}
+
+// runDesktop runs a desktop, and returns the exit code.
+func runDesktop(args []string) int {
+	spare()
+	cfg := desktop.Config{Out: os.Stdout, Env: os.Getenv}
+	flags := flag.NewFlagSet("desktop", flag.ContinueOnError)
+	flags.StringVar(&cfg.ID, "id", "", "names its folder")
+	flags.Int64Var(&cfg.Memory, "memory", 0, "bytes of memory that its programs may use; 0 = no limit")
+	flags.DurationVar(&cfg.Idle, "idle", 0, "how long it goes on without being used; 0 = for ever")
+	flags.BoolVar(&cfg.NoSandbox, "no-sandbox", false, "Chromium may run without a sandbox of its own where it cannot have one: the place isolates it")
+	probe := flags.Bool("probe", false, "say whether a desktop can be had here")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || !*probe && guest.CheckID(cfg.ID) != nil {
+		fmt.Fprint(os.Stderr, usage)
+		return 2
+	}
+	if *probe {
+		fmt.Println(desktop.Probe(os.Getenv))
+		return 0
+	}
+	return desktop.Run(cfg)
 }
 
 // runKernel serves one kernel, and returns its exit code.

@@ -108,7 +108,7 @@ func (b *browser) run() (reason string, err error) {
 	if err != nil {
 		return "", err
 	}
-	bare, err := b.withoutSandbox()
+	bare, err := withoutSandbox(b.cfg.NoSandbox)
 	if err != nil {
 		return "", err
 	}
@@ -128,7 +128,7 @@ func (b *browser) run() (reason string, err error) {
 		return "", fmt.Errorf("making a pipe: %w", err)
 	}
 	defer ourOut.Close()
-	cmd := &exec.Cmd{Path: path, Args: append([]string{path}, arguments(profile, bare, b.cfg.Env)...), Env: os.Environ(), Dir: profile,
+	cmd := &exec.Cmd{Path: path, Args: append([]string{path}, headless(profile, bare, b.cfg.Env)...), Env: os.Environ(), Dir: profile,
 		Stdout: &b.stderr, Stderr: &b.stderr, ExtraFiles: []*os.File{theirIn, theirOut}, WaitDelay: time.Second, SysProcAttr: ownGroup()}
 	err = startAlong(cmd)
 	_, _ = theirIn.Close(), theirOut.Close()
@@ -243,7 +243,7 @@ func (b *browser) up(from io.Reader) {
 }
 
 // withoutSandbox reports whether Chromium must run without a sandbox of its own, and refuses that where nothing else isolates it.
-func (b *browser) withoutSandbox() (bool, error) {
+func withoutSandbox(allowed bool) (bool, error) {
 	why := ""
 	switch {
 	case os.Geteuid() == 0:
@@ -253,7 +253,7 @@ func (b *browser) withoutSandbox() (bool, error) {
 	default:
 		return false, nil
 	}
-	if !b.cfg.NoSandbox {
+	if !allowed {
 		return false, fmt.Errorf("Chromium cannot isolate web pages here: %s. Use a place that isolates, such as bubblewrap or docker", why)
 	}
 	return true, nil
@@ -301,15 +301,26 @@ func makeProfile(id string) (string, error) {
 	return os.MkdirTemp("", prefix)
 }
 
-// arguments are those of Chromium.
+// Windowed returns the arguments of a Chromium that shows windows on a desktop. noSandbox allows that it has no sandbox of its own.
+func Windowed(profile string, noSandbox bool, env func(string) string) ([]string, error) {
+	bare, err := withoutSandbox(noSandbox)
+	return append(arguments(profile, bare, env), "--start-maximized"), err
+}
+
+// headless are the arguments of a Chromium that is used by its debugging pipe.
+func headless(profile string, noSandbox bool, env func(string) string) []string {
+	return append(arguments(profile, noSandbox, env), "--headless=new", "--remote-debugging-pipe", "--hide-scrollbars", "--window-size=1280,800", "about:blank")
+}
+
+// arguments are those of every Chromium.
 func arguments(profile string, noSandbox bool, env func(string) string) []string {
 	args := []string{
-		"--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + profile,
-		"--no-first-run", "--no-default-browser-check", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars", "--mute-audio",
+		"--user-data-dir=" + profile,
+		"--no-first-run", "--no-default-browser-check", "--disable-dev-shm-usage", "--disable-gpu", "--mute-audio",
 		"--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-domain-reliability", "--disable-sync",
 		"--disable-breakpad", "--disable-crash-reporter", "--disable-extensions", "--metrics-recording-only", "--password-store=basic", "--use-mock-keychain",
 		"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider,AutofillServerCommunication",
-		"--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "--disk-cache-size=52428800", "--window-size=1280,800",
+		"--disable-quic", "--force-webrtc-ip-handling-policy=disable_non_proxied_udp", "--disk-cache-size=52428800",
 		"--force-color-profile=srgb", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
 	}
 	if noSandbox {
@@ -329,7 +340,7 @@ func arguments(profile string, noSandbox bool, env func(string) string) []string
 		}
 		args = append(args, "--proxy-bypass-list="+strings.ReplaceAll(no, ",", ";"))
 	}
-	return append(args, "about:blank")
+	return args
 }
 
 // tail keeps the end of what a program prints.

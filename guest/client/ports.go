@@ -21,10 +21,21 @@ func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
 		return nil, fault.New(fault.Invalid, "invalid_port", "The port must be a number from 1 to 65535.")
 	}
-	q := request{method: http.MethodPost, path: []string{"ports", strconv.Itoa(port)}}
+	return c.dialPipe(ctx, "ports", strconv.Itoa(port))
+}
+
+// DialDesktop connects to a socket of the sandbox's desktop with an id, as DialPort does. Errors: desktop_not_running, too_many_streams.
+func (c *Client) DialDesktop(ctx context.Context, id string, socket guest.DesktopSocket) (net.Conn, error) {
+	return c.dialPipe(ctx, "desktops", id, string(socket))
+}
+
+// dialPipe connects to what a path names. The guest repeats the last element, which is checked.
+func (c *Client) dialPipe(ctx context.Context, path ...string) (net.Conn, error) {
+	q := request{method: http.MethodPost, path: path}
+	name := path[len(path)-1]
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
-	conn, err := c.dialPort(life, end, q, port)
+	conn, err := c.open(life, end, q, name)
 	if !stop() && err == nil { // ctx ended during the handshake
 		_ = conn.Close()
 		conn, err = nil, context.Cause(ctx)
@@ -36,7 +47,7 @@ func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	return conn, nil
 }
 
-func (c *Client) dialPort(ctx context.Context, end context.CancelCauseFunc, q request, port int) (net.Conn, error) {
+func (c *Client) open(ctx context.Context, end context.CancelCauseFunc, q request, name string) (net.Conn, error) {
 	if c.onePipe() {
 		in, out := io.Pipe()
 		q.body = in
@@ -45,7 +56,7 @@ func (c *Client) dialPort(ctx context.Context, end context.CancelCauseFunc, q re
 			_ = out.Close()
 			return nil, err
 		}
-		return &sharedPort{pipeConn: pipeConn{both{resp.Body, out}}, out: out, end: end, port: port}, checkPort(resp.Header, port, resp.Body)
+		return &sharedPort{pipeConn: pipeConn{both{resp.Body, out}}, out: out, end: end, name: name}, checkName(resp.Header, name, resp.Body)
 	}
 	pipe, r, head, err := c.direct(ctx, q)
 	if err != nil {
@@ -55,13 +66,13 @@ func (c *Client) dialPort(ctx context.Context, end context.CancelCauseFunc, q re
 	if !ok {
 		conn = pipeConn{pipe.(io.ReadWriteCloser)}
 	}
-	return &directPort{Conn: conn, r: r, end: end, port: port}, checkPort(head, port, pipe)
+	return &directPort{Conn: conn, r: r, end: end, name: name}, checkName(head, name, pipe)
 }
 
-func checkPort(head http.Header, port int, conn io.Closer) error {
-	if got := head.Get(guest.HeaderPort); got != strconv.Itoa(port) {
+func checkName(head http.Header, name string, conn io.Closer) error {
+	if got := head.Get(guest.HeaderPort); got != name {
 		_ = conn.Close()
-		return wrong("port", fmt.Errorf("port %q when %d was requested", clip(got, 50), port))
+		return wrong("port", fmt.Errorf("port %q when %s was requested", clip(got, 50), name))
 	}
 	return nil
 }
@@ -71,7 +82,7 @@ type directPort struct {
 	net.Conn
 	r    *bufio.Reader
 	end  context.CancelCauseFunc
-	port int
+	name string
 }
 
 func (p *directPort) Read(b []byte) (int, error) { return p.r.Read(b) }
@@ -89,14 +100,14 @@ func (p *directPort) Close() error {
 	return err
 }
 
-func (p *directPort) RemoteAddr() net.Addr { return portAddr(p.port) }
+func (p *directPort) RemoteAddr() net.Addr { return portAddr(p.name) }
 
 // sharedPort is a port in the bodies of a request and its answer.
 type sharedPort struct {
 	pipeConn
 	out  *io.PipeWriter
 	end  context.CancelCauseFunc
-	port int
+	name string
 }
 
 func (p *sharedPort) CloseWrite() error { return p.out.Close() }
@@ -107,7 +118,7 @@ func (p *sharedPort) Close() error {
 	return err
 }
 
-func (p *sharedPort) RemoteAddr() net.Addr { return portAddr(p.port) }
+func (p *sharedPort) RemoteAddr() net.Addr { return portAddr(p.name) }
 
 // both is a pipe made of two.
 type both struct {
@@ -122,8 +133,8 @@ func (b both) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// portAddr is a port in a sandbox.
-type portAddr int
+// portAddr is a port, or a socket of a desktop, in a sandbox.
+type portAddr string
 
 func (portAddr) Network() string  { return "sandbox" }
-func (a portAddr) String() string { return "sandbox:" + strconv.Itoa(int(a)) }
+func (a portAddr) String() string { return "sandbox:" + string(a) }

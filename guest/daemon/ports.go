@@ -33,20 +33,25 @@ func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || port == 0 {
 		return fault.New(fault.Invalid, "invalid_port", "The port must be a number from 1 to 65535.")
 	}
+	return d.servePipe(w, r, r.PathValue("port"), func(ctx context.Context) (proxycopy.Conn, error) { return d.dialPort(ctx, uint16(port)) })
+}
+
+// servePipe connects the host with what dial reaches. name is told to the host, which checks it.
+func (d *Daemon) servePipe(w http.ResponseWriter, r *http.Request, name string, dial func(context.Context) (proxycopy.Conn, error)) error {
 	if d.portStreams.Add(1) > maxPortStreams {
 		d.portStreams.Add(-1)
 		return fault.New(fault.Conflict, "too_many_streams", "%d connections to ports of this sandbox are already open. Close some first.", maxPortStreams)
 	}
 	defer d.portStreams.Add(-1)
-	conn, err := d.dialPort(r.Context(), uint16(port))
+	conn, err := dial(r.Context())
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	if wantsDirect(r) {
-		return joinDirect(w, r, conn)
+		return joinDirect(w, r, conn, name)
 	}
-	return joinShared(w, r, conn)
+	return joinShared(w, r, conn, name)
 }
 
 // dialPort reaches a program at either loopback address. Where the sandbox shares its loopback with the machine it runs on, only
@@ -77,8 +82,8 @@ func (d *Daemon) dialPort(ctx context.Context, port uint16) (proxycopy.Conn, err
 }
 
 // joinDirect gives the stream the whole pipe.
-func joinDirect(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn) error {
-	pipe, early, hangUp, err := direct(w, r, guest.HeaderPort, r.PathValue("port"))
+func joinDirect(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn, name string) error {
+	pipe, early, hangUp, err := direct(w, r, guest.HeaderPort, name)
 	if err != nil {
 		return err
 	}
@@ -102,9 +107,9 @@ type closing struct{ net.Conn }
 func (c closing) CloseWrite() error { return c.Close() }
 
 // joinShared carries the stream in the body of a request and of its answer.
-func joinShared(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn) error {
+func joinShared(w http.ResponseWriter, r *http.Request, conn proxycopy.Conn, name string) error {
 	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })()
-	w.Header().Set(guest.HeaderPort, r.PathValue("port"))
+	w.Header().Set(guest.HeaderPort, name)
 	if err := offer.Begin(w); err != nil {
 		return errCut
 	}

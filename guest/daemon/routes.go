@@ -48,6 +48,7 @@ func (d *Daemon) handler() http.Handler {
 		"POST /v1/symlink":                       d.serveSymlink,
 		"GET /v1/glob":                           d.serveGlob,
 		"POST /v1/ports/{port}":                  d.servePort,
+		"POST /v1/desktops/{id}/{socket}":        d.serveDesktop,
 		"POST " + guest.GatewayPath:              d.gateway.Handle,
 		"POST " + guest.ToolsPath:                d.tools.Handle,
 		"GET /v1/hooks":                          d.serveHooks,
