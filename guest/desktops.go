@@ -31,8 +31,9 @@ const (
 
 // DesktopRequest asks a desktop to start a program. An empty one only notes that somebody uses the desktop.
 type DesktopRequest struct {
-	URL string   `json:"url,omitempty"` // a page to open in Chromium
-	Run []string `json:"run,omitempty"` // a program with its arguments
+	Look bool     `json:"look,omitempty"` // the request is no use of the desktop
+	URL  string   `json:"url,omitempty"`  // a page to open in Chromium
+	Run  []string `json:"run,omitempty"`  // a program with its arguments
 }
 
 // DesktopAnswer says how programs reach the desktop, or why a request failed.

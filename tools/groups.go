@@ -19,6 +19,7 @@ var groups = []Group{
 	{Name: "memory", Title: "Memory", Description: "Remember facts for later sessions of the project, and find them again."},
 	{Name: "browser", Title: "Browser", Description: "Open pages in a browser inside the sandbox, look at them and act on them. Agents use it by the command line."},
 	{Name: "browser_scripts", Title: "Scripts in pages", Description: "Run JavaScript in the pages of the browser.", Off: true},
+	{Name: "desktop", Title: "Desktop", Description: "Use programs with windows on a screen inside the sandbox. Agents use it by the command line."},
 	{Name: "code", Title: "Code", Description: "Run Python, JavaScript and shell code in interpreters that keep their variables, with pictures and tables as results."},
 	{Name: "commands", Title: "Commands", Description: "Run a command in the sandbox. Agents with a terminal do not need it.", Off: true},
 }

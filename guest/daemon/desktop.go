@@ -22,7 +22,7 @@ func (d *Daemon) serveDesktop(w http.ResponseWriter, r *http.Request) error {
 	if socket != guest.DesktopVNC && socket != guest.DesktopControl {
 		return fault.New(fault.Invalid, "invalid_socket", "A desktop has no socket of this name.")
 	}
-	return d.servePipe(w, r, string(socket), func(ctx context.Context) (proxycopy.Conn, error) {
+	return servePipe(d, w, r, string(socket), func(ctx context.Context) (proxycopy.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, portIn)
 		defer cancel()
 		dir := guest.DesktopDir(id)

@@ -33,11 +33,11 @@ func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || port == 0 {
 		return fault.New(fault.Invalid, "invalid_port", "The port must be a number from 1 to 65535.")
 	}
-	return d.servePipe(w, r, r.PathValue("port"), func(ctx context.Context) (proxycopy.Conn, error) { return d.dialPort(ctx, uint16(port)) })
+	return servePipe(d, w, r, r.PathValue("port"), func(ctx context.Context) (proxycopy.Conn, error) { return d.dialPort(ctx, uint16(port)) })
 }
 
-// servePipe connects the host with what dial reaches. name is told to the host, which checks it.
-func (d *Daemon) servePipe(w http.ResponseWriter, r *http.Request, name string, dial func(context.Context) (proxycopy.Conn, error)) error {
+// servePipe connects the host with what dial reaches. The answer repeats name, which the host checks.
+func servePipe(d *Daemon, w http.ResponseWriter, r *http.Request, name string, dial func(context.Context) (proxycopy.Conn, error)) error {
 	if d.portStreams.Add(1) > maxPortStreams {
 		d.portStreams.Add(-1)
 		return fault.New(fault.Conflict, "too_many_streams", "%d connections to ports of this sandbox are already open. Close some first.", maxPortStreams)

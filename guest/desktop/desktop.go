@@ -315,7 +315,9 @@ func (d *desktop) accept(l net.Listener) {
 			_, noChromium := browser.Find(d.cfg.Env("PATH"))
 			answer.Chromium = noChromium == nil
 			if err = json.Unmarshal(line, &req); err == nil {
-				d.touch()
+				if !req.Look {
+					d.touch()
+				}
 				err = d.do(req)
 			}
 			if err != nil {

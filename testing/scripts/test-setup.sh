@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need and is not there yet: Chromium, PostgreSQL, bubblewrap and Docker from Debian, the agents' CLIs and language servers from npm,
+# Installs what the tests need and is not there yet: Chromium, PostgreSQL, bubblewrap, Docker and a VNC server from Debian, the agents' CLIs and language servers from npm,
 # Stripe's own stand-in for its API from the Go proxy.
 # Without root the Debian packages are not installed; the tests that need them then say loudly that they were skipped.
 set -euo pipefail
@@ -13,6 +13,10 @@ command -v bwrap >/dev/null || missing+=(bubblewrap)
 command -v dockerd >/dev/null || missing+=(docker.io)
 command -v busybox >/dev/null || missing+=(busybox-static)
 command -v ip >/dev/null || missing+=(iproute2)
+# Desktops of sandboxes, and a program with a window.
+command -v Xvnc >/dev/null || missing+=(tigervnc-standalone-server)
+command -v openbox >/dev/null || missing+=(openbox)
+command -v xterm >/dev/null || missing+=(xterm)
 if ((${#missing[@]})); then
   if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
     echo "==> installing ${missing[*]}"

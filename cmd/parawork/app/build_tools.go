@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
+	"github.com/parawork/parawork/tools/desktop"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
@@ -39,6 +40,7 @@ type toolbox struct {
 	memory      *memory.Service
 	edits       *edits.Service
 	browsers    *browser.Service
+	desktops    *desktop.Service
 	code        *code.Service
 	groups      *toolgroups.Service
 	languages   *lsp.Service
@@ -64,6 +66,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 		Sessions: a.sessions, Actor: p.directory.Actor, Bus: b.bus, Events: b.events, Log: b.logOf("edits")})
 	t.languages = newLanguages(a)
 	t.browsers = newBrowsers(b, w, s, t.artifacts)
+	t.desktops = newDesktops(b, w, s, t.artifacts)
 	t.code = newCode(a, t.artifacts)
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
@@ -77,6 +80,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Verified: t.edits.Verified, Log: b.logOf("tools")})},
 			t.languages.Tools(),
 			t.browsers.Tools(),
+			t.desktops.Tools(),
 			t.code.Tools(),
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),

@@ -1,0 +1,100 @@
+package rfb_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/tools/desktop/rfb"
+)
+
+// server says fixed bytes, then zeros without end when it floods.
+type server struct {
+	io.Reader
+	said bytes.Buffer
+}
+
+func (s *server) Write(p []byte) (int, error) { return s.said.Write(p) }
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// greeting is a whole handshake of a screen, with a name whose length may be a lie.
+func greeting(width, height uint16, name uint32) string {
+	b := []byte("RFB 003.008\n\x01\x01\x00\x00\x00\x00")
+	b = binary.BigEndian.AppendUint16(b, width)
+	b = binary.BigEndian.AppendUint16(b, height)
+	b = append(b, make([]byte, 16)...)
+	return string(binary.BigEndian.AppendUint32(b, name))
+}
+
+// Whatever a hostile server says, a picture ends with an error, and takes little memory.
+func TestAHostileServerIsRefused(t *testing.T) {
+	for name, says := range map[string]string{
+		"another protocol":       "HTTP/1.1 200 OK\r\n",
+		"an old version":         "RFB 003.003\n",
+		"a long refusal":         "RFB 003.008\n\x00\xff\xff\xff\xff",
+		"a screen of no size":    greeting(0, 10, 0),
+		"a huge screen":          greeting(65535, 65535, 0),
+		"a name without end":     greeting(10, 10, 0xffffffff),
+		"an unknown message":     greeting(10, 10, 0) + "\x77",
+		"a huge clipboard":       greeting(10, 10, 0) + "\x03\x00\x00\x00\xff\xff\xff\xff",
+		"an encoding":            greeting(10, 10, 0) + "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x01\x00\x00\x00\x10",
+		"a part beyond the edge": greeting(10, 10, 0) + "\x00\x00\x00\x01\x00\x09\x00\x00\x00\x02\x00\x01\x00\x00\x00\x00",
+		"a flood of nothing":     greeting(10, 10, 0) + "\x00\x00\x00\x00",
+	} {
+		s := &server{Reader: io.MultiReader(strings.NewReader(says), zeros{})}
+		c, err := rfb.Open(s)
+		if err == nil {
+			_, err = c.Screenshot()
+		}
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// A viewer's input is dropped unless they drive, whatever the pieces in which it comes, and what they hold is released at the end.
+func TestTheFilterDropsInput(t *testing.T) {
+	hello := "RFB 003.008\n\x01\x00"
+	press, release, move, request := "\x04\x01\x00\x00\x00\x00\x00a", "\x04\x00\x00\x00\x00\x00\x00a", "\x05\x01\x00\x09\x00\x08", "\x03\x01\x00\x00\x00\x00\x00\x09\x00\x09"
+	clipboard, extended, resize, shutdown := "\x06\x00\x00\x00\x00\x00\x00\x03abc", "\x06\x00\x00\x00\xff\xff\xff\xfcabcd", "\xfb\x00\x00\x09\x00\x09\x00\x00", "\xfa\x00\x01\x02"
+	place := "\xff\x00\x00\x01\x00\x00\x00b\x00\x00\x00\x30"
+	all := hello + press + move + request + clipboard + extended + place + resize + shutdown + "\x02\x00\x00\x01\x00\x00\x00\x00"
+	for _, size := range []int{1, 3, 1000} {
+		drives := false
+		f := rfb.Filter{Drives: func() bool { return drives }}
+		pass := func(text string) string {
+			var out []byte
+			for len(text) > 0 {
+				n := min(size, len(text))
+				b, err := f.Pass([]byte(text[:n]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, text = append(out, b...), text[n:]
+			}
+			return string(out)
+		}
+		if got, want := pass(all), "RFB 003.008\n\x01\x01"+request+"\x02\x00\x00\x01\x00\x00\x00\x00"; got != want {
+			t.Errorf("of a viewer, in pieces of %d: %q", size, got)
+		}
+		drives = true
+		if got, want := pass(press+move+clipboard+resize+shutdown), press+move+clipboard; got != want {
+			t.Errorf("of a driver: %q", got)
+		}
+		drives = false
+		if got, want := pass(request), release+"\x05\x00\x00\x09\x00\x08"+request; got != want {
+			t.Errorf("after driving: %q", got)
+		}
+	}
+	for _, bad := range []string{"RFB 003.003\n", "RFB 003.008\n\x02", hello + "\x63", hello + "\x06\x00\x00\x00\x7f\xff\xff\xff", hello + "\xff\x05"} {
+		f := rfb.Filter{Drives: func() bool { return false }}
+		if _, err := f.Pass([]byte(bad)); err == nil {
+			t.Errorf("%q was passed on", bad)
+		}
+	}
+}
