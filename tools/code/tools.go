@@ -170,7 +170,7 @@ func answer(r Run, limit int) (tools.Result, error) {
 	if words == "" {
 		words = "Done; nothing was printed."
 	}
-	res, err := tools.Answer(words, out)
+	res, err := tools.Answer(words+"\n["+r.ID+"]", out) // the conversation finds the run by its id
 	res.Content = append(res.Content, pictures...)
 	res.IsError, res.Truncated = r.State != OK, out.Truncated
 	return res, err

@@ -1,14 +1,13 @@
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { api, BASE, data, type Schemas, type Workspace } from "@/api/client";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
-import { CodeBlock } from "@/highlight/code";
 import { Button } from "@/kit/button";
-import { Empty, Failure, FormError, Output, Skeleton } from "@/kit/states";
+import { Empty, Failure, FormError, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
-import { ending, parts } from "./results";
+import { RunBody } from "./run";
 
 type Run = Schemas["CodeRun"];
 type Language = Schemas["CodeLanguage"];
@@ -79,9 +78,6 @@ export default function CodeTab({ workspace: w, canRun }: { workspace: Workspace
 /** One run: its code and what came of it. */
 function Ran({ run: r, canRun }: { run: Run; canRun: boolean }) {
   const now = useNow();
-  const interrupt = useMutation({
-    mutationFn: () => data(api.POST("/code/{id}/interrupt", { params: { path: { id: r.id } } })),
-  });
   return (
     <li>
       <p className="mb-1 text-meta text-fg3">
@@ -89,48 +85,8 @@ function Ran({ run: r, canRun }: { run: Run; canRun: boolean }) {
         {r.kernel !== "default" && ` · ${r.kernel}`} · <span title={exact(r.created_at)}>{ago(r.created_at, now)}</span>
         {r.fresh && " · started without variables"}
       </p>
-      <CodeBlock language={r.language} text={r.code} />
-      {r.outputs.map((o, i) => (
-        <Shown key={i} output={o} />
-      ))}
-      {r.error && (
-        <Output text={r.error.traceback || `${r.error.name}: ${r.error.value}`} className="mt-2 text-danger" />
-      )}
-      {r.state === "running" ? (
-        <div className="mt-2 flex items-center gap-3">
-          <span className="text-fg3">Running</span>
-          {canRun && (
-            <Button busy={interrupt.isPending && "Interrupting"} onClick={() => interrupt.mutate()}>
-              Interrupt
-            </Button>
-          )}
-        </div>
-      ) : (
-        ending(r) && <p className="mt-2 text-fg3">{ending(r)}</p>
-      )}
-      {interrupt.isError && <FormError error={interrupt.error} />}
-      {r.truncated && <p className="mt-1 text-meta text-fg3">Something was left out, because there was too much.</p>}
+      <RunBody run={r} canRun={canRun} />
     </li>
-  );
-}
-
-/** One output. Pages that code made get no origin and no scripts. */
-function Shown({ output: o }: { output: Schemas["CodeOutput"] }) {
-  const p = parts(o);
-  return (
-    <div className="mt-2">
-      {p.text !== undefined && <Output text={p.text} className={o.type === "stderr" ? "text-warning" : undefined} />}
-      {p.image && <img src={p.image} alt="Made by the code" className="max-h-[70vh] max-w-full rounded-sm bg-white" />}
-      {p.page && <iframe srcDoc={p.page} sandbox="" title="Made by the code" className="h-48 w-full resize-y bg-white" />}
-      {p.artifacts.map(([mime, id]) => (
-        <p key={mime}>
-          <a className="underline" href={`${BASE}/artifacts/${encodeURIComponent(id)}/content`}>
-            Download {mime}
-          </a>{" "}
-          <span className="text-fg3">kept as an artifact</span>
-        </p>
-      ))}
-    </div>
   );
 }
 

@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
-import { memo, type ReactNode, useState } from "react";
+import { lazy, memo, type ReactNode, Suspense, useState } from "react";
+import { BASE } from "@/api/client";
 import { plural } from "@/format/text";
 import { clock, duration, exact } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
@@ -7,10 +8,13 @@ import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { type MarkKind, Shape } from "@/kit/mark";
 import { Counts } from "@/kit/states";
+import { type Call, callOf, toolWords } from "./call";
 import type { Item } from "./feed";
 import { Prose } from "./prose";
 import { type Row, unfolds } from "./rows";
 import { spent } from "./words";
+
+const RunCard = lazy(() => import("@/code/run-card"));
 
 interface Props {
   row: Row;
@@ -227,6 +231,7 @@ function Took({ item }: { item: Item }) {
 
 function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (() => void) | undefined }) {
   const { item, steps, open } = row;
+  const call = callOf(item);
   return (
     <Foldable
       open={open}
@@ -234,7 +239,7 @@ function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (()
       head={
         <>
           <StatusShape item={item} />
-          <span className="shrink-0 font-medium">{item.tool || "Tool"}</span>
+          <span className="shrink-0 font-medium">{call ? toolWords(call.tool) : item.tool || "Tool"}</span>
           <span className="min-w-0 flex-1 truncate font-mono text-[12px] text-fg2">{item.title}</span>
           {steps > 0 && <span className="shrink-0 text-meta text-fg3">{plural(steps, "step")}</span>}
           <Status item={item} />
@@ -242,12 +247,49 @@ function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (()
         </>
       }
     >
-      {item.input && <CodeBlock language={item.tool === "exec" ? "javascript" : ""} text={item.input} label="Input" />}
+      {call?.run ? (
+        <Suspense fallback={<CodeBlock language={call.language} text={call.code} />}>
+          <RunCard id={call.run} code={call.code} language={call.language} />
+        </Suspense>
+      ) : (
+        <Texts item={item} call={call} />
+      )}
+      {call && <Recorded call={call} />}
+      <Replay item={item} session={session} />
+    </Foldable>
+  );
+}
+
+function Texts({ item, call }: { item: Item; call: Call | undefined }) {
+  const language = call?.code ? call.language : item.tool === "exec" ? "javascript" : "";
+  return (
+    <>
+      {item.input && <CodeBlock language={language} text={call?.code || item.input} label="Input" />}
+      {call?.picture && (
+        <img
+          src={`${BASE}/artifacts/${encodeURIComponent(call.picture)}/content`}
+          alt="The page in the browser"
+          loading="lazy"
+          className="max-h-[50vh] max-w-full rounded-sm bg-white"
+        />
+      )}
       {item.output && <CodeBlock language="" text={item.output} label="Result" />}
       {!item.output && item.status === "ok" && <p className="text-meta text-fg3">No output.</p>}
       {item.truncated && <p className="text-meta text-fg3">Truncated. The terminal has the full output.</p>}
-      <Replay item={item} session={session} />
-    </Foldable>
+    </>
+  );
+}
+
+/** Link to where the server recorded a call: the run in Code, any other in the tool calls of the timeline. */
+function Recorded({ call }: { call: Call }) {
+  return (
+    <Link
+      to="."
+      search={(s) => ({ ...s, tab: call.run ? "code" : "timeline", session: undefined, place: undefined })}
+      className="min-h-6 text-meta text-accent hover:underline pointer-coarse:min-h-11"
+    >
+      {call.run ? "Open in Code" : "Open the recorded calls"}
+    </Link>
   );
 }
 

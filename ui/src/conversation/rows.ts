@@ -1,3 +1,4 @@
+import { callOf } from "./call";
 import type { Item } from "./feed";
 
 export interface Row {
@@ -15,6 +16,7 @@ const lines = (text: string): number => (text === "" ? 0 : text.split("\n").leng
 
 /** Whether an item is unfolded by default. */
 export function opensByItself(item: Item): boolean {
+  if (item.kind === "tool") return callOf(item)?.tool === "run_code";
   return item.kind === "edit" && item.diff !== "" && lines(item.diff) <= SMALL_DIFF;
 }
 
