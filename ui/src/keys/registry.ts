@@ -116,6 +116,7 @@ export const ACTIONS = [
   { id: "tab.history", label: "History", keys: ["g y"], scope: "workspace", group: "Workspace" },
   { id: "tab.timeline", label: "Timeline", keys: ["g a"], scope: "workspace", group: "Workspace" },
   { id: "tab.code", label: "Code", keys: ["g x"], scope: "workspace", group: "Workspace" },
+  { id: "tab.preview", label: "Preview", keys: ["g e"], scope: "workspace", group: "Workspace" },
   { id: "tab.browser", label: "Browser", keys: ["g v"], scope: "workspace", group: "Workspace" },
   { id: "tab.artifacts", label: "Artifacts", keys: ["g l"], scope: "workspace", group: "Workspace" },
   { id: "files.open", label: "Open file…", keys: ["g f"], scope: "workspace", group: "Workspace" },

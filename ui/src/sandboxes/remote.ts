@@ -38,8 +38,8 @@ export const portsQuery = (id: string, live: boolean) =>
     retry: false,
   });
 
-export const openPort = (id: string, port: number) =>
-  data(api.POST("/workspaces/{id}/ports/{port}/open", { params: { path: { id, port } } }));
+export const openPort = (id: string, port: number, path?: string) =>
+  data(api.POST("/workspaces/{id}/ports/{port}/open", { params: { path: { id, port } }, body: { path } }));
 
 /** Moves a workspace whose place cannot serve to this server, because a person said so. */
 export const fallBack = (id: string) => data(api.POST("/workspaces/{id}/fallback", { params: { path: { id } } }));

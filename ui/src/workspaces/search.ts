@@ -10,6 +10,7 @@ export type Tab =
   | "timeline"
   | "artifacts"
   | "code"
+  | "preview"
   | "browser";
 
 const TABS = [
@@ -21,6 +22,7 @@ const TABS = [
   "timeline",
   "artifacts",
   "code",
+  "preview",
   "browser",
 ] as const;
 

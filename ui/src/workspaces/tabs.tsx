@@ -51,6 +51,7 @@ export function WorkspaceTabs({
     { tab: "timeline", label: "Timeline" },
     { tab: "artifacts", label: "Artifacts" },
     { tab: "code", label: "Code" },
+    { tab: "preview", label: "Preview" },
     { tab: "browser", label: "Browser" },
   ];
   return (

@@ -30,6 +30,8 @@ const HistoryTab = lazy(() => import("@/history/tab"));
 const TimelineTab = lazy(() => import("@/timeline/tab"));
 const BrowserTab = lazy(() => import("@/browser/tab"));
 const CodeTab = lazy(() => import("@/code/tab"));
+const PortOffers = lazy(() => import("@/sandboxes/port-offers"));
+const PreviewTab = lazy(() => import("@/sandboxes/preview-tab"));
 const ArtifactsTab = lazy(() => import("@/artifacts/tab"));
 const GitWorkHere = lazy(() => import("@/merge/git-work-here"));
 const MergeTab = lazy(() => import("@/merge/tab"));
@@ -119,6 +121,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.timeline", () => go("timeline"));
   useAction("tab.artifacts", () => go("artifacts"));
   useAction("tab.code", () => go("code"));
+  useAction("tab.preview", () => go("preview"));
   useAction("tab.browser", () => go("browser"));
   const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
 
@@ -144,6 +147,11 @@ function Open({ workspace: w }: { workspace: Workspace }) {
       <Suspense>
         <AskingElsewhere sessions={sessions.data ?? []} shown={tab === "terminal" ? shown?.id : undefined} />
       </Suspense>
+      {alive && !closed && tab !== "preview" && (
+        <Suspense>
+          <PortOffers key={w.id} workspace={w} onPreview={() => go("preview")} />
+        </Suspense>
+      )}
       {alive && tab !== "merge" && (
         <Suspense>
           <GitWorkHere workspace={w} />
@@ -169,6 +177,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             <Creation workspace={w} />
           ) : tab === "browser" ? (
             <BrowserTab workspace={w} canUse={alive} />
+          ) : tab === "preview" ? (
+            <PreviewTab workspace={w} />
           ) : tab === "changes" ? (
             <ChangesTab workspace={w} />
           ) : tab === "merge" ? (
