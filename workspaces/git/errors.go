@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -116,7 +118,7 @@ func DiskIsFull(err error) bool {
 		return true
 	}
 	if g, ok := errors.AsType[*hostgit.Error](err); ok {
-		return saysFull(g.Words())
+		return saysFull(g.Words()) || refNotWritten(g.Words())
 	}
 	e, ok := errors.AsType[*CommandError](err)
 	return ok && saysFull(e.Words())
@@ -130,6 +132,22 @@ func saysFull(words string) bool {
 		}
 	}
 	return false
+}
+
+// unwritten is what git says of a ref whose lock file it made and could not write. It leaves out why.
+var unwritten = regexp.MustCompile(`couldn't write '([^']+)\.lock'`)
+
+// refNotWritten reports whether git could not write a ref on the host and the disk is full there.
+func refNotWritten(words string) bool {
+	lock := unwritten.FindStringSubmatch(words)
+	if lock == nil {
+		return false
+	}
+	dir := filepath.Dir(lock[1])
+	for !FolderExists(dir) && dir != filepath.Dir(dir) { // git removed the empty folders
+		dir = filepath.Dir(dir)
+	}
+	return NearlyFull(dir)
 }
 
 // ExitCode returns the exit code of a git call in the sandbox, -1 when it was killed.
