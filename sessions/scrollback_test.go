@@ -65,7 +65,7 @@ func TestScrollbackIsWhole(t *testing.T) {
 		}
 	}
 	check("live", 2000)
-	check("in small pieces", 777)
+	check("in other pieces", 1777)
 	s.end()
 	s = h.start()
 	check("after a restart", 2000)
