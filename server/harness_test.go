@@ -256,7 +256,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Edits = edits.New(edits.Config{Store: toolstore.NewEdits(h.db), Snapshots: ws.Snapshots, Repository: git.Contents{Repo: ws.Repo}, Undoer: ws.Lifecycle, Workspaces: ws.Records, Sessions: ss,
 		Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
-	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records})
+	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Settings: toolstore.NewLanguages(h.db)})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Browsers = agentbrowser.New(agentbrowser.Config{Sandboxes: noBrowsers{places}, Workspaces: ws.Records})
 	h.cfg.Code = code.New(code.Config{Store: toolstore.NewCode(h.db), Sandboxes: places, Workspaces: ws.Records, Secrets: commandSecrets(ws, sec), Events: h.bus,
@@ -561,7 +561,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"

@@ -337,6 +337,8 @@ getTaskSettings         viewer    read
 updateTaskSettings      admin     admin
 syncIssues              member    write
 listIssueOutbox         viewer    read
+getProjectLanguages     viewer    read
+setProjectLanguages     admin     admin
 listLanguages           viewer    read
 getDiagnostics          viewer    read
 getHover                viewer    read

@@ -498,13 +498,15 @@ var policy = map[string]rule{
 	"createMemory": of(accounts.EditWorkspace, byProject).repeatable(),
 	"deleteMemory": of(accounts.EditWorkspace, byMemory),
 
-	"listLanguages":   of(accounts.ViewWorkspace, byWorkspace),
-	"getDiagnostics":  of(accounts.ViewWorkspace, byWorkspace),
-	"getHover":        of(accounts.ViewWorkspace, byWorkspace),
-	"findDefinition":  of(accounts.ViewWorkspace, byWorkspace),
-	"findReferences":  of(accounts.ViewWorkspace, byWorkspace),
-	"listSymbols":     of(accounts.ViewWorkspace, byWorkspace),
-	"listCompletions": of(accounts.ViewWorkspace, byWorkspace),
+	"getProjectLanguages": of(accounts.ViewProject, byProject),
+	"setProjectLanguages": of(accounts.ManageProject, byProject),
+	"listLanguages":       of(accounts.ViewWorkspace, byWorkspace),
+	"getDiagnostics":      of(accounts.ViewWorkspace, byWorkspace),
+	"getHover":            of(accounts.ViewWorkspace, byWorkspace),
+	"findDefinition":      of(accounts.ViewWorkspace, byWorkspace),
+	"findReferences":      of(accounts.ViewWorkspace, byWorkspace),
+	"listSymbols":         of(accounts.ViewWorkspace, byWorkspace),
+	"listCompletions":     of(accounts.ViewWorkspace, byWorkspace),
 
 	"listRuns":  of(accounts.ViewWorkspace, byTeam),
 	"createRun": of(accounts.CreateWorkspace, byTeam).repeatable(), // and the right to type

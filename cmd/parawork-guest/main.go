@@ -9,6 +9,7 @@
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest mcp
 //	parawork-guest tool ARGUMENT...
+//	parawork-guest edited
 //	parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
 //	parawork-guest kernel [--memory BYTES] LANGUAGE
 //	parawork-guest connect HOST PORT
@@ -16,7 +17,7 @@
 // "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
 // the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
 // "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "tool" is the same tools as a
-// command line: see guest/toolcmd. Started under the name "parawork" the program is that command line, and
+// command line: see guest/toolcmd. "edited" has the language server check what an agent edited. Started under the name "parawork" the program is that command line, and
 // under "bd" its tasks as beads' program has them. "browser" runs Chromium: see guest/browser. "desktop" runs a desktop: see guest/desktop. "kernel" runs
 // code in an interpreter that keeps its variables: see guest/kernel. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
@@ -71,6 +72,7 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest mcp
        parawork-guest tool ARGUMENT...
+       parawork-guest edited
        parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
        parawork-guest desktop --probe | --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
        parawork-guest kernel [--memory BYTES] LANGUAGE
@@ -118,6 +120,8 @@ func main() {
 		os.Exit(runTool(args[1:]))
 	case "desktop":
 		os.Exit(runDesktop(os.Args[2:]))
+	case "edited":
+		runEdited()
 	case "browser":
 		os.Exit(runBrowser(args[1:]))
 	case "kernel":
@@ -209,6 +213,17 @@ func runTool(args []string) int {
 		dir = "/" // it was removed
 	}
 	return toolcmd.Run(ctx, args, toolcmd.Config{Env: os.Getenv, Dir: dir, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+}
+
+// runEdited has a file checked that an agent edited, as its hook.
+func runEdited() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "/" // it was removed
+	}
+	toolcmd.Edited(ctx, toolcmd.Config{Env: os.Getenv, Dir: dir, In: os.Stdin, Stdout: os.Stdout})
 }
 
 // runBeads runs the task tools as beads' program would be run, or that program itself where the project keeps its tasks with it.

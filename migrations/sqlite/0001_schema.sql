@@ -1972,3 +1972,12 @@ CREATE TABLE sandbox_counters (
     since    BIGINT NOT NULL,
     PRIMARY KEY (executor, purpose, name)
 );
+
+-- === Language servers ===
+
+-- When language servers report problems in edited files to the agents of a project.
+CREATE TABLE project_languages (
+    project_id  TEXT PRIMARY KEY REFERENCES projects(id) ON DELETE CASCADE,
+    team_id     TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    after_edits TEXT NOT NULL -- off, errors, on_demand, turn_end
+);

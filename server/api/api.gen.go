@@ -2189,6 +2189,30 @@ func (e ProjectImageSource) Valid() bool {
 	}
 }
 
+// Defines values for ProjectLanguagesAfterEdits.
+const (
+	ProjectLanguagesAfterEditsErrors   ProjectLanguagesAfterEdits = "errors"
+	ProjectLanguagesAfterEditsOff      ProjectLanguagesAfterEdits = "off"
+	ProjectLanguagesAfterEditsOnDemand ProjectLanguagesAfterEdits = "on_demand"
+	ProjectLanguagesAfterEditsTurnEnd  ProjectLanguagesAfterEdits = "turn_end"
+)
+
+// Valid indicates whether the value is a known member of the ProjectLanguagesAfterEdits enum.
+func (e ProjectLanguagesAfterEdits) Valid() bool {
+	switch e {
+	case ProjectLanguagesAfterEditsErrors:
+		return true
+	case ProjectLanguagesAfterEditsOff:
+		return true
+	case ProjectLanguagesAfterEditsOnDemand:
+		return true
+	case ProjectLanguagesAfterEditsTurnEnd:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProjectNetworkDefaultMode.
 const (
 	ProjectNetworkDefaultModeAllow ProjectNetworkDefaultMode = "allow"
@@ -8707,6 +8731,15 @@ type ProjectImage struct {
 // ProjectImageSource Where the image comes from
 type ProjectImageSource string
 
+// ProjectLanguages defines model for ProjectLanguages.
+type ProjectLanguages struct {
+	// AfterEdits off: no language server runs in the project; errors: after each edit of an agent, new errors; on_demand: when an agent asks; turn_end: new errors at the end of a turn
+	AfterEdits ProjectLanguagesAfterEdits `json:"after_edits"`
+}
+
+// ProjectLanguagesAfterEdits off: no language server runs in the project; errors: after each edit of an agent, new errors; on_demand: when an agent asks; turn_end: new errors at the end of a turn
+type ProjectLanguagesAfterEdits string
+
 // ProjectList defines model for ProjectList.
 type ProjectList struct {
 	Items      []Project `json:"items"`
@@ -13284,6 +13317,9 @@ type CancelGitWorkJSONRequestBody CancelGitWorkJSONBody
 // BuildImageJSONRequestBody defines body for BuildImage for application/json ContentType.
 type BuildImageJSONRequestBody = NewImageBuild
 
+// SetProjectLanguagesJSONRequestBody defines body for SetProjectLanguages for application/json ContentType.
+type SetProjectLanguagesJSONRequestBody = ProjectLanguages
+
 // CreateMemoryJSONRequestBody defines body for CreateMemory for application/json ContentType.
 type CreateMemoryJSONRequestBody = NewMemory
 
@@ -13976,6 +14012,12 @@ type ServerInterface interface {
 	// SyncIssues Ask the forge for issues now, and send again what failed
 	// (POST /projects/{id}/issue-sync)
 	SyncIssues(ctx echo.Context, id Id) error
+	// GetProjectLanguages Get when language servers tell a project's agents about problems
+	// (GET /projects/{id}/languages)
+	GetProjectLanguages(ctx echo.Context, id Id) error
+	// SetProjectLanguages Choose when language servers tell a project's agents about problems
+	// (PUT /projects/{id}/languages)
+	SetProjectLanguages(ctx echo.Context, id Id) error
 	// ListMemory List the facts that a project's agents and people remember, newest first
 	// (GET /projects/{id}/memory)
 	ListMemory(ctx echo.Context, id Id, params ListMemoryParams) error
@@ -16961,6 +17003,38 @@ func (w *ServerInterfaceWrapper) SyncIssues(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SyncIssues(ctx, id)
+	return err
+}
+
+// GetProjectLanguages converts echo context to params.
+func (w *ServerInterfaceWrapper) GetProjectLanguages(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetProjectLanguages(ctx, id)
+	return err
+}
+
+// SetProjectLanguages converts echo context to params.
+func (w *ServerInterfaceWrapper) SetProjectLanguages(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetProjectLanguages(ctx, id)
 	return err
 }
 
@@ -23494,6 +23568,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/projects/:id/memory", wrapper.ListMemory, options.OperationMiddlewares["listMemory"]...)
 	router.POST(options.BaseURL+"/projects/:id/memory", wrapper.CreateMemory, options.OperationMiddlewares["createMemory"]...)
 	router.DELETE(options.BaseURL+"/memory/:id", wrapper.DeleteMemory, options.OperationMiddlewares["deleteMemory"]...)
+	router.GET(options.BaseURL+"/projects/:id/languages", wrapper.GetProjectLanguages, options.OperationMiddlewares["getProjectLanguages"]...)
+	router.PUT(options.BaseURL+"/projects/:id/languages", wrapper.SetProjectLanguages, options.OperationMiddlewares["setProjectLanguages"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/languages", wrapper.ListLanguages, options.OperationMiddlewares["listLanguages"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/diagnostics", wrapper.GetDiagnostics, options.OperationMiddlewares["getDiagnostics"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/hover", wrapper.GetHover, options.OperationMiddlewares["getHover"]...)
@@ -29014,6 +29090,85 @@ type SyncIssuesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SyncIssuesdefaultApplicationProblemPlusJSONResponse) VisitSyncIssuesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectLanguagesRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetProjectLanguagesResponseObject interface {
+	VisitGetProjectLanguagesResponse(w http.ResponseWriter) error
+}
+
+type GetProjectLanguages200JSONResponse ProjectLanguages
+
+func (response GetProjectLanguages200JSONResponse) VisitGetProjectLanguagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectLanguagesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetProjectLanguagesdefaultApplicationProblemPlusJSONResponse) VisitGetProjectLanguagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetProjectLanguagesRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetProjectLanguagesJSONRequestBody
+}
+
+type SetProjectLanguagesResponseObject interface {
+	VisitSetProjectLanguagesResponse(w http.ResponseWriter) error
+}
+
+type SetProjectLanguages200JSONResponse ProjectLanguages
+
+func (response SetProjectLanguages200JSONResponse) VisitSetProjectLanguagesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetProjectLanguagesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetProjectLanguagesdefaultApplicationProblemPlusJSONResponse) VisitSetProjectLanguagesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -39729,6 +39884,12 @@ type StrictServerInterface interface {
 	// SyncIssues Ask the forge for issues now, and send again what failed
 	// (POST /projects/{id}/issue-sync)
 	SyncIssues(ctx context.Context, request SyncIssuesRequestObject) (SyncIssuesResponseObject, error)
+	// GetProjectLanguages Get when language servers tell a project's agents about problems
+	// (GET /projects/{id}/languages)
+	GetProjectLanguages(ctx context.Context, request GetProjectLanguagesRequestObject) (GetProjectLanguagesResponseObject, error)
+	// SetProjectLanguages Choose when language servers tell a project's agents about problems
+	// (PUT /projects/{id}/languages)
+	SetProjectLanguages(ctx context.Context, request SetProjectLanguagesRequestObject) (SetProjectLanguagesResponseObject, error)
 	// ListMemory List the facts that a project's agents and people remember, newest first
 	// (GET /projects/{id}/memory)
 	ListMemory(ctx context.Context, request ListMemoryRequestObject) (ListMemoryResponseObject, error)
@@ -45007,6 +45168,79 @@ func (sh *strictHandler) SyncIssues(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(SyncIssuesResponseObject); ok {
 		return validResponse.VisitSyncIssuesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetProjectLanguages operation middleware
+func (sh *strictHandler) GetProjectLanguages(ctx echo.Context, id Id) error {
+	var request GetProjectLanguagesRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetProjectLanguages(ctx.Request().Context(), request.(GetProjectLanguagesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetProjectLanguages")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetProjectLanguagesResponseObject); ok {
+		return validResponse.VisitGetProjectLanguagesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetProjectLanguages operation middleware
+func (sh *strictHandler) SetProjectLanguages(ctx echo.Context, id Id) error {
+	var request SetProjectLanguagesRequestObject
+
+	request.Id = id
+
+	var body SetProjectLanguagesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetProjectLanguages(ctx.Request().Context(), request.(SetProjectLanguagesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetProjectLanguages")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetProjectLanguagesResponseObject); ok {
+		return validResponse.VisitSetProjectLanguagesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -95,4 +96,19 @@ func (h Languages) ListCompletions(ctx context.Context, req api.ListCompletionsR
 	return api.ListCompletions200JSONResponse{Items: rest.List(found, func(c lsp.Completion) api.CodeCompletion {
 		return api.CodeCompletion{Label: c.Label, Kind: c.Kind, Detail: c.Detail, Insert: c.Insert}
 	})}, err
+}
+
+func (h Languages) GetProjectLanguages(ctx context.Context, req api.GetProjectLanguagesRequestObject) (api.GetProjectLanguagesResponseObject, error) {
+	a, err := h.cfg.Languages.AfterEdits(ctx, req.Id)
+	return api.GetProjectLanguages200JSONResponse{AfterEdits: api.ProjectLanguagesAfterEdits(a)}, err
+}
+
+func (h Languages) SetProjectLanguages(ctx context.Context, req api.SetProjectLanguagesRequestObject) (api.SetProjectLanguagesResponseObject, error) {
+	if err := h.cfg.Languages.SetAfterEdits(ctx, req.Id, lsp.AfterEdits(req.Body.AfterEdits)); err != nil {
+		return nil, err
+	}
+	p := rest.CallOf(ctx).Project
+	audit.Target(ctx, "project", p.ID, p.Name)
+	audit.Note(ctx, "after_edits", string(req.Body.AfterEdits))
+	return api.SetProjectLanguages200JSONResponse(*req.Body), nil
 }

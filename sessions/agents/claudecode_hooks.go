@@ -38,6 +38,18 @@ func claudeHooks() map[string]any {
 	return out
 }
 
+// claudeChecks adds the hooks that have language servers check what Claude edits. Their output is for the model.
+func claudeChecks(hooks map[string]any) {
+	check := []any{map[string]any{"type": "command", "command": editedCommand(), "timeout": 15}}
+	add := func(event string, entry map[string]any) {
+		entries, _ := hooks[event].([]any)
+		entry["hooks"] = check
+		hooks[event] = append(entries, entry)
+	}
+	add("PostToolUse", map[string]any{"matcher": "Edit|Write|MultiEdit|NotebookEdit"})
+	add("Stop", map[string]any{})
+}
+
 // settings returns the settings for the command line, which Claude merges with the person's and the project's own: notifications
 // as OSC 9, no question about the MCP servers of a trusted project, and hooks and tools where a guest accepts them.
 func (claudeCode) settings(hooks, all bool, t *Tools) string {
@@ -46,7 +58,11 @@ func (claudeCode) settings(hooks, all bool, t *Tools) string {
 		s["skipDangerousModePermissionPrompt"] = true // the person has already been warned
 	}
 	if hooks {
-		s["hooks"] = claudeHooks()
+		h := claudeHooks()
+		if t != nil {
+			claudeChecks(h)
+		}
+		s["hooks"] = h
 	}
 	if t != nil {
 		s["permissions"] = claudeToolRules(t)

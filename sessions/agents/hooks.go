@@ -12,6 +12,11 @@ func hookCommand(args string) string {
 	return `[ ! -x "$PARAWORK_GUEST" ] || exec "$PARAWORK_GUEST" hook ` + args
 }
 
+// editedCommand has the language server check what an agent edited.
+func editedCommand() string {
+	return `[ ! -x "$PARAWORK_GUEST" ] || exec "$PARAWORK_GUEST" edited`
+}
+
 // HookEvent is an event reported by an agent's hook.
 type HookEvent struct {
 	At    time.Time

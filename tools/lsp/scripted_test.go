@@ -52,6 +52,8 @@ func scripted(mode string) {
 			case "dies":
 				fmt.Fprintln(os.Stderr, "out of cheese")
 				os.Exit(3)
+			case "waits":
+				continue
 			case "floods":
 				for {
 					say(map[string]any{"jsonrpc": "2.0", "method": "window/logMessage", "params": map[string]string{"message": strings.Repeat("x", 1000)}})
@@ -86,6 +88,12 @@ func scripted(mode string) {
 				}
 			}
 			answer(map[string]any{"changes": map[string]any{uri: edits}})
+		case "textDocument/completion":
+			answer([]any{map[string]any{"label": "second", "sortText": "2"}, map[string]any{"label": "first", "sortText": "1", "kind": 3, "detail": "func()", "insertText": "first()"}})
+		case "textDocument/codeAction":
+			wd, _ := os.Getwd()
+			edit := map[string]any{"changes": map[string]any{"file://" + wd + "/a.go": []any{map[string]any{"range": protocol.Range{}, "newText": "// fixed\n"}}}}
+			answer([]any{map[string]any{"title": "Fix it", "kind": "quickfix", "edit": edit}})
 		case "textDocument/documentSymbol":
 			answer(json.RawMessage(strings.Repeat(`[{"name":"deep","children":`, 2000) + "[]" + strings.Repeat("}]", 2000)))
 		default:
@@ -99,11 +107,16 @@ func scripted(mode string) {
 // withScript makes a workspace whose gopls is the scripted server.
 func withScript(t *testing.T, mode string) *bench {
 	t.Helper()
+	return withScriptAnd(t, mode, nil)
+}
+
+func withScriptAnd(t *testing.T, mode string, change func(*lsp.Config)) *bench {
+	t.Helper()
 	self, err := os.Executable()
 	must(t, err)
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "gopls"), fmt.Appendf(nil, "#!/bin/sh\n[ \"$1\" = version ] && echo 'gopls v9.9.9' && exit\nSCRIPTED_LANGUAGE_SERVER=%s exec %s\n", mode, self), 0o755))
-	return newBench(t, dir, map[string]string{"a.go": "package a\n"}, nil)
+	return newBench(t, dir, map[string]string{"a.go": "package a\n"}, change)
 }
 
 // A server may send requests of its own with texts as ids, register abilities later, and use more than one byte a letter.

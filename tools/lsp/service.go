@@ -71,6 +71,10 @@ type Config struct {
 	Places     Sandboxes
 	Files      Files
 	Workspaces Workspaces
+	// Settings keeps what projects chose. Nil: all have the default.
+	Settings Settings
+	// MemoryMB ends a server that uses more; 0 = what its language allows.
+	MemoryMB int64
 	// Guard refuses a program that may not run in this kind of executor. Nil: all may.
 	Guard func(ctx context.Context, p *executors.Place, argv []string) error
 	// Events hear of changes of the servers of a workspace. Nil: nobody does.
@@ -187,7 +191,7 @@ func (sv *server) look() {
 	sv.mu.Lock()
 	sv.rss = w.RSSBytes
 	sv.mu.Unlock()
-	if limit := sv.lang.MemoryMB; w.RSSBytes > limit<<20 {
+	if limit := cmp.Or(sv.s.cfg.MemoryMB, sv.lang.MemoryMB); w.RSSBytes > limit<<20 {
 		sv.conn.End(fault.New(fault.TooLarge, "language_server_memory", "it used more than %d MB of memory", limit))
 	}
 }
@@ -237,6 +241,12 @@ func (s *Service) admit(ctx context.Context, teamID, workspaceID string) (*execu
 	}
 	if w.TeamID != teamID {
 		return nil, fault.New(fault.NotFound, "workspace_not_found", "There is no such workspace.")
+	}
+	switch mode, err := s.AfterEdits(ctx, w.ProjectID); {
+	case err != nil:
+		return nil, err
+	case mode == Off:
+		return nil, fault.New(fault.Conflict, "languages_off", "Language servers are switched off in this project. An admin can switch them on in the project's settings.")
 	}
 	if err := s.cfg.Places.Permit(ctx, workspaceID); err != nil {
 		return nil, err

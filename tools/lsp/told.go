@@ -32,6 +32,9 @@ type caller struct {
 	used  uint64
 	files map[string]toldFile
 	known int // diagnostics of all files
+
+	late     []string        // files whose problems were not known in time after an edit
+	notReady map[string]bool // languages of which the caller knows that
 }
 
 func (c *caller) forget(file string) {

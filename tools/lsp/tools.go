@@ -77,6 +77,8 @@ func (s *Service) Tools() []tools.Tool {
 	}
 	return []tools.Tool{
 		tools.Func(listed, s.callDiagnostics),
+		s.afterEditTool(spec("lsp_after_edit", "Check an edit", "Errors in files that were just edited, as the project's settings say; empty when there are no new ones. For hooks of agents: others ask lsp_diagnostics.", "",
+			object+`"required": ["text"], "properties": {"text": {"type": "string"}}}`, "paths")),
 		locate("lsp_definition", "Find a definition", "definition", "Where a symbol is defined."),
 		locate("lsp_references", "Find references", "references", "Everywhere a symbol is used, with its declaration."),
 		tools.Func(spec("lsp_hover", "Explain a symbol", "The type and documentation of a symbol.", place("", ""), object+`"required": ["text"], "properties": {"text": {"type": "string"}}}`, "path", "line", "character"), s.callHover),

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools/lsp"
 )
@@ -15,7 +16,7 @@ import (
 func newLanguages(a *App) *lsp.Service {
 	places := a.chosen()
 	allowed := allowedCommands{a.workspaces.Records, a.placeNow}
-	return lsp.New(lsp.Config{Places: places, Files: languageFiles{a.files}, Workspaces: a.workspaces.Records, Events: a.base.events, Log: a.logOf("languages"),
+	return lsp.New(lsp.Config{Places: places, Files: languageFiles{a.files}, Workspaces: a.workspaces.Records, Settings: toolstore.NewLanguages(a.base.db), Events: a.base.events, Log: a.logOf("languages"),
 		Guard: func(ctx context.Context, p *executors.Place, argv []string) error {
 			spec, kind, err := places.Spec(ctx, p.WorkspaceID)
 			if err != nil {

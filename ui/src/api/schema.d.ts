@@ -2342,6 +2342,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects/{id}/languages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get when language servers tell a project's agents about problems */
+        get: operations["getProjectLanguages"];
+        /** Choose when language servers tell a project's agents about problems */
+        put: operations["setProjectLanguages"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}/memory": {
         parameters: {
             query?: never;
@@ -10299,6 +10319,13 @@ export interface components {
              */
             source: "server" | "name" | "build";
         };
+        ProjectLanguages: {
+            /**
+             * @description off: no language server runs in the project; errors: after each edit of an agent, new errors; on_demand: when an agent asks; turn_end: new errors at the end of a turn
+             * @enum {string}
+             */
+            after_edits: "off" | "errors" | "on_demand" | "turn_end";
+        };
         ProjectList: {
             items: components["schemas"]["Project"][];
             next_cursor: string | null;
@@ -16912,6 +16939,56 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getProjectLanguages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The choice */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectLanguages"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setProjectLanguages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectLanguages"];
+            };
+        };
+        responses: {
+            /** @description The choice */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectLanguages"];
                 };
             };
             default: components["responses"]["Problem"];

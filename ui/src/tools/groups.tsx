@@ -1,8 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { api, data } from "@/api/client";
+import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
 import { count } from "@/format/text";
-import { Check } from "@/kit/field";
+import { Check, inputClass } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { groupCost, listedWith, switched } from "./words";
 
@@ -56,11 +56,54 @@ export default function ProjectTools({ project, readOnly }: { project: string; r
         ))}
       </fieldset>
       <FormError error={set.error} />
+      <AfterEdits project={project} readOnly={readOnly} />
       {tools.data && (
         <p role="status" className="font-medium">
           {count(sum.listed)} of {count(tools.data.max_listed)} listed, about {count(sum.tokens)} tokens at every turn
         </p>
       )}
     </section>
+  );
+}
+
+const CHOICES: [Schemas["ProjectLanguages"]["after_edits"], string][] = [
+  ["errors", "New errors after each edit"],
+  ["turn_end", "New errors at the end of a turn"],
+  ["on_demand", "Only when an agent asks"],
+  ["off", "Off: no language server runs"],
+];
+
+/** When language servers tell agents about problems. */
+function AfterEdits({ project, readOnly }: { project: string; readOnly: boolean }) {
+  const client = useQueryClient();
+  const key = [...keys.project(project), "languages"];
+  const params = { path: { id: project } };
+  const now = useQuery({
+    queryKey: key,
+    queryFn: () => data(api.GET("/projects/{id}/languages", { params })),
+  });
+  const set = useMutation({
+    mutationFn: (after_edits: Schemas["ProjectLanguages"]["after_edits"]) =>
+      data(api.PUT("/projects/{id}/languages", { params, body: { after_edits } })),
+    onSuccess: (to) => client.setQueryData(key, to),
+  });
+  if (!now.data) return null;
+  return (
+    <label className="flex flex-col gap-1">
+      What language servers tell agents
+      <select
+        className={inputClass}
+        disabled={readOnly || set.isPending}
+        value={set.isPending ? set.variables : now.data.after_edits}
+        onChange={(e) => set.mutate(e.target.value as Schemas["ProjectLanguages"]["after_edits"])}
+      >
+        {CHOICES.map(([value, title]) => (
+          <option key={value} value={value}>
+            {title}
+          </option>
+        ))}
+      </select>
+      <FormError error={set.error} />
+    </label>
   );
 }
