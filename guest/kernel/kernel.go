@@ -51,7 +51,7 @@ func Run(cfg Config) int {
 		cfg.Now = time.Now
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 5*time.Second)
-	k := &kernel{cfg: cfg, fragments: map[guest.KernelMessageType][]byte{}}
+	k := &kernel{cfg: cfg, scratch: make([]byte, 64<<10), fragments: map[guest.KernelMessageType][]byte{}}
 	l, err := languageOf(cfg.Language)
 	if err == nil {
 		err = k.start(l)
@@ -83,6 +83,7 @@ type kernel struct {
 	messages  []byte // of the interpreter, not yet complete
 	skipping  bool   // the rest of a message that is too long
 	queue     []guest.KernelRequest
+	scratch   []byte // for what is printed while a message is read
 	cell      int
 	run       *run
 	fragments map[guest.KernelMessageType][]byte // incomplete characters at the end of printed text
@@ -313,7 +314,8 @@ func (k *kernel) next() {
 	r := k.queue[0]
 	k.queue = k.queue[1:]
 	k.cell++
-	k.run = &run{KernelRequest: r, began: k.cfg.Now(), measured: k.cfg.Now()}
+	now := k.cfg.Now()
+	k.run = &run{KernelRequest: r, began: now, measured: now, begun: k.lang.always}
 	k.send(guest.KernelMessage{ID: r.ID, Type: guest.KernelStarted})
 	if err := k.tell(k.lang.request(r, k.cell)); err != nil {
 		k.run.cause = err.Error()
@@ -532,7 +534,7 @@ func (k *kernel) message(p []byte) {
 		}
 		return
 	}
-	k.print(make([]byte, 64<<10), drainMost)
+	k.print(k.scratch, drainMost)
 	switch m.Type {
 	case guest.KernelResult:
 		if k.run.results++; k.run.results <= guest.MaxKernelResults {

@@ -28,6 +28,8 @@ type language struct {
 	// request encodes a run. An interpreter whose requests are its standard input has stdin.
 	request func(r guest.KernelRequest, cell int) []byte
 	stdin   bool
+	// always: the interpreter can be interrupted at any time. It says that it has begun only when an interruption came before the code.
+	always bool
 	// interrupt is written to the interpreter beside the signal that interrupts it.
 	interrupt func(id string) []byte
 	missing   string // what to do when no program is found
@@ -42,7 +44,7 @@ func languageOf(l guest.KernelLanguage) (language, error) {
 	case guest.Python:
 		return language{
 			programs: []string{".venv/bin/python", "venv/bin/python", "python3", "python"}, args: []string{"-u", "-c", pythonLoader},
-			env: []string{"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"}, source: pythonSource, request: jsonRequest,
+			env: []string{"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"}, source: pythonSource, request: jsonRequest, always: true,
 			missing: "Install Python 3, or choose an image that has it.",
 		}, nil
 	case guest.JavaScript:

@@ -11,7 +11,7 @@ def _setup():
         os.set_inheritable(fd, False)  # programs that code starts cannot answer in its place
 
     me = os.getpid()
-    now = {"id": "", "running": False}
+    now = {"id": "", "running": False, "early": False}
 
     def send(**message):
         if os.getpid() != me:
@@ -84,6 +84,7 @@ def _setup():
     def interrupted(_signal, _frame):
         if now["running"]:
             raise KeyboardInterrupt
+        now["early"] = True  # meant for the next request, or late for the last one: the supervisor knows
     signal.signal(signal.SIGINT, interrupted)
 
     module = types.ModuleType("__main__")
@@ -104,7 +105,9 @@ def _setup():
             ok = False
             try:
                 now["running"] = True
-                send(type="begun")
+                if now["early"]:
+                    now["early"] = False
+                    send(type="begun")
                 ok = run(request["code"], request["cell"])
                 figures()
             except KeyboardInterrupt as e:
