@@ -14,13 +14,13 @@ import (
 )
 
 // tools measures agents' tools: the way from a program in a sandbox to the server and back, beside lines that go through as many processes by
-// pipes; the list of tasks that are ready; and saving an artifact beside cp.
+// pipes; the list of tasks that are ready; saving an artifact beside cp; and code in a kernel beside a bare interpreter.
 func (b *bench) tools() error {
 	h, err := b.harness()
 	if err != nil {
 		return err
 	}
-	for _, part := range []func(*harness) error{b.toolTrips, b.readyTasks, b.savedArtifacts} {
+	for _, part := range []func(*harness) error{b.toolTrips, b.readyTasks, b.savedArtifacts, b.codeTrips} {
 		if err := part(h); err != nil {
 			return err
 		}
