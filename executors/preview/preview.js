@@ -5,6 +5,25 @@
   const { app, base } = document.currentScript.dataset;
   document.currentScript.remove();
 
+  // Without an origin, or where the browser blocks what other sites store in a frame, storage lasts as long as the page.
+  const memory = () => {
+    const items = new Map();
+    return {
+      getItem: (key) => items.get(String(key)) ?? null,
+      setItem: (key, value) => void items.set(String(key), String(value)),
+      removeItem: (key) => void items.delete(String(key)),
+      clear: () => items.clear(),
+      key: (at) => [...items.keys()][at] ?? null,
+      get length() { return items.size; },
+    };
+  };
+  for (const name of ["localStorage", "sessionStorage"])
+    try {
+      void window[name];
+    } catch {
+      Object.defineProperty(window, name, { value: memory(), configurable: true });
+    }
+
   if (base) {
     const within = (address) => {
       try {
@@ -56,19 +75,6 @@
         }
       };
     }
-    const memory = () => {
-      const items = new Map();
-      return {
-        getItem: (key) => items.get(String(key)) ?? null,
-        setItem: (key, value) => void items.set(String(key), String(value)),
-        removeItem: (key) => void items.delete(String(key)),
-        clear: () => items.clear(),
-        key: (at) => [...items.keys()][at] ?? null,
-        get length() { return items.size; },
-      };
-    };
-    for (const name of ["localStorage", "sessionStorage"])
-      Object.defineProperty(window, name, { value: memory(), configurable: true });
     const jar = new Map();
     Object.defineProperty(document, "cookie", {
       get: () => [...jar].map(([name, value]) => `${name}=${value}`).join("; "),
