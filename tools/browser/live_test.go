@@ -180,7 +180,7 @@ func TestAPersonWatchesTakesOverAndGivesBack(t *testing.T) {
 	b.call("click", map[string]any{"ref": b.ref("Send")})
 	first.titled("sent agent geheim")
 	if all := strings.Join(b.told, "\n"); !strings.Contains(all, "Ada used the browser and gave it back") {
-		t.Errorf("the agent was told %q", all)
+		t.Errorf("the agent read %q", all)
 	}
 
 	// A viewer that acknowledges nothing is sent two pictures, and holds up nobody.
