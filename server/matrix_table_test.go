@@ -374,6 +374,9 @@ disallowHost            admin     admin
 getSandbox              viewer    read
 listPorts               viewer    read
 getPort                 member    write
+listPortLinks           member    admin
+createPortLink          member    admin
+revokePortLink          member    admin
 openPort                member    write
 fallBack                member    write
 getOwnSecrets           member    attach

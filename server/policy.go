@@ -463,6 +463,9 @@ var policy = map[string]rule{
 	"disallowHost":   of(accounts.AllowHost, byWorkspace),
 	"getSandbox":     of(accounts.ViewWorkspace, byWorkspace),
 	"listPorts":      of(accounts.ViewWorkspace, byWorkspace),
+	"listPortLinks":  of(accounts.ShareSession, byWorkspace),
+	"createPortLink": of(accounts.ShareSession, byWorkspace),
+	"revokePortLink": of(accounts.ShareSession, byWorkspace), // one's own; ManageTeam for another's
 	"getPort":        of(accounts.EditWorkspace, byWorkspace).working(),
 	"openPort":       of(accounts.EditWorkspace, byWorkspace).working(), // what a page asks of a program there is work
 	"fallBack":       of(accounts.EditWorkspace, byWorkspace),

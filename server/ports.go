@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -88,11 +89,7 @@ func (s *Server) previewSecure(r *http.Request) bool {
 // mayVisit asks again whether who opened a port may: the same sign-in, and still a right to work in the workspace, for what a page asks
 // of a program there is work.
 func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) error {
-	cred, ok := who.(rest.Credential)
-	if !ok {
-		return rest.ErrSignedOut
-	}
-	actor, err := rest.Authenticate(ctx, s.cfg.SignIn, cred)
+	actor, err := s.visitor(ctx, who)
 	if err != nil {
 		return err
 	}
@@ -104,16 +101,35 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	if err != nil {
 		return err
 	}
+	if _, byLink := who.(sharer); byLink {
+		if err := accounts.Can(actor, accounts.ShareSession, o); err != nil || w.Private {
+			return cmp.Or(err, error(rest.ErrNotFound))
+		}
+	}
 	return accounts.Can(actor, accounts.EditWorkspace, o)
+}
+
+// sharer is the user who made a link, on whose right it stands.
+type sharer struct{ userID string }
+
+// visitor is on whose right somebody sees a port: their own, or that of who made their link.
+func (s *Server) visitor(ctx context.Context, who any) (accounts.Actor, error) {
+	switch who := who.(type) {
+	case rest.Credential:
+		return rest.Authenticate(ctx, s.cfg.SignIn, who)
+	case sharer:
+		actor, err := s.cfg.Directory.Actor(tenant.All(ctx, "who comes by a link has no team"), who.userID)
+		if err != nil || actor.User.SuspendedAt != 0 {
+			return accounts.Actor{}, cmp.Or(err, error(rest.ErrSignedOut))
+		}
+		return actor, nil
+	}
+	return accounts.Actor{}, rest.ErrSignedOut
 }
 
 // dialPort connects to a port of a workspace's sandbox for who, whom mayVisit has admitted. The owner of a machine sees who asks.
 func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port int, wake bool) (net.Conn, error) {
-	cred, ok := who.(rest.Credential)
-	if !ok {
-		return nil, rest.ErrSignedOut
-	}
-	actor, err := rest.Authenticate(ctx, s.cfg.SignIn, cred)
+	actor, err := s.visitor(ctx, who)
 	if err != nil {
 		return nil, err
 	}

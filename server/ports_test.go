@@ -106,6 +106,23 @@ func TestPortsOfASandboxAreSeenByWhoMayWorkInIt(t *testing.T) {
 			t.Errorf("port %s: %d", bad, r.StatusCode)
 		}
 	}
+	// A link is made by who may share, shows the port to who has no login, and leaves entries in the audit.
+	var link api.CreatedPortLink
+	h.do("POST", ws+"/port-links", `{"port":`+port+`,"name":"Bo"}`, member...).into(t, &link)
+	if shared, err := url.Parse(link.Url); err != nil || shared.Host != u.Host {
+		t.Fatalf("the link %q, %v", link.Url, err)
+	} else if c := visit(shared.RequestURI(), "").Cookies(); len(c) != 1 {
+		t.Error("the link lets nobody in")
+	} else if r := visit("/", c[0].Name+"="+c[0].Value); r.StatusCode != 200 {
+		t.Errorf("by the link: %d", r.StatusCode)
+	} else if r := h.do("DELETE", ws+"/port-links/"+link.Id, "", member...); r.StatusCode != 204 {
+		t.Errorf("revoking it: %d %s", r.StatusCode, r.body)
+	} else if r := visit("/", c[0].Name+"="+c[0].Value); r.StatusCode != 401 {
+		t.Errorf("by a revoked link: %d", r.StatusCode)
+	}
+	if r := h.do("POST", ws+"/port-links", `{"port":`+port+`}`, bearer(p.tokens["viewer"])...); r.StatusCode != 403 {
+		t.Errorf("a viewer shares: %d", r.StatusCode)
+	}
 	// The cookie of a port signs nobody in, and the app's own name serves no port.
 	if r := h.do("GET", "/api/v1/me", "", "Cookie", cookie); r.StatusCode != 401 {
 		t.Errorf("the app with a port's cookie: %d", r.StatusCode)

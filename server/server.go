@@ -243,13 +243,13 @@ type Server struct {
 	phase       atomic.Int32
 	doubt       atomic.Pointer[string] // why operators alone may look; set before the phase
 	sockets     *sockets
-	preview     *preview.Proxy        // nil = off
+	preview     *preview.Proxy // nil = off
 	// previewBelow: ports are seen below paths of a second origin, that of ContentURL or of previewPort.
 	previewBelow bool
 	previewPort  atomic.Int32
-	content     *contentorigin.Origin // nil = none of its own
-	melody      *melody.Melody        // while Serve runs
-	counters    http.Handler          // for Prometheus
+	content      *contentorigin.Origin // nil = none of its own
+	melody       *melody.Melody        // while Serve runs
+	counters     http.Handler          // for Prometheus
 
 	life context.Context // of every request; ends when Serve gives up waiting for them
 	end  context.CancelCauseFunc

@@ -52,23 +52,25 @@ func (p *Proxy) Token(who any, workspaceID string, port int) (string, time.Time,
 	return token, until, err
 }
 
-// SharedPath returns what to append to a port's address to let in whoever has the token of a shared link.
-func SharedPath(token string) string {
-	return strings.TrimPrefix(sharedPath, "/") + "?link=" + url.QueryEscape(token)
-}
-
 // localPath reports whether a redirect to a path stays on its origin.
 func localPath(path string) bool {
 	return len(path) <= 2000 && strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") &&
 		!strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f })
 }
 
-func (p *Proxy) keep(on *shelf, g *grant) (string, error) {
+func (p *Proxy) token() (string, error) {
 	var raw [32]byte
 	if _, err := io.ReadFull(p.cfg.Rand, raw[:]); err != nil {
 		return "", fmt.Errorf("making a ticket: %w", err)
 	}
-	token := base64.RawURLEncoding.EncodeToString(raw[:])
+	return base64.RawURLEncoding.EncodeToString(raw[:]), nil
+}
+
+func (p *Proxy) keep(on *shelf, g *grant) (string, error) {
+	token, err := p.token()
+	if err != nil {
+		return "", err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	on.put(token, g)
@@ -94,6 +96,7 @@ type grant struct {
 	via      way
 	arriving bool   // nothing was asked with it so far
 	path     string // of a ticket: where it leads
+	link     string // the id of the shared link it was opened by, "" = none
 	app      string // the origin that may show the port in a frame
 }
 
@@ -195,17 +198,7 @@ func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, at spot, inPath bo
 func (p *Proxy) redeem(r *http.Request, at spot) *grant {
 	now := p.cfg.Now()
 	if r.URL.Path == sharedPath {
-		if p.cfg.Link == nil {
-			return nil
-		}
-		who, until, err := p.cfg.Link(r.Context(), r.URL.Query().Get("link"), at.workspaceID, at.port)
-		if err != nil {
-			return nil
-		}
-		if end := now.Add(grantLife); until.After(end) {
-			until = end
-		}
-		return &grant{spot: at, who: who, until: until, path: "/"}
+		return p.byLink(r.URL.Query().Get("link"), at)
 	}
 	ticket := r.URL.Query().Get("ticket")
 	p.mu.Lock()

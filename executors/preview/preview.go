@@ -35,8 +35,6 @@ type Config struct {
 	Dial func(ctx context.Context, who any, workspaceID string, port int, wake bool) (net.Conn, error)
 	// Check returns why the holder of a grant may not see the workspace now. who is what Ticket was given.
 	Check func(ctx context.Context, who any, workspaceID string) error
-	// Link returns who comes by a shared link, and until when; nil = there are no links.
-	Link func(ctx context.Context, token, workspaceID string, port int) (who any, until time.Time, err error)
 	// Secure reports whether the browser spoke https, to us or to a proxy before us.
 	Secure func(r *http.Request) bool
 	Now    func() time.Time
@@ -53,6 +51,7 @@ type Proxy struct {
 	mu      sync.Mutex
 	tickets shelf
 	grants  shelf
+	links   map[string]shared // by token
 }
 
 // Lifetimes of tickets and grants, and how many there are at most.
@@ -76,7 +75,7 @@ func New(cfg Config) *Proxy {
 		cfg.Secure = func(r *http.Request) bool { return r.TLS != nil }
 	}
 	cfg.Domain = strings.ToLower(strings.Trim(cfg.Domain, "."))
-	p := &Proxy{cfg: cfg, every: checkEvery, tickets: newShelf(), grants: newShelf()}
+	p := &Proxy{cfg: cfg, every: checkEvery, tickets: newShelf(), grants: newShelf(), links: map[string]shared{}}
 	p.forward = &httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: p.clean, ErrorHandler: p.failed, FlushInterval: -1,
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 		Transport: &http.Transport{DialContext: p.dial, DisableCompression: true, MaxConnsPerHost: 128, MaxIdleConnsPerHost: 16,

@@ -116,7 +116,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, at spot, base stri
 	go p.guard(ctx, end, g) // ends with the request
 	dest := r.Header.Get("Sec-Fetch-Dest")
 	v := visit{spot: at, who: g.who, own: p.own(r), base: base, inner: "http://localhost:" + strconv.Itoa(at.port), app: g.app, apart: g.via == byFrame && p.trustworthy(r),
-		wake:   first || g.via == byHeader || r.Header.Get("Sec-Fetch-User") == "?1", // not a page that reloads itself
+		wake:   g.link == "" && (first || g.via == byHeader || r.Header.Get("Sec-Fetch-User") == "?1"), // not a page that reloads itself
 		inject: strings.Contains(r.Header.Get("Accept"), "text/html") && (g.via == byPath || g.via == byFrame && (dest == "" || dest == "iframe"))}
 	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(ctx, visitKey{}, v)))
 }
@@ -146,6 +146,10 @@ func (p *Proxy) guard(ctx context.Context, end context.CancelFunc, g *grant) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if p.ended(g) {
+			end()
+			return
 		}
 		if err := p.cfg.Check(ctx, g.who, g.workspaceID); err != nil && !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Internal) {
 			end()

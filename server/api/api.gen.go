@@ -5762,6 +5762,23 @@ type CreatedInvite struct {
 	Url string `json:"url"`
 }
 
+// CreatedPortLink defines model for CreatedPortLink.
+type CreatedPortLink struct {
+	CreatedAt int64 `json:"created_at"`
+
+	// CreatedBy The id of the user
+	CreatedBy string `json:"created_by"`
+	ExpiresAt int64  `json:"expires_at"`
+	Id        string `json:"id"`
+
+	// Name For whom it is
+	Name string `json:"name"`
+	Port int    `json:"port"`
+
+	// Url Shown once
+	Url string `json:"url"`
+}
+
 // CreatedToken defines model for CreatedToken.
 type CreatedToken struct {
 	Token Token `json:"token"`
@@ -7780,6 +7797,16 @@ type NewPlan struct {
 	TrialDays      *int64 `json:"trial_days,omitempty"`
 }
 
+// NewPortLink defines model for NewPortLink.
+type NewPortLink struct {
+	// Minutes Lifetime in minutes: 5 to 10080, default 60
+	Minutes *int `json:"minutes,omitempty"`
+
+	// Name Who it is for; visible to the team
+	Name *string `json:"name,omitempty"`
+	Port int     `json:"port"`
+}
+
 // NewPrice defines model for NewPrice.
 type NewPrice struct {
 	// EffectiveFrom Now or later; default is now
@@ -8556,6 +8583,25 @@ type PortAccess struct {
 // PortAddress defines model for PortAddress.
 type PortAddress struct {
 	Url string `json:"url"`
+}
+
+// PortLink defines model for PortLink.
+type PortLink struct {
+	CreatedAt int64 `json:"created_at"`
+
+	// CreatedBy The id of the user
+	CreatedBy string `json:"created_by"`
+	ExpiresAt int64  `json:"expires_at"`
+	Id        string `json:"id"`
+
+	// Name For whom it is
+	Name string `json:"name"`
+	Port int    `json:"port"`
+}
+
+// PortLinkList defines model for PortLinkList.
+type PortLinkList struct {
+	Items []PortLink `json:"items"`
 }
 
 // Ports defines model for Ports.
@@ -13521,6 +13567,9 @@ type AllowHostJSONRequestBody = AllowedHost
 // SetOwnSecretsJSONRequestBody defines body for SetOwnSecrets for application/json ContentType.
 type SetOwnSecretsJSONRequestBody = OwnSecretsConsent
 
+// CreatePortLinkJSONRequestBody defines body for CreatePortLink for application/json ContentType.
+type CreatePortLinkJSONRequestBody = NewPortLink
+
 // OpenPortJSONRequestBody defines body for OpenPort for application/json ContentType.
 type OpenPortJSONRequestBody = OpenPort
 
@@ -14630,6 +14679,15 @@ type ServerInterface interface {
 	// ListWorkspacePlaces List where the workspace runs and could move, and what each move would change
 	// (GET /workspaces/{id}/places)
 	ListWorkspacePlaces(ctx echo.Context, id Id) error
+	// ListPortLinks List the links with which people without a login see ports of the sandbox
+	// (GET /workspaces/{id}/port-links)
+	ListPortLinks(ctx echo.Context, id Id) error
+	// CreatePortLink Create a link with which somebody without a login sees one port of the sandbox
+	// (POST /workspaces/{id}/port-links)
+	CreatePortLink(ctx echo.Context, id Id) error
+	// RevokePortLink Revoke a link to a port
+	// (DELETE /workspaces/{id}/port-links/{link})
+	RevokePortLink(ctx echo.Context, id Id, link string) error
 	// ListPorts List the ports that programs in the sandbox listen on, and their addresses
 	// (GET /workspaces/{id}/ports)
 	ListPorts(ctx echo.Context, id Id) error
@@ -21913,6 +21971,62 @@ func (w *ServerInterfaceWrapper) ListWorkspacePlaces(ctx echo.Context) error {
 	return err
 }
 
+// ListPortLinks converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPortLinks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPortLinks(ctx, id)
+	return err
+}
+
+// CreatePortLink converts echo context to params.
+func (w *ServerInterfaceWrapper) CreatePortLink(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreatePortLink(ctx, id)
+	return err
+}
+
+// RevokePortLink converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokePortLink(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "link" -------------
+	var link string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "link", ctx.Param("link"), &link, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter link: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokePortLink(ctx, id, link)
+	return err
+}
+
 // ListPorts converts echo context to params.
 func (w *ServerInterfaceWrapper) ListPorts(ctx echo.Context) error {
 	var err error
@@ -23345,6 +23459,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/fallback", wrapper.FallBack, options.OperationMiddlewares["fallBack"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/ports", wrapper.ListPorts, options.OperationMiddlewares["listPorts"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/ports/:port", wrapper.GetPort, options.OperationMiddlewares["getPort"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/port-links", wrapper.ListPortLinks, options.OperationMiddlewares["listPortLinks"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/port-links", wrapper.CreatePortLink, options.OperationMiddlewares["createPortLink"]...)
+	router.DELETE(options.BaseURL+"/workspaces/:id/port-links/:link", wrapper.RevokePortLink, options.OperationMiddlewares["revokePortLink"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/ports/:port/open", wrapper.OpenPort, options.OperationMiddlewares["openPort"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/places", wrapper.ListWorkspacePlaces, options.OperationMiddlewares["listWorkspacePlaces"]...)
 	router.POST(options.BaseURL+"/agent-accounts/:id/test", wrapper.TestAgentAccount, options.OperationMiddlewares["testAgentAccount"]...)
@@ -37472,6 +37589,119 @@ func (response ListWorkspacePlacesdefaultApplicationProblemPlusJSONResponse) Vis
 	return err
 }
 
+type ListPortLinksRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListPortLinksResponseObject interface {
+	VisitListPortLinksResponse(w http.ResponseWriter) error
+}
+
+type ListPortLinks200JSONResponse PortLinkList
+
+func (response ListPortLinks200JSONResponse) VisitListPortLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPortLinksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPortLinksdefaultApplicationProblemPlusJSONResponse) VisitListPortLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortLinkRequestObject struct {
+	Id   Id `json:"id"`
+	Body *CreatePortLinkJSONRequestBody
+}
+
+type CreatePortLinkResponseObject interface {
+	VisitCreatePortLinkResponse(w http.ResponseWriter) error
+}
+
+type CreatePortLink201JSONResponse CreatedPortLink
+
+func (response CreatePortLink201JSONResponse) VisitCreatePortLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePortLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreatePortLinkdefaultApplicationProblemPlusJSONResponse) VisitCreatePortLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokePortLinkRequestObject struct {
+	Id   Id     `json:"id"`
+	Link string `json:"link"`
+}
+
+type RevokePortLinkResponseObject interface {
+	VisitRevokePortLinkResponse(w http.ResponseWriter) error
+}
+
+type RevokePortLink204Response struct {
+}
+
+func (response RevokePortLink204Response) VisitRevokePortLinkResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokePortLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokePortLinkdefaultApplicationProblemPlusJSONResponse) VisitRevokePortLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListPortsRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -40502,6 +40732,15 @@ type StrictServerInterface interface {
 	// ListWorkspacePlaces List where the workspace runs and could move, and what each move would change
 	// (GET /workspaces/{id}/places)
 	ListWorkspacePlaces(ctx context.Context, request ListWorkspacePlacesRequestObject) (ListWorkspacePlacesResponseObject, error)
+	// ListPortLinks List the links with which people without a login see ports of the sandbox
+	// (GET /workspaces/{id}/port-links)
+	ListPortLinks(ctx context.Context, request ListPortLinksRequestObject) (ListPortLinksResponseObject, error)
+	// CreatePortLink Create a link with which somebody without a login sees one port of the sandbox
+	// (POST /workspaces/{id}/port-links)
+	CreatePortLink(ctx context.Context, request CreatePortLinkRequestObject) (CreatePortLinkResponseObject, error)
+	// RevokePortLink Revoke a link to a port
+	// (DELETE /workspaces/{id}/port-links/{link})
+	RevokePortLink(ctx context.Context, request RevokePortLinkRequestObject) (RevokePortLinkResponseObject, error)
 	// ListPorts List the ports that programs in the sandbox listen on, and their addresses
 	// (GET /workspaces/{id}/ports)
 	ListPorts(ctx context.Context, request ListPortsRequestObject) (ListPortsResponseObject, error)
@@ -51961,6 +52200,105 @@ func (sh *strictHandler) ListWorkspacePlaces(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ListWorkspacePlacesResponseObject); ok {
 		return validResponse.VisitListWorkspacePlacesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListPortLinks operation middleware
+func (sh *strictHandler) ListPortLinks(ctx echo.Context, id Id) error {
+	var request ListPortLinksRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPortLinks(ctx.Request().Context(), request.(ListPortLinksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPortLinks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPortLinksResponseObject); ok {
+		return validResponse.VisitListPortLinksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreatePortLink operation middleware
+func (sh *strictHandler) CreatePortLink(ctx echo.Context, id Id) error {
+	var request CreatePortLinkRequestObject
+
+	request.Id = id
+
+	var body CreatePortLinkJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreatePortLink(ctx.Request().Context(), request.(CreatePortLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreatePortLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreatePortLinkResponseObject); ok {
+		return validResponse.VisitCreatePortLinkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokePortLink operation middleware
+func (sh *strictHandler) RevokePortLink(ctx echo.Context, id Id, link string) error {
+	var request RevokePortLinkRequestObject
+
+	request.Id = id
+	request.Link = link
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokePortLink(ctx.Request().Context(), request.(RevokePortLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokePortLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokePortLinkResponseObject); ok {
+		return validResponse.VisitRevokePortLinkResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

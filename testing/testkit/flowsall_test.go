@@ -81,7 +81,7 @@ var harmless = map[string]string{
 	"runChecks": "commands of the project, in the place of agents", "cancelCheckRun": "a command ends", "dequeueMerge": "nothing was begun",
 	"openPullRequest": "the branch goes out", "refreshPullRequest": "a look", "mergePullRequest": "the base moves elsewhere", "readyPullRequest": "a mark elsewhere",
 	"closePullRequest": "a mark elsewhere", "deliverWorkspace": "the branch goes out", "execCommand": "what an agent does", "getHover": "a look", "findDefinition": "a look", "findReferences": "a look", "listSymbols": "a look", "listCompletions": "a look", "runCode": "what an agent does", "interruptCode": "code ends", "stopKernel": "variables, not files", "callTool": "what an agent does", "cancelCommand": "a command ends",
-	"allowHost": "the network", "disallowHost": "the network", "openPort": "a port", "wakeSandbox": "it goes on", "createSession": "an agent begins",
+	"allowHost": "the network", "disallowHost": "the network", "openPort": "a port", "createPortLink": "a link", "revokePortLink": "a link", "wakeSandbox": "it goes on", "createSession": "an agent begins",
 	"stopSession": "an agent ends, its files stay", "resumeSession": "an agent begins", "sendInput": "input to an agent", "correctState": "a mark",
 	"answerQuestion": "input to an agent", "createPrompt": "input to an agent", "interruptSession": "input to an agent", "createWatchLink": "a link",
 	"createRun": "workspaces that are made", "keepRun": "the others are archived, as archiveWorkspace does", "emptyTeamCaches": "caches fill again",

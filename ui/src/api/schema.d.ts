@@ -5873,6 +5873,55 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/port-links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the links with which people without a login see ports of the sandbox
+         * @description Links that have not ended, newest first.
+         */
+        get: operations["listPortLinks"];
+        put?: never;
+        /**
+         * Create a link with which somebody without a login sees one port of the sandbox
+         * @description The link ends when it expires, when it is revoked, when the workspace is private or gone, when its creator may not share, and when the server restarts. Only this answer contains the address. It does not wake a sandbox that sleeps.
+         */
+        post: operations["createPortLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/port-links/{link}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                link: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a link to a port
+         * @description Allowed for its creator and for users who manage the team. Ends what was opened by it.
+         */
+        delete: operations["revokePortLink"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/ports": {
         parameters: {
             query?: never;
@@ -7872,6 +7921,10 @@ export interface components {
             /** @description The link; shown only once */
             url: string;
         };
+        CreatedPortLink: components["schemas"]["PortLink"] & {
+            /** @description Shown once */
+            url: string;
+        };
         CreatedToken: {
             token: components["schemas"]["Token"];
             /** @description Shown once */
@@ -9526,6 +9579,13 @@ export interface components {
             /** @description A slug: a-z, 0-9 and - */
             id: string;
         };
+        NewPortLink: {
+            /** @description Lifetime in minutes: 5 to 10080, default 60 */
+            minutes?: number;
+            /** @description Who it is for; visible to the team */
+            name?: string;
+            port: number;
+        };
         NewPrice: {
             /**
              * Format: int64
@@ -10182,6 +10242,21 @@ export interface components {
         };
         PortAddress: {
             url: string;
+        };
+        PortLink: {
+            /** Format: int64 */
+            created_at: number;
+            /** @description The id of the user */
+            created_by: string;
+            /** Format: int64 */
+            expires_at: number;
+            id: string;
+            /** @description For whom it is */
+            name: string;
+            port: number;
+        };
+        PortLinkList: {
+            items: components["schemas"]["PortLink"][];
         };
         Ports: {
             enabled: boolean;
@@ -22498,6 +22573,78 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["WorkspacePlaces"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listPortLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Links */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortLinkList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createPortLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPortLink"];
+            };
+        };
+        responses: {
+            /** @description The link and its address */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedPortLink"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokePortLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                link: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

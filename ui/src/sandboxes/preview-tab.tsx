@@ -1,5 +1,5 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { sentence } from "@/format/text";
 import { Button } from "@/kit/button";
@@ -8,6 +8,8 @@ import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { isWeb, openPreview } from "./preview";
 import { openPort, portsQuery } from "./remote";
+
+const SharePort = lazy(() => import("./share-port"));
 
 const SIZES = [
   ["Full", undefined],
@@ -68,6 +70,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
   const [typed, setTyped] = useState<string>();
   const [width, setWidth] = useState<number>();
   const [errors, setErrors] = useState<string[]>([]);
+  const [sharing, setSharing] = useState(false);
   const frame = useRef<HTMLIFrameElement>(null);
   const path = visits.paths[visits.at] ?? "/";
   const load = useMutation({
@@ -174,6 +177,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
         >
           Open in a new tab
         </Button>
+        <Button onClick={() => setSharing(true)}>Share</Button>
       </form>
       <div className="min-h-0 flex-1 overflow-auto bg-bg2">
         {!listens ? (
@@ -210,6 +214,11 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
             ))}
           </ol>
         </details>
+      )}
+      {sharing && (
+        <Suspense>
+          <SharePort id={workspace} port={port} onClose={() => setSharing(false)} />
+        </Suspense>
       )}
     </section>
   );
