@@ -403,6 +403,10 @@ func TestFloodIsCut(t *testing.T) {
 	if !strings.Contains(o.stdout, "bytes left out") || o.done.LeftOut == 0 {
 		t.Errorf("nothing says that %d bytes were left out", o.done.LeftOut)
 	}
+	o = r.run("import os\nfor i in range(1024): os.write(1, b'x' * (1 << 20))\nprint('all of 1 GB')")
+	if len(o.stdout) > guest.MaxKernelPrinted+guest.KernelTail+100 || !strings.HasSuffix(o.stdout, "all of 1 GB\n") || o.done.State != guest.RunOK {
+		t.Errorf("of 1 GB %d bytes came, which end with %q: %+v", len(o.stdout), o.stdout[max(0, len(o.stdout)-20):], o.done)
+	}
 	o = r.run("'x' * 20_000_000")
 	if !strings.Contains(o.text("text/plain"), "left out") {
 		t.Errorf("a result of 20 MB has %d bytes", len(o.text("text/plain")))
