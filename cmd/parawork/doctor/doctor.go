@@ -89,6 +89,7 @@ func (x Examination) Run(ctx context.Context, out io.Writer) bool {
 		r.audit(ctx, cfg, state, x.AuditFile)
 	}
 	r.address(ctx, cfg)
+	r.previews(cfg)
 	r.signIn(ctx, cfg)
 	r.roots(cfg)
 	r.agents(ctx, cfg)
