@@ -31,10 +31,20 @@ type ToolUse string
 const (
 	UseMCP     ToolUse = "mcp"     // JSON-RPC messages of the Model Context Protocol, one a line, until either side closes
 	UseCommand ToolUse = "command" // one ToolCommand on a line, then one ToolAnswer on a line
+	UseLSP     ToolUse = "lsp"     // a LanguageClient on a line, then messages of the language server protocol, until either side closes
 )
 
+// Languages are those of which a program in the sandbox may share the language server.
+var Languages = []string{"typescript", "python", "go", "rust"}
+
+// LanguageClient is what a program says that wants to share a language server.
+type LanguageClient struct {
+	Language    string `json:"language"`
+	Diagnostics bool   `json:"diagnostics"` // it wants to hear of problems in the files that it opens
+}
+
 // Known reports whether the use is one of this build's.
-func (u ToolUse) Known() bool { return u == UseMCP || u == UseCommand }
+func (u ToolUse) Known() bool { return u == UseMCP || u == UseCommand || u == UseLSP }
 
 // ToolHello is the first line of a program.
 type ToolHello struct {

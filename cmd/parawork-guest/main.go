@@ -212,7 +212,11 @@ func runTool(args []string) int {
 	if err != nil {
 		dir = "/" // it was removed
 	}
-	return toolcmd.Run(ctx, args, toolcmd.Config{Env: os.Getenv, Dir: dir, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	cfg := toolcmd.Config{Env: os.Getenv, Dir: dir, In: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	if toolcmd.ServesLanguage(args) {
+		return toolcmd.ServeLanguage(ctx, args, cfg)
+	}
+	return toolcmd.Run(ctx, args, cfg)
 }
 
 // runEdited has a file checked that an agent edited, as its hook.

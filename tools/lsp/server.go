@@ -46,12 +46,13 @@ type server struct {
 	conn  *protocol.Conn
 	root  string // the worktree inside the sandbox
 
-	ready    chan struct{} // closed when it can be asked, or startErr is set
-	startErr error
-	gone     chan struct{} // closed when nothing of it is left
-	found    languages.Found
-	caps     protocol.Capabilities
-	stderr   tail
+	ready     chan struct{} // closed when it can be asked, or startErr is set
+	startErr  error
+	gone      chan struct{} // closed when nothing of it is left
+	found     languages.Found
+	caps      protocol.Capabilities
+	abilities json.RawMessage // caps as the server said them
+	stderr    tail
 
 	docs documents // guarded by its turn
 
@@ -297,7 +298,7 @@ func (sv *server) launch(ctx context.Context) error {
 func (sv *server) initialize(ctx context.Context) error {
 	root := protocol.FileURI(sv.root)
 	var answer struct {
-		Capabilities protocol.Capabilities `json:"capabilities"`
+		Capabilities json.RawMessage `json:"capabilities"`
 	}
 	params := map[string]any{
 		"processId": nil, "clientInfo": map[string]string{"name": "parawork"}, "rootUri": root, "rootPath": sv.root,
@@ -306,7 +307,10 @@ func (sv *server) initialize(ctx context.Context) error {
 	if err := sv.conn.Call(ctx, "initialize", params, &answer); err != nil {
 		return err
 	}
-	sv.caps = answer.Capabilities
+	sv.abilities = answer.Capabilities
+	if err := json.Unmarshal(answer.Capabilities, &sv.caps); err != nil {
+		return fmt.Errorf("its abilities cannot be read: %w", err)
+	}
 	if e := sv.caps.PositionEncoding; e != "" && e != "utf-16" {
 		return fmt.Errorf("it insists on positions in %.20q", e)
 	}
@@ -362,6 +366,9 @@ func (h handler) Notified(method string, params json.RawMessage) {
 		var p protocol.PublishDiagnostics
 		if json.Unmarshal(params, &p) == nil {
 			h.sv.published(p)
+			if file, inside := h.sv.relative(p.URI); inside {
+				h.sv.fanOut(file, p.Diagnostics)
+			}
 			h.sv.s.news.add(h.sv.place)
 		}
 	case "$/progress":
@@ -398,19 +405,23 @@ func (h handler) Asked(method string, params json.RawMessage) (any, error) {
 			out[i] = h.sv.lang.Section(it.Section, h.sv.found)
 		}
 		return out, nil
-	case "client/registerCapability":
-		h.sv.registered(params)
-		return nil, nil
 	case "workspace/workspaceFolders":
 		return h.sv.folders(), nil
 	case "workspace/diagnostic/refresh":
 		h.sv.s.news.add(h.sv.place)
 		return nil, nil
-	case "client/unregisterCapability", "window/workDoneProgress/create", "window/showMessageRequest",
+	case "client/registerCapability", "client/unregisterCapability", "window/workDoneProgress/create", "window/showMessageRequest",
 		"workspace/semanticTokens/refresh", "workspace/inlayHint/refresh", "workspace/codeLens/refresh":
 		return nil, nil
 	}
 	return nil, protocol.ErrNoMethod
+}
+
+// Replied implements protocol.Replied.
+func (h handler) Replied(method string, params json.RawMessage) {
+	if method == "client/registerCapability" {
+		h.sv.registered(params)
+	}
 }
 
 // Slow implements protocol.Slow: edits are written to files.

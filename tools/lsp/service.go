@@ -95,6 +95,7 @@ type Service struct {
 
 	mu      sync.Mutex
 	servers map[key]*server
+	clients map[key][]*sharer
 	deaths  map[key][]death
 	ids     map[string]bool // of the processes of this run
 }
@@ -118,7 +119,7 @@ func New(cfg Config) *Service {
 		cfg.After = time.After
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	s := &Service{cfg: cfg, servers: map[key]*server{}, deaths: map[key][]death{}, ids: map[string]bool{}, news: newNews()}
+	s := &Service{cfg: cfg, servers: map[key]*server{}, clients: map[key][]*sharer{}, deaths: map[key][]death{}, ids: map[string]bool{}, news: newNews()}
 	s.life, s.end = context.WithCancel(tenant.All(context.Background(), "language servers are shared by all who work in a workspace"))
 	return s
 }

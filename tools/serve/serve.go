@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -37,9 +38,11 @@ type Config struct {
 	// in its project. Nil: every agent may.
 	Narrow func(ctx context.Context, sessionID string) (tools.Selection, bool, error)
 	// Admit rejects a user who may not have anything done in a place of this kind. Nil: everybody may.
-	Admit   func(ctx context.Context, kind executors.Kind, userID string) error
-	Version string // of this program
-	Log     *slog.Logger
+	Admit func(ctx context.Context, kind executors.Kind, userID string) error
+	// Languages serves clients of language servers. Nil: there are none.
+	Languages Languages
+	Version   string // of this program
+	Log       *slog.Logger
 }
 
 // People knows users.
@@ -55,6 +58,12 @@ type Workspaces interface {
 // Groups knows which groups of tools a project has on.
 type Groups interface {
 	Selection(ctx context.Context, projectID string) (tools.Selection, error)
+}
+
+// Languages are the language servers of workspaces.
+type Languages interface {
+	// ServeClient serves a program that speaks the language server protocol. allow is asked before each question.
+	ServeClient(ctx context.Context, by tools.Caller, allow func(context.Context) error, conn io.ReadWriteCloser) error
 }
 
 // Server serves tools. Safe for concurrent use.
@@ -88,6 +97,8 @@ func (s *Server) ServeTools(ctx context.Context, of toolrelay.Session, use guest
 		err = s.serveMCP(ctx, of, conn)
 	case guest.UseCommand:
 		err = s.serveCommand(ctx, of, conn)
+	case guest.UseLSP:
+		err = s.serveLanguage(ctx, of, conn)
 	default:
 		err = fmt.Errorf("unknown use %q", use)
 	}
@@ -111,6 +122,23 @@ func (s *Server) serveMCP(ctx context.Context, of toolrelay.Session, conn net.Co
 			return s.cfg.Tools.Call(callCtx, c, name, args)
 		},
 	})
+}
+
+func (s *Server) serveLanguage(ctx context.Context, of toolrelay.Session, conn net.Conn) error {
+	if s.cfg.Languages == nil {
+		return errors.New("there are no language servers")
+	}
+	c, err := s.caller(ctx, of, commandClient)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Languages.ServeClient(ctx, c, func(ctx context.Context) error {
+		c, err := s.caller(ctx, of, commandClient)
+		if err == nil && !c.Groups.Has("language_servers") {
+			err = fault.New(fault.Forbidden, "tool_off", "The project has switched its language servers off for agents.")
+		}
+		return err
+	}, conn)
 }
 
 // caller says who calls, and whether they may: what the API asks of who calls a tool in a workspace, it asks of who started the

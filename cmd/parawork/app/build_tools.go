@@ -89,7 +89,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 		return nil, err
 	}
 	t.groups = toolgroups.New(toolstore.NewGroups(b.db), t.tools.Specs())
-	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Narrow: t.subagents.GroupsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
+	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Languages: t.languages, Narrow: t.subagents.GroupsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
 	return t, nil
 }
 

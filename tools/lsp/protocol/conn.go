@@ -27,6 +27,11 @@ type Slow interface {
 	AskedSlow(ctx context.Context, method string, params json.RawMessage) (any, error)
 }
 
+// Replied is a Handler that acts on some requests once their answers are under way: a server may serve nothing before.
+type Replied interface {
+	Replied(method string, params json.RawMessage)
+}
+
 // ErrNoMethod is the answer to a request that we do not serve.
 var ErrNoMethod = errors.New("method not found")
 
@@ -289,7 +294,13 @@ func (c *Conn) take(ctx context.Context, m message, h Handler, work *sync.WaitGr
 			return nil
 		}
 		result, err := h.Asked(m.Method, m.Params)
-		return c.reply(m.ID, result, err)
+		if err := c.reply(m.ID, result, err); err != nil {
+			return err
+		}
+		if after, ok := h.(Replied); ok {
+			after.Replied(m.Method, m.Params)
+		}
+		return nil
 	case len(m.ID) > 0:
 		c.mu.Lock()
 		ch, ok := c.pending[string(m.ID)]
