@@ -29,7 +29,7 @@ const raceOptions = "GORACE=atexit_sleep_ms=20"
 
 // longest are the packages whose tests take longest. They begin first, so that at the end no one of them runs alone: go test begins in the
 // order in which packages are named.
-var longest = []string{"testing/testkit", "sessions", "executors/docker", "workspaces", "server", "executors/runner/machine", "sessions/screen", "sync", "guest/changes", "guest/daemon"} //nolint:gochecknoglobals // a list
+var longest = []string{"testing/testkit", "sessions", "executors/docker", "tools/browser", "workspaces", "server", "executors/runner/machine", "sessions/screen", "sync", "guest/changes", "guest/daemon"} //nolint:gochecknoglobals // a list
 
 // inOrder names all packages of the module at dir, once each.
 func inOrder(dir string) string {
