@@ -22,6 +22,12 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
+// Cost is what one hash takes.
+type Cost struct {
+	Memory uint32 // KiB
+	Time   uint32 // passes over the memory
+}
+
 // What a password is hashed with: OWASP's smallest for argon2id, some 25 ms.
 const (
 	argonMemory  = 19 * 1024 // KiB
@@ -50,6 +56,7 @@ var ErrOff = fault.New(fault.Forbidden, "password_off", "This server takes no pa
 type Hasher struct {
 	seats chan struct{}
 	rand  io.Reader
+	cost  Cost
 	calm  *time.Timer // rings when no hash was made for a while
 }
 
@@ -59,9 +66,14 @@ const calmAfter = time.Second
 
 // NewHasher returns a hasher that takes salts from r.
 func NewHasher(r io.Reader) *Hasher {
+	return NewHasherAt(r, Cost{Memory: argonMemory, Time: argonTime})
+}
+
+// NewHasherAt is NewHasher at another cost: tests that hash many passwords need none that is hard to guess.
+func NewHasherAt(r io.Reader, cost Cost) *Hasher {
 	calm := time.AfterFunc(time.Hour, debug.FreeOSMemory)
 	calm.Stop()
-	return &Hasher{make(chan struct{}, hashSeats()), r, calm}
+	return &Hasher{make(chan struct{}, hashSeats()), r, cost, calm}
 }
 
 // rise leaves a seat.
@@ -89,9 +101,9 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 		return "", err
 	}
 	defer h.rise()
-	sum := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, hashBytes)
+	sum := argon2.IDKey([]byte(password), salt, h.cost.Time, h.cost.Memory, argonThreads, hashBytes)
 	b64 := base64.RawStdEncoding
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads,
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, h.cost.Memory, h.cost.Time, argonThreads,
 		b64.EncodeToString(salt), b64.EncodeToString(sum)), nil
 }
 
@@ -104,6 +116,7 @@ func (h *Hasher) Check(ctx context.Context, phc, password string) (ok, stale boo
 	p, readable := parsePHC(phc)
 	if !readable {
 		p, _ = parsePHC(nobody)
+		p.memory, p.time = h.cost.Memory, h.cost.Time
 	}
 	if len(password) > Max {
 		password = "" // too long to be anybody's, and too long to be worth hashing
@@ -115,7 +128,7 @@ func (h *Hasher) Check(ctx context.Context, phc, password string) (ok, stale boo
 	defer h.rise()
 	sum := argon2.IDKey([]byte(password), p.salt, p.time, p.memory, p.threads, uint32(len(p.sum)))
 	same := subtle.ConstantTimeCompare(sum, p.sum) == 1
-	stale = p.memory != argonMemory || p.time != argonTime || p.threads != argonThreads
+	stale = p.memory != h.cost.Memory || p.time != h.cost.Time || p.threads != argonThreads
 	return same && readable, stale, nil
 }
 

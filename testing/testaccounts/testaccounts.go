@@ -56,6 +56,9 @@ type Accounts struct {
 	Limits *password.Limits
 }
 
+// Cost is what these accounts hash passwords with. The cost of an instance takes a test's time and tells it nothing.
+var Cost = password.Cost{Memory: 64, Time: 1} //nolint:gochecknoglobals // a constant
+
 // New returns Accounts.
 func New(cfg Config) *Accounts {
 	if cfg.Now == nil {
@@ -63,7 +66,7 @@ func New(cfg Config) *Accounts {
 	}
 	cfg.Rand = cmp.Or(cfg.Rand, rand.Reader)
 	a := &Accounts{Limits: password.NewLimits(cfg.Now)}
-	hasher := password.NewHasher(cfg.Rand)
+	hasher := password.NewHasherAt(cfg.Rand, Cost)
 	a.Vault = vault.New(vault.Config{Store: cfg.Store, Key: cfg.Key, Now: cfg.Now, Rand: cfg.Rand})
 	a.Agents = agentaccounts.New(agentaccounts.Config{Store: cfg.Store, Vault: a.Vault, CheckAgent: cfg.CheckAgent, Now: cfg.Now})
 	a.Directory = directory.New(directory.Config{Store: cfg.Store, Hasher: hasher, Limits: a.Limits, Changed: cfg.Changed, Seats: cfg.Seats,
