@@ -56,7 +56,8 @@ func (s *Server) watchBrowser(c echo.Context) error {
 		return err
 	}
 	defer done()
-	viewer, err := s.cfg.Browsers.Watch(ctx, agentbrowser.Watching{TeamID: call.Object.TeamID, WorkspaceID: id, Person: control.Person{ID: call.Actor.User.ID, Name: call.Actor.User.Name}, May: may})
+	viewer, err := s.cfg.Browsers.Watch(ctx, agentbrowser.Watching{TeamID: call.Object.TeamID, WorkspaceID: id, Person: control.Person{ID: call.Actor.User.ID, Name: call.Actor.User.Name}, May: may,
+		Controlled: s.recordControl(c, call)})
 	if err != nil {
 		return err
 	}
@@ -67,11 +68,13 @@ func (s *Server) watchBrowser(c echo.Context) error {
 		return nil
 	}
 	call.Status = http.StatusSwitchingProtocols
+	defer context.AfterFunc(ctx, func() { // at once, not when the client has taken the reason
+		if endingOf(ctx) == endNotAllowed {
+			viewer.Revoke()
+		}
+	})()
 	v := &browserView{conn: conn, viewer: viewer, cancel: cancel}
 	v.serve(ctx)
-	if endingOf(ctx) == endNotAllowed {
-		viewer.Revoke()
-	}
 	return nil
 }
 

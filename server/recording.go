@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/rest"
+	"github.com/parawork/parawork/tools/control"
 	"github.com/parawork/parawork/tools/remote"
 )
 
@@ -179,6 +180,24 @@ func (s *Server) recordTyping(ctx context.Context, c echo.Context, call *rest.Ca
 	e.TargetKind, e.TargetID, e.TargetName = targetOf(c, call)
 	if err := s.cfg.Audit.Record(audit.By(ctx, s.sourceOf(call)), e, true); err != nil {
 		s.log.ErrorContext(ctx, "an audit entry could not be written", "request_id", call.ID, "operation", call.Op, "error", err)
+	}
+}
+
+// recordControl returns what makes the entries of a person who takes over a browser, and of what ended that. The call itself may be over by then.
+func (s *Server) recordControl(c echo.Context, call *rest.Call) func(took bool, why control.Reason) {
+	e := audit.Entry{Chain: call.Object.TeamID}
+	e.TargetKind, e.TargetID, e.TargetName = targetOf(c, call)
+	op, id := call.Op, call.ID
+	ctx := audit.By(context.WithoutCancel(c.Request().Context()), s.sourceOf(call))
+	return func(took bool, why control.Reason) {
+		e := e
+		e.Action = "browser.take_over"
+		if !took {
+			e.Action, e.Data = "browser.give_back", map[string]string{"reason": string(why)}
+		}
+		if err := s.cfg.Audit.Record(ctx, e, true); err != nil {
+			s.log.ErrorContext(ctx, "an audit entry could not be written", "request_id", id, "operation", op, "error", err)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/browser/cdp"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -83,6 +84,8 @@ type Config struct {
 	Recordings   string        // folder of recordings that are not finished; "" = browsers cannot be recorded
 	RecordAlways bool          // every browser that an agent uses is recorded
 	Gone         time.Duration // how long a person who took over may be gone; 0 = control.DefaultGone
+
+	Secrets tools.Secrets // masks what a recording says of actions; nil = teams have no secrets
 
 	Memory    int64         // bytes a browser may use; 0 = DefaultMemory
 	Idle      time.Duration // a browser that nobody uses for this long is closed; 0 = DefaultIdle

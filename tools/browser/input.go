@@ -188,7 +188,7 @@ func (v *Viewer) act(ctx context.Context, b *browser, t *tab, in input) error {
 		b.mu.Unlock()
 		return post("Page.handleJavaScriptDialog", map[string]any{"accept": in.Accept, "promptText": in.Text})
 	case "open":
-		v.c.note(action{By: v.who.Person.Name, Tool: "open", Target: clean(in.URL, 300)})
+		v.c.note(action{By: v.who.Person.Name, Tool: "open", Target: in.URL})
 		address, err := allowed(in.URL, b.place.Hello.Root)
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ func (n noted) Call(ctx context.Context, c tools.Caller, raw json.RawMessage) (t
 	r, err := n.Tool.Call(ctx, c, raw)
 	var a struct{ Ref, URL, Key, Name string }
 	_ = json.Unmarshal(raw, &a) // the text that is typed is not among them: it may be a password
-	did := action{Tool: strings.TrimPrefix(n.Spec().Name, "browser_"), Target: clean(strings.TrimSpace(a.Ref+" "+a.URL+a.Key+a.Name), 300)}
+	did := action{Tool: strings.TrimPrefix(n.Spec().Name, "browser_"), Target: strings.TrimSpace(a.Ref + " " + a.URL + a.Key + a.Name)}
 	if err != nil {
 		did.Error = fault.CodeOf(err)
 	}

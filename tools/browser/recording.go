@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tasks"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // A recording is a file of its own form. It begins with recordingMagic. Then records follow: a byte that says what it is, u32 milliseconds since
@@ -85,9 +86,20 @@ func (c *screen) note(a action) {
 	c.mu.Lock()
 	r := c.recording
 	c.mu.Unlock()
-	if r != nil {
-		r.act(a)
+	if r == nil {
+		return
 	}
+	if secrets := c.s.cfg.Secrets; secrets != nil && a.Target != "" {
+		known, err := secrets.InAnswers(tenant.In(c.s.life, r.head.TeamID), r.head.TeamID)
+		switch {
+		case err != nil: // what may be a secret is not kept
+			a.Target = ""
+		case known != nil:
+			a.Target = known.Text(a.Target, nil)
+		}
+	}
+	a.Target = clean(a.Target, 300)
+	r.act(a)
 }
 
 // record starts or stops the recording of a workspace's browser.

@@ -43,11 +43,12 @@ type screen struct {
 	b         *browser // nil = none is connected
 	viewers   map[*Viewer]struct{}
 	recording *recording
-	frame     *Frame // the newest, nil = none of the page that is shown
-	seq       uint32 // of frames
-	version   int64  // of everything but frames
-	agentTab  int    // that an agent used last
-	ended     string // why the last browser ended
+	frame     *Frame                              // the newest, nil = none of the page that is shown
+	seq       uint32                              // of frames
+	version   int64                               // of everything but frames
+	agentTab  int                                 // that an agent used last
+	driver    func(took bool, why control.Reason) // Watching.Controlled of the person who has control
+	ended     string                              // why the last browser ended
 	changed   chan struct{}
 	looked    time.Time
 	place     *executors.Place // where a browser was looked for
@@ -140,10 +141,23 @@ func (c *screen) watched() bool {
 // controlled tells whom it concerns that control changed.
 func (c *screen) controlled(now, before control.State, why control.Reason) {
 	c.mu.Lock()
-	b, rec := c.b, c.recording
+	b, rec, told := c.b, c.recording, c.driver
+	c.driver = nil
+	for v := range c.viewers {
+		if now.Taken() && v.who.Person.ID == now.Person.ID {
+			c.driver = v.who.Controlled
+		}
+	}
+	tell := c.driver
 	c.version++
 	c.wake()
 	c.mu.Unlock()
+	if before.Taken() && told != nil {
+		told(false, cmp.Or(why, control.Replaced))
+	}
+	if tell != nil {
+		tell(true, "")
+	}
 	if rec != nil {
 		rec.act(action{By: cmp.Or(now.Person.Name, before.Person.Name), Tool: map[bool]string{true: "take_over", false: "give_back"}[now.Taken()]})
 	}
@@ -241,7 +255,8 @@ func clamp(v float64, otherwise int) int {
 type Watching struct {
 	TeamID, WorkspaceID string
 	Person              control.Person
-	May                 func(ctx context.Context) error // refuses input of somebody who may look only; nil = may
+	May                 func(ctx context.Context) error     // refuses input of somebody who may look only; nil = may
+	Controlled          func(took bool, why control.Reason) // is called when the person takes over, and when that ends; nil = nobody asks
 }
 
 // Viewer is one person who looks at a browser. Next is called by one goroutine, Input by another one.

@@ -17,11 +17,14 @@ import (
 
 // Bounds of what is kept of a page.
 const (
-	maxLog      = 200  // lines of the console, and requests
-	maxLogText  = 2000 // bytes of one
-	maxID       = 128  // bytes of Chromium's ids
-	floodWindow = time.Second
-	floodEvents = 2000 // events of a page within floodWindow: more are a flood
+	maxLog     = 200  // lines of the console, and requests
+	maxLogText = 2000 // bytes of one
+	maxID      = 128  // bytes of Chromium's ids
+
+	// More events of a page at once than floodEvents, beyond floodRate a second, are a flood. A busy machine gets through few: the rate is low.
+	floodEvents = 2000
+	floodRate   = 200
+	lineWeight  = 4 // a line of the console counts as that many events
 )
 
 // tab is one page. browser.mu guards all of it.
@@ -37,8 +40,8 @@ type tab struct {
 	crashed   bool
 	documents int       // so far
 	quiet     bool      // its console and requests are not followed any more
-	since     time.Time // events are counted from here
-	events    int
+	since     time.Time // of the newest event
+	events    float64   // beyond floodRate
 	refs      refs
 	console   []logLine
 	network   []request
@@ -198,7 +201,11 @@ func (b *browser) detached(gone func(*tab) bool) {
 
 // pageEvent handles an event of a page.
 func (b *browser) pageEvent(t *tab, e cdp.Event) {
-	if b.flooded(t) && (strings.HasPrefix(e.Method, "Runtime.") || strings.HasPrefix(e.Method, "Network.")) {
+	weight := 1.0
+	if strings.HasPrefix(e.Method, "Runtime.") {
+		weight = lineWeight
+	}
+	if b.flooded(t, weight) && (strings.HasPrefix(e.Method, "Runtime.") || strings.HasPrefix(e.Method, "Network.")) {
 		return
 	}
 	switch e.Method {
@@ -235,14 +242,14 @@ func (b *browser) pageEvent(t *tab, e cdp.Event) {
 }
 
 // flooded counts a page's events, and stops following the console and the requests of one that floods.
-func (b *browser) flooded(t *tab) bool {
+func (b *browser) flooded(t *tab, weight float64) bool {
 	if t.quiet {
 		return true
 	}
-	if now := b.s.cfg.Now(); now.Sub(t.since) > floodWindow {
-		t.since, t.events = now, 0
-	}
-	if t.events++; t.events <= floodEvents {
+	now := b.s.cfg.Now()
+	t.events = max(t.events-now.Sub(t.since).Seconds()*floodRate, 0) + weight
+	t.since = now
+	if t.events <= floodEvents {
 		return false
 	}
 	t.quiet = true

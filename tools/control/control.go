@@ -31,7 +31,7 @@ type State struct {
 // Taken reports whether a person has taken over.
 func (s State) Taken() bool { return s.Person.ID != "" }
 
-// Reason says why control went back to agents.
+// Reason says why a person has control no longer.
 type Reason string
 
 // The reasons.
@@ -39,6 +39,8 @@ const (
 	Gave    Reason = "gave"    // the person gave it back
 	Left    Reason = "left"    // the person has been gone for too long
 	Revoked Reason = "revoked" // the person may not use it any more
+
+	Replaced Reason = "replaced" // another person took over from them
 )
 
 // Config is what a Lock is made of. All of it is optional.

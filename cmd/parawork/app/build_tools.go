@@ -65,7 +65,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.edits = edits.New(edits.Config{Store: edited, Snapshots: w.workspaces.Snapshots, Repository: git.Contents{Repo: w.workspaces.Repo}, Undoer: w.workspaces.Lifecycle, Workspaces: w.workspaces.Records,
 		Sessions: a.sessions, Actor: p.directory.Actor, Bus: b.bus, Events: b.events, Log: b.logOf("edits")})
 	t.languages = newLanguages(a)
-	t.browsers = newBrowsers(b, w, s, t.artifacts)
+	t.browsers = newBrowsers(b, w, s, p.secrets, t.artifacts)
 	t.desktops = newDesktops(b, w, s, t.artifacts)
 	t.code = newCode(a, t.artifacts)
 	t.tools, err = tools.New(tools.Config{

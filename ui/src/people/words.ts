@@ -26,6 +26,8 @@ const SENTENCES: Record<string, string> = {
   "user.sign_out": "signed out",
   "user.confirm": "confirmed their identity",
   "session.attach": "opened the terminal of the session",
+  "browser.take_over": "took over the browser",
+  "browser.give_back": "no longer has control of the browser",
   "login_session.end": "ended a login session",
   "login_session.end_others": "ended all other login sessions",
   "reset_link.create": "created a password reset link",

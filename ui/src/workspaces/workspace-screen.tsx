@@ -176,7 +176,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
           ) : !alive ? (
             <Creation workspace={w} />
           ) : tab === "browser" ? (
-            <BrowserTab workspace={w} canUse={alive} />
+            <BrowserTab workspace={w} canUse={alive && team.can("terminal.type")} />
           ) : tab === "preview" ? (
             <PreviewTab workspace={w} />
           ) : tab === "changes" ? (
