@@ -104,7 +104,7 @@ func (p *Place) Run(ctx context.Context, b SandboxCommand) (SandboxResult, error
 	})
 	g.Go(func() (err error) { res.Stderr, err = p.collect(gctx, spec.ID, guest.Stderr, b.MaxOutput); return })
 	if spec.Stdin {
-		g.Go(func() error { return p.feed(gctx, spec.ID, b.Stdin) })
+		g.Go(func() error { return p.Feed(gctx, spec.ID, b.Stdin) })
 	}
 	if err := g.Wait(); err != nil {
 		return res, fmt.Errorf("running %s in sandbox %s: %w", b.Argv[0], p.SandboxID, causeOr(ctx, err))
@@ -193,8 +193,8 @@ func (p *Place) pass(ctx context.Context, processID string, w io.Writer, limit i
 	}
 }
 
-// feed writes stdin and closes it. A process may stop reading early: that is no error.
-func (p *Place) feed(ctx context.Context, processID string, stdin []byte) error {
+// Feed writes stdin and closes it. A process may stop reading early: that is no error.
+func (p *Place) Feed(ctx context.Context, processID string, stdin []byte) error {
 	in, err := p.Guest.Input(ctx, processID)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ const (
 	ForAgent     Purpose = "agent"     // sessions: agents, terminals
 	ForApp       Purpose = "app"       // a program that people look at in a browser
 	ForExecution Purpose = "execution" // single commands
+	ForDesktop   Purpose = "desktop"   // a screen that people and agents look at
 
 	ForPool Purpose = "pool"    // only counted and charged: it waits for a workspace
 	Unknown Purpose = "unknown" // only counted: no record says what it was for
@@ -18,10 +19,12 @@ func (p Purpose) Rank() int {
 	switch p {
 	case ForExecution:
 		return 1
-	case ForApp:
+	case ForDesktop:
 		return 2
-	case ForAgent:
+	case ForApp:
 		return 3
+	case ForAgent:
+		return 4
 	}
 	return 0
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
 	"github.com/parawork/parawork/executors/runner/machines"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
@@ -110,6 +111,34 @@ func byCommand(s *Server) find {
 
 func byCodeRun(s *Server) find {
 	return inWorkspace(s, s.cfg.Code.Get, func(call *rest.Call, r code.Run) string { call.CodeRun = r; return r.WorkspaceID })
+}
+
+// bySandbox finds a sandbox without a repository, for its user alone, with its workspace.
+func bySandbox(s *Server) find {
+	return byID(func(ctx context.Context, call *rest.Call, id string) (o accounts.Object, err error) {
+		if call.Sandbox, err = s.cfg.Sandboxes.Get(ctx, id); err != nil {
+			return o, err
+		}
+		o = accounts.Object{TeamID: call.Sandbox.TeamID, OwnerID: call.Sandbox.UserID, Private: true}
+		if call.Workspace, err = s.cfg.Workspaces.Records.Workspace(ctx, call.Sandbox.WorkspaceID); fault.Is(err, fault.NotFound) {
+			err = nil // it is being made
+		}
+		return o, err
+	})
+}
+
+// byManagedSandbox is bySandbox, also for the team's owners and admins.
+func byManagedSandbox(s *Server) find {
+	return byID(func(ctx context.Context, call *rest.Call, id string) (o accounts.Object, err error) {
+		if call.Sandbox, err = s.cfg.Sandboxes.Get(ctx, id); err != nil {
+			return o, err
+		}
+		o = accounts.Object{TeamID: call.Sandbox.TeamID, OwnerID: call.Sandbox.UserID, Private: true}
+		if call.Actor.RoleIn(o.TeamID).AtLeast(accounts.Admin) {
+			o.OwnerID = ""
+		}
+		return o, nil
+	})
 }
 
 // bySubagent finds a subagent by where it was asked for: a sibling workspace that was made private later hides itself, not what is known here.

@@ -603,6 +603,9 @@ func kindOf(op string) string {
 		return "conflict"
 	case "getCheckpoint", "deleteCheckpoint", "diffCheckpoint", "restoreCheckpoint":
 		return "checkpoint"
+	case "getApiSandbox", "deleteApiSandbox", "extendApiSandbox", "updateApiSandbox", "readSandboxFile", "listSandboxFiles", "writeSandboxFile", "deleteSandboxFile", "execInSandbox", "runCodeInSandbox",
+		"getSandboxPort":
+		return "sandbox"
 	case "getCodeRun", "interruptCode":
 		return "code run"
 	case "getSnapshot", "updateSnapshot", "deleteSnapshot", "restoreSnapshot":

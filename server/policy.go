@@ -430,6 +430,20 @@ var policy = map[string]rule{
 	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: rest.MaxFile, works: true},
 	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
+	"listTeamSandboxes": of(accounts.ViewTeam, byTeam), // their own, unless they manage the team
+	"createSandbox":     of(accounts.EditWorkspace, byTeam),
+	"getApiSandbox":     of(accounts.ViewWorkspace, byManagedSandbox),
+	"deleteApiSandbox":  of(accounts.EditWorkspace, byManagedSandbox),
+	"extendApiSandbox":  of(accounts.EditWorkspace, byManagedSandbox),
+	"updateApiSandbox":  of(accounts.EditWorkspace, bySandbox),
+	"readSandboxFile":   of(accounts.ViewWorkspace, bySandbox),
+	"listSandboxFiles":  of(accounts.ViewWorkspace, bySandbox),
+	"writeSandboxFile":  {access: member, action: accounts.EditWorkspace, find: bySandbox, body: rest.MaxFile, works: true},
+	"deleteSandboxFile": of(accounts.EditWorkspace, bySandbox).working(),
+	"execInSandbox":     of(accounts.EditWorkspace, bySandbox).working(),
+	"runCodeInSandbox":  rule{access: member, action: accounts.EditWorkspace, find: bySandbox, body: code.MaxCode*6 + 4<<10}.working(),
+	"getSandboxPort":    of(accounts.EditWorkspace, bySandbox).working(),
+
 	"runCode":                rule{access: member, action: accounts.EditWorkspace, find: byWorkspace, body: code.MaxCode*6 + 4<<10}.working().repeatable(),
 	"listCodeRuns":           of(accounts.ViewTerminal, byWorkspace), // what was printed
 	"getCodeRun":             of(accounts.ViewTerminal, byCodeRun),

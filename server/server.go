@@ -70,6 +70,7 @@ import (
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
+	"github.com/parawork/parawork/tools/sandboxes"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/tasks/issues"
@@ -123,6 +124,7 @@ type Config struct {
 	Subagents     *subagents.Service
 	Checkpoints   *checkpoints.Service
 	Code          *code.Service
+	Sandboxes     *sandboxes.Service
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Edits         *edits.Service

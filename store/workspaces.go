@@ -84,7 +84,7 @@ func (s *Workspaces) Project(ctx context.Context, id string) (workspaces.Project
 
 // Projects returns a page of the team's projects, the newest first.
 func (s *Workspaces) Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error) {
-	query := `SELECT ` + projectColumns + ` FROM projects WHERE team_id = {team?} AND deleted_at = 0`
+	query := `SELECT ` + projectColumns + ` FROM projects WHERE team_id = {team?} AND deleted_at = 0 AND source_kind <> 'sandboxes'`
 	query, args, err := Keyset(query, "created_at", []any{teamID}, pg)
 	if err != nil {
 		return nil, "", err
@@ -280,6 +280,9 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 	}
 	if f.Num != 0 {
 		query, args = query+` AND num = ?`, append(args, f.Num)
+	}
+	if f.ProjectID == "" && len(f.IDs) == 0 { // sandboxes have a list of their own
+		query += ` AND project_id NOT IN (SELECT p.id FROM projects p WHERE {team:p} AND p.source_kind = 'sandboxes')`
 	}
 	these, ids := only("id", f.IDs)
 	query, args = query+these, append(args, ids...)

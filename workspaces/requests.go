@@ -27,6 +27,8 @@ const (
 	SourcePath   = "path"
 	SourceSample = "sample"
 	SourceRunner = "runner" // a folder of a member's own machine
+	// SourceSandboxes is the team's hidden project: its workspaces are sandboxes without a repository of a user. It is in no list.
+	SourceSandboxes = "sandboxes"
 )
 
 // NewProject is a request to add a project.
@@ -81,6 +83,7 @@ type Listing struct {
 
 // NewWorkspace is a request for a workspace.
 type NewWorkspace struct {
+	ID        string // for a caller who stored it before; "" = a new one
 	ProjectID string
 	Name      string
 	Base      string // "" = the project's default branch; "origin/x" = the remote's; "refs/heads/x" = exactly that, without fetching

@@ -32,7 +32,11 @@ type Request struct {
 	Env         map[string]string // added to the sandbox's own
 	TimeoutMs   int64             // 0 = DefaultTimeout
 	Background  bool              // return at once; the command goes on
+	Stdin       []byte            // what it reads; at most MaxStdin bytes
 }
+
+// MaxStdin is how much input a command may be given.
+const MaxStdin = 1 << 20
 
 // Command is the record of a command. Times are ms UTC, 0 = not yet.
 type Command struct {

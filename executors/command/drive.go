@@ -39,6 +39,7 @@ type running struct {
 	moves atomic.Int64 // bytes read and calls made: shows whether the output still moves
 	inFn  atomic.Int32
 
+	stdin                    []byte
 	stdout, stderr           keeper
 	outRedactor, errRedactor redactor // all output passes through them
 
@@ -146,6 +147,13 @@ func (c *Commands) follow(ctx context.Context, r *running, place *executors.Plac
 	background := r.snapshot().Background
 	readers.Go(func() { c.read(rctx, r, place, guest.Stdout, &r.outRedactor, !background) })
 	readers.Go(func() { c.read(rctx, r, place, guest.Stderr, &r.errRedactor, !background) })
+	if len(r.stdin) > 0 {
+		readers.Go(func() {
+			if err := place.Feed(rctx, r.id, r.stdin); err != nil && rctx.Err() == nil {
+				c.cfg.Log.Debug("the input of a command was not taken whole", "command_id", r.id, "error", err)
+			}
+		})
+	}
 	drained := make(chan struct{})
 	go func() { readers.Wait(); close(drained) }() // ends with rctx
 

@@ -279,6 +279,7 @@ func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error
 		maps.Copy(env, req.Env)
 	}
 	proc := guest.ProcessSpec{ID: r.id, Argv: req.Argv, Cwd: req.Cwd, Env: env, TimeoutMs: req.TimeoutMs}
+	proc.Stdin, r.stdin = len(req.Stdin) > 0, req.Stdin
 	if req.Background {
 		proc.MaxLog = backgroundLog
 	}
@@ -310,6 +311,9 @@ func checkExec(req *Request) error {
 	}
 	if err := executors.CheckCwd(req.Cwd); err != nil {
 		return err
+	}
+	if len(req.Stdin) > MaxStdin {
+		return fault.New(fault.TooLarge, "command_too_large", "The input of a command may have at most %d bytes. Write a file, and read it there.", MaxStdin).With("field", "stdin")
 	}
 	switch {
 	case req.TimeoutMs < 0 || req.TimeoutMs > executors.MaxTimeout.Milliseconds():

@@ -62,6 +62,8 @@ const (
 	SessionForgotten Point = "session.forgotten" // the end is stored; the guest still keeps its record
 	PromptPasted     Point = "prompt.pasted"     // a prompt stands in the agent's box; not submitted
 	CommandStored    Point = "command.stored"    // the row of a command; no process
+	SandboxRowStored Point = "sandboxrow.stored" // the row of a sandbox without a repository; no workspace
+	SandboxRowEnded  Point = "sandboxrow.ended"  // that it ended is stored; its workspace is there
 
 	// A queued prompt, and a prompt that several agents get at once.
 	QueueClaimed    Point = "queue.claimed"    // the numbers of its frames are stored; nothing is typed
@@ -237,6 +239,6 @@ var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 // All lists every point of the server beside those of lists of their own.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, ObjectsLent, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayEnded, PutAwayDoomed, PutAwayCleared, RestoreRebuilt, RestoreStored,
-	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
+	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, SandboxRowStored, SandboxRowEnded, QueueClaimed, QueuePasted,
 	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, MachineEnrolled, MachineOnline,
 	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

@@ -1981,3 +1981,27 @@ CREATE TABLE project_languages (
     team_id     TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
     after_edits TEXT NOT NULL -- off, errors, on_demand, turn_end
 );
+
+-- === Sandboxes without a repository ===
+
+-- Each is a workspace of the team's hidden project. The row is there before the workspace, and has its id.
+CREATE TABLE api_sandboxes (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    user_id      TEXT NOT NULL,
+    key          TEXT NOT NULL,            -- '' = not found by a key
+    purpose      TEXT NOT NULL,            -- app, execution, desktop
+    workspace_id TEXT NOT NULL,
+    executor     TEXT NOT NULL,            -- as asked for; '' = the default
+    idle_ms      BIGINT NOT NULL,
+    session_id   TEXT NOT NULL DEFAULT '', -- it ends with this session
+    created_at   BIGINT NOT NULL,
+    used_at      BIGINT NOT NULL,
+    checked_at   BIGINT NOT NULL,          -- when it was last found healthy
+    ends_at      BIGINT NOT NULL,
+    ended_at     BIGINT NOT NULL DEFAULT 0,
+    cleaned      BOOLEAN NOT NULL DEFAULT FALSE -- ended, and nothing of it is left
+);
+CREATE UNIQUE INDEX api_sandboxes_by_key ON api_sandboxes(team_id, user_id, key, purpose) WHERE key <> '' AND ended_at = 0;
+CREATE INDEX api_sandboxes_by_team ON api_sandboxes(team_id, created_at, id);
+CREATE INDEX api_sandboxes_unclean ON api_sandboxes(ends_at) WHERE NOT cleaned;

@@ -164,6 +164,48 @@ func (e AnswerRequestVia) Valid() bool {
 	}
 }
 
+// Defines values for ApiSandboxPurpose.
+const (
+	ApiSandboxPurposeApp       ApiSandboxPurpose = "app"
+	ApiSandboxPurposeDesktop   ApiSandboxPurpose = "desktop"
+	ApiSandboxPurposeExecution ApiSandboxPurpose = "execution"
+)
+
+// Valid indicates whether the value is a known member of the ApiSandboxPurpose enum.
+func (e ApiSandboxPurpose) Valid() bool {
+	switch e {
+	case ApiSandboxPurposeApp:
+		return true
+	case ApiSandboxPurposeDesktop:
+		return true
+	case ApiSandboxPurposeExecution:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ApiSandboxRequestPurpose.
+const (
+	ApiSandboxRequestPurposeApp       ApiSandboxRequestPurpose = "app"
+	ApiSandboxRequestPurposeDesktop   ApiSandboxRequestPurpose = "desktop"
+	ApiSandboxRequestPurposeExecution ApiSandboxRequestPurpose = "execution"
+)
+
+// Valid indicates whether the value is a known member of the ApiSandboxRequestPurpose enum.
+func (e ApiSandboxRequestPurpose) Valid() bool {
+	switch e {
+	case ApiSandboxRequestPurposeApp:
+		return true
+	case ApiSandboxRequestPurposeDesktop:
+		return true
+	case ApiSandboxRequestPurposeExecution:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AttemptState.
 const (
 	AttemptStateFailed   AttemptState = "failed"
@@ -4588,6 +4630,82 @@ type AnswerRequest struct {
 
 // AnswerRequestVia defines model for AnswerRequest.Via.
 type AnswerRequestVia string
+
+// ApiSandbox defines model for ApiSandbox.
+type ApiSandbox struct {
+	CreatedAt int64 `json:"created_at"`
+
+	// EndsAt When it ends if nobody uses it
+	EndsAt      int64  `json:"ends_at"`
+	Executor    string `json:"executor"`
+	Id          string `json:"id"`
+	IdleSeconds int64  `json:"idle_seconds"`
+
+	// Key Empty: none
+	Key     string            `json:"key"`
+	Purpose ApiSandboxPurpose `json:"purpose"`
+
+	// State As of GET /workspaces/{id}/sandbox
+	State       string `json:"state"`
+	StateReason string `json:"state_reason"`
+	UsedAt      int64  `json:"used_at"`
+	UserId      string `json:"user_id"`
+
+	// WorkspaceId Its terminals, previews and cost are those of this workspace
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// ApiSandboxPurpose defines model for ApiSandbox.Purpose.
+type ApiSandboxPurpose string
+
+// ApiSandboxExec defines model for ApiSandboxExec.
+type ApiSandboxExec struct {
+	// Command A list of the program and its arguments, or a line for /bin/sh
+	Command   interface{}        `json:"command"`
+	Cwd       *string            `json:"cwd,omitempty"`
+	Env       *map[string]string `json:"env,omitempty"`
+	Stdin     *string            `json:"stdin,omitempty"`
+	TimeoutMs *int64             `json:"timeout_ms,omitempty"`
+}
+
+// ApiSandboxExtension defines model for ApiSandboxExtension.
+type ApiSandboxExtension struct {
+	Seconds int64 `json:"seconds"`
+}
+
+// ApiSandboxList defines model for ApiSandboxList.
+type ApiSandboxList struct {
+	Items      []ApiSandbox `json:"items"`
+	NextCursor *string      `json:"next_cursor"`
+}
+
+// ApiSandboxPatch defines model for ApiSandboxPatch.
+type ApiSandboxPatch struct {
+	// Key Empty: none
+	Key string `json:"key"`
+}
+
+// ApiSandboxRequest defines model for ApiSandboxRequest.
+type ApiSandboxRequest struct {
+	// EndWithSession Id of a session of the team; the sandbox ends when the session has ended
+	EndWithSession *string `json:"end_with_session,omitempty"`
+
+	// Executor Without it, the team's default
+	Executor *string `json:"executor,omitempty"`
+
+	// IdleSeconds It ends when it was unused for so long; default 1800 (app), 600 (execution), 900 (desktop)
+	IdleSeconds *int64 `json:"idle_seconds,omitempty"`
+
+	// Key Your name for it, such as the id of a conversation; without it, always a new one
+	Key     *string                  `json:"key,omitempty"`
+	Purpose ApiSandboxRequestPurpose `json:"purpose"`
+
+	// RunnerId With executor runner: the machine
+	RunnerId *string `json:"runner_id,omitempty"`
+}
+
+// ApiSandboxRequestPurpose defines model for ApiSandboxRequest.Purpose.
+type ApiSandboxRequestPurpose string
 
 // Artifact A version of a named file that outlives its sandbox
 type Artifact struct {
@@ -12530,6 +12648,30 @@ type ListRunnerHistoryParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// DeleteSandboxFileParams defines parameters for DeleteSandboxFile.
+type DeleteSandboxFileParams struct {
+	// Path Relative to the worktree's root
+	Path FilePath `form:"path" json:"path"`
+}
+
+// ReadSandboxFileParams defines parameters for ReadSandboxFile.
+type ReadSandboxFileParams struct {
+	// Path Relative to the worktree's root
+	Path FilePath `form:"path" json:"path"`
+}
+
+// WriteSandboxFileParams defines parameters for WriteSandboxFile.
+type WriteSandboxFileParams struct {
+	// Path Relative to the worktree's root
+	Path FilePath `form:"path" json:"path"`
+}
+
+// ListSandboxFilesParams defines parameters for ListSandboxFiles.
+type ListSandboxFilesParams struct {
+	// Path Without it, the root
+	Path *string `form:"path,omitempty" json:"path,omitempty"`
+}
+
 // GetConversationParams defines parameters for GetConversation.
 type GetConversationParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -12772,6 +12914,12 @@ type ListRunsParams struct {
 // CreateRunParams defines parameters for CreateRun.
 type CreateRunParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTeamSandboxesParams defines parameters for ListTeamSandboxes.
+type ListTeamSandboxesParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListSecretsParams defines parameters for ListSecrets.
@@ -13390,6 +13538,18 @@ type UpdateRunnerJSONRequestBody = RunnerChange
 // KeepRunJSONRequestBody defines body for KeepRun for application/json ContentType.
 type KeepRunJSONRequestBody = KeepRequest
 
+// UpdateApiSandboxJSONRequestBody defines body for UpdateApiSandbox for application/json ContentType.
+type UpdateApiSandboxJSONRequestBody = ApiSandboxPatch
+
+// RunCodeInSandboxJSONRequestBody defines body for RunCodeInSandbox for application/json ContentType.
+type RunCodeInSandboxJSONRequestBody = CodeRequest
+
+// ExecInSandboxJSONRequestBody defines body for ExecInSandbox for application/json ContentType.
+type ExecInSandboxJSONRequestBody = ApiSandboxExec
+
+// ExtendApiSandboxJSONRequestBody defines body for ExtendApiSandbox for application/json ContentType.
+type ExtendApiSandboxJSONRequestBody = ApiSandboxExtension
+
 // UpdateSecretJSONRequestBody defines body for UpdateSecret for application/json ContentType.
 type UpdateSecretJSONRequestBody = SecretChange
 
@@ -13491,6 +13651,9 @@ type CreateRunnerJSONRequestBody = NewRunner
 
 // CreateRunJSONRequestBody defines body for CreateRun for application/json ContentType.
 type CreateRunJSONRequestBody = NewRun
+
+// CreateSandboxJSONRequestBody defines body for CreateSandbox for application/json ContentType.
+type CreateSandboxJSONRequestBody = ApiSandboxRequest
 
 // CreateSecretJSONRequestBody defines body for CreateSecret for application/json ContentType.
 type CreateSecretJSONRequestBody = NewSecret
@@ -14139,6 +14302,39 @@ type ServerInterface interface {
 	// KeepRun Select one attempt; the workspaces created for the others are archived and can be restored
 	// (POST /runs/{id}/keep)
 	KeepRun(ctx echo.Context, id Id) error
+	// DeleteApiSandbox End a sandbox and remove everything in it
+	// (DELETE /sandboxes/{id})
+	DeleteApiSandbox(ctx echo.Context, id Id) error
+	// GetApiSandbox Get a sandbox without a repository
+	// (GET /sandboxes/{id})
+	GetApiSandbox(ctx echo.Context, id Id) error
+	// UpdateApiSandbox Give a sandbox another key
+	// (PATCH /sandboxes/{id})
+	UpdateApiSandbox(ctx echo.Context, id Id) error
+	// RunCodeInSandbox Run code in a sandbox, in an interpreter that keeps its variables
+	// (POST /sandboxes/{id}/code)
+	RunCodeInSandbox(ctx echo.Context, id Id) error
+	// ExecInSandbox Run a command in a sandbox
+	// (POST /sandboxes/{id}/exec)
+	ExecInSandbox(ctx echo.Context, id Id) error
+	// ExtendApiSandbox Let a sandbox live at least so long from now
+	// (POST /sandboxes/{id}/extend)
+	ExtendApiSandbox(ctx echo.Context, id Id) error
+	// DeleteSandboxFile Remove a file or an empty folder of a sandbox
+	// (DELETE /sandboxes/{id}/files)
+	DeleteSandboxFile(ctx echo.Context, id Id, params DeleteSandboxFileParams) error
+	// ReadSandboxFile Get the bytes of a file of a sandbox
+	// (GET /sandboxes/{id}/files)
+	ReadSandboxFile(ctx echo.Context, id Id, params ReadSandboxFileParams) error
+	// WriteSandboxFile Write a file of a sandbox; makes parent folders
+	// (PUT /sandboxes/{id}/files)
+	WriteSandboxFile(ctx echo.Context, id Id, params WriteSandboxFileParams) error
+	// ListSandboxFiles List the entries of a folder of a sandbox
+	// (GET /sandboxes/{id}/files/list)
+	ListSandboxFiles(ctx echo.Context, id Id, params ListSandboxFilesParams) error
+	// GetSandboxPort Get an address that shows a port of the sandbox
+	// (GET /sandboxes/{id}/ports/{port})
+	GetSandboxPort(ctx echo.Context, id Id, port int) error
 	// DeleteSecret Delete a secret and its value
 	// (DELETE /secrets/{id})
 	DeleteSecret(ctx echo.Context, id Id) error
@@ -14418,6 +14614,12 @@ type ServerInterface interface {
 	// CreateRun Give one prompt to several agents, each in its own workspace
 	// (POST /teams/{team}/runs)
 	CreateRun(ctx echo.Context, team TeamSlug, params CreateRunParams) error
+	// ListTeamSandboxes List your sandboxes without a repository; owners and admins see those of all members
+	// (GET /teams/{team}/sandboxes)
+	ListTeamSandboxes(ctx echo.Context, team TeamSlug, params ListTeamSandboxesParams) error
+	// CreateSandbox Find or make a sandbox without a repository
+	// (POST /teams/{team}/sandboxes)
+	CreateSandbox(ctx echo.Context, team TeamSlug) error
 	// ListSecrets List the secrets of the team or of one of its projects, without their values
 	// (GET /teams/{team}/secrets)
 	ListSecrets(ctx echo.Context, team TeamSlug, params ListSecretsParams) error
@@ -17525,6 +17727,226 @@ func (w *ServerInterfaceWrapper) KeepRun(ctx echo.Context) error {
 	return err
 }
 
+// DeleteApiSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteApiSandbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteApiSandbox(ctx, id)
+	return err
+}
+
+// GetApiSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) GetApiSandbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetApiSandbox(ctx, id)
+	return err
+}
+
+// UpdateApiSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateApiSandbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateApiSandbox(ctx, id)
+	return err
+}
+
+// RunCodeInSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) RunCodeInSandbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RunCodeInSandbox(ctx, id)
+	return err
+}
+
+// ExecInSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) ExecInSandbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExecInSandbox(ctx, id)
+	return err
+}
+
+// ExtendApiSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) ExtendApiSandbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExtendApiSandbox(ctx, id)
+	return err
+}
+
+// DeleteSandboxFile converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSandboxFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteSandboxFileParams
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSandboxFile(ctx, id, params)
+	return err
+}
+
+// ReadSandboxFile converts echo context to params.
+func (w *ServerInterfaceWrapper) ReadSandboxFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadSandboxFileParams
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReadSandboxFile(ctx, id, params)
+	return err
+}
+
+// WriteSandboxFile converts echo context to params.
+func (w *ServerInterfaceWrapper) WriteSandboxFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params WriteSandboxFileParams
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.WriteSandboxFile(ctx, id, params)
+	return err
+}
+
+// ListSandboxFiles converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSandboxFiles(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSandboxFilesParams
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSandboxFiles(ctx, id, params)
+	return err
+}
+
+// GetSandboxPort converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSandboxPort(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "port" -------------
+	var port int
+
+	err = runtime.BindStyledParameterWithOptions("simple", "port", ctx.Param("port"), &port, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter port: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSandboxPort(ctx, id, port)
+	return err
+}
+
 // DeleteSecret converts echo context to params.
 func (w *ServerInterfaceWrapper) DeleteSecret(ctx echo.Context) error {
 	var err error
@@ -19647,6 +20069,54 @@ func (w *ServerInterfaceWrapper) CreateRun(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateRun(ctx, team, params)
+	return err
+}
+
+// ListTeamSandboxes converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTeamSandboxes(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTeamSandboxesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTeamSandboxes(ctx, team, params)
+	return err
+}
+
+// CreateSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateSandbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateSandbox(ctx, team)
 	return err
 }
 
@@ -23709,6 +24179,19 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/edits", wrapper.ListEdits, options.OperationMiddlewares["listEdits"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/edits/:edit", wrapper.GetEdit, options.OperationMiddlewares["getEdit"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/edits/:edit/undo", wrapper.UndoEdit, options.OperationMiddlewares["undoEdit"]...)
+	router.GET(options.BaseURL+"/teams/:team/sandboxes", wrapper.ListTeamSandboxes, options.OperationMiddlewares["listTeamSandboxes"]...)
+	router.POST(options.BaseURL+"/teams/:team/sandboxes", wrapper.CreateSandbox, options.OperationMiddlewares["createSandbox"]...)
+	router.DELETE(options.BaseURL+"/sandboxes/:id", wrapper.DeleteApiSandbox, options.OperationMiddlewares["deleteApiSandbox"]...)
+	router.GET(options.BaseURL+"/sandboxes/:id", wrapper.GetApiSandbox, options.OperationMiddlewares["getApiSandbox"]...)
+	router.PATCH(options.BaseURL+"/sandboxes/:id", wrapper.UpdateApiSandbox, options.OperationMiddlewares["updateApiSandbox"]...)
+	router.POST(options.BaseURL+"/sandboxes/:id/extend", wrapper.ExtendApiSandbox, options.OperationMiddlewares["extendApiSandbox"]...)
+	router.POST(options.BaseURL+"/sandboxes/:id/exec", wrapper.ExecInSandbox, options.OperationMiddlewares["execInSandbox"]...)
+	router.POST(options.BaseURL+"/sandboxes/:id/code", wrapper.RunCodeInSandbox, options.OperationMiddlewares["runCodeInSandbox"]...)
+	router.DELETE(options.BaseURL+"/sandboxes/:id/files", wrapper.DeleteSandboxFile, options.OperationMiddlewares["deleteSandboxFile"]...)
+	router.GET(options.BaseURL+"/sandboxes/:id/files", wrapper.ReadSandboxFile, options.OperationMiddlewares["readSandboxFile"]...)
+	router.PUT(options.BaseURL+"/sandboxes/:id/files", wrapper.WriteSandboxFile, options.OperationMiddlewares["writeSandboxFile"]...)
+	router.GET(options.BaseURL+"/sandboxes/:id/files/list", wrapper.ListSandboxFiles, options.OperationMiddlewares["listSandboxFiles"]...)
+	router.GET(options.BaseURL+"/sandboxes/:id/ports/:port", wrapper.GetSandboxPort, options.OperationMiddlewares["getSandboxPort"]...)
 
 }
 
@@ -30224,6 +30707,525 @@ func (response KeepRundefaultApplicationProblemPlusJSONResponse) VisitKeepRunRes
 	return err
 }
 
+type DeleteApiSandboxRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteApiSandboxResponseObject interface {
+	VisitDeleteApiSandboxResponse(w http.ResponseWriter) error
+}
+
+type DeleteApiSandbox204Response struct {
+}
+
+func (response DeleteApiSandbox204Response) VisitDeleteApiSandboxResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteApiSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteApiSandboxdefaultApplicationProblemPlusJSONResponse) VisitDeleteApiSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetApiSandboxRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetApiSandboxResponseObject interface {
+	VisitGetApiSandboxResponse(w http.ResponseWriter) error
+}
+
+type GetApiSandbox200JSONResponse ApiSandbox
+
+func (response GetApiSandbox200JSONResponse) VisitGetApiSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetApiSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetApiSandboxdefaultApplicationProblemPlusJSONResponse) VisitGetApiSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateApiSandboxRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateApiSandboxJSONRequestBody
+}
+
+type UpdateApiSandboxResponseObject interface {
+	VisitUpdateApiSandboxResponse(w http.ResponseWriter) error
+}
+
+type UpdateApiSandbox200JSONResponse ApiSandbox
+
+func (response UpdateApiSandbox200JSONResponse) VisitUpdateApiSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateApiSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateApiSandboxdefaultApplicationProblemPlusJSONResponse) VisitUpdateApiSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunCodeInSandboxRequestObject struct {
+	Id   Id `json:"id"`
+	Body *RunCodeInSandboxJSONRequestBody
+}
+
+type RunCodeInSandboxResponseObject interface {
+	VisitRunCodeInSandboxResponse(w http.ResponseWriter) error
+}
+
+type RunCodeInSandbox200JSONResponse CodeRun
+
+func (response RunCodeInSandbox200JSONResponse) VisitRunCodeInSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunCodeInSandbox200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response RunCodeInSandbox200TexteventStreamResponse) VisitRunCodeInSandboxResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type RunCodeInSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RunCodeInSandboxdefaultApplicationProblemPlusJSONResponse) VisitRunCodeInSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExecInSandboxRequestObject struct {
+	Id   Id `json:"id"`
+	Body *ExecInSandboxJSONRequestBody
+}
+
+type ExecInSandboxResponseObject interface {
+	VisitExecInSandboxResponse(w http.ResponseWriter) error
+}
+
+type ExecInSandbox200JSONResponse Command
+
+func (response ExecInSandbox200JSONResponse) VisitExecInSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExecInSandbox200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExecInSandbox200TexteventStreamResponse) VisitExecInSandboxResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type ExecInSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExecInSandboxdefaultApplicationProblemPlusJSONResponse) VisitExecInSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExtendApiSandboxRequestObject struct {
+	Id   Id `json:"id"`
+	Body *ExtendApiSandboxJSONRequestBody
+}
+
+type ExtendApiSandboxResponseObject interface {
+	VisitExtendApiSandboxResponse(w http.ResponseWriter) error
+}
+
+type ExtendApiSandbox200JSONResponse ApiSandbox
+
+func (response ExtendApiSandbox200JSONResponse) VisitExtendApiSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExtendApiSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExtendApiSandboxdefaultApplicationProblemPlusJSONResponse) VisitExtendApiSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSandboxFileRequestObject struct {
+	Id     Id `json:"id"`
+	Params DeleteSandboxFileParams
+}
+
+type DeleteSandboxFileResponseObject interface {
+	VisitDeleteSandboxFileResponse(w http.ResponseWriter) error
+}
+
+type DeleteSandboxFile204Response struct {
+}
+
+func (response DeleteSandboxFile204Response) VisitDeleteSandboxFileResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteSandboxFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteSandboxFiledefaultApplicationProblemPlusJSONResponse) VisitDeleteSandboxFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadSandboxFileRequestObject struct {
+	Id     Id `json:"id"`
+	Params ReadSandboxFileParams
+}
+
+type ReadSandboxFileResponseObject interface {
+	VisitReadSandboxFileResponse(w http.ResponseWriter) error
+}
+
+type ReadSandboxFile200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ReadSandboxFile200ApplicationoctetStreamResponse) VisitReadSandboxFileResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ReadSandboxFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReadSandboxFiledefaultApplicationProblemPlusJSONResponse) VisitReadSandboxFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WriteSandboxFileRequestObject struct {
+	Id     Id `json:"id"`
+	Params WriteSandboxFileParams
+	Body   io.Reader
+}
+
+type WriteSandboxFileResponseObject interface {
+	VisitWriteSandboxFileResponse(w http.ResponseWriter) error
+}
+
+type WriteSandboxFile200JSONResponse File
+
+func (response WriteSandboxFile200JSONResponse) VisitWriteSandboxFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WriteSandboxFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response WriteSandboxFiledefaultApplicationProblemPlusJSONResponse) VisitWriteSandboxFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSandboxFilesRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListSandboxFilesParams
+}
+
+type ListSandboxFilesResponseObject interface {
+	VisitListSandboxFilesResponse(w http.ResponseWriter) error
+}
+
+type ListSandboxFiles200JSONResponse FileList
+
+func (response ListSandboxFiles200JSONResponse) VisitListSandboxFilesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSandboxFilesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSandboxFilesdefaultApplicationProblemPlusJSONResponse) VisitListSandboxFilesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSandboxPortRequestObject struct {
+	Id   Id  `json:"id"`
+	Port int `json:"port"`
+}
+
+type GetSandboxPortResponseObject interface {
+	VisitGetSandboxPortResponse(w http.ResponseWriter) error
+}
+
+type GetSandboxPort200JSONResponse PortAddress
+
+func (response GetSandboxPort200JSONResponse) VisitGetSandboxPortResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSandboxPortdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSandboxPortdefaultApplicationProblemPlusJSONResponse) VisitGetSandboxPortResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteSecretRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -33945,6 +34947,100 @@ type CreateRundefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateRundefaultApplicationProblemPlusJSONResponse) VisitCreateRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamSandboxesRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListTeamSandboxesParams
+}
+
+type ListTeamSandboxesResponseObject interface {
+	VisitListTeamSandboxesResponse(w http.ResponseWriter) error
+}
+
+type ListTeamSandboxes200JSONResponse ApiSandboxList
+
+func (response ListTeamSandboxes200JSONResponse) VisitListTeamSandboxesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamSandboxesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTeamSandboxesdefaultApplicationProblemPlusJSONResponse) VisitListTeamSandboxesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSandboxRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *CreateSandboxJSONRequestBody
+}
+
+type CreateSandboxResponseObject interface {
+	VisitCreateSandboxResponse(w http.ResponseWriter) error
+}
+
+type CreateSandbox200JSONResponse ApiSandbox
+
+func (response CreateSandbox200JSONResponse) VisitCreateSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSandbox201JSONResponse ApiSandbox
+
+func (response CreateSandbox201JSONResponse) VisitCreateSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateSandboxdefaultApplicationProblemPlusJSONResponse) VisitCreateSandboxResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -40192,6 +41288,39 @@ type StrictServerInterface interface {
 	// KeepRun Select one attempt; the workspaces created for the others are archived and can be restored
 	// (POST /runs/{id}/keep)
 	KeepRun(ctx context.Context, request KeepRunRequestObject) (KeepRunResponseObject, error)
+	// DeleteApiSandbox End a sandbox and remove everything in it
+	// (DELETE /sandboxes/{id})
+	DeleteApiSandbox(ctx context.Context, request DeleteApiSandboxRequestObject) (DeleteApiSandboxResponseObject, error)
+	// GetApiSandbox Get a sandbox without a repository
+	// (GET /sandboxes/{id})
+	GetApiSandbox(ctx context.Context, request GetApiSandboxRequestObject) (GetApiSandboxResponseObject, error)
+	// UpdateApiSandbox Give a sandbox another key
+	// (PATCH /sandboxes/{id})
+	UpdateApiSandbox(ctx context.Context, request UpdateApiSandboxRequestObject) (UpdateApiSandboxResponseObject, error)
+	// RunCodeInSandbox Run code in a sandbox, in an interpreter that keeps its variables
+	// (POST /sandboxes/{id}/code)
+	RunCodeInSandbox(ctx context.Context, request RunCodeInSandboxRequestObject) (RunCodeInSandboxResponseObject, error)
+	// ExecInSandbox Run a command in a sandbox
+	// (POST /sandboxes/{id}/exec)
+	ExecInSandbox(ctx context.Context, request ExecInSandboxRequestObject) (ExecInSandboxResponseObject, error)
+	// ExtendApiSandbox Let a sandbox live at least so long from now
+	// (POST /sandboxes/{id}/extend)
+	ExtendApiSandbox(ctx context.Context, request ExtendApiSandboxRequestObject) (ExtendApiSandboxResponseObject, error)
+	// DeleteSandboxFile Remove a file or an empty folder of a sandbox
+	// (DELETE /sandboxes/{id}/files)
+	DeleteSandboxFile(ctx context.Context, request DeleteSandboxFileRequestObject) (DeleteSandboxFileResponseObject, error)
+	// ReadSandboxFile Get the bytes of a file of a sandbox
+	// (GET /sandboxes/{id}/files)
+	ReadSandboxFile(ctx context.Context, request ReadSandboxFileRequestObject) (ReadSandboxFileResponseObject, error)
+	// WriteSandboxFile Write a file of a sandbox; makes parent folders
+	// (PUT /sandboxes/{id}/files)
+	WriteSandboxFile(ctx context.Context, request WriteSandboxFileRequestObject) (WriteSandboxFileResponseObject, error)
+	// ListSandboxFiles List the entries of a folder of a sandbox
+	// (GET /sandboxes/{id}/files/list)
+	ListSandboxFiles(ctx context.Context, request ListSandboxFilesRequestObject) (ListSandboxFilesResponseObject, error)
+	// GetSandboxPort Get an address that shows a port of the sandbox
+	// (GET /sandboxes/{id}/ports/{port})
+	GetSandboxPort(ctx context.Context, request GetSandboxPortRequestObject) (GetSandboxPortResponseObject, error)
 	// DeleteSecret Delete a secret and its value
 	// (DELETE /secrets/{id})
 	DeleteSecret(ctx context.Context, request DeleteSecretRequestObject) (DeleteSecretResponseObject, error)
@@ -40471,6 +41600,12 @@ type StrictServerInterface interface {
 	// CreateRun Give one prompt to several agents, each in its own workspace
 	// (POST /teams/{team}/runs)
 	CreateRun(ctx context.Context, request CreateRunRequestObject) (CreateRunResponseObject, error)
+	// ListTeamSandboxes List your sandboxes without a repository; owners and admins see those of all members
+	// (GET /teams/{team}/sandboxes)
+	ListTeamSandboxes(ctx context.Context, request ListTeamSandboxesRequestObject) (ListTeamSandboxesResponseObject, error)
+	// CreateSandbox Find or make a sandbox without a repository
+	// (POST /teams/{team}/sandboxes)
+	CreateSandbox(ctx context.Context, request CreateSandboxRequestObject) (CreateSandboxResponseObject, error)
 	// ListSecrets List the secrets of the team or of one of its projects, without their values
 	// (GET /teams/{team}/secrets)
 	ListSecrets(ctx context.Context, request ListSecretsRequestObject) (ListSecretsResponseObject, error)
@@ -46269,6 +47404,380 @@ func (sh *strictHandler) KeepRun(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// DeleteApiSandbox operation middleware
+func (sh *strictHandler) DeleteApiSandbox(ctx echo.Context, id Id) error {
+	var request DeleteApiSandboxRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteApiSandbox(ctx.Request().Context(), request.(DeleteApiSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteApiSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteApiSandboxResponseObject); ok {
+		return validResponse.VisitDeleteApiSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetApiSandbox operation middleware
+func (sh *strictHandler) GetApiSandbox(ctx echo.Context, id Id) error {
+	var request GetApiSandboxRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetApiSandbox(ctx.Request().Context(), request.(GetApiSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetApiSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetApiSandboxResponseObject); ok {
+		return validResponse.VisitGetApiSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateApiSandbox operation middleware
+func (sh *strictHandler) UpdateApiSandbox(ctx echo.Context, id Id) error {
+	var request UpdateApiSandboxRequestObject
+
+	request.Id = id
+
+	var body UpdateApiSandboxJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateApiSandbox(ctx.Request().Context(), request.(UpdateApiSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateApiSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateApiSandboxResponseObject); ok {
+		return validResponse.VisitUpdateApiSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RunCodeInSandbox operation middleware
+func (sh *strictHandler) RunCodeInSandbox(ctx echo.Context, id Id) error {
+	var request RunCodeInSandboxRequestObject
+
+	request.Id = id
+
+	var body RunCodeInSandboxJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RunCodeInSandbox(ctx.Request().Context(), request.(RunCodeInSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RunCodeInSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RunCodeInSandboxResponseObject); ok {
+		return validResponse.VisitRunCodeInSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExecInSandbox operation middleware
+func (sh *strictHandler) ExecInSandbox(ctx echo.Context, id Id) error {
+	var request ExecInSandboxRequestObject
+
+	request.Id = id
+
+	var body ExecInSandboxJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExecInSandbox(ctx.Request().Context(), request.(ExecInSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExecInSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExecInSandboxResponseObject); ok {
+		return validResponse.VisitExecInSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExtendApiSandbox operation middleware
+func (sh *strictHandler) ExtendApiSandbox(ctx echo.Context, id Id) error {
+	var request ExtendApiSandboxRequestObject
+
+	request.Id = id
+
+	var body ExtendApiSandboxJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExtendApiSandbox(ctx.Request().Context(), request.(ExtendApiSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExtendApiSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExtendApiSandboxResponseObject); ok {
+		return validResponse.VisitExtendApiSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteSandboxFile operation middleware
+func (sh *strictHandler) DeleteSandboxFile(ctx echo.Context, id Id, params DeleteSandboxFileParams) error {
+	var request DeleteSandboxFileRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSandboxFile(ctx.Request().Context(), request.(DeleteSandboxFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSandboxFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteSandboxFileResponseObject); ok {
+		return validResponse.VisitDeleteSandboxFileResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReadSandboxFile operation middleware
+func (sh *strictHandler) ReadSandboxFile(ctx echo.Context, id Id, params ReadSandboxFileParams) error {
+	var request ReadSandboxFileRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadSandboxFile(ctx.Request().Context(), request.(ReadSandboxFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadSandboxFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReadSandboxFileResponseObject); ok {
+		return validResponse.VisitReadSandboxFileResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// WriteSandboxFile operation middleware
+func (sh *strictHandler) WriteSandboxFile(ctx echo.Context, id Id, params WriteSandboxFileParams) error {
+	var request WriteSandboxFileRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	request.Body = ctx.Request().Body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.WriteSandboxFile(ctx.Request().Context(), request.(WriteSandboxFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "WriteSandboxFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(WriteSandboxFileResponseObject); ok {
+		return validResponse.VisitWriteSandboxFileResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListSandboxFiles operation middleware
+func (sh *strictHandler) ListSandboxFiles(ctx echo.Context, id Id, params ListSandboxFilesParams) error {
+	var request ListSandboxFilesRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSandboxFiles(ctx.Request().Context(), request.(ListSandboxFilesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSandboxFiles")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSandboxFilesResponseObject); ok {
+		return validResponse.VisitListSandboxFilesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSandboxPort operation middleware
+func (sh *strictHandler) GetSandboxPort(ctx echo.Context, id Id, port int) error {
+	var request GetSandboxPortRequestObject
+
+	request.Id = id
+	request.Port = port
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSandboxPort(ctx.Request().Context(), request.(GetSandboxPortRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSandboxPort")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSandboxPortResponseObject); ok {
+		return validResponse.VisitGetSandboxPortResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // DeleteSecret operation middleware
 func (sh *strictHandler) DeleteSecret(ctx echo.Context, id Id) error {
 	var request DeleteSecretRequestObject
@@ -49404,6 +50913,80 @@ func (sh *strictHandler) CreateRun(ctx echo.Context, team TeamSlug, params Creat
 		return err
 	} else if validResponse, ok := response.(CreateRunResponseObject); ok {
 		return validResponse.VisitCreateRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListTeamSandboxes operation middleware
+func (sh *strictHandler) ListTeamSandboxes(ctx echo.Context, team TeamSlug, params ListTeamSandboxesParams) error {
+	var request ListTeamSandboxesRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTeamSandboxes(ctx.Request().Context(), request.(ListTeamSandboxesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTeamSandboxes")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListTeamSandboxesResponseObject); ok {
+		return validResponse.VisitListTeamSandboxesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateSandbox operation middleware
+func (sh *strictHandler) CreateSandbox(ctx echo.Context, team TeamSlug) error {
+	var request CreateSandboxRequestObject
+
+	request.Team = team
+
+	var body CreateSandboxJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSandbox(ctx.Request().Context(), request.(CreateSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateSandboxResponseObject); ok {
+		return validResponse.VisitCreateSandboxResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

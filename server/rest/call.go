@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
+	"github.com/parawork/parawork/tools/sandboxes"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
@@ -37,6 +38,7 @@ type Call struct {
 	Checkpoint checkpoints.Checkpoint
 	Command    command.Command
 	CodeRun    code.Run
+	Sandbox    sandboxes.Sandbox
 	Machine    machines.Machine
 	Link       watch.Link
 

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/manager"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/sessions"
@@ -21,6 +22,7 @@ import (
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/tools/code"
+	"github.com/parawork/parawork/tools/sandboxes"
 )
 
 // Config is what the operations are made of.
@@ -34,6 +36,8 @@ type Config struct {
 	History   *history.Recordings
 	Commands  *command.Commands
 	Code      *code.Service
+	Sandboxes *sandboxes.Service
+	Places    *manager.Manager
 	Images    *images.Service
 	Tokens    *tokens.Meter
 	Standings places.Standings
@@ -67,6 +71,8 @@ type (
 	Commands struct{ *group }
 	// Code runs in interpreters that keep their variables.
 	Code struct{ *group }
+	// Sandboxes have no repository.
+	Sandboxes struct{ *group }
 	// Images are what sandboxes of projects are made from.
 	Images struct{ *group }
 )
@@ -81,11 +87,12 @@ type Running struct {
 	Replay
 	Commands
 	Code
+	Sandboxes
 	Images
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Running {
 	g := &group{shared, cfg}
-	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Images{g}}
+	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Images{g}}
 }

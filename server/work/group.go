@@ -24,6 +24,7 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools/artifacts"
+	"github.com/parawork/parawork/tools/sandboxes"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/workspaces/assembly"
 	"github.com/parawork/parawork/workspaces/checks"
@@ -47,6 +48,7 @@ type Config struct {
 	Ledger       *billing.Ledger
 	Tokens       *tokens.Meter
 	Files        *filesync.Service
+	Sandboxes    *sandboxes.Service
 	Sessions     *sessions.Service
 	Secrets      *secrets.Service
 	Runs         *runs.Service

@@ -84,7 +84,7 @@ func (s *Service) buildSteps(ctx context.Context, workspaceID string) error {
 		{stepFetch, s.cfg.FetchTimeout + s.cfg.GitTimeout, func(ctx context.Context) (Outcome, error) { return s.buildFetch(ctx, &p, &w) }},
 		{stepWorktree, s.cfg.StepTimeout, func(ctx context.Context) (Outcome, error) { return s.buildWorktree(ctx, p, w) }},
 		{stepCopy, s.cfg.StepTimeout, func(ctx context.Context) (Outcome, error) { return s.buildCopy(ctx, p, w) }},
-		{stepSandbox, s.cfg.StepTimeout, func(ctx context.Context) (Outcome, error) { return s.buildSandbox(ctx, w) }},
+		{stepSandbox, s.cfg.StepTimeout, func(ctx context.Context) (Outcome, error) { return s.buildSandbox(ctx, p, w) }},
 		{stepSetup, s.cfg.SetupTimeout, func(ctx context.Context) (Outcome, error) { return s.buildSetup(ctx, p, w) }},
 	} {
 		if err := s.step(ctx, workspaceID, st.name, st.limit, st.do); err != nil {
@@ -147,8 +147,8 @@ func (s *Service) buildFetch(ctx context.Context, p *workspaces.Project, w *work
 	out := Outcome{Skipped: true}
 	if git.ExactBase(w.Base) {
 		out.Detail = "The local branch is used, without asking the remote."
-	} else if p.SourceKind == workspaces.SourceSample {
-		out.Detail = "The sample has no remote."
+	} else if p.SourceKind == workspaces.SourceSample || p.SourceKind == workspaces.SourceSandboxes {
+		out.Detail = "The project has no remote."
 	} else {
 		did, err := s.ingest.Fetch(executors.As(ctx, "", w.CreatedBy), p)
 		switch {
@@ -280,7 +280,10 @@ func (s *Service) buildCopy(ctx context.Context, p workspaces.Project, w workspa
 	return Outcome{Detail: text}, nil
 }
 
-func (s *Service) buildSandbox(ctx context.Context, w workspaces.Workspace) (Outcome, error) {
+func (s *Service) buildSandbox(ctx context.Context, p workspaces.Project, w workspaces.Workspace) (Outcome, error) {
+	if p.SourceKind == workspaces.SourceSandboxes {
+		return Outcome{"It is started for the purpose it is asked for.", true}, nil
+	}
 	places, _, err := s.records.Connected()
 	if err != nil {
 		return Outcome{}, err

@@ -49,7 +49,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		return workspaces.Workspace{}, err
 	}
 	now := s.records.Millis()
-	w := workspaces.Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Folder: n.Folder, Limits: n.Limits, FallbackOK: n.FallbackOK, Private: n.Private,
+	w := workspaces.Workspace{ID: cmp.Or(n.ID, id.New("ws")), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Folder: n.Folder, Limits: n.Limits, FallbackOK: n.FallbackOK, Private: n.Private,
 		State: workspaces.Creating, Steps: newSteps(), CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.repo.WorkspaceDir(w.ID), workspaces.PathSlug(name))
 

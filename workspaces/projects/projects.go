@@ -216,6 +216,9 @@ func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, proje
 	if err != nil {
 		return err
 	}
+	if p.SourceKind == workspaces.SourceSandboxes {
+		return fault.New(fault.Conflict, "project_of_sandboxes", "The team's sandboxes are in this project. End the sandboxes instead.")
+	}
 	left, err := s.store.WorkspacesOf(ctx, projectID)
 	if err != nil {
 		return fmt.Errorf("listing the project's workspaces: %w", err)

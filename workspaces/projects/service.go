@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -73,6 +74,8 @@ type Service struct {
 	transfer  *transfer.Service
 	git       *hostgit.Git
 	jobs      *jobs.Jobs
+
+	making sync.Mutex // held while a project of sandboxes is made
 }
 
 // New makes a Service. It starts nothing and panics if a dependency is missing.

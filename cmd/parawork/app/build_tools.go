@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
+	apisandboxes "github.com/parawork/parawork/tools/sandboxes"
 	"github.com/parawork/parawork/tools/serve"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
@@ -42,6 +43,7 @@ type toolbox struct {
 	browsers    *browser.Service
 	desktops    *desktop.Service
 	code        *code.Service
+	sandboxes   *apisandboxes.Service
 	groups      *toolgroups.Service
 	languages   *lsp.Service
 	relayed     *serve.Server // to agents in sandboxes
@@ -68,6 +70,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.browsers = newBrowsers(b, w, s, p.secrets, t.artifacts)
 	t.desktops = newDesktops(b, w, s, t.artifacts)
 	t.code = newCode(a, t.artifacts)
+	t.sandboxes = newSandboxService(a)
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),

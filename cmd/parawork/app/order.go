@@ -16,13 +16,14 @@ type component struct {
 // components are what works besides the server, in the order in which they end: each before what it uses.
 func (a *App) components() []component {
 	list := []component{
-		{"suspension", a.suspension.Run}, // ends sessions and sandboxes
-		{"enforce", a.enforcer.Run},      // suspends and wakes sandboxes
-		{"subagents", a.subagents.Run},   // asks for workspaces and sessions
-		{"runs", a.runs.Run},             // too
-		{"reviews", a.reviews.Run},       // too
-		{"issues", a.issues.Run},         // asks forges
-		{"forge", a.forge.Run},           // fetches what the forge merged
+		{"suspension", a.suspension.Run},       // ends sessions and sandboxes
+		{"enforce", a.enforcer.Run},            // suspends and wakes sandboxes
+		{"sandboxes", a.toolbox.sandboxes.Run}, // deletes workspaces
+		{"subagents", a.subagents.Run},         // asks for workspaces and sessions
+		{"runs", a.runs.Run},                   // too
+		{"reviews", a.reviews.Run},             // too
+		{"issues", a.issues.Run},               // asks forges
+		{"forge", a.forge.Run},                 // fetches what the forge merged
 		{"disk", a.disk.Run},
 		{"browsers", a.browsers.Run},   // save artifacts
 		{"artifacts", a.artifacts.Run}, // reads in sandboxes

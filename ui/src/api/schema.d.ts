@@ -2760,6 +2760,153 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sandboxes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get a sandbox without a repository */
+        get: operations["getApiSandbox"];
+        put?: never;
+        post?: never;
+        /** End a sandbox and remove everything in it */
+        delete: operations["deleteApiSandbox"];
+        options?: never;
+        head?: never;
+        /** Give a sandbox another key */
+        patch: operations["updateApiSandbox"];
+        trace?: never;
+    };
+    "/sandboxes/{id}/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run code in a sandbox, in an interpreter that keeps its variables
+         * @description As POST /workspaces/{id}/code, streams included.
+         */
+        post: operations["runCodeInSandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sandboxes/{id}/exec": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run a command in a sandbox
+         * @description As POST /workspaces/{id}/exec, streams included.
+         */
+        post: operations["execInSandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sandboxes/{id}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a sandbox live at least so long from now */
+        post: operations["extendApiSandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sandboxes/{id}/files": {
+        parameters: {
+            query: {
+                /** @description Relative to the worktree's root */
+                path: components["parameters"]["FilePath"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get the bytes of a file of a sandbox */
+        get: operations["readSandboxFile"];
+        /** Write a file of a sandbox; makes parent folders */
+        put: operations["writeSandboxFile"];
+        post?: never;
+        /** Remove a file or an empty folder of a sandbox */
+        delete: operations["deleteSandboxFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sandboxes/{id}/files/list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** List the entries of a folder of a sandbox */
+        get: operations["listSandboxFiles"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sandboxes/{id}/ports/{port}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                port: number;
+            };
+            cookie?: never;
+        };
+        /** Get an address that shows a port of the sandbox */
+        get: operations["getSandboxPort"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/secrets/{id}": {
         parameters: {
             query?: never;
@@ -4314,6 +4461,30 @@ export interface paths {
          * @description Each attempt reports its own failure; the others continue.
          */
         post: operations["createRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/sandboxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** List your sandboxes without a repository; owners and admins see those of all members */
+        get: operations["listTeamSandboxes"];
+        put?: never;
+        /**
+         * Find or make a sandbox without a repository
+         * @description Answers when the sandbox runs. With a key, your live sandbox with that key and purpose is answered with 200; otherwise a new one is made, with 201.
+         */
+        post: operations["createSandbox"];
         delete?: never;
         options?: never;
         head?: never;
@@ -6911,6 +7082,74 @@ export interface components {
              * @enum {string}
              */
             via: "api" | "inbox" | "workspace" | "phone" | "notification";
+        };
+        ApiSandbox: {
+            /** Format: int64 */
+            created_at: number;
+            /**
+             * Format: int64
+             * @description When it ends if nobody uses it
+             */
+            ends_at: number;
+            executor: string;
+            id: string;
+            /** Format: int64 */
+            idle_seconds: number;
+            /** @description Empty: none */
+            key: string;
+            /** @enum {string} */
+            purpose: "app" | "execution" | "desktop";
+            /** @description As of GET /workspaces/{id}/sandbox */
+            state: string;
+            state_reason: string;
+            /** Format: int64 */
+            used_at: number;
+            user_id: string;
+            /** @description Its terminals, previews and cost are those of this workspace */
+            workspace_id: string;
+        };
+        ApiSandboxExec: {
+            /** @description A list of the program and its arguments, or a line for /bin/sh */
+            command: unknown;
+            cwd?: string;
+            env?: {
+                [key: string]: string;
+            };
+            stdin?: string;
+            /**
+             * Format: int64
+             * @default 30000
+             */
+            timeout_ms: number;
+        };
+        ApiSandboxExtension: {
+            /** Format: int64 */
+            seconds: number;
+        };
+        ApiSandboxList: {
+            items: components["schemas"]["ApiSandbox"][];
+            next_cursor: string | null;
+        };
+        ApiSandboxPatch: {
+            /** @description Empty: none */
+            key: string;
+        };
+        ApiSandboxRequest: {
+            /** @description Id of a session of the team; the sandbox ends when the session has ended */
+            end_with_session?: string;
+            /** @description Without it, the team's default */
+            executor?: string;
+            /**
+             * Format: int64
+             * @description It ends when it was unused for so long; default 1800 (app), 600 (execution), 900 (desktop)
+             */
+            idle_seconds?: number;
+            /** @description Your name for it, such as the id of a conversation; without it, always a new one */
+            key?: string;
+            /** @enum {string} */
+            purpose: "app" | "execution" | "desktop";
+            /** @description With executor runner: the machine */
+            runner_id?: string;
         };
         /** @description A version of a named file that outlives its sandbox */
         Artifact: {
@@ -17695,6 +17934,290 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getApiSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sandbox */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiSandbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteApiSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateApiSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiSandboxPatch"];
+            };
+        };
+        responses: {
+            /** @description The sandbox */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiSandbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    runCodeInSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodeRequest"];
+            };
+        };
+        responses: {
+            /** @description The run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeRun"];
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    execInSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiSandboxExec"];
+            };
+        };
+        responses: {
+            /** @description The command */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Command"];
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    extendApiSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiSandboxExtension"];
+            };
+        };
+        responses: {
+            /** @description The sandbox */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiSandbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    readSandboxFile: {
+        parameters: {
+            query: {
+                /** @description Relative to the worktree's root */
+                path: components["parameters"]["FilePath"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    writeSandboxFile: {
+        parameters: {
+            query: {
+                /** @description Relative to the worktree's root */
+                path: components["parameters"]["FilePath"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Written */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["File"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteSandboxFile: {
+        parameters: {
+            query: {
+                /** @description Relative to the worktree's root */
+                path: components["parameters"]["FilePath"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listSandboxFiles: {
+        parameters: {
+            query?: {
+                /** @description Without it, the root */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Entries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getSandboxPort: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                port: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The address */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortAddress"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     deleteSecret: {
         parameters: {
             query?: never;
@@ -20190,6 +20713,70 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTeamSandboxes: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Sandboxes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiSandboxList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiSandboxRequest"];
+            };
+        };
+        responses: {
+            /** @description Found by its key */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiSandbox"];
+                };
+            };
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiSandbox"];
                 };
             };
             default: components["responses"]["Problem"];
