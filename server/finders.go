@@ -116,10 +116,9 @@ func byCodeRun(s *Server) find {
 // bySandbox finds a sandbox without a repository, for its user alone, with its workspace.
 func bySandbox(s *Server) find {
 	return byID(func(ctx context.Context, call *rest.Call, id string) (o accounts.Object, err error) {
-		if call.Sandbox, err = s.cfg.Sandboxes.Get(ctx, id); err != nil {
+		if o, err = sandbox(ctx, s, call, id); err != nil {
 			return o, err
 		}
-		o = accounts.Object{TeamID: call.Sandbox.TeamID, OwnerID: call.Sandbox.UserID, Private: true}
 		if call.Workspace, err = s.cfg.Workspaces.Records.Workspace(ctx, call.Sandbox.WorkspaceID); fault.Is(err, fault.NotFound) {
 			err = nil // it is being made
 		}
@@ -129,16 +128,20 @@ func bySandbox(s *Server) find {
 
 // byManagedSandbox is bySandbox, also for the team's owners and admins.
 func byManagedSandbox(s *Server) find {
-	return byID(func(ctx context.Context, call *rest.Call, id string) (o accounts.Object, err error) {
-		if call.Sandbox, err = s.cfg.Sandboxes.Get(ctx, id); err != nil {
-			return o, err
-		}
-		o = accounts.Object{TeamID: call.Sandbox.TeamID, OwnerID: call.Sandbox.UserID, Private: true}
+	return byID(func(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {
+		o, err := sandbox(ctx, s, call, id)
 		if call.Actor.RoleIn(o.TeamID).AtLeast(accounts.Admin) {
 			o.OwnerID = ""
 		}
-		return o, nil
+		return o, err
 	})
+}
+
+func sandbox(ctx context.Context, s *Server, call *rest.Call, id string) (o accounts.Object, err error) {
+	if call.Sandbox, err = s.cfg.Sandboxes.Get(ctx, id); fault.Is(err, fault.NotFound) {
+		return o, rest.ErrNotFound // as for somebody else's
+	}
+	return accounts.Object{TeamID: call.Sandbox.TeamID, OwnerID: call.Sandbox.UserID, Private: true}, err
 }
 
 // bySubagent finds a subagent by where it was asked for: a sibling workspace that was made private later hides itself, not what is known here.

@@ -74,6 +74,7 @@ import (
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
+	"github.com/parawork/parawork/tools/sandboxes"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/tasks/issues"
@@ -265,6 +266,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 				bytes.NewReader(content), int64(len(content)), "")
 			return a.ID, err
 		}})
+	h.cfg.Sandboxes = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(h.db), Workspaces: ws.ForSandboxes(), Places: places.Manager, Sessions: endedSessions{ss}, Actor: h.accounts.Actor})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -457,6 +459,10 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := toolstore.NewCode(h.db).CreateRun(ctx, ran, code.MaxRuns); err != nil {
 		t.Fatal(err)
 	}
+	given := sandboxes.Sandbox{ID: id.New("asb"), TeamID: team.ID, UserID: userID, Purpose: executors.ForExecution, WorkspaceID: ws.ID, IdleMs: 60_000, CreatedAt: 1, UsedAt: 1, EndsAt: 1 << 60}
+	if err := toolstore.NewSandboxes(h.db).InsertSandbox(ctx, given); err != nil {
+		t.Fatal(err)
+	}
 	ckp := checkpoints.Checkpoint{ID: id.New("ckp"), TeamID: team.ID, WorkspaceID: ws.ID, SnapshotID: snap.ID, Reason: checkpoints.Manual, At: 1}
 	if err := toolstore.NewCheckpoints(h.db).InsertCheckpoint(ctx, ckp, 500); err != nil {
 		t.Fatal(err)
@@ -504,7 +510,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -548,6 +554,11 @@ func (h *harness) ask(t *testing.T, op, token string, p cast) answer {
 	a.code, a.details = problem.Code, problem.Details
 	return a
 }
+
+// endedSessions are sessions that have all ended.
+type endedSessions struct{ *sessions.Service }
+
+func (endedSessions) Ended(context.Context, string, string) (bool, error) { return true, nil }
 
 // noLanguageFiles are files that no language server is asked about.
 type noLanguageFiles struct{ lsp.Files }

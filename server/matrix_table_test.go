@@ -4,7 +4,7 @@ package server
 // other. A new route needs its line here.
 //
 // who: public = anybody; open = anybody, pages of other origins included; page = anybody, answered with a page; self = whoever is signed in, about themselves; operator = operators of the server; scraper = operators, and
-// programs of this machine; viewer, member, admin, owner = members of the team with at least this role; socket = whoever has the cookie of
+// programs of this machine; viewer, member, admin, owner = members of the team with at least this role; theirs = the user alone whose it is, here the owner; managed = that user, and owners and admins of the team; socket = whoever has the cookie of
 // a link; machine = members' machines, which show a key of their own: no cookie counts. scope: what a bounded API token must have: read, write, attach, bill, admin; - = none in particular.
 const routeTable = `
 getHealth               public    -
@@ -314,17 +314,17 @@ execCommand             member    write
 runCode                 member    write
 listTeamSandboxes       viewer    read
 createSandbox           member    write
-getApiSandbox           viewer    read
-deleteApiSandbox        member    write
-extendApiSandbox        member    write
-updateApiSandbox        member    write
-readSandboxFile         viewer    read
-listSandboxFiles        viewer    read
-writeSandboxFile        member    write
-deleteSandboxFile       member    write
-execInSandbox           member    write
-runCodeInSandbox        member    write
-getSandboxPort          member    write
+getApiSandbox           managed   read
+deleteApiSandbox        managed   write
+extendApiSandbox        managed   write
+updateApiSandbox        theirs    write
+readSandboxFile         theirs    read
+listSandboxFiles        theirs    read
+writeSandboxFile        theirs    write
+deleteSandboxFile       theirs    write
+execInSandbox           theirs    write
+runCodeInSandbox        theirs    write
+getSandboxPort          theirs    write
 listCodeRuns            viewer    attach
 getCodeRun              viewer    attach
 interruptCode           member    write
@@ -470,8 +470,10 @@ var callerTable = map[string]map[string]string{
 
 // rolesTable is what members are answered, by the least role.
 var rolesTable = map[string]map[string]string{
-	"viewer": {"viewer": "in", "member": "in", "admin": "in", "owner": "in"},
-	"member": {"viewer": "403 forbidden", "member": "in", "admin": "in", "owner": "in"},
-	"admin":  {"viewer": "403 forbidden", "member": "403 forbidden", "admin": "in", "owner": "in"},
-	"owner":  {"viewer": "403 forbidden", "member": "403 forbidden", "admin": "403 forbidden", "owner": "in"},
+	"viewer":  {"viewer": "in", "member": "in", "admin": "in", "owner": "in"},
+	"member":  {"viewer": "403 forbidden", "member": "in", "admin": "in", "owner": "in"},
+	"admin":   {"viewer": "403 forbidden", "member": "403 forbidden", "admin": "in", "owner": "in"},
+	"owner":   {"viewer": "403 forbidden", "member": "403 forbidden", "admin": "403 forbidden", "owner": "in"},
+	"theirs":  {"viewer": "404 not_found", "member": "404 not_found", "admin": "404 not_found", "owner": "in"},
+	"managed": {"viewer": "404 not_found", "member": "404 not_found", "admin": "in", "owner": "in"},
 }

@@ -138,6 +138,7 @@ func TestMatrixOfRolesAndOperations(t *testing.T) {
 	h := newHarness(t)
 	h.server.Open()
 	people := h.people(t)
+	table := readTable(t)
 	for op, r := range policy {
 		if r.socket {
 			continue // asked through sockets below
@@ -155,6 +156,8 @@ func TestMatrixOfRolesAndOperations(t *testing.T) {
 					want = http.StatusForbidden
 				}
 			case who == "outsider" || who == "homeless" || who == "operator":
+				want = http.StatusNotFound
+			case rolesTable[table[op].who][who] == "404 not_found": // somebody else's alone
 				want = http.StatusNotFound
 			case !allows(r, who):
 				want = http.StatusForbidden
@@ -177,9 +180,9 @@ func TestNotFoundAndNotYoursLookTheSame(t *testing.T) {
 	people := h.people(t)
 	nothing := people
 	nothing.ids = map[string]string{"team": "no-such-team", "project": "prj_00000000000000000000000000", "workspace": "ws_00000000000000000000000000",
-		"session": "ses_00000000000000000000000000", "command": "cmd_00000000000000000000000000", "prompt": "prm_00000000000000000000000000", "run": "run_00000000000000000000000000", "webhook": "whk_00000000000000000000000000", "image": "img_00000000000000000000000000", "conflict": "sco_00000000000000000000000000", "link": "wln_00000000000000000000000000", "runner": "rnr_00000000000000000000000000", "runner token": "rtk_00000000000000000000000000", "invite": "inv_00000000000000000000000000", "subagent": "sub_00000000000000000000000000"}
+		"session": "ses_00000000000000000000000000", "command": "cmd_00000000000000000000000000", "prompt": "prm_00000000000000000000000000", "run": "run_00000000000000000000000000", "webhook": "whk_00000000000000000000000000", "image": "img_00000000000000000000000000", "conflict": "sco_00000000000000000000000000", "link": "wln_00000000000000000000000000", "runner": "rnr_00000000000000000000000000", "runner token": "rtk_00000000000000000000000000", "invite": "inv_00000000000000000000000000", "subagent": "sub_00000000000000000000000000", "sandbox": "asb_00000000000000000000000000"}
 	hostile := people
-	hostile.ids = map[string]string{"team": "../x", "project": "a\x00b", "workspace": "\xff", "session": strings.Repeat("x", 5000), "command": "' OR 1=1", "prompt": "\n", "run": "%00", "webhook": "?", "image": "../../x", "conflict": "../x", "link": "../x", "runner": "a/b", "runner token": "'", "invite": "../x", "subagent": "' OR 1=1"}
+	hostile.ids = map[string]string{"team": "../x", "project": "a\x00b", "workspace": "\xff", "session": strings.Repeat("x", 5000), "command": "' OR 1=1", "prompt": "\n", "run": "%00", "webhook": "?", "image": "../../x", "conflict": "../x", "link": "../x", "runner": "a/b", "runner token": "'", "invite": "../x", "subagent": "' OR 1=1", "sandbox": "' OR 1=1"}
 	for op, r := range policy {
 		if r.access != member || r.socket {
 			continue
