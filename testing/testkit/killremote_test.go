@@ -3,6 +3,7 @@ package testkit_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -233,7 +234,10 @@ func (v *voyage) sailThrough(legs []leg) {
 		v.DieAt(l.at, func() {
 			v.machine.Online()
 			v.work()
-			_ = v.Try("POST", "/workspaces/"+v.ws.ID+"/move", v.to(l.to), nil) // it may die before it has answered
+			var refused *testkit.Problem // it may die before it has answered; what it answers is no refusal
+			if err := v.Try("POST", "/workspaces/"+v.ws.ID+"/move", v.to(l.to), nil); errors.As(err, &refused) {
+				v.t.Fatalf("moving it from %s to %s, to die at %s: %v", from, l.to, l.at, refused)
+			}
 			v.Dies()
 			if l.both {
 				v.machine.Kill()
