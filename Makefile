@@ -72,6 +72,12 @@ bin/parawork.cdx.json: bin/parawork bin/parawork-guest bin/parawork-runner ui/pa
 .PHONY: downloads
 downloads: $(DOWNLOADS)
 
+## clients: the packages for TypeScript and Python, into bin (needs npm, and Python's setuptools)
+.PHONY: clients
+clients:
+	@mkdir -p bin && npm pack --silent --pack-destination bin ./clients/typescript
+	@cd clients/python && python3 -c 'import setuptools.build_meta as b; b.build_sdist("../../bin")' >/dev/null
+
 ## ui: the web app, into ui/dist (skipped with one line when Node is missing or older than 20.19)
 .PHONY: ui
 ui: ui/dist/.built

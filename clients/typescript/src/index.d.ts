@@ -1,0 +1,127 @@
+export interface Connection {
+  /** The server's address; otherwise PARAWORK_URL. */
+  url?: string;
+  /** An API token; otherwise PARAWORK_TOKEN. */
+  token?: string;
+  /** The team's slug; otherwise PARAWORK_TEAM. */
+  team?: string;
+  fetch?: typeof fetch;
+}
+
+export interface CreateOptions extends Connection {
+  /** Finds your live sandbox with the same key and purpose, instead of making one. */
+  key?: string;
+  purpose?: "app" | "execution" | "desktop";
+  executor?: string;
+  /** The sandbox ends when nobody used it for so long. */
+  timeoutMs?: number;
+}
+
+export interface CommandOptions {
+  cwd?: string;
+  envs?: Record<string, string>;
+  timeoutMs?: number;
+  stdin?: string;
+  onStdout?: (text: string) => void | Promise<void>;
+  onStderr?: (text: string) => void | Promise<void>;
+  signal?: AbortSignal;
+}
+
+export interface CommandResult {
+  stdout: string;
+  stderr: string;
+  exitCode: number;
+  durationMs: number;
+  truncated: boolean;
+}
+
+export interface CodeResult {
+  mime: string;
+  data?: unknown;
+  artifact_id?: string;
+  main: boolean;
+}
+
+export interface CodeOptions {
+  language?: "python" | "javascript" | "typescript" | "shell";
+  kernel?: string;
+  timeoutMs?: number;
+  onStdout?: (text: string) => void | Promise<void>;
+  onStderr?: (text: string) => void | Promise<void>;
+  onResult?: (result: { data: Record<string, unknown>; main?: boolean }) => void | Promise<void>;
+  signal?: AbortSignal;
+}
+
+/** What code did. Code that failed does not throw: error says what was raised. */
+export interface Execution {
+  id: string;
+  state: "ok" | "failed" | "interrupted" | "timed_out" | "died" | "lost";
+  /** The value of the last expression, as text. */
+  text?: string;
+  results: CodeResult[];
+  logs: { stdout: string; stderr: string };
+  error?: { name: string; value: string; traceback: string };
+  truncated: boolean;
+  durationMs: number;
+}
+
+/** As in the API: docs/sandboxes.md. */
+export interface SandboxInfo {
+  id: string;
+  key: string;
+  purpose: "app" | "execution" | "desktop";
+  state: string;
+  [field: string]: unknown;
+}
+
+export interface FileEntry {
+  name: string;
+  [field: string]: unknown;
+}
+
+export declare class ParaworkError extends Error {
+  readonly status: number;
+  /** Stable: docs/errors.md lists the codes. */
+  readonly code: string;
+  readonly details?: Record<string, unknown>;
+  readonly requestId?: string;
+}
+
+export declare class CommandExitError extends Error implements CommandResult {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly exitCode: number;
+  readonly durationMs: number;
+  readonly truncated: boolean;
+}
+
+export declare class TimeoutError extends CommandExitError {}
+
+export declare class Sandbox {
+  private constructor();
+  readonly sandboxId: string;
+  readonly info: SandboxInfo;
+  static create(options?: CreateOptions): Promise<Sandbox>;
+  static connect(id: string, connection?: Connection): Promise<Sandbox>;
+  static list(connection?: Connection): Promise<SandboxInfo[]>;
+  readonly commands: {
+    /** Throws CommandExitError when the exit code is not 0. */
+    run(command: string | string[], options?: CommandOptions): Promise<CommandResult>;
+  };
+  readonly files: {
+    read(path: string, options?: { format?: "text" }): Promise<string>;
+    read(path: string, options: { format: "bytes" }): Promise<Uint8Array>;
+    write(path: string, data: string | Uint8Array | ArrayBuffer | Blob): Promise<void>;
+    list(path?: string): Promise<FileEntry[]>;
+    remove(path: string): Promise<void>;
+    exists(path: string): Promise<boolean>;
+  };
+  runCode(code: string, options?: CodeOptions): Promise<Execution>;
+  getHost(port: number): Promise<string>;
+  /** Lets the sandbox live at least so long from now. It never shortens. */
+  setTimeout(ms: number): Promise<void>;
+  /** Reports whether the sandbox existed. */
+  kill(): Promise<boolean>;
+}
+
+export default Sandbox;
