@@ -45,6 +45,9 @@ var scenarios = map[failpoint.Point]scenario{
 	failpoint.SandboxMade:         {nil, (*death).create, (*death).created},
 	failpoint.SandboxPaused:       {(*death).workAndStart, (*death).pause, (*death).paused},
 
+	failpoint.SandboxRowStored: {nil, (*death).obtain, (*death).obtained},
+	failpoint.SandboxRowEnded:  {(*death).obtain, (*death).endSandbox, (*death).sandboxEnded},
+
 	failpoint.CommitStaged: {(*death).work, (*death).commit, (*death).committed},
 	failpoint.CommitMoved:  {(*death).work, (*death).commit, (*death).committed},
 	failpoint.MergePlanned: {(*death).workAndCommit, (*death).merge, (*death).merged},
