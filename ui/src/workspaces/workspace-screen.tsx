@@ -59,6 +59,7 @@ export function WorkspaceScreen() {
 }
 
 function Open({ workspace: w }: { workspace: Workspace }) {
+  const team = useTeam();
   const search = route.useSearch();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const tab: Tab = search.tab ?? "terminal";
