@@ -227,6 +227,9 @@ func (c *Conn) rectangles(img *image.RGBA) (pixels int, err error) {
 		if r.Max.X > c.Width || r.Max.Y > c.Height {
 			return 0, fmt.Errorf("a part of the screen, %v, beyond its edge", r)
 		}
+		if r.Empty() {
+			continue // thousands of lines without a pixel cost time, and no bytes
+		}
 		for y := r.Min.Y; y < r.Max.Y; y++ {
 			row := c.line[:4*r.Dx()]
 			if _, err := io.ReadFull(c.r, row); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/tools/desktop/rfb"
 )
@@ -54,6 +55,26 @@ func TestAHostileServerIsRefused(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// Parts without a pixel, which name thousands of lines each, take no time.
+func TestAFloodOfEmptyPartsEndsSoon(t *testing.T) {
+	part := "\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00"
+	flood := strings.Repeat("\x00\x00\xff\xff"+strings.Repeat(part, 65535), 40)
+	c, err := rfb.Open(&server{Reader: strings.NewReader(greeting(rfb.MaxSide, rfb.MaxSide, 0) + flood)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Sync() }()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("no error")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on and on")
 	}
 }
 
