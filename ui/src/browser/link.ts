@@ -50,12 +50,16 @@ export function readFrame(raw: ArrayBuffer): { seq: number; tab: number; jpeg: U
   return { seq: v.getUint32(0), tab: v.getUint16(4), jpeg: new Uint8Array(raw, HEAD) };
 }
 
-/** A connection to the live view of a browser. It reconnects by itself, and acknowledges each picture when it is decoded. */
+/**
+ * A connection to the live view of a browser. It reconnects by itself, and acknowledges each picture when it is decoded. Whoever may not use
+ * the browser any more is disconnected once, and comes back as somebody who watches. "denied" is who is not let in then.
+ */
 export class BrowserLink {
   private socket: WebSocket | undefined;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private readonly backoff = new Backoff(500, 10_000);
   private closed = false;
+  private refused = false;
 
   constructor(
     private readonly url: string,
@@ -63,19 +67,26 @@ export class BrowserLink {
   ) {}
 
   start(): void {
-    this.events.phase("connecting");
+    if (!this.refused) this.events.phase("connecting");
+    let newest = 0; // number of the picture that was passed on
     const s = new WebSocket(this.url);
     this.socket = s;
     s.binaryType = "arraybuffer";
-    s.onmessage = (e) => void this.take(s, e.data);
+    s.onmessage = (e) =>
+      void this.take(s, e.data, (seq) => {
+        if (this.socket !== s || seq < newest) return false; // decoded later than the one after it
+        newest = seq;
+        return !this.closed;
+      });
     s.onopen = () => {
       this.backoff.reset();
+      this.refused = false;
       this.events.phase("live");
     };
     s.onclose = (e) => {
       if (this.closed || this.socket !== s) return;
-      if (e.code === NOT_ALLOWED) return this.events.phase("denied");
-      this.events.phase("waiting");
+      this.events.phase(this.refused ? "denied" : "waiting");
+      if (e.code === NOT_ALLOWED) this.refused = true;
       this.retry = setTimeout(() => this.start(), this.backoff.next());
     };
   }
@@ -91,7 +102,7 @@ export class BrowserLink {
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(input));
   }
 
-  private async take(s: WebSocket, data: unknown): Promise<void> {
+  private async take(s: WebSocket, data: unknown, isNews: (seq: number) => boolean): Promise<void> {
     if (typeof data === "string") {
       const m = JSON.parse(data) as { type: string; message?: string };
       if (m.type === "state") this.events.state(m as unknown as BrowserState);
@@ -102,8 +113,8 @@ export class BrowserLink {
     if (!f) return;
     try {
       const picture = await createImageBitmap(new Blob([f.jpeg], { type: "image/jpeg" }));
-      if (this.closed) picture.close();
-      else this.events.picture(picture, f.tab);
+      if (isNews(f.seq)) this.events.picture(picture, f.tab);
+      else picture.close();
     } catch {
       // a picture that is none: the next one comes
     }
