@@ -228,14 +228,16 @@ func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool
 	begun := s.work.Go(func() {
 		ctx, cancel := context.WithTimeout(s.life, startTimeout)
 		defer cancel()
-		b, err := s.connect(ctx, workspaceID, place, start)
+		c := s.screenOf(workspaceID, func(c *screen) { c.entries++ }) // the browser's for as long as it is connected, whoever looks
+		defer c.left()
+		b, err := s.connect(ctx, c, place, start)
 		if err != nil {
 			s.drop(workspaceID, e)
 		}
 		e.b, e.err = b, err
 		close(e.ready)
 		if err == nil {
-			b.screen.connected(b)
+			c.connected(b)
 			select {
 			case <-b.conn.Done():
 			case <-s.life.Done():
@@ -246,7 +248,7 @@ func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool
 			b.mu.Unlock()
 			s.ended(workspaceID, why)
 			s.drop(workspaceID, e)
-			b.screen.gone(b, why)
+			c.gone(b, why)
 		}
 	})
 	if !begun {
@@ -307,8 +309,8 @@ type browser struct {
 	active     *tab
 	count      int // tabs so far
 	notices    []string
-	cast       *tab // that Chromium sends pictures of
-	pictureAt  time.Time
+	cast       *tab      // that Chromium sends pictures of
+	ackAt      time.Time // of the newest picture's acknowledgement
 	lastNotice string
 	retitling  bool // a title is about to be asked for
 	used       time.Time
@@ -317,13 +319,12 @@ type browser struct {
 }
 
 // connect finds the running browser of a sandbox, or starts one.
-func (s *Service) connect(ctx context.Context, workspaceID string, place *executors.Place, start bool) (*browser, error) {
+func (s *Service) connect(ctx context.Context, c *screen, place *executors.Place, start bool) (*browser, error) {
 	list, err := place.Guest.Processes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b := &browser{s: s, workspaceID: workspaceID, place: place, turn: make(chan struct{}, 1), used: s.cfg.Now()}
-	b.screen = s.screenOf(workspaceID, func(*screen) {})
+	b := &browser{s: s, workspaceID: c.workspaceID, place: place, screen: c, turn: make(chan struct{}, 1), used: s.cfg.Now()}
 	from := int64(0)
 	for _, p := range list {
 		switch {
@@ -341,7 +342,7 @@ func (s *Service) connect(ctx context.Context, workspaceID string, place *execut
 		if err := b.launch(ctx); err != nil {
 			return nil, err
 		}
-		if why := s.takeEnd(workspaceID); why != "" {
+		if why := s.takeEnd(c.workspaceID); why != "" {
 			b.notice("The browser was started anew. The one before has ended: %s", why)
 		}
 	}

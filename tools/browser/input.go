@@ -87,6 +87,11 @@ func (v *Viewer) Input(ctx context.Context, raw []byte) error {
 	if b == nil {
 		return errNotRunning
 	}
+	if b.place.Asleep() { // who uses the browser wakes its sandbox, as agents do
+		if _, err := v.c.s.cfg.Sandboxes.Ensure(ctx, v.who.WorkspaceID); err != nil {
+			return err
+		}
+	}
 	defer b.place.Use()()
 	b.mu.Lock()
 	b.used = b.s.cfg.Now()

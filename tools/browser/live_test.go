@@ -235,3 +235,45 @@ func TestAPersonWatchesTakesOverAndGivesBack(t *testing.T) {
 		t.Errorf("the recording of the server before was not saved: %v %v", left, err)
 	}
 }
+
+// busySandbox has something happen while a browser starts.
+type busySandbox struct {
+	oneSandbox
+	starting func()
+}
+
+func (s *busySandbox) Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool) {
+	s.starting()
+	return s.oneSandbox.Place(ctx, kind)
+}
+
+func (s *busySandbox) Ensure(context.Context, string) (*executors.Place, error) {
+	s.place.MarkResumed()
+	return s.place, nil
+}
+
+// Who presses Start and closes the tab finds the browser when they come back, and can take it from agents, also when its sandbox was suspended.
+func TestAViewerLeavesWhileTheBrowserStarts(t *testing.T) {
+	busy := &busySandbox{}
+	b := newBench(t, executors.Local, map[string]string{"form.html": formPage}, func(c *browser.Config) {
+		busy.oneSandbox = c.Sandboxes.(oneSandbox)
+		c.Sandboxes = busy
+	})
+	b.caller.SessionID = "ses_1"
+	ada := control.Person{ID: "usr_ada", Name: "Ada"}
+	first := b.watch(ada, true)
+	busy.starting = sync.OnceFunc(first.leave)
+	first.must(map[string]any{"type": "start"})
+
+	again := b.watch(ada, true)
+	again.until("the browser", func() bool { return again.view.Running && again.frame != nil })
+	again.must(map[string]any{"type": "take"})
+	b.refused("control_taken", "open", map[string]any{"url": b.site + "/form.html"})
+
+	b.place.MarkSuspended("it was idle")
+	again.must(map[string]any{"type": "open", "url": b.site + "/form.html"})
+	if b.place.Asleep() {
+		t.Error("the sandbox sleeps while a person uses its browser")
+	}
+	again.titled("Form")
+}

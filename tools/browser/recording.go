@@ -183,6 +183,14 @@ func (s *Service) runRecording(c *screen, r *recording) {
 	defer cancel()
 	if err := s.saveRecording(ctx, name); err != nil {
 		s.cfg.Log.Warn("a recording of a browser could not be saved", "workspace_id", c.workspaceID, "error", err)
+		c.mu.Lock()
+		b := c.b
+		c.mu.Unlock()
+		if refusal, ok := errors.AsType[*fault.Error](err); ok && b != nil {
+			b.mu.Lock()
+			b.notice("The recording was not saved. %s", refusal.Message)
+			b.mu.Unlock()
+		}
 	}
 }
 
@@ -276,10 +284,13 @@ func (s *Service) saveRecording(ctx context.Context, name string) error {
 	}
 	_, err = s.cfg.Save(ctx, File{TeamID: head.TeamID, WorkspaceID: head.WorkspaceID, SessionID: head.SessionID, UserID: head.UserID,
 		Name: "browser-" + time.UnixMilli(head.StartedAt).UTC().Format("2006-01-02-150405") + ".pwbr", MIME: RecordingType, Body: f, Size: info.Size()})
-	if err != nil && !fault.Is(err, fault.NotFound) { // tried again when the server starts
-		return err
+	switch {
+	case err == nil, fault.Is(err, fault.NotFound):
+		return os.Remove(name)
+	case fault.Is(err, fault.Quota), fault.Is(err, fault.TooLarge): // files that may not be saved must not pile up
+		return errors.Join(err, os.Remove(name))
 	}
-	return os.Remove(name)
+	return err // tried again when the server starts
 }
 
 // readHead reads whose recording a file is.

@@ -19,7 +19,8 @@ import (
 const (
 	MaxViewers = 100 // of one workspace
 
-	frameEvery  = 40 * time.Millisecond  // between frames, at least
+	frameEvery  = 40 * time.Millisecond  // between frames, on average
+	framesAhead = 8                      // frames that may come at once: Chromium sends three of a tab without an acknowledgement
 	stateEvery  = 50 * time.Millisecond  // between states that a viewer gets, at least
 	maxFrame    = 4 << 20                // bytes of one; larger ones are not shown
 	frameWindow = 2                      // frames a viewer may have that it has not acknowledged
@@ -43,6 +44,7 @@ type screen struct {
 	b         *browser // nil = none is connected
 	viewers   map[*Viewer]struct{}
 	recording *recording
+	entries   int                                 // browsers that are connected, or on their way
 	frame     *Frame                              // the newest, nil = none of the page that is shown
 	seq       uint32                              // of frames
 	version   int64                               // of everything but frames
@@ -86,10 +88,18 @@ func (s *Service) dropScreen(c *screen) {
 	state, _ := c.lock.State()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.b == nil && len(c.viewers) == 0 && c.recording == nil && !state.Taken() && s.screens[c.workspaceID] == c {
+	if c.entries == 0 && len(c.viewers) == 0 && c.recording == nil && !state.Taken() && s.screens[c.workspaceID] == c {
 		delete(s.screens, c.workspaceID)
 		c.lock.Close()
 	}
+}
+
+// left notes that a browser is connected no longer, or was not found or started.
+func (c *screen) left() {
+	c.mu.Lock()
+	c.entries--
+	c.mu.Unlock()
+	c.s.dropScreen(c)
 }
 
 // bump tells viewers that something else than the picture changed.
@@ -128,7 +138,6 @@ func (c *screen) gone(b *browser, why string) {
 		c.wake()
 	}
 	c.mu.Unlock()
-	c.s.dropScreen(c)
 }
 
 // watched reports whether anybody looks.
@@ -211,12 +220,17 @@ func (b *browser) pictured(t *tab, e cdp.Event) {
 		} `json:"metadata"`
 	}
 	now := time.Now()
-	since := now.Sub(b.pictureAt)
-	if len(e.Params) > 2*maxFrame || since < frameEvery/8 || !e.Into(&p) {
-		if since < frameEvery/8 { // more than was asked for: not from Chromium
-			return
-		}
-		p.Session = -1
+	at := b.ackAt.Add(frameEvery) // when the next frame may come
+	if at.Before(now) {
+		at = now
+	}
+	wait := at.Sub(now)
+	if wait > framesAhead*frameEvery {
+		return // Chromium waits for acknowledgements: these are not its own
+	}
+	b.ackAt = at
+	if len(e.Params) > 2*maxFrame || !e.Into(&p) {
+		p.Data, p.Session = nil, -1
 		var id struct {
 			Session int `json:"sessionId"`
 		}
@@ -224,12 +238,12 @@ func (b *browser) pictured(t *tab, e cdp.Event) {
 			p.Session = id.Session
 		}
 	}
-	b.pictureAt = now
-	ack := func() { b.conn.Post(t.session, "Page.screencastFrameAck", map[string]any{"sessionId": p.Session}) }
-	if since >= frameEvery {
+	session, cast := t.session, p.Session
+	ack := func() { b.conn.Post(session, "Page.screencastFrameAck", map[string]any{"sessionId": cast}) }
+	if wait == 0 {
 		ack()
 	} else {
-		time.AfterFunc(frameEvery-since, ack)
+		time.AfterFunc(wait, ack)
 	}
 	b.retitleSoon(t)
 	if t != b.cast || len(p.Data) == 0 || len(p.Data) > maxFrame {
