@@ -99,6 +99,7 @@ type Service struct {
 	cfg  Config
 	life context.Context
 	stop context.CancelFunc
+	born time.Time // recordings that were written to before are of an earlier server
 	work tasks.Group
 
 	recorders atomic.Int64 // browsers that are being recorded
@@ -125,7 +126,7 @@ func New(cfg Config) *Service {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &Service{cfg: cfg, browsers: map[string]*entry{}, screens: map[string]*screen{}, ends: map[string]string{}}
+	s := &Service{cfg: cfg, browsers: map[string]*entry{}, screens: map[string]*screen{}, ends: map[string]string{}, born: time.Now()}
 	s.life, s.stop = context.WithCancel(context.Background())
 	return s
 }

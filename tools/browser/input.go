@@ -69,6 +69,12 @@ func (v *Viewer) Input(ctx context.Context, raw []byte) error {
 		return err
 	}
 	switch in.Type {
+	case "take", "give", "start", "record":
+		if !v.turns.Allow() {
+			return fault.New(fault.RateLimited, "rate_limited", "You change who has control, or the recording, too often. Wait a few seconds.")
+		}
+	}
+	switch in.Type {
 	case "take":
 		return v.c.lock.Take(v.who.Person, in.Force)
 	case "give":

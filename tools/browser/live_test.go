@@ -170,7 +170,7 @@ func TestAPersonWatchesTakesOverAndGivesBack(t *testing.T) {
 	first.must(map[string]any{"type": "text", "text": "geheim"})
 	waited := make(chan error, 1)
 	go func() {
-		_, err := b.try("wait", map[string]any{"seconds": 20})
+		_, err := b.try("wait", map[string]any{"text": "on no page", "gone": true, "seconds": 20}) // ends at once, also when it begins after the browser was given back
 		waited <- err
 	}()
 	first.must(map[string]any{"type": "give"})

@@ -316,6 +316,9 @@ func (s *Service) recoverRecordings(ctx context.Context) {
 		return
 	}
 	for _, name := range names {
+		if info, err := os.Stat(name); err != nil || info.ModTime().After(s.born) {
+			continue // it is being recorded now
+		}
 		if err := s.saveRecording(ctx, name); err != nil {
 			s.cfg.Log.Warn("a recording of a browser could not be saved", "error", err)
 		}

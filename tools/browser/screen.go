@@ -9,8 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/tools/browser/cdp"
 	"github.com/parawork/parawork/tools/control"
 )
@@ -19,9 +22,12 @@ import (
 const (
 	MaxViewers = 100 // of one workspace
 
-	frameEvery  = 40 * time.Millisecond  // between frames, on average
-	framesAhead = 8                      // frames that may come at once: Chromium sends three of a tab without an acknowledgement
-	stateEvery  = 50 * time.Millisecond  // between states that a viewer gets, at least
+	frameEvery  = 40 * time.Millisecond // between frames, on average
+	framesAhead = 8                     // frames that may come at once: Chromium sends three of a tab without an acknowledgement
+	stateEvery  = 50 * time.Millisecond // between states that a viewer gets, at least
+	wakeEvery   = 5 * time.Millisecond  // between looks of a viewer at what changed, at least: a page may report changes without end
+	turnsAtOnce = 20                    // changes of control and of recordings by one viewer, and turnsRate a second: each is audited or saved
+	turnsRate   = 1
 	maxFrame    = 4 << 20                // bytes of one; larger ones are not shown
 	frameWindow = 2                      // frames a viewer may have that it has not acknowledged
 	stallAfter  = 30 * time.Second       // without an acknowledgement a viewer is dropped
@@ -280,6 +286,7 @@ type Viewer struct {
 	leave func()
 
 	acked   chan struct{}
+	turns   *rate.Limiter
 	rights  time.Time // of the last answer
 	allowed error
 
@@ -290,6 +297,7 @@ type Viewer struct {
 	// Of Next.
 	version int64
 	stateAt time.Time
+	wokenAt time.Time
 	seen    uint32
 }
 
@@ -298,7 +306,7 @@ func (s *Service) Watch(ctx context.Context, who Watching) (*Viewer, error) {
 	if err := s.check(ctx, who.TeamID, who.WorkspaceID); err != nil {
 		return nil, err
 	}
-	v := &Viewer{who: who, acked: make(chan struct{}, 1)}
+	v := &Viewer{who: who, acked: make(chan struct{}, 1), turns: rate.NewLimiter(turnsRate, turnsAtOnce)}
 	full := false
 	v.c = s.screenOf(who.WorkspaceID, func(c *screen) {
 		if full = len(c.viewers) >= MaxViewers; !full {
@@ -374,6 +382,10 @@ func (v *Viewer) Next(ctx context.Context) (*Frame, *View, error) {
 		timer := time.NewTimer(wait)
 		select {
 		case <-changed:
+			if rest := wakeEvery - time.Since(v.wokenAt); rest > 0 {
+				tasks.Sleep(ctx, rest)
+			}
+			v.wokenAt = time.Now()
 		case <-v.acked:
 		case <-timer.C:
 		case <-stalled:

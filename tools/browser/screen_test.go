@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +21,17 @@ import (
 )
 
 // noSandbox is a workspace whose sandbox does not run.
-type noSandbox struct{}
+type noSandbox struct{ looks *int }
 
 func (noSandbox) Ensure(context.Context, string) (*executors.Place, error) {
 	return nil, errors.New("no sandbox is made here")
 }
-func (noSandbox) Live(string) (*executors.Place, bool) { return nil, false }
+func (n noSandbox) Live(string) (*executors.Place, bool) {
+	if n.looks != nil {
+		*n.looks++
+	}
+	return nil, false
+}
 func (noSandbox) Place(context.Context, executors.Kind) (executors.Capabilities, bool) {
 	return executors.Capabilities{}, false
 }
@@ -109,4 +116,68 @@ func TestARecordingThatMayNotBeSaved(t *testing.T) {
 		v.Close()
 		s.end()
 	})
+}
+
+// A page that reports changes without end keeps viewers no busier than a few hundred looks a second.
+func TestChangesWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		s := New(Config{Sandboxes: noSandbox{&looks}, Workspaces: noSandbox{}})
+		v, err := s.Watch(t.Context(), Watching{TeamID: "team_1", WorkspaceID: "ws_1", Person: control.Person{ID: "usr_1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var page sync.WaitGroup
+		page.Go(func() {
+			for ctx.Err() == nil {
+				v.c.bump()
+				time.Sleep(10 * time.Microsecond)
+			}
+		})
+		for err == nil {
+			_, _, err = v.Next(ctx)
+		}
+		page.Wait()
+		if looks < 15 || looks > 300 {
+			t.Errorf("%d looks in a second", looks)
+		}
+		v.Close()
+		s.end()
+	})
+}
+
+// Each change of control is audited, so that nobody changes it without end.
+func TestAViewerTakesAndGivesWithoutEnd(t *testing.T) {
+	s := New(Config{Sandboxes: noSandbox{}, Workspaces: noSandbox{}})
+	v, err := s.Watch(t.Context(), Watching{TeamID: "team_1", WorkspaceID: "ws_1", Person: control.Person{ID: "usr_1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	for range 200 {
+		if err = errors.Join(v.Input(t.Context(), []byte(`{"type":"take"}`)), v.Input(t.Context(), []byte(`{"type":"give"}`))); err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "too often") {
+		t.Errorf("200 changes at once: %v", err)
+	}
+}
+
+// A recording that began while the server looks for those of the one before is not taken for one of them.
+func TestRecoveryLeavesWhatIsBeingRecorded(t *testing.T) {
+	folder := t.TempDir()
+	s := New(Config{Sandboxes: noSandbox{}, Workspaces: noSandbox{}, Recordings: folder, Save: func(context.Context, File) (string, error) { return "art_1", nil }})
+	for name, at := range map[string]time.Time{"rec_old": s.born.Add(-time.Second), "rec_new": s.born.Add(time.Second)} {
+		file := filepath.Join(folder, name)
+		if err := errors.Join(os.WriteFile(file, []byte(recordingMagic+"h\x00\x00\x00\x00\x00\x00\x00\x02{}"), 0o600), os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.recoverRecordings(t.Context())
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 || left[0].Name() != "rec_new" {
+		t.Errorf("left: %v %v", left, err)
+	}
 }

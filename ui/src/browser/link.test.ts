@@ -73,7 +73,7 @@ test("a person who lost the right to use the browser goes on watching", () => {
   l.close();
 });
 
-test("a person who may not watch either is told so, until they may again", () => {
+test("a person who may not watch either reads so, until they may again", () => {
   const l = connect();
   newest().cut(4003);
   for (let i = 0; i < 3; i++) {
