@@ -143,6 +143,7 @@ func (s *Server) dialPort(ctx context.Context, who any, workspaceID string, port
 	} else if !live {
 		return nil, fault.New(fault.Conflict, "sandbox_not_running", "The workspace's sandbox is not running.")
 	}
+	place.Use()() // who looks at a port uses the sandbox
 	return place.Guest.DialPort(ctx, port)
 }
 

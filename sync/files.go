@@ -151,6 +151,20 @@ func (s *Service) RemoveIf(ctx context.Context, workspaceID, path, ifMatch strin
 	return p.Guest.RemoveFileIf(ctx, path, ifMatch)
 }
 
+// RemoveAll removes what is at a path of the worktree with all its contents, in the sandbox, which it starts when there is none. It removes
+// links and follows none.
+func (s *Service) RemoveAll(ctx context.Context, workspaceID, path string) error {
+	path, err := wirePath(path)
+	if err != nil {
+		return err
+	}
+	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	return p.Guest.RemoveAll(ctx, path)
+}
+
 // Rename renames a file of the worktree. Nothing may exist at the new name. At every moment the file exists under at least one of
 // the two names.
 func (s *Service) Rename(ctx context.Context, workspaceID, from, to string) (guest.FileInfo, error) {

@@ -182,6 +182,16 @@ func (c *Client) RemoveFileIf(ctx context.Context, path, ifMatch string) error {
 	return c.ask(ctx, q, nil)
 }
 
+// RemoveAll removes what is at a path with all its contents; it removes links and follows none. A missing path is not an error.
+func (c *Client) RemoveAll(ctx context.Context, path string) error {
+	q, err := file("DELETE", "files", path)
+	if err != nil {
+		return err
+	}
+	q.query.Set("all", "1")
+	return c.ask(ctx, q, nil)
+}
+
 // Mkdir creates a folder and its parents; an existing one is not an error.
 func (c *Client) Mkdir(ctx context.Context, path string) error {
 	q, err := file("POST", "mkdir", path)

@@ -95,6 +95,28 @@ func TestFilesRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := p.write("full/of/files", nil, client.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../a", filepath.Join(p.root, "full", "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"full", "full"} {
+		if err := p.RemoveAll(within(t), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(p.root, "full")); !os.IsNotExist(err) {
+		t.Fatalf("a folder removed with its contents: %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(p.root, "a/b/c.txt")); err != nil {
+		t.Fatalf("a link was followed: %v", err)
+	}
+	for _, f := range []string{"", ".git", "../a"} {
+		if p.RemoveAll(within(t), f) == nil {
+			t.Errorf("%q was removed", f)
+		}
+	}
 	if _, _, err := p.read("big"); !fault.Is(err, fault.NotFound) {
 		t.Fatalf("reading a removed file: %v", err)
 	}

@@ -157,7 +157,11 @@ func (d *Daemon) serveRemoveFile(w http.ResponseWriter, r *http.Request) error {
 	if err := d.match(raw, wire, r.Header.Get(guest.HeaderIfMatch)); err != nil {
 		return err
 	}
-	if err := d.root.Remove(raw); err != nil {
+	remove := d.root.Remove
+	if r.URL.Query().Get("all") != "" {
+		remove = d.root.RemoveAll
+	}
+	if err := remove(raw); err != nil {
 		return fromDisk(err, wire)
 	}
 	return done(w)

@@ -12650,6 +12650,9 @@ type ListRunnerHistoryParams struct {
 
 // DeleteSandboxFileParams defines parameters for DeleteSandboxFile.
 type DeleteSandboxFileParams struct {
+	// Recursive A folder with everything in it
+	Recursive *bool `form:"recursive,omitempty" json:"recursive,omitempty"`
+
 	// Path Relative to the worktree's root
 	Path FilePath `form:"path" json:"path"`
 }
@@ -14320,7 +14323,7 @@ type ServerInterface interface {
 	// ExtendApiSandbox Let a sandbox live at least so long from now
 	// (POST /sandboxes/{id}/extend)
 	ExtendApiSandbox(ctx echo.Context, id Id) error
-	// DeleteSandboxFile Remove a file or an empty folder of a sandbox
+	// DeleteSandboxFile Remove a file or a folder of a sandbox
 	// (DELETE /sandboxes/{id}/files)
 	DeleteSandboxFile(ctx echo.Context, id Id, params DeleteSandboxFileParams) error
 	// ReadSandboxFile Get the bytes of a file of a sandbox
@@ -17836,6 +17839,13 @@ func (w *ServerInterfaceWrapper) DeleteSandboxFile(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params DeleteSandboxFileParams
+	// ------------- Optional query parameter "recursive" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "recursive", ctx.QueryParams(), &params.Recursive, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter recursive: %s", err))
+	}
+
 	// ------------- Required query parameter "path" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -41306,7 +41316,7 @@ type StrictServerInterface interface {
 	// ExtendApiSandbox Let a sandbox live at least so long from now
 	// (POST /sandboxes/{id}/extend)
 	ExtendApiSandbox(ctx context.Context, request ExtendApiSandboxRequestObject) (ExtendApiSandboxResponseObject, error)
-	// DeleteSandboxFile Remove a file or an empty folder of a sandbox
+	// DeleteSandboxFile Remove a file or a folder of a sandbox
 	// (DELETE /sandboxes/{id}/files)
 	DeleteSandboxFile(ctx context.Context, request DeleteSandboxFileRequestObject) (DeleteSandboxFileResponseObject, error)
 	// ReadSandboxFile Get the bytes of a file of a sandbox

@@ -58,7 +58,11 @@ func (h Files) DeleteSandboxFile(ctx context.Context, req api.DeleteSandboxFileR
 	if err := h.keepFile(ctx, ws, req.Params.Path); err != nil {
 		return nil, err
 	}
-	if err := h.cfg.Files.Remove(ctx, ws, req.Params.Path); err != nil {
+	remove := h.cfg.Files.Remove
+	if rest.Val(req.Params.Recursive) {
+		remove = h.cfg.Files.RemoveAll
+	}
+	if err := remove(ctx, ws, req.Params.Path); err != nil {
 		return nil, err
 	}
 	return api.DeleteSandboxFile204Response{}, nil

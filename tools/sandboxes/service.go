@@ -5,7 +5,8 @@
 // The row is stored before the workspace is made and has its id, and says that a sandbox ended before the workspace is removed: after a
 // crash, the next request or the loop of Run goes on from what the row says.
 //
-// Goroutines: Run's, one. Locks: one for each key while a sandbox is looked for and made, and one for what was seen of uses.
+// Goroutines: Run's, and a few of it that look at sandboxes. Locks: one for each key while a sandbox is looked for and made, one for each
+// user while theirs are counted, one for each sandbox while its workspace is made or removed, and one for what was seen of uses.
 package sandboxes
 
 import (
@@ -26,7 +27,6 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/page"
-	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -46,10 +46,11 @@ type Config struct {
 // Service gives out sandboxes. Safe for concurrent use.
 type Service struct {
 	cfg    Config
-	making locks.Keyed // by team, user, key and purpose; or by id
+	making locks.Keyed // by team, user, key and purpose; then by team and user, or by id
 
 	mu   sync.Mutex
 	seen map[string]uint64 // how often a sandbox was used when it was last looked at, by id
+	held map[string]int    // how many requests use a sandbox now, by id
 }
 
 // New makes a Service. It starts nothing.
@@ -64,7 +65,7 @@ func New(cfg Config) *Service {
 		cfg.After = time.After
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, seen: map[string]uint64{}}
+	return &Service{cfg: cfg, seen: map[string]uint64{}, held: map[string]int{}}
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
@@ -90,14 +91,21 @@ func (s *Service) Obtain(ctx context.Context, actor accounts.Actor, teamID strin
 	}
 	defer unlock()
 	sb, err := s.cfg.Store.SandboxByKey(ctx, teamID, actor.User.ID, r.Key, r.Purpose)
-	if fault.Is(err, fault.NotFound) {
-		if sb, err = s.insert(ctx, actor, teamID, r); fault.Is(err, fault.Conflict) && fault.CodeOf(err) != "sandbox_limit" { // another server was faster
-			sb, err = s.cfg.Store.SandboxByKey(ctx, teamID, actor.User.ID, r.Key, r.Purpose)
-		} else if err == nil {
-			return s.begin(ctx, actor, sb)
+	if err == nil {
+		if sb, err = s.ready(ctx, actor, sb); !hasEnded(err) {
+			return sb, false, err
 		}
+		s.endLeft(ctx, sb.ID) // it has just ended, or its workspace was deleted
+	} else if !fault.Is(err, fault.NotFound) {
+		return Sandbox{}, false, err
 	}
-	if err != nil {
+	if sb, err = s.insert(ctx, actor, teamID, r); err == nil {
+		return s.begin(ctx, actor, sb)
+	}
+	if !fault.Is(err, fault.Conflict) || fault.CodeOf(err) == "sandbox_limit" {
+		return Sandbox{}, false, err
+	}
+	if sb, err = s.cfg.Store.SandboxByKey(ctx, teamID, actor.User.ID, r.Key, r.Purpose); err != nil { // another server was faster
 		return Sandbox{}, false, err
 	}
 	sb, err = s.ready(ctx, actor, sb)
@@ -128,6 +136,11 @@ func checkKey(key string) error {
 }
 
 func (s *Service) insert(ctx context.Context, actor accounts.Actor, teamID string, r Request) (Sandbox, error) {
+	unlock, err := s.making.LockContext(ctx, teamID+"\x00"+actor.User.ID) // between counting and storing
+	if err != nil {
+		return Sandbox{}, err
+	}
+	defer unlock()
 	n, err := s.cfg.Store.CountSandboxes(ctx, teamID, actor.User.ID)
 	if err != nil {
 		return Sandbox{}, err
@@ -141,38 +154,35 @@ func (s *Service) insert(ctx context.Context, actor accounts.Actor, teamID strin
 	return sb, s.cfg.Store.InsertSandbox(ctx, sb)
 }
 
-// begin makes a sandbox that was stored. One that cannot be made ends.
+// begin makes a sandbox that was stored. One that cannot be made ends; one whose caller left is found again by its key.
 func (s *Service) begin(ctx context.Context, actor accounts.Actor, sb Sandbox) (Sandbox, bool, error) {
 	failpoint.Reach(failpoint.SandboxRowStored)
 	out, err := s.ready(ctx, actor, sb)
 	if err != nil {
-		if eerr := s.End(context.WithoutCancel(ctx), sb.ID); eerr != nil {
-			s.cfg.Log.WarnContext(ctx, "a sandbox that could not be made was not cleaned up yet", "id", sb.ID, "error", eerr)
+		if sb.Key == "" || ctx.Err() == nil {
+			s.endLeft(ctx, sb.ID)
 		}
 		return Sandbox{}, false, err
 	}
 	return out, true, nil
 }
 
-// ready returns a sandbox once it runs and was healthy lately.
-func (s *Service) ready(ctx context.Context, actor accounts.Actor, sb Sandbox) (Sandbox, error) {
-	w, err := s.cfg.Workspaces.Workspace(ctx, sb.WorkspaceID)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		var p workspaces.Project
-		if p, err = s.cfg.Workspaces.Sandboxes(ctx, sb.TeamID, sb.UserID); err != nil {
-			return Sandbox{}, err
-		}
-		w, err = s.cfg.Workspaces.Create(ctx, actor, sb.TeamID, workspaces.NewWorkspace{ID: sb.WorkspaceID, ProjectID: p.ID, Name: name(sb), Base: "refs/heads/" + p.DefaultBranch,
-			Branch: "sandbox/" + sb.ID, Executor: sb.Executor, Private: true})
-	case err == nil && w.State == workspaces.Failed:
-		w, err = s.cfg.Workspaces.RetryCreate(ctx, w.ID)
+// endLeft ends a sandbox that is of no use. What it cannot remove, the loop removes.
+func (s *Service) endLeft(ctx context.Context, sandboxID string) {
+	if err := s.End(context.WithoutCancel(ctx), sandboxID); err != nil {
+		s.cfg.Log.WarnContext(ctx, "a sandbox of no use was not cleaned up yet", "id", sandboxID, "error", err)
 	}
+}
+
+// ready returns a sandbox once it runs and was healthy lately. With an error, the sandbox is what it was.
+func (s *Service) ready(ctx context.Context, actor accounts.Actor, sb Sandbox) (Sandbox, error) {
+	defer s.hold(sb.ID)()
+	w, err := s.workspace(ctx, actor, sb)
 	if err != nil {
-		return Sandbox{}, err
+		return sb, err
 	}
 	if err := s.await(ctx, w); err != nil {
-		return Sandbox{}, err
+		return sb, err
 	}
 	if s.now()-sb.CheckedAt >= healthFor.Milliseconds() {
 		if _, ok := s.cfg.Places.Live(w.ID); ok {
@@ -183,9 +193,39 @@ func (s *Service) ready(ctx context.Context, actor accounts.Actor, sb Sandbox) (
 		sb.CheckedAt = s.now()
 	}
 	if _, err := s.cfg.Places.EnsureFor(ctx, w.ID, sb.Purpose, actor.User.ID); err != nil {
-		return Sandbox{}, err
+		return sb, err
 	}
-	return s.touch(ctx, sb.ID, func(row *Sandbox) { row.CheckedAt = sb.CheckedAt })
+	out, err := s.touch(ctx, sb.ID, func(row *Sandbox) { row.CheckedAt = sb.CheckedAt })
+	if err != nil {
+		return sb, err
+	}
+	return out, nil
+}
+
+// workspace returns a sandbox's workspace, and begins to make it when there is none. It makes none for a sandbox that has ended meanwhile:
+// nobody would remove it.
+func (s *Service) workspace(ctx context.Context, actor accounts.Actor, sb Sandbox) (workspaces.Workspace, error) {
+	unlock, err := s.making.LockContext(ctx, sb.ID)
+	if err != nil {
+		return workspaces.Workspace{}, err
+	}
+	defer unlock()
+	if _, err := s.Get(ctx, sb.ID); err != nil {
+		return workspaces.Workspace{}, err
+	}
+	w, err := s.cfg.Workspaces.Workspace(ctx, sb.WorkspaceID)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		p, err := s.cfg.Workspaces.Sandboxes(ctx, sb.TeamID, sb.UserID)
+		if err != nil {
+			return workspaces.Workspace{}, err
+		}
+		return s.cfg.Workspaces.Create(ctx, actor, sb.TeamID, workspaces.NewWorkspace{ID: sb.WorkspaceID, ProjectID: p.ID, Name: name(sb), Base: "refs/heads/" + p.DefaultBranch,
+			Branch: "sandbox/" + sb.ID, Executor: sb.Executor, Private: true})
+	case err == nil && w.State == workspaces.Failed && w.DeletedAt == 0:
+		return s.cfg.Workspaces.RetryCreate(ctx, w.ID)
+	}
+	return w, err
 }
 
 func name(sb Sandbox) string {
@@ -212,11 +252,11 @@ func (s *Service) await(ctx context.Context, w workspaces.Workspace) error {
 			return err
 		}
 	}
-	if w.State == workspaces.Failed {
-		return fault.New(fault.Unavailable, "sandbox_failed", "The sandbox could not be made: %s", w.StateReason)
-	}
 	if w.DeletedAt != 0 || w.State == workspaces.Archived {
 		return errEnded()
+	}
+	if w.State == workspaces.Failed {
+		return fault.New(fault.Unavailable, "sandbox_failed", "The sandbox could not be made: %s", w.StateReason)
 	}
 	return nil
 }
@@ -235,9 +275,16 @@ func (s *Service) List(ctx context.Context, teamID, userID string, pg page.Page)
 	return s.cfg.Store.Sandboxes(ctx, teamID, userID, pg)
 }
 
-// Use notes that a sandbox is used: it may be idle anew from now on.
+// Use notes that a sandbox is used until ctx, which is that of a request, ends. It may be idle anew from then on.
 func (s *Service) Use(ctx context.Context, sandboxID string) (Sandbox, error) {
-	return s.touch(ctx, sandboxID, func(*Sandbox) {})
+	release := s.hold(sandboxID)
+	sb, err := s.touch(ctx, sandboxID, func(*Sandbox) {})
+	if err != nil {
+		release()
+		return sb, err
+	}
+	context.AfterFunc(ctx, release)
+	return sb, nil
 }
 
 // Extend lets a live sandbox live at least so long from now, used or not.
@@ -270,126 +317,4 @@ func (s *Service) touch(ctx context.Context, sandboxID string, fn func(*Sandbox)
 		fn(sb)
 		return nil
 	})
-}
-
-// End ends a sandbox and removes everything in it. It is idempotent. An error says that something is left, which the loop removes.
-func (s *Service) End(ctx context.Context, sandboxID string) error {
-	sb, err := s.cfg.Store.EditSandbox(ctx, sandboxID, func(sb *Sandbox) error {
-		sb.EndedAt = cmp.Or(sb.EndedAt, s.now())
-		return nil
-	})
-	if err != nil || sb.Cleaned {
-		return err
-	}
-	failpoint.Reach(failpoint.SandboxRowEnded)
-	return s.clean(ctx, sb)
-}
-
-// clean removes what is left of a sandbox that has ended.
-func (s *Service) clean(ctx context.Context, sb Sandbox) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
-	defer cancel()
-	unlock, err := s.making.LockContext(ctx, sb.ID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	w, err := s.cfg.Workspaces.Workspace(ctx, sb.WorkspaceID)
-	if err == nil && w.DeletedAt == 0 {
-		actor := accounts.Actor{User: accounts.User{ID: sb.UserID}}
-		_, err = s.cfg.Workspaces.Delete(executors.Discard(ctx), actor, w.ID)
-	}
-	if err == nil {
-		err = s.cfg.Workspaces.Purge(ctx, sb.WorkspaceID)
-	}
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return fmt.Errorf("removing the sandbox %s: %w", sb.ID, err)
-	}
-	s.mu.Lock()
-	delete(s.seen, sb.ID)
-	s.mu.Unlock()
-	_, err = s.cfg.Store.EditSandbox(ctx, sb.ID, func(sb *Sandbox) error { sb.Cleaned = true; return nil })
-	return err
-}
-
-const (
-	cleanTime = 5 * time.Minute
-	lookEvery = 15 * time.Second
-	keepRows  = 7 * 24 * time.Hour // of sandboxes that have ended
-)
-
-// Run ends expired sandboxes until ctx ends.
-func (s *Service) Run(ctx context.Context) error {
-	ctx = tenant.All(ctx, "sandboxes of all teams expire")
-	for {
-		s.Expire(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.cfg.After(lookEvery):
-		}
-	}
-}
-
-// Expire ends what is due now, and removes what is left of what has ended.
-func (s *Service) Expire(ctx context.Context) {
-	open, err := s.cfg.Store.OpenSandboxes(ctx)
-	if err == nil {
-		err = s.cfg.Store.ForgetSandboxes(ctx, s.now()-keepRows.Milliseconds())
-	}
-	if err != nil && ctx.Err() == nil {
-		s.cfg.Log.WarnContext(ctx, "sandboxes could not be looked at", "error", err)
-	}
-	for _, sb := range open {
-		if ctx.Err() != nil {
-			return
-		}
-		if err := s.look(ctx, sb); err != nil && ctx.Err() == nil {
-			s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at or ended", "id", sb.ID, "error", err)
-		}
-	}
-}
-
-func (s *Service) look(ctx context.Context, sb Sandbox) error {
-	if sb.EndedAt != 0 {
-		return s.clean(ctx, sb)
-	}
-	if sb.SessionID != "" {
-		if ended, err := s.cfg.Sessions.Ended(ctx, sb.TeamID, sb.SessionID); err != nil || ended {
-			return errors.Join(err, s.endIf(ctx, sb, err == nil))
-		}
-	}
-	used, err := s.used(ctx, sb)
-	if err != nil {
-		return err
-	}
-	if used {
-		_, err := s.Use(ctx, sb.ID)
-		return err
-	}
-	return s.endIf(ctx, sb, sb.EndsAt <= s.now())
-}
-
-func (s *Service) endIf(ctx context.Context, sb Sandbox, due bool) error {
-	if !due {
-		return nil
-	}
-	return s.End(ctx, sb.ID)
-}
-
-// used reports whether a sandbox was used since it was last looked at: by its user's commands, files, code and ports, or by a session.
-func (s *Service) used(ctx context.Context, sb Sandbox) (bool, error) {
-	if n, err := s.cfg.Sessions.Running(ctx, sb.WorkspaceID); err != nil || n > 0 {
-		return n > 0, err
-	}
-	p, ok := s.cfg.Places.Live(sb.WorkspaceID)
-	if !ok {
-		return false, nil
-	}
-	uses, busy := p.Used()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, known := s.seen[sb.ID]
-	s.seen[sb.ID] = uses
-	return busy || known && before != uses, nil
 }

@@ -103,3 +103,6 @@ func idleOf(p executors.Purpose) time.Duration {
 func errEnded() error {
 	return fault.New(fault.NotFound, "sandbox_not_found", "There is no such sandbox, or it has ended. Ask for one with POST /teams/{team}/sandboxes.")
 }
+
+// hasEnded reports whether err is errEnded's.
+func hasEnded(err error) bool { return fault.CodeOf(err) == "sandbox_not_found" }

@@ -83,9 +83,13 @@ def _problem(error: urllib.error.HTTPError) -> ParaworkError:
         p = json.load(error)
     except ValueError:
         pass  # it did not come from the server: a proxy, for example
+    return _failure(error.code, p)
+
+
+def _failure(status: int, p: Any) -> ParaworkError:
     p = p if isinstance(p, dict) else {}
-    message = p.get("message") or f"The server answered {error.code}."
-    return ParaworkError(error.code, p.get("code", ""), message, p.get("details"), p.get("request_id", ""))
+    message = p.get("message") or f"The server answered {status}."
+    return ParaworkError(status, p.get("code", ""), message, p.get("details"), p.get("request_id", ""))
 
 
 def events(answer: Any) -> Iterator[Tuple[str, Any]]:
@@ -99,6 +103,9 @@ def events(answer: Any) -> Iterator[Tuple[str, Any]]:
             data.append(line[5:])
         elif not line:
             if data:
-                yield name, json.loads("\n".join(data))
+                value = json.loads("\n".join(data))
+                if name == "error":
+                    raise _failure(0, value)
+                yield name, value
             name, data = "message", []
     raise ConnectionError("The connection ended before the answer did.")

@@ -123,8 +123,9 @@ class Files:
         return s._client.json("GET", s._path + "/files/list" + (_q(path) if path else ""))["items"]
 
     def remove(self, path: str) -> None:
+        """Removes a file, or a folder with everything in it."""
         s = self._sandbox
-        s._client.send("DELETE", s._path + "/files" + _q(path)).close()
+        s._client.send("DELETE", s._path + "/files" + _q(path) + "&recursive=true").close()
 
     def exists(self, path: str) -> bool:
         folder, _, name = path.rstrip("/").rpartition("/")

@@ -59,6 +59,12 @@ class SandboxTest(unittest.TestCase):
         with self.assertRaises(ParaworkError):
             other.commands.run("true")
 
+    def test_error_in_a_stream(self):
+        stream = [b"event: queued\n", b"data: {}\n", b"\n", b"event: error\n", b'data: {"code":"budget","message":"No."}\n', b"\n"]
+        with self.assertRaises(ParaworkError) as e:
+            list(_client.events(stream))
+        self.assertEqual(e.exception.code, "budget")
+
     def test_retries(self):
         """Only requests that may be sent twice are sent again."""
         client = _client.Client(url="http://127.0.0.1:1", token="x")

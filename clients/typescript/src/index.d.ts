@@ -113,6 +113,7 @@ export declare class Sandbox {
     read(path: string, options: { format: "bytes" }): Promise<Uint8Array>;
     write(path: string, data: string | Uint8Array | ArrayBuffer | Blob): Promise<void>;
     list(path?: string): Promise<FileEntry[]>;
+    /** Removes a file, or a folder with everything in it. */
     remove(path: string): Promise<void>;
     exists(path: string): Promise<boolean>;
   };

@@ -91,8 +91,11 @@ async function problem(answer) {
   } catch {
     // It did not come from the server: a proxy, for example.
   }
-  const message = p.message || `The server answered ${answer.status}.`;
-  return new ParaworkError(answer.status, p.code || "", message, p.details, p.request_id);
+  return failure(answer.status, p);
+}
+
+function failure(status, p) {
+  return new ParaworkError(status, p?.code || "", p?.message || `The server answered ${status}.`, p?.details, p?.request_id);
 }
 
 /** The events of an answer of text/event-stream. */
@@ -112,7 +115,10 @@ async function* events(body) {
           if (line.startsWith("data:")) data.push(line.slice(5));
         }
         text = text.slice(end + 2);
-        if (data.length) yield { name, data: JSON.parse(data.join("\n")) };
+        if (!data.length) continue;
+        const event = { name, data: JSON.parse(data.join("\n")) };
+        if (name === "error") throw failure(0, event.data);
+        yield event;
       }
     }
   } finally {
@@ -186,7 +192,7 @@ class Files {
 
   async remove(path) {
     const s = this.sandbox;
-    await s.client.send("DELETE", `${s.path}/files${q(path)}`);
+    await s.client.send("DELETE", `${s.path}/files${q(path)}&recursive=true`);
   }
 
   async exists(path) {

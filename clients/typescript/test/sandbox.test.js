@@ -61,6 +61,9 @@ test("only requests that may be sent twice are sent again", async () => {
   };
   const flaky = await Sandbox.connect("x", { fetch });
   assert.equal(sent, 3);
+  const stream = 'event: queued\ndata: {}\n\nevent: error\ndata: {"code":"budget","message":"No."}\n\n';
+  const refused = await Sandbox.connect("x", { fetch: async (_, r) => (r.method === "POST" ? new Response(stream) : Response.json({ id: "x" })) });
+  await assert.rejects(refused.runCode("1"), (e) => e instanceof ParaworkError && e.code === "budget");
   sent = 0;
   await assert.rejects(flaky.commands.run("true"), (e) => e.status === 503);
   assert.equal(sent, 1);

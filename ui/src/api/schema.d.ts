@@ -2861,7 +2861,10 @@ export interface paths {
         /** Write a file of a sandbox; makes parent folders */
         put: operations["writeSandboxFile"];
         post?: never;
-        /** Remove a file or an empty folder of a sandbox */
+        /**
+         * Remove a file or a folder of a sandbox
+         * @description A folder must be empty, unless recursive is true. Links are removed, not followed.
+         */
         delete: operations["deleteSandboxFile"];
         options?: never;
         head?: never;
@@ -18149,6 +18152,8 @@ export interface operations {
             query: {
                 /** @description Relative to the worktree's root */
                 path: components["parameters"]["FilePath"];
+                /** @description A folder with everything in it */
+                recursive?: boolean;
             };
             header?: never;
             path: {

@@ -1,0 +1,296 @@
+package sandboxes_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/store/toolstore"
+	"github.com/parawork/parawork/tools/sandboxes"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// world has workspaces that are ready at once, and a clock that stands still.
+type world struct {
+	*sandboxes.Service
+	team string
+	ann  accounts.Actor
+
+	mu         sync.Mutex
+	now        time.Time
+	workspaces map[string]workspaces.Workspace
+	starting   func(context.Context) error // what starting a sandbox does; nil = nothing
+	ended      map[string]bool             // sessions
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	db := storetest.SQLite(t)
+	user, team := storetest.Seed(t, db)
+	w := &world{team: team.ID, ann: accounts.Actor{User: user}, now: time.Unix(1000, 0), workspaces: map[string]workspaces.Workspace{}, ended: map[string]bool{}}
+	w.Service = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(db), Workspaces: w, Places: w, Sessions: w, Now: w.clock,
+		Actor: func(context.Context, string) (accounts.Actor, error) { return w.ann, nil }})
+	return w
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	v, ok := w.workspaces[id]
+	if !ok {
+		return v, fault.New(fault.NotFound, "not_found", "none")
+	}
+	return v, nil
+}
+
+func (w *world) set(v workspaces.Workspace) (workspaces.Workspace, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.workspaces[v.ID] = v
+	return v, nil
+}
+
+func (w *world) Create(_ context.Context, _ accounts.Actor, _ string, n workspaces.NewWorkspace) (workspaces.Workspace, error) {
+	return w.set(workspaces.Workspace{ID: n.ID, State: workspaces.Ready})
+}
+
+func (w *world) RetryCreate(_ context.Context, id string) (workspaces.Workspace, error) {
+	return w.set(workspaces.Workspace{ID: id, State: workspaces.Ready})
+}
+
+func (w *world) Delete(_ context.Context, _ accounts.Actor, id string) (workspaces.Workspace, error) {
+	return w.set(workspaces.Workspace{ID: id, State: workspaces.Ready, DeletedAt: 1})
+}
+
+func (w *world) Purge(_ context.Context, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.workspaces, id)
+	return nil
+}
+
+func (w *world) Sandboxes(context.Context, string, string) (workspaces.Project, error) {
+	return workspaces.Project{ID: "p", DefaultBranch: "main"}, nil
+}
+
+func (w *world) EnsureFor(ctx context.Context, _ string, _ executors.Purpose, _ string) (*executors.Place, error) {
+	w.mu.Lock()
+	starting := w.starting
+	w.mu.Unlock()
+	if starting != nil {
+		return nil, starting(ctx)
+	}
+	return nil, nil
+}
+
+func (w *world) Live(string) (*executors.Place, bool)         { return nil, false }
+func (w *world) Check(context.Context, string) error          { return nil }
+func (w *world) Running(context.Context, string) (int, error) { return 0, nil }
+func (w *world) Ended(_ context.Context, _, id string) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended[id], nil
+}
+
+func (w *world) left() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.workspaces)
+}
+
+func (w *world) obtain(t *testing.T, a accounts.Actor, r sandboxes.Request) (sandboxes.Sandbox, bool) {
+	t.Helper()
+	if r.Purpose == "" {
+		r.Purpose = executors.ForExecution
+	}
+	sb, made, err := w.Obtain(t.Context(), a, w.team, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sb, made
+}
+
+func TestAKeyFindsTheUsersSandboxAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	talk := sandboxes.Request{Key: "talk"}
+	first, made := w.obtain(t, w.ann, talk)
+	if again, madeAgain := w.obtain(t, w.ann, talk); !made || madeAgain || again.ID != first.ID {
+		t.Errorf("%s (made: %v), then %s (made: %v)", first.ID, made, again.ID, madeAgain)
+	}
+	others := map[string]bool{first.ID: true}
+	for _, ask := range []struct {
+		actor accounts.Actor
+		sandboxes.Request
+	}{{accounts.Actor{User: accounts.User{ID: "usr_eve"}}, talk}, {w.ann, sandboxes.Request{Key: "talk", Purpose: executors.ForApp}}, {w.ann, sandboxes.Request{}}, {w.ann, sandboxes.Request{}}} {
+		sb, made := w.obtain(t, ask.actor, ask.Request)
+		if !made || others[sb.ID] {
+			t.Errorf("another user, purpose or no key found %s", sb.ID)
+		}
+		others[sb.ID] = true
+	}
+	app, _ := w.obtain(t, w.ann, sandboxes.Request{Key: "other"})
+	if _, err := w.SetKey(t.Context(), app.ID, "talk"); fault.CodeOf(err) != "sandbox_key_taken" {
+		t.Errorf("a key that is taken: %v", err)
+	}
+}
+
+func TestRequestsAtOnceWithOneKeyGetOneSandbox(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var all sync.WaitGroup
+	var ids sync.Map
+	for range 8 {
+		all.Go(func() {
+			sb, _, err := w.Obtain(t.Context(), w.ann, w.team, sandboxes.Request{Key: "k", Purpose: executors.ForApp})
+			if err != nil {
+				t.Error(err)
+			}
+			ids.Store(sb.ID, true)
+		})
+	}
+	all.Wait()
+	n := 0
+	ids.Range(func(any, any) bool { n++; return true })
+	if n != 1 || w.left() != 1 {
+		t.Errorf("%d sandboxes, %d workspaces", n, w.left())
+	}
+}
+
+func TestAUserHasAtMostSoManySandboxes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range sandboxes.MaxOpen - 2 {
+		w.obtain(t, w.ann, sandboxes.Request{})
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, _, err := w.Obtain(t.Context(), w.ann, w.team, sandboxes.Request{Purpose: executors.ForApp}); err != nil && fault.CodeOf(err) != "sandbox_limit" {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if w.left() != sandboxes.MaxOpen {
+		t.Errorf("%d sandboxes after requests at once, want %d", w.left(), sandboxes.MaxOpen)
+	}
+}
+
+func TestASandboxEndsWhenItWasIdle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sb, _ := w.obtain(t, w.ann, sandboxes.Request{Key: "k", Idle: 10 * time.Second})
+	w.pass(9 * time.Second)
+	request, answered := context.WithCancel(t.Context())
+	if _, err := w.Use(request, sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(time.Minute)
+	w.Expire(t.Context())
+	if _, err := w.Get(t.Context(), sb.ID); err != nil {
+		t.Fatalf("it ended while a request used it: %v", err)
+	}
+	answered()
+	w.pass(9 * time.Second)
+	w.Expire(t.Context())
+	if _, err := w.Get(t.Context(), sb.ID); err != nil {
+		t.Fatalf("it ended too early: %v", err)
+	}
+	w.pass(time.Second)
+	// The request's end is noticed by a goroutine, so the first look may be too early.
+	for w.left() > 0 && t.Context().Err() == nil {
+		w.Expire(t.Context())
+		w.pass(10 * time.Second)
+	}
+	if _, err := w.Get(t.Context(), sb.ID); !fault.Is(err, fault.NotFound) {
+		t.Errorf("it did not end: %v", err)
+	}
+	if again, made := w.obtain(t, w.ann, sandboxes.Request{Key: "k"}); !made || again.ID == sb.ID {
+		t.Errorf("the key of one that ended: %+v", again)
+	}
+}
+
+func TestASandboxEndsWithItsSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.obtain(t, w.ann, sandboxes.Request{SessionID: "ses_1"})
+	w.Expire(t.Context())
+	if w.left() != 1 {
+		t.Fatal("it ended before its session")
+	}
+	w.mu.Lock()
+	w.ended["ses_1"] = true
+	w.mu.Unlock()
+	if w.Expire(t.Context()); w.left() != 0 {
+		t.Error("it did not end with its session")
+	}
+}
+
+// Neither a slow start nor a workspace that its user deleted leaves a key without a sandbox.
+func TestASandboxBeingMadeDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.starting = func(ctx context.Context) error { w.pass(time.Hour); w.Expire(ctx); return nil }
+	sb, made := w.obtain(t, w.ann, sandboxes.Request{Key: "k", Idle: 10 * time.Second})
+	w.starting = nil
+	if _, err := w.Delete(t.Context(), w.ann, sb.WorkspaceID); !made || err != nil {
+		t.Fatal(made, err)
+	}
+	if again, made := w.obtain(t, w.ann, sandboxes.Request{Key: "k"}); !made || again.ID == sb.ID || w.left() != 1 {
+		t.Errorf("after its workspace was deleted: %+v (made: %v), %d workspaces", again, made, w.left())
+	}
+}
+
+func TestASandboxThatEndsWhileItIsMadeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.starting = func(ctx context.Context) error {
+		items, _, err := w.List(ctx, w.team, "", page.Page{Limit: 10})
+		for _, sb := range items {
+			if err := w.End(ctx, sb.ID); err != nil {
+				t.Error(err)
+			}
+		}
+		return err
+	}
+	if _, _, err := w.Obtain(t.Context(), w.ann, w.team, sandboxes.Request{Purpose: executors.ForApp}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a sandbox that was ended while it was made: %v", err)
+	}
+	if w.Expire(t.Context()); w.left() != 0 {
+		t.Error("its workspace is left")
+	}
+}
+
+// Who asks again after their connection broke finds what they asked for.
+func TestASandboxIsFoundAgainByWhoLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, leave := context.WithCancel(t.Context())
+	w.starting = func(ctx context.Context) error { leave(); return context.Cause(ctx) }
+	if _, _, err := w.Obtain(ctx, w.ann, w.team, sandboxes.Request{Key: "k", Purpose: executors.ForApp}); err == nil {
+		t.Error("no error for who left")
+	}
+	w.starting = nil
+	if sb, made := w.obtain(t, w.ann, sandboxes.Request{Key: "k", Purpose: executors.ForApp}); made || sb.ID == "" {
+		t.Errorf("%+v, made anew: %v", sb, made)
+	}
+}
