@@ -205,7 +205,7 @@ func (h operations) OpenPort(ctx context.Context, req api.OpenPortRequestObject)
 		return nil, err
 	}
 	call := rest.CallOf(ctx)
-	v := preview.Visit{Who: call.Cred, WorkspaceID: req.Id, Port: req.Port}
+	v := preview.Visit{Who: call.Cred, Owner: call.Actor.User.ID, WorkspaceID: req.Id, Port: req.Port}
 	if req.Body != nil {
 		v.Path = rest.Val(req.Body.Path)
 		if rest.Val(req.Body.Frame) {
@@ -243,7 +243,7 @@ func (h operations) portAccess(ctx context.Context, id string, port int) (api.Po
 		return api.PortAccess{}, err
 	}
 	call := rest.CallOf(ctx)
-	token, until, err := h.preview.Token(call.Cred, id, port)
+	token, until, err := h.preview.Token(preview.Visit{Who: call.Cred, Owner: call.Actor.User.ID, WorkspaceID: id, Port: port})
 	if err != nil {
 		return api.PortAccess{}, err
 	}

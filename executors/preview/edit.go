@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"bufio"
 	"bytes"
 	_ "embed"
 	"encoding/json"
@@ -26,8 +27,9 @@ func serveScript(w http.ResponseWriter) {
 	_, _ = w.Write(script)
 }
 
-// most that is read of a style sheet, and of one piece of a page, to edit it: what is longer passes as it is.
-const mostEdited = 4 << 20
+// mostEdited is how much of a page or a style sheet is stored at once to edit it. Parsing a tag takes many times its size, and a hostile page
+// asks for many at once. A longer tag passes as it is, a longer text in parts.
+const mostEdited = 32 << 10
 
 // edit puts the proxy's script into a page, and below a path leads addresses that begin with / there.
 func (v visit) edit(resp *http.Response) {
@@ -37,11 +39,11 @@ func (v visit) edit(resp *http.Response) {
 	}
 	switch {
 	case kind == "text/html" && v.inject:
-		z := nethtml.NewTokenizer(resp.Body)
-		z.SetMaxBuf(mostEdited)
-		resp.Body = &editedPage{v: v, z: z, body: resp.Body}
+		e := &editedPage{Closer: resp.Body, v: v}
+		e.read(resp.Body)
+		resp.Body = e
 	case kind == "text/css" && v.base != "":
-		resp.Body = &editedSheet{v: v, body: resp.Body}
+		resp.Body = &editedSheet{Closer: resp.Body, v: v, in: bufio.NewReaderSize(resp.Body, mostEdited)}
 	default:
 		return
 	}
@@ -52,16 +54,15 @@ func (v visit) edit(resp *http.Response) {
 
 // editedPage is a page with the proxy's script before its first own.
 type editedPage struct {
+	io.Closer
 	v    visit
 	z    *nethtml.Tokenizer
-	body io.ReadCloser
 	out  bytes.Buffer
+	from io.Reader // what z reads
+	in   string    // the element that began last, "" after one ended
 	done bool      // the script is in it
 	rest io.Reader // what is not edited
 }
-
-// Close closes the page below.
-func (e *editedPage) Close() error { return e.body.Close() }
 
 // Read returns the next bytes of the edited page.
 func (e *editedPage) Read(b []byte) (int, error) {
@@ -82,17 +83,19 @@ func (e *editedPage) next() error {
 	raw := bytes.Clone(e.z.Raw())
 	switch kind {
 	case nethtml.ErrorToken:
-		if err := e.z.Err(); err != nethtml.ErrBufferExceeded {
-			if len(raw) == 0 {
-				return err
-			}
-			e.out.Write(raw)
-			return nil
-		}
 		e.out.Write(raw)
-		e.untouched()
+		switch err := e.z.Err(); {
+		case err == nethtml.ErrBufferExceeded:
+			e.read(e.unread())
+		case len(raw) == 0:
+			return err
+		}
+	case nethtml.EndTagToken:
+		e.in = ""
+		e.out.Write(raw)
 	case nethtml.StartTagToken, nethtml.SelfClosingTagToken:
 		tag := e.z.Token()
+		e.in = tag.Data
 		if !e.done && tag.Data != "html" && tag.Data != "head" {
 			e.insert()
 		}
@@ -104,7 +107,7 @@ func (e *editedPage) next() error {
 			e.insert()
 		}
 		if e.done && e.v.base == "" {
-			e.untouched()
+			e.rest = e.unread()
 		}
 	default:
 		e.out.Write(raw)
@@ -112,9 +115,19 @@ func (e *editedPage) next() error {
 	return nil
 }
 
-// untouched passes the rest as it is.
-func (e *editedPage) untouched() {
-	e.rest = io.MultiReader(bytes.NewReader(bytes.Clone(e.z.Buffered())), e.body)
+// read goes on to edit what from holds, which begins in the element that began last: a script's text may have any length.
+func (e *editedPage) read(from io.Reader) {
+	e.from, e.z = from, nethtml.NewTokenizer(from)
+	if e.in != "" {
+		e.z = nethtml.NewTokenizer(io.MultiReader(strings.NewReader("<"+e.in+">"), from))
+		e.z.Next() // the tag, which is sent already
+	}
+	e.z.SetMaxBuf(mostEdited)
+}
+
+// unread returns the rest of the page.
+func (e *editedPage) unread() io.Reader {
+	return io.MultiReader(bytes.NewReader(bytes.Clone(e.z.Buffered())), e.from)
 }
 
 func (e *editedPage) insert() {
@@ -152,25 +165,20 @@ var sheetAddress = regexp.MustCompile(`((?:url\(|@import)\s*["']?)(/[^/])`)
 
 // editedSheet is a style sheet whose addresses lead below the path.
 type editedSheet struct {
-	v    visit
-	body io.ReadCloser
-	out  io.Reader
+	io.Closer
+	v   visit
+	in  *bufio.Reader
+	out bytes.Buffer
 }
-
-// Close closes the sheet below.
-func (e *editedSheet) Close() error { return e.body.Close() }
 
 // Read returns the next bytes of the edited sheet.
 func (e *editedSheet) Read(b []byte) (int, error) {
-	if e.out == nil {
-		all, err := io.ReadAll(io.LimitReader(e.body, mostEdited+1))
-		if err != nil {
+	for e.out.Len() == 0 {
+		piece, err := e.in.ReadSlice(')') // no address goes on after it
+		if len(piece) == 0 {
 			return 0, err
 		}
-		if len(all) <= mostEdited {
-			all = sheetAddress.ReplaceAll(all, []byte("${1}"+e.v.base+"${2}"))
-		}
-		e.out = io.MultiReader(bytes.NewReader(all), e.body)
+		e.out.Write(sheetAddress.ReplaceAll(piece, []byte("${1}"+e.v.base+"${2}")))
 	}
 	return e.out.Read(b)
 }

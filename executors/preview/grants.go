@@ -26,6 +26,7 @@ const TokenHeader = "X-Parawork-Preview"
 // Visit is what a ticket lets somebody see.
 type Visit struct {
 	Who         any
+	Owner       string // the user whose it is: one has a limited number, and connections of their own
 	WorkspaceID string
 	Port        int
 	Path        string // where it leads; "" = the root
@@ -40,15 +41,15 @@ func (p *Proxy) Ticket(v Visit) (string, error) {
 	if !localPath(v.Path) {
 		return "", fault.New(fault.Invalid, "invalid_path", "A path of a preview begins with one / and has no backslash or control character.").With("field", "path")
 	}
-	g := &grant{spot: spot{v.WorkspaceID, v.Port}, who: v.Who, until: p.cfg.Now().Add(ticketLife), path: v.Path, app: v.App}
+	g := &grant{spot: spot{v.WorkspaceID, v.Port}, who: v.Who, owner: v.Owner, until: p.cfg.Now().Add(ticketLife), path: v.Path, app: v.App}
 	token, err := p.keep(&p.tickets, g)
 	return strings.TrimPrefix(enterPath, "/") + "?ticket=" + token, err
 }
 
 // Token returns a token that lets a script reach a port until a time, in the header TokenHeader of each request.
-func (p *Proxy) Token(who any, workspaceID string, port int) (string, time.Time, error) {
+func (p *Proxy) Token(v Visit) (string, time.Time, error) {
 	until := p.cfg.Now().Add(tokenLife)
-	token, err := p.keep(&p.grants, &grant{spot: spot{workspaceID, port}, who: who, until: until, via: byHeader})
+	token, err := p.keep(&p.grants, &grant{spot: spot{v.WorkspaceID, v.Port}, who: v.Who, owner: v.Owner, until: until, via: byHeader})
 	return token, until, err
 }
 
@@ -91,6 +92,7 @@ const (
 type grant struct {
 	spot
 	who      any
+	owner    string // a user or, of what a link opened, the link
 	until    time.Time
 	checked  time.Time
 	via      way
@@ -100,10 +102,11 @@ type grant struct {
 	app      string // the origin that may show the port in a frame
 }
 
-// shelf stores a limited number of grants; the oldest are dropped.
+// shelf stores a limited number of grants; the oldest are dropped, first those of an owner who has too many.
 type shelf struct {
 	by    map[string]*list.Element
 	order *list.List
+	of    map[string]int // how many each owner has
 }
 
 type kept struct {
@@ -111,13 +114,18 @@ type kept struct {
 	*grant
 }
 
-func newShelf() shelf { return shelf{make(map[string]*list.Element), list.New()} }
+func newShelf() shelf { return shelf{make(map[string]*list.Element), list.New(), make(map[string]int)} }
 
 func (s shelf) put(token string, g *grant) {
-	for s.order.Len() >= most {
-		s.drop(s.order.Front().Value.(kept).token)
+	if alone := s.of[g.owner] >= mostOfOne; alone || s.order.Len() >= most {
+		e := s.order.Front()
+		for alone && e.Value.(kept).owner != g.owner {
+			e = e.Next()
+		}
+		s.drop(e.Value.(kept).token)
 	}
 	s.by[token] = s.order.PushBack(kept{token, g})
+	s.of[g.owner]++
 }
 
 func (s shelf) get(token string, now time.Time) *grant {
@@ -137,6 +145,10 @@ func (s shelf) drop(token string) {
 	if e := s.by[token]; e != nil {
 		s.order.Remove(e)
 		delete(s.by, token)
+		owner := e.Value.(kept).owner
+		if s.of[owner]--; s.of[owner] == 0 {
+			delete(s.of, owner)
+		}
 	}
 }
 
@@ -208,7 +220,7 @@ func (p *Proxy) redeem(r *http.Request, at spot) *grant {
 	if t == nil || t.spot != at {
 		return nil
 	}
-	return &grant{spot: at, who: t.who, until: now.Add(grantLife), path: t.path, app: t.app}
+	return &grant{spot: at, who: t.who, owner: t.owner, until: now.Add(grantLife), path: t.path, app: t.app}
 }
 
 func (p *Proxy) cookie(r *http.Request, g *grant, token string) *http.Cookie {

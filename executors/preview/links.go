@@ -24,7 +24,8 @@ const MaxLinkLife = 7 * 24 * time.Hour
 
 const (
 	mostLinks   = 20    // of one workspace
-	mostLinksOf = 5_000 // in all
+	mostLinksOf = 500   // that one user made
+	mostLinksIn = 5_000 // in all
 )
 
 // shared is a link with the right behind it.
@@ -43,13 +44,19 @@ func (p *Proxy) Share(l Link, who any) (Link, string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dropEnded()
-	open := 0
+	open, made := 0, 0
 	for _, s := range p.links {
 		if s.WorkspaceID == l.WorkspaceID {
 			open++
 		}
+		if s.CreatedBy == l.CreatedBy {
+			made++
+		}
 	}
-	if open >= mostLinks || len(p.links) >= mostLinksOf {
+	if made >= mostLinksOf || len(p.links) >= mostLinksIn {
+		return Link{}, "", fault.New(fault.Conflict, "too_many_links", "There are too many links to ports: you have %d. Revoke some that are no longer needed, or wait until some end.", made)
+	}
+	if open >= mostLinks {
 		return Link{}, "", fault.New(fault.Conflict, "too_many_links", "This workspace has %d links to ports. Revoke some that are no longer needed.", open)
 	}
 	p.links[token] = shared{l, who}
@@ -112,7 +119,7 @@ func (p *Proxy) byLink(token string, at spot) *grant {
 	if s.ExpiresAt.Before(until) {
 		until = s.ExpiresAt
 	}
-	return &grant{spot: at, who: s.who, until: until, path: "/", link: s.ID}
+	return &grant{spot: at, who: s.who, owner: s.ID, until: until, path: "/", link: s.ID}
 }
 
 // ended reports whether a grant stands on a link that has ended.

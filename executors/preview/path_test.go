@@ -14,7 +14,7 @@ import (
 func TestAScriptReachesAPortWithATokenInAHeader(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	token, until, err := h.p.Token("ann", mine, 5173)
+	token, until, err := h.p.Token(preview.Visit{Who: "ann", Owner: "ann", WorkspaceID: mine, Port: 5173})
 	if err != nil || !until.Equal(h.now.Add(time.Hour)) {
 		t.Fatal(until, err)
 	}
@@ -176,4 +176,14 @@ func TestAFrameOfTheAppShowsAPort(t *testing.T) {
 			t.Errorf("a ticket leads to %q", path)
 		}
 	}
+}
+
+// enterBelow opens the port below a path, with an answer of the program's, and returns the path.
+func (h *harness) enterBelow(ask func(method, path string, headers ...string) *http.Response) string {
+	h.t.Helper()
+	ticket, err := h.p.Ticket(preview.Visit{Who: "ann", Owner: "ann", WorkspaceID: mine, Port: 5173})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return strings.TrimSuffix(ask("GET", preview.PathAddress("", mine, 5173)+ticket).Header.Get("Location"), "/")
 }

@@ -61,7 +61,8 @@ const (
 	tokenLife  = time.Hour
 	checkFresh = 2 * time.Second  // how long a checked right is cached
 	checkEvery = 30 * time.Second // how often it is checked during a long response
-	most       = 10_000
+	most       = 20_000
+	mostOfOne  = 1_000 // of one person, or opened by one link
 )
 
 // New makes a Proxy.

@@ -106,6 +106,24 @@ func (h *harness) ask(method, at, path string, headers ...string) *http.Response
 	return resp
 }
 
+// raw sends the bytes of a request and returns those of the answer.
+func (h *harness) raw(request string) string {
+	h.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(h.t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		h.t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(answer)
+}
+
 func body(t *testing.T, r *http.Response) string {
 	t.Helper()
 	b, err := io.ReadAll(r.Body)

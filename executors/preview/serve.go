@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ type visit struct {
 	base   string // the path below which the port is shown, "" = an origin of its own
 	inner  string // the origin the program believes it has
 	who    any    // who has opened the port
+	owner  string // of the grant
 	wake   bool
 	app    string // the origin of the app, where its page may frame the port
 	inject bool   // pages get the proxy's script
@@ -115,11 +115,25 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, at spot, base stri
 	defer end()
 	go p.guard(ctx, end, g) // ends with the request
 	dest := r.Header.Get("Sec-Fetch-Dest")
-	v := visit{spot: at, who: g.who, own: p.own(r), base: base, inner: "http://localhost:" + strconv.Itoa(at.port), app: g.app, apart: g.via == byFrame && p.trustworthy(r),
-		wake:   g.link == "" && (first || g.via == byHeader || r.Header.Get("Sec-Fetch-User") == "?1"), // not a page that reloads itself
+	v := visit{spot: at, who: g.who, owner: g.owner, own: p.own(r), base: base, inner: "http://localhost:" + strconv.Itoa(at.port), app: g.app, apart: g.via == byFrame && p.trustworthy(r),
+		// Not a page that reloads itself; nor whoever a page told its path: a program that is no browser says what it likes of itself.
+		wake:   g.link == "" && (first || g.via == byHeader || g.via != byPath && r.Header.Get("Sec-Fetch-User") == "?1"),
 		inject: strings.Contains(r.Header.Get("Accept"), "text/html") && (g.via == byPath || g.via == byFrame && (dest == "" || dest == "iframe"))}
-	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(ctx, visitKey{}, v)))
+	p.forward.ServeHTTP(final{w}, r.WithContext(context.WithValue(ctx, visitKey{}, v)))
 }
+
+// final drops interim responses (103 Early Hints): their headers pass no clean.
+type final struct{ http.ResponseWriter }
+
+// WriteHeader sends the headers of a response that is not interim.
+func (f final) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		f.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Unwrap lets an http.ResponseController flush and hijack.
+func (f final) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 // preflight lets a page of the browser's sandbox, whose origin is null, ask below its own path.
 func preflight(w http.ResponseWriter, r *http.Request) {
@@ -161,7 +175,8 @@ func (p *Proxy) guard(ctx context.Context, end context.CancelFunc, g *grant) {
 // rewrite makes the request look to the program as if its own machine had sent it: development servers reject other host names.
 func rewrite(r *httputil.ProxyRequest) {
 	v := r.In.Context().Value(visitKey{}).(visit)
-	r.Out.URL.Scheme, r.Out.URL.Host = "http", net.JoinHostPort(v.workspaceID, strconv.Itoa(v.port))
+	// Nobody is served by a connection that was opened for somebody else: the owner of a machine may have been asked for one person.
+	r.Out.URL.Scheme, r.Out.URL.Host = "http", net.JoinHostPort(v.workspaceID+"."+v.owner, strconv.Itoa(v.port))
 	r.Out.Host = strings.TrimPrefix(v.inner, "http://")
 	h := r.Out.Header
 	for _, name := range [...]string{"Origin", "Referer"} {
@@ -175,9 +190,9 @@ func rewrite(r *httputil.ProxyRequest) {
 	if v.inject {
 		h.Set("Accept-Encoding", "identity")
 	}
-	own, _ := url.Parse(v.own)
-	h.Set("X-Forwarded-Host", own.Host)
-	h.Set("X-Forwarded-Proto", own.Scheme)
+	scheme, host, _ := strings.Cut(v.own, "://")
+	h.Set("X-Forwarded-Host", host)
+	h.Set("X-Forwarded-Proto", scheme)
 	for _, name := range [...]string{TokenHeader, "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip"} { // the program must not learn who looks
 		h.Del(name)
 	}
@@ -197,7 +212,8 @@ func rewrite(r *httputil.ProxyRequest) {
 func (p *Proxy) clean(resp *http.Response) error {
 	v := resp.Request.Context().Value(visitKey{}).(visit)
 	h := resp.Header
-	for _, name := range [...]string{"Strict-Transport-Security", "Alt-Svc", "Public-Key-Pins"} {
+	// What browsers apply to the whole site, or report about it: the addresses below a path have access in them.
+	for _, name := range [...]string{"Strict-Transport-Security", "Alt-Svc", "Public-Key-Pins", "Clear-Site-Data", "Nel", "Report-To", "Reporting-Endpoints"} {
 		h.Del(name)
 	}
 	h.Set("X-Robots-Tag", "noindex, nofollow")
@@ -239,7 +255,8 @@ const sandbox = "sandbox allow-scripts allow-forms allow-modals allow-popups all
 // confine says in a response's headers who may frame it, and what it may do.
 func (v visit) confine(h http.Header, r *http.Request) {
 	if v.base != "" {
-		for _, name := range [...]string{"X-Frame-Options", "Cross-Origin-Resource-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Embedder-Policy", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials"} {
+		for _, name := range [...]string{"X-Frame-Options", "Cross-Origin-Resource-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Embedder-Policy", "Access-Control-Allow-Origin", "Access-Control-Allow-Credentials",
+			"Www-Authenticate"} { // a browser would send one program's password to others
 			h.Del(name)
 		}
 		dropAncestors(h)
@@ -304,6 +321,7 @@ func (p *Proxy) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	id, _, _ = strings.Cut(id, ".") // the owner follows
 	port, err := strconv.Atoi(text)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import { Button } from "@/kit/button";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
-import { isWeb, openPreview } from "./preview";
+import { ALLOWED, isWeb, openPreview } from "./preview";
 import { openPort, portsQuery } from "./remote";
 
 const SharePort = lazy(() => import("./share-port"));
@@ -196,6 +196,7 @@ function Page({ workspace, port, ports, listens, onPort }: PageProps) {
             src={load.data}
             title={`Port ${port}`}
             referrerPolicy="no-referrer"
+            sandbox={ALLOWED}
             className="mx-auto h-full w-full border-0 bg-white"
             style={{ maxWidth: width }}
           />

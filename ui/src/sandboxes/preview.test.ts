@@ -1,6 +1,6 @@
 // @vitest-environment happy-dom
 import { afterEach, expect, it, vi } from "vitest";
-import { isWeb, openPreview } from "./preview";
+import { ALLOWED, isWeb, openPreview } from "./preview";
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -31,4 +31,10 @@ it("closes the tab when there is no address, or none of the web", async () => {
 it("says so when the browser opened none", async () => {
   vi.spyOn(window, "open").mockReturnValue(null);
   await expect(openPreview(() => Promise.resolve({ url: "http://127.0.0.1:9/" }))).rejects.toThrow("pop-ups");
+});
+
+it("lets a page in the frame run, and not lead Parawork's own page elsewhere", () => {
+  const may = ALLOWED.split(" ");
+  expect(may).toContain("allow-scripts");
+  expect(may.filter((m) => m.startsWith("allow-top-navigation"))).toEqual([]);
 });

@@ -24,3 +24,10 @@ export function isWeb(url: string): boolean {
     return false;
   }
 }
+
+/**
+ * What a page in the frame may do: as much as in a tab of its own, but not lead Parawork's own page elsewhere, to one that looks like
+ * it. allow-same-origin gives it the origin of its port, which is never Parawork's.
+ */
+export const ALLOWED =
+  "allow-scripts allow-same-origin allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-downloads allow-pointer-lock allow-presentation";
