@@ -199,6 +199,9 @@ func TestPython(t *testing.T) {
 		if len(o.results) != 2 || o.text("text/html") != "<table></table>" || o.text("text/plain") != "a table" || o.results[0].Main || !o.results[1].Main {
 			t.Errorf("rich results: %+v", o)
 		}
+		if o := r.run("40 + 2;"); len(o.results) != 0 || o.done.State != guest.RunOK {
+			t.Errorf("a value before a semicolon is shown: %+v", o)
+		}
 		if o := r.run("input()"); o.err == nil {
 			t.Errorf("input() has an answer: %+v", o)
 		}
@@ -234,6 +237,14 @@ func TestMagics(t *testing.T) {
 	}
 	if o := r.run("_ + 1"); o.text("text/plain") != "43" {
 		t.Errorf("the value before: %+v", o)
+	}
+	r.run("%config InteractiveShell.ast_node_interactivity = 'all'")
+	if o := r.run("1\n2"); len(o.results) != 2 {
+		t.Errorf("all values, as was chosen: %+v", o)
+	}
+	r.run("get_ipython().input_transformers_post.append(lambda lines: [line.replace('old', 'new') for line in lines])")
+	if o := r.run("'old'"); o.text("text/plain") != "'new'" {
+		t.Errorf("a transformation that code added: %+v", o)
 	}
 }
 

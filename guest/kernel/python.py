@@ -149,6 +149,12 @@ def _ipython(module, show, send):
         def write_format_data(self, format_dict, md_dict=None): show(format_dict, main=True)
         def finish_displayhook(self): pass
 
+        def quiet(self):
+            try:
+                return super().quiet()
+            except Exception:
+                return False  # IPython's own syntax cannot be searched for a semicolon
+
     class Shell(InteractiveShell):
         def _showtraceback(self, etype, evalue, stb):
             _failed(evalue, send, "\n".join(stb) + "\n")
@@ -161,10 +167,16 @@ def _ipython(module, show, send):
     shell = Shell.instance(config=config, user_module=module, display_pub_class=Publisher, displayhook_class=Hook)
     shell.display_formatter.active_types = [t for t in shell.display_formatter.format_types]
 
+    def transforms():
+        to = shell.input_transformer_manager
+        return [list(t) for t in (to.cleanup_transforms, to.line_transforms, to.token_transformers, shell.input_transformers_post)]
+
+    own = transforms()
+
     def plain(code):
         """The tree of code that is Python without IPython's own syntax, and that nothing but itself watches."""
         called = shell.events.callbacks
-        if shell.ast_transformers or any(called.get(e) for e in ("pre_run_cell", "post_execute", "post_run_cell")):
+        if shell.ast_transformers or transforms() != own or any(called.get(e) for e in ("pre_run_cell", "post_execute", "post_run_cell")):
             return None
         word = re.match(r"\s*(\w*)", code).group(1)
         if "\n" not in code.strip() and shell.find_line_magic(word):
@@ -177,13 +189,14 @@ def _ipython(module, show, send):
         return tree
 
     def run(code, cell):
+        shell.history_manager.input_hist_parsed[-1:] = [code]  # where it looks for a semicolon at the end
         tree = plain(code)
         if tree is None:
             return shell.run_cell(code, store_history=False).success
         shell.events.trigger("pre_execute")
         with shell.builtin_trap, shell.display_trap:
             name = shell.compile.cache(code, shell.execution_count, raw_code=code)
-            nodes = shell.run_ast_nodes(tree.body, name, interactivity="last_expr", compiler=shell.compile)
+            nodes = shell.run_ast_nodes(tree.body, name, interactivity=shell.ast_node_interactivity, compiler=shell.compile)
             try:
                 nodes.send(None)  # without await it ends at once
             except StopIteration as e:
