@@ -12,9 +12,10 @@ func hookCommand(args string) string {
 	return `[ ! -x "$PARAWORK_GUEST" ] || exec "$PARAWORK_GUEST" hook ` + args
 }
 
-// editedCommand has the language server check what an agent edited.
+// editedCommand has the language server check what an agent edited. It always succeeds: 2 would keep Claude from ending its turn, and is how
+// a program ends that crashed, or a guest that knows no such command.
 func editedCommand() string {
-	return `[ ! -x "$PARAWORK_GUEST" ] || exec "$PARAWORK_GUEST" edited`
+	return `[ ! -x "$PARAWORK_GUEST" ] || "$PARAWORK_GUEST" edited 2>/dev/null || :`
 }
 
 // HookEvent is an event reported by an agent's hook.

@@ -3,6 +3,7 @@ package agents_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,6 +111,20 @@ func TestAgentsFindTheTools(t *testing.T) {
 	for _, agent := range []string{agents.ClaudeCode, agents.Codex, agents.OpenCode} {
 		if p := plan(agent, nil); strings.Contains(strings.Join(p.Argv, " ")+p.Env["OPENCODE_CONFIG_CONTENT"], "PARAWORK_GUEST\" mcp") {
 			t.Errorf("%s is sent to tools that its sandbox does not offer: %q", agent, p.Argv)
+		}
+	}
+}
+
+// A check of edits that fails never keeps an agent from going on: for Claude, 2 would.
+func TestAFailedCheckBlocksNothing(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil, "claude")
+	h.write(t, filepath.Join(h.bin, "guest"), "#!/bin/sh\necho usage >&2\nexit 2\n", 0o755)
+	for name, guest := range map[string]string{"an old guest": filepath.Join(h.bin, "guest"), "no guest": ""} {
+		cmd := exec.Command("/bin/sh", "-c", agents.EditedCommand())
+		cmd.Env = []string{"PARAWORK_GUEST=" + guest}
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}
 }
