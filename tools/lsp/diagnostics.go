@@ -202,7 +202,7 @@ func (sv *server) pushed(ctx context.Context, t text) ([]protocol.Diagnostic, er
 		current, seq := false, 0
 		if r != nil {
 			items, seq = r.items, r.seq
-			current = !t.fresh || r.seq > t.before && (r.version == nil || *r.version >= t.version)
+			current = r.seq > t.before && (r.version == nil || *r.version >= t.version)
 		}
 		sv.mu.Unlock()
 		switch {

@@ -35,6 +35,7 @@ type document struct {
 	hash    string
 	stamp   string // of the change that was read; "" = equal to the base
 	used    uint64
+	before  int // number of the last report about it before its text was sent
 }
 
 // text is a file as it was sent to a server.
@@ -44,7 +45,7 @@ type text struct {
 	hash    string
 	body    string
 	fresh   bool // the server just got it, or other files
-	before  int  // number of the last report about it before that
+	before  int  // number of the last report about it before that, or before its text was sent
 }
 
 // stampOf identifies the contents of a changed file.
@@ -81,7 +82,9 @@ func (sv *server) refresh(ctx context.Context, changes []guest.Change, file stri
 		return text{}, nil
 	}
 	t, err := sv.send(ctx, file, now[file])
-	t.fresh = t.fresh || told
+	if told && !t.fresh {
+		t.fresh, t.before = true, sv.lastReport(file)
+	}
 	return t, err
 }
 
@@ -143,23 +146,19 @@ func (sv *server) send(ctx context.Context, file, stamp string) (text, error) {
 		return text{}, err
 	}
 	t := text{path: file, hash: hash, body: body}
-	sv.mu.Lock()
-	if r := sv.reports[file]; r != nil {
-		t.before = r.seq
-	}
-	sv.mu.Unlock()
+	last := sv.lastReport(file)
 	sv.docs.clock++
 	doc := sv.docs.open[file]
 	switch {
 	case doc == nil:
 		sv.evict()
-		doc = &document{version: 1}
+		doc = &document{version: 1, before: last}
 		sv.docs.open[file] = doc
 		t.fresh = true
 		err = sv.conn.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": sv.uri(file), "languageId": sv.lang.DocumentID(file), "version": 1, "text": body}})
 	case doc.hash != hash:
 		doc.version++
-		t.fresh = true
+		doc.before, t.fresh = last, true
 		id := map[string]any{"uri": sv.uri(file), "version": doc.version}
 		err = sv.conn.Notify("textDocument/didChange", map[string]any{"textDocument": id, "contentChanges": []map[string]string{{"text": body}}})
 		if err == nil {
@@ -167,8 +166,18 @@ func (sv *server) send(ctx context.Context, file, stamp string) (text, error) {
 		}
 	}
 	doc.hash, doc.stamp, doc.used = hash, stamp, sv.docs.clock
-	t.version = doc.version
+	t.version, t.before = doc.version, doc.before
 	return t, err
+}
+
+// lastReport returns the number of the last report about a file; 0 = there is none.
+func (sv *server) lastReport(file string) int {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	if r := sv.reports[file]; r != nil {
+		return r.seq
+	}
+	return 0
 }
 
 // evict closes the document used longest ago when there are too many.

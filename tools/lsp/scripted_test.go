@@ -2,12 +2,15 @@ package lsp_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/tools/lsp"
@@ -37,6 +40,9 @@ func scripted(mode string) {
 		case "initialize":
 			answer(map[string]any{"capabilities": map[string]any{}})
 		case "initialized":
+			if mode == "pushes" {
+				continue
+			}
 			say(map[string]any{"jsonrpc": "2.0", "id": "ts1", "method": "client/registerCapability", "params": map[string]any{"registrations": []any{map[string]string{"id": "1", "method": "textDocument/diagnostic"}}}})
 		case "":
 			registered = registered || string(m.ID) == `"ts1"`
@@ -63,6 +69,13 @@ func scripted(mode string) {
 				return
 			}
 			answer(map[string]any{"kind": "full", "items": []any{map[string]any{"range": protocol.Range{}, "severity": 1, "code": 7, "message": "wröng"}}})
+		case "textDocument/didOpen":
+			if mode == "pushes" { // and of changes it never says anything
+				wd, _ := os.Getwd()
+				say(map[string]any{"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": map[string]any{"uri": "file://" + wd + "/a.go", "diagnostics": []any{}}})
+			}
+		case "textDocument/hover":
+			answer(map[string]string{"contents": strings.Repeat("x", 3<<20)})
 		case "textDocument/rename":
 			uri := "file:///etc/passwd"
 			if mode == "climbs" {
@@ -127,6 +140,22 @@ func TestDynamicRegistrationAndTextIDs(t *testing.T) {
 	}
 	if got := b.report(filepath.Join(b.root, "a.go")); got != "a.go:1:1: error: wröng (7)" {
 		t.Errorf("by its absolute path: %s", got)
+	}
+}
+
+// What a server said about a text is no answer about the next one, however often it is asked.
+func TestOldReportsAreNoAnswer(t *testing.T) {
+	b := withScriptAnd(t, "pushes", quick)
+	if got := b.report("a.go"); got != "No problems." {
+		t.Errorf("the first text: %q", got)
+	}
+	b.write("a.go", "package a // edited\n")
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if r, err := b.s.Report(ctx, b.team, b.ws, "ses_1", []string{"a.go"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the second text: %+v, %v", r, err)
+		}
+		cancel()
 	}
 }
 
