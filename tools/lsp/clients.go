@@ -20,9 +20,10 @@ import (
 
 // Bounds of a client.
 const (
-	clientAsks   = 16  // questions at once; others wait
-	clientOpen   = 200 // files open; problems of further ones are not sent
-	clientQueued = 256 // messages it has not taken; more end it
+	clientAsks   = 16                      // questions at once; others wait
+	clientOpen   = 200                     // files open; problems of further ones are not sent
+	clientQueued = 256                     // messages it has not taken; more end it,
+	clientBytes  = 2 * protocol.MaxMessage // and so do more bytes of them
 )
 
 // forwarded are the beginnings of the methods that clients may call of the shared server. Commands are not among them: they edit files.
@@ -40,9 +41,10 @@ type sharer struct {
 	end   context.CancelFunc
 	slots chan struct{}
 
-	mu    sync.Mutex
-	open  map[string]bool // paths in wire form
-	calls map[string]context.CancelFunc
+	mu     sync.Mutex
+	open   map[string]bool // paths in wire form
+	calls  map[string]context.CancelFunc
+	queued int // bytes in out
 }
 
 // message is one of the protocol's, as clients send it.
@@ -146,8 +148,16 @@ func (c *sharer) send(m message) {
 		c.end()
 		return
 	}
+	b := protocol.Encode(body)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queued+len(b) > clientBytes {
+		c.end()
+		return
+	}
 	select {
-	case c.out <- protocol.Encode(body):
+	case c.out <- b:
+		c.queued += len(b)
 	default:
 		c.end()
 	}
@@ -161,6 +171,9 @@ func (c *sharer) write(ctx context.Context, w io.Writer) {
 				c.end()
 				return
 			}
+			c.mu.Lock()
+			c.queued -= len(b)
+			c.mu.Unlock()
 		case <-ctx.Done():
 			return
 		}
@@ -209,6 +222,10 @@ func (c *sharer) take(ctx context.Context, m message, work *sync.WaitGroup) erro
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	var file string // of a notification
+	if len(m.ID) == 0 {
+		file = c.opens(m) // in the order of the client's messages
+	}
 	asking, cancel := context.WithTimeout(ctx, startWithin+askWithin)
 	if len(m.ID) > 0 {
 		c.mu.Lock()
@@ -224,7 +241,7 @@ func (c *sharer) take(ctx context.Context, m message, work *sync.WaitGroup) erro
 			<-c.slots
 		}()
 		if len(m.ID) == 0 {
-			c.document(asking, m)
+			c.problems(asking, file)
 			return
 		}
 		result, err := c.ask(asking, m)
@@ -250,22 +267,35 @@ func (c *sharer) of(m message) (string, error) {
 	return inside(place, guest.EncodePath(protocol.FilePath(p.Document.URI)))
 }
 
-// document notes that a client opened, changed, saved or closed a file, and sends it the problems of the file on the disk.
-func (c *sharer) document(ctx context.Context, m message) {
+// opens notes that a client opened, changed, saved or closed a file, and returns that of which it wants to hear the problems; "" for none.
+func (c *sharer) opens(m message) string {
 	file, err := c.of(m)
-	if err != nil || file == "" {
-		return
+	if err != nil || file == "" || !c.knows(file) {
+		return ""
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case m.Method == "textDocument/didClose":
 		delete(c.open, file)
 	case len(c.open) < clientOpen:
 		c.open[file] = true
 	}
-	wants := c.push && c.open[file]
-	c.mu.Unlock()
-	if !wants || c.allow(ctx) != nil {
+	if !c.push || !c.open[file] {
+		return ""
+	}
+	return file
+}
+
+// knows reports whether a file is of the client's language.
+func (c *sharer) knows(file string) bool {
+	l, ok := languages.Of(file)
+	return ok && l.ID == c.lang.ID
+}
+
+// problems sends a client the problems of a file as it is on the disk.
+func (c *sharer) problems(ctx context.Context, file string) {
+	if file == "" || c.allow(ctx) != nil {
 		return
 	}
 	a, err := c.s.ask(ctx, c.by.TeamID, c.by.WorkspaceID, At{Path: file})
@@ -285,7 +315,7 @@ func (c *sharer) ask(ctx context.Context, m message) (json.RawMessage, error) {
 	if err := c.allow(ctx); err != nil {
 		return nil, err
 	}
-	if m.Method != "initialize" && !slices.ContainsFunc(forwarded, func(begin string) bool { return strings.HasPrefix(m.Method, begin) }) {
+	if m.Method != "initialize" && !mayForward(m.Method) {
 		return nil, &protocol.ResponseError{Code: -32601, Message: "not supported"}
 	}
 	file, err := c.of(m)
@@ -294,12 +324,11 @@ func (c *sharer) ask(ctx context.Context, m message) (json.RawMessage, error) {
 	}
 	var a *asked
 	if file != "" {
+		if !c.knows(file) {
+			return nil, fault.New(fault.Invalid, "language_unknown", "This is the language server for %s, which does not know %s.", c.lang.Title, file)
+		}
 		if a, err = c.s.ask(ctx, c.by.TeamID, c.by.WorkspaceID, At{Path: file}); err != nil {
 			return nil, err
-		}
-		if a.sv.lang.ID != c.lang.ID {
-			a.end()
-			return nil, fault.New(fault.Invalid, "language_unknown", "This is the language server for %s, which does not know %s.", c.lang.Title, file)
 		}
 	} else {
 		p, err := c.s.admit(ctx, c.by.TeamID, c.by.WorkspaceID)
@@ -319,8 +348,30 @@ func (c *sharer) ask(ctx context.Context, m message) (json.RawMessage, error) {
 	within, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	var result json.RawMessage
-	err = a.sv.conn.Call(within, m.Method, m.Params, &result)
+	err = a.sv.conn.Call(within, m.Method, withoutTokens(m.Params), &result)
 	return result, err
+}
+
+// mayForward reports whether the shared server is asked what a client asks. What opens and changes documents is not forwarded in the form of
+// a question either: some servers would take it, and then answer everybody about a text that is not on the disk.
+func mayForward(method string) bool {
+	return !strings.HasPrefix(method, "textDocument/did") && !strings.HasPrefix(method, "textDocument/will") &&
+		slices.ContainsFunc(forwarded, func(begin string) bool { return strings.HasPrefix(method, begin) })
+}
+
+// withoutTokens removes the tokens for progress, under which a server would send parts of its answer that no client gets.
+func withoutTokens(params json.RawMessage) json.RawMessage {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(params, &all) != nil {
+		return params
+	}
+	delete(all, "partialResultToken")
+	delete(all, "workDoneToken")
+	out, err := json.Marshal(all)
+	if err != nil {
+		return params
+	}
+	return out
 }
 
 // greeting is the answer to a client's initialize: the shared server's abilities, without those that are not for clients.

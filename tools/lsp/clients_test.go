@@ -82,7 +82,7 @@ func TestClientsShareAServer(t *testing.T) {
 	if got := two.hears(`"id":"x"`); !strings.Contains(got, "first()") {
 		t.Error(got)
 	}
-	for method, want := range map[string]string{"workspace/executeCommand": "not supported", "textDocument/hover": "error"} {
+	for method, want := range map[string]string{"workspace/executeCommand": "not supported", "textDocument/hover": "error", "textDocument/didOpen": "not supported"} {
 		two.say(`{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{"textDocument":{"uri":"file:///etc/passwd"}}}`)
 		if got := two.hears(`"id":7`); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", method, got)

@@ -1,6 +1,7 @@
 package lsp
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -61,5 +62,27 @@ func TestWhatCallersGotIsBounded(t *testing.T) {
 	}
 	if files[0].Items[0].New || !files[99].Items[0].New {
 		t.Error("the first file's diagnostics are known, and the last file's were not kept")
+	}
+}
+
+// A client that takes no answers is ended before they fill the memory.
+func TestWhatWaitsForAClientIsBounded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &sharer{out: make(chan []byte, clientQueued), end: cancel}
+	large, err := json.Marshal(strings.Repeat("x", protocol.MaxMessage/2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		c.reply(json.RawMessage("1"), large, nil)
+	}
+	if ctx.Err() != nil {
+		t.Error("a client that is a little late was ended")
+	}
+	for range 3 {
+		c.reply(json.RawMessage("1"), large, nil)
+	}
+	if ctx.Err() == nil || c.queued > clientBytes {
+		t.Errorf("%d bytes wait, and the client is still served", c.queued)
 	}
 }

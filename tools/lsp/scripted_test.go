@@ -74,8 +74,6 @@ func scripted(mode string) {
 				wd, _ := os.Getwd()
 				say(map[string]any{"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": map[string]any{"uri": "file://" + wd + "/a.go", "diagnostics": []any{}}})
 			}
-		case "textDocument/hover":
-			answer(map[string]string{"contents": strings.Repeat("x", 3<<20)})
 		case "textDocument/rename":
 			uri := "file:///etc/passwd"
 			if mode == "climbs" {
