@@ -110,12 +110,13 @@ export function languageServer(workspace: string, path: string, onOpen: (to: Loc
   const params = { path: { id: workspace } };
   const open = async (v: EditorView, pos: number) => {
     const at = positionIn(v.state, pos);
-    // Without an answer the cursor stays where it is.
+    const { selection } = v.state;
+    // Without an answer the cursor stays where it is, and so it does if it moved or the file was closed meanwhile.
     const list = await data(api.POST("/workspaces/{id}/definition", { params, body: { path, ...at } })).catch(
       () => undefined,
     );
     const to = list?.items[0];
-    if (!to || to.outside) return;
+    if (!to || to.outside || !v.dom.isConnected || !v.state.selection.eq(selection)) return;
     if (to.path !== path) return onOpen(to);
     const { doc, since } = v.state.field(saved);
     goTo(v, since.mapPos(offsetIn(doc, to.line, to.character)));

@@ -76,7 +76,9 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
     refetchInterval: (q) => (q.state.data?.ready === false && q.state.data.language ? 5000 : false),
     retry: false,
   });
-  const items = checked && problems.data?.hash === base.hash ? problems.data.items : NOTHING;
+  // What is known about another text than the saved one says nothing about this one.
+  const known = checked && problems.data?.ready && problems.data.hash === base.hash ? problems.data.items : undefined;
+  const items = known ?? NOTHING;
   const counted = (severity: string) => items.filter((d) => d.severity === severity).length;
 
   const lookAgain = async () => {
@@ -171,10 +173,10 @@ export function Editor({ workspace: w, path, file, tree, at }: EditorProps) {
           >
             {!checks
               ? "Problems off"
-              : problems.isError || problems.data?.ready === false
-                ? "Not checked"
-                : !problems.data
-                  ? "Checking"
+              : problems.isPending
+                ? "Checking"
+                : !known
+                  ? "Not checked"
                   : items.length === 0
                     ? "No problems"
                     : `${plural(counted("error"), "error")}, ${plural(counted("warning"), "warning")}`}
