@@ -16,7 +16,7 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// world has workspaces that are ready at once, and a clock that stands still.
+// world has workspaces that are ready at once, and a clock that is injected and does not advance by itself.
 type world struct {
 	*sandboxes.Service
 	team string
