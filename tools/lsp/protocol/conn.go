@@ -249,19 +249,19 @@ func (c *Conn) forget(id string) {
 
 // read reads messages until one is wrong or there are too many.
 func (c *Conn) read(r *bufio.Reader, take func(message) error) error {
-	var messages, bytes int
-	since := c.now()
+	var messages, bytes float64 // sent beyond the steady rate
+	last := c.now()
 	for {
 		body, err := ReadMessage(r)
 		if err != nil {
 			return err
 		}
-		if now := c.now(); now.Sub(since) > floodSpan*time.Second {
-			since, messages, bytes = now, 0, 0
-		}
-		messages, bytes = messages+1, bytes+len(body)
+		now := c.now()
+		seconds := max(0, now.Sub(last).Seconds())
+		last = now
+		messages, bytes = max(0, messages-seconds*steadyMessages)+1, max(0, bytes-seconds*steadyBytes)+float64(len(body))
 		if messages > floodMessages || bytes > floodBytes {
-			return fmt.Errorf("it flooded: %d messages with %d bytes within %d seconds", messages, bytes, floodSpan)
+			return fmt.Errorf("it flooded: %.0f messages with %.0f bytes more than it may send", messages, bytes)
 		}
 		var m message
 		if err := json.Unmarshal(body, &m); err != nil {

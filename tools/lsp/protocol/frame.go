@@ -23,9 +23,10 @@ const (
 	maxPending = 256      // requests of ours that wait for an answer
 	maxQueue   = 16 << 20 // bytes that wait until the server reads them
 
-	floodSpan     = 10       // seconds in which a server may send
-	floodMessages = 20_000   // this many messages,
-	floodBytes    = 64 << 20 // and this many bytes
+	floodMessages  = 20_000   // this many messages a server may send at once,
+	floodBytes     = 64 << 20 // and this many bytes;
+	steadyMessages = 200      // and this many messages a second for as long as it likes,
+	steadyBytes    = 1 << 20  // and this many bytes
 )
 
 // Encode returns a message with its header.
