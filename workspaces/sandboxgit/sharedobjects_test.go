@@ -46,7 +46,12 @@ func hideWork(t *testing.T, h *wstest.Env, p workspaces.Project, run func(w work
 			})
 			hidden[name+"'s "+what+" content"] = id
 		}
-		hidden[name+"'s commit"] = wstest.Git(t, p.GitDir, "rev-parse", w.Branch)
+		head := strings.TrimSpace(run(w, "git rev-parse HEAD"))
+		wstest.WaitFor(t, name+"'s branch to be in the repository", func() bool { // its objects come first
+			have, err := wstest.TryGit(p.GitDir, "rev-parse", w.Branch)
+			return err == nil && strings.TrimSpace(have) == head
+		})
+		hidden[name+"'s commit"] = head
 		if name == "gone" {
 			_, err := h.S.Lifecycle.Delete(ctx, h.Actor, w.ID)
 			wstest.Must(t, err)
