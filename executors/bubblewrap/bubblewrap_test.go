@@ -22,6 +22,7 @@ import (
 	_ "github.com/parawork/parawork/guest/daemon"
 	_ "github.com/parawork/parawork/guest/launch"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/testing/testguest"
 )
 
 // guestPath is the guest binary, built once.
@@ -44,11 +45,8 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		guestPath = filepath.Join(dir, "parawork-guest")
-		build := exec.Command("go", "build", "-o", guestPath, "github.com/parawork/parawork/cmd/parawork-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the guest: %v\n%s", err, out)
+		if guestPath, err = testguest.Build(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		// The suite's git looks at worktrees that belong to boxes' users.

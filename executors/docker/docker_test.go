@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	_ "github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/testing/testdocker"
+	"github.com/parawork/parawork/testing/testguest"
 )
 
 var (
@@ -39,11 +39,8 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		guestPath = filepath.Join(dir, "parawork-guest")
-		build := exec.Command("go", "build", "-o", guestPath, "github.com/parawork/parawork/cmd/parawork-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the guest: %v\n%s", err, out)
+		if guestPath, err = testguest.Build(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		if engine, engineErr = testdocker.Start("--live-restore"); engineErr == nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	_ "github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/testing/testguest"
 )
 
 // guestPath is the guest binary, built once.
@@ -33,22 +34,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("PARAWORK_TEST_SERVER") != "" {
 		os.Exit(littleServer())
 	}
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "parawork-guest")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		guestPath = filepath.Join(dir, "parawork-guest")
-		build := exec.Command("go", "build", "-o", guestPath, "github.com/parawork/parawork/cmd/parawork-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the guest: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
+	os.Exit(testguest.Run(m, &guestPath))
 }
 
 func newExecutor(t *testing.T, dir string) *local.Executor {

@@ -88,14 +88,6 @@ func executable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// Probe returns guest.DesktopReady, or what a desktop lacks here.
-func Probe(env func(string) string) string {
-	if _, err := find(env("PATH")); err != nil {
-		return err.Error()
-	}
-	return guest.DesktopReady
-}
-
 // Run runs a desktop until it ends, and returns the exit code of the program.
 func Run(cfg Config) int {
 	d := &desktop{cfg: cfg, dir: guest.DesktopDir(cfg.ID), ending: make(chan error, 8), env: os.Environ()}
@@ -312,12 +304,8 @@ func (d *desktop) accept(l net.Listener) {
 			}
 			var req guest.DesktopRequest
 			answer := guest.DesktopAnswer{Display: d.display, XAuthority: d.xauthority()}
-			_, noChromium := browser.Find(d.cfg.Env("PATH"))
-			answer.Chromium = noChromium == nil
 			if err = json.Unmarshal(line, &req); err == nil {
-				if !req.Look {
-					d.touch()
-				}
+				d.touch()
 				err = d.do(req)
 			}
 			if err != nil {

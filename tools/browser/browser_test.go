@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,60 +17,21 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/bubblewrap"
-	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/guest"
 	pages "github.com/parawork/parawork/guest/browser"
-	"github.com/parawork/parawork/guest/client"
-	_ "github.com/parawork/parawork/guest/daemon" // what the guest binary is made of: a change there makes these tests run again
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/testing/testguest"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/browser"
 	"github.com/parawork/parawork/tools/tooltest"
-	"github.com/parawork/parawork/workspaces"
 )
 
 // guestPath is the guest binary, built once.
 var guestPath string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "parawork-guest")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		_ = os.Chmod(dir, 0o755)
-		guestPath = filepath.Join(dir, "parawork-guest")
-		build := exec.Command("go", "build", "-o", guestPath, "github.com/parawork/parawork/cmd/parawork-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the guest: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
-}
-
-// oneSandbox is the sandbox of the only workspace.
-type oneSandbox struct {
-	place    *executors.Place
-	isolated bool
-}
-
-func (s oneSandbox) Ensure(context.Context, string) (*executors.Place, error) { return s.place, nil }
-func (s oneSandbox) Live(string) (*executors.Place, bool)                     { return s.place, true }
-func (s oneSandbox) Place(context.Context, executors.Kind) (executors.Capabilities, bool) {
-	return executors.Capabilities{Isolated: s.isolated}, true
-}
-
-func (s oneSandbox) Workspace(_ context.Context, id string) (workspaces.Workspace, error) {
-	if id != s.place.WorkspaceID {
-		return workspaces.Workspace{}, fault.New(fault.NotFound, "not_found", "There is no such workspace.")
-	}
-	return workspaces.Workspace{ID: id, TeamID: s.place.TeamID}, nil
+	os.Exit(testguest.Run(m, &guestPath))
 }
 
 // bench is a Service over a real guest and the Chromium of this machine.
@@ -101,36 +61,18 @@ func needChromium(t *testing.T) {
 func newBench(t *testing.T, kind executors.Kind, files map[string]string, change ...func(*browser.Config)) *bench {
 	t.Helper()
 	needChromium(t)
-	root, err := os.MkdirTemp("", "browser-test") // t.TempDir is no folder that another user may enter
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	b := &bench{T: t, root: filepath.Join(root, "tree")}
+	site := make(map[string]string, len(files))
 	for name, content := range files {
-		file := filepath.Join(b.root, "site", name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		site["site/"+name] = content
 	}
-	sandbox, spec := b.make(kind, root)
-	c := client.New(client.Config{Dial: sandbox.Dial, Token: sandbox.Token(), SandboxID: spec.ID})
-	t.Cleanup(c.Close)
-	b.place = executors.NewPlace(spec.ID, spec.WorkspaceID, spec.TeamID, kind)
-	b.place.Guest = c
-	if b.place.Hello, err = c.Hello(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	one := testguest.Sandbox(t, kind, guestPath, site)
+	b := &bench{T: t, place: one.At, root: one.Root}
 	b.serve(kind)
-	one := oneSandbox{b.place, kind != executors.Local}
 	b.cfg = browser.Config{Sandboxes: one, Workspaces: one, AllowBare: os.Geteuid() == 0}
 	for _, f := range change {
 		f(&b.cfg)
 	}
-	b.caller = tools.Caller{TeamID: spec.TeamID, WorkspaceID: spec.WorkspaceID, UserID: "usr_1"}
+	b.caller = tools.Caller{TeamID: one.At.TeamID, WorkspaceID: one.At.WorkspaceID, UserID: "usr_1"}
 	b.restart()
 	return b
 }
@@ -154,51 +96,6 @@ func (b *bench) restart() (stop func()) {
 		b.Fatal(err)
 	}
 	return stop
-}
-
-func (b *bench) make(kind executors.Kind, dir string) (executors.Sandbox, executors.Spec) {
-	b.Helper()
-	spec := executors.Spec{ID: id.New("sbx"), TeamID: "team_1", WorkspaceID: id.New("ws"), Root: b.root}
-	var e executors.Executor
-	var err error
-	if kind == executors.Local {
-		e, err = local.New(local.Config{Enabled: true, Dir: filepath.Join(dir, "sandboxes"), GuestPath: guestPath, Grace: 500 * time.Millisecond})
-	} else {
-		bw, berr := bubblewrap.New(bubblewrap.Config{Enabled: true, Dir: filepath.Join(dir, "sandboxes"), GuestPath: guestPath, Grace: 500 * time.Millisecond})
-		if berr != nil {
-			b.Fatal(berr)
-		}
-		if c, err := bw.Capabilities(b.Context()); err != nil || !c.Available {
-			b.Skipf("NOT TESTED: no sandbox of bubblewrap can be made here: %s %v", c.Reason, err)
-		}
-		e = bw
-		home := filepath.Join(dir, "home")
-		if err := os.MkdirAll(home, 0o755); err != nil {
-			b.Fatal(err)
-		}
-		uid := -1
-		if os.Geteuid() == 0 {
-			uid = 1_960_000_000
-			if out, err := exec.Command("chown", "-R", fmt.Sprint(uid), b.root, home).CombinedOutput(); err != nil {
-				b.Fatalf("%v: %s", err, out)
-			}
-			_ = os.Chmod(dir, 0o755)
-		}
-		spec.MountSpec = &executors.MountSpec{Mounts: []executors.Mount{{Source: b.root, Target: b.root}, {Source: home, Target: "/home/agent"}}, Home: "/home/agent", UID: uid, GID: uid}
-	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	sandbox, err := e.Create(b.Context(), spec)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := sandbox.Destroy(context.Background()); err != nil {
-			b.Errorf("Destroy: %v", err)
-		}
-	})
-	return sandbox, spec
 }
 
 // serve serves the site where the browser can reach it: a sandbox with a network of its own has its own server.

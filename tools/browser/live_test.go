@@ -16,6 +16,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/testing/testguest"
 	"github.com/parawork/parawork/tools/browser"
 	"github.com/parawork/parawork/tools/control"
 )
@@ -241,25 +242,25 @@ func TestAPersonWatchesTakesOverAndGivesBack(t *testing.T) {
 
 // busySandbox has something happen while a browser starts.
 type busySandbox struct {
-	oneSandbox
+	testguest.Only
 	starting func()
 }
 
 func (s *busySandbox) Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool) {
 	s.starting()
-	return s.oneSandbox.Place(ctx, kind)
+	return s.Only.Place(ctx, kind)
 }
 
 func (s *busySandbox) Ensure(context.Context, string) (*executors.Place, error) {
-	s.place.MarkResumed()
-	return s.place, nil
+	s.At.MarkResumed()
+	return s.At, nil
 }
 
 // Who presses Start and closes the tab finds the browser when they come back, and can take it from agents, also when its sandbox was suspended.
 func TestAViewerLeavesWhileTheBrowserStarts(t *testing.T) {
 	busy := &busySandbox{}
 	b := newBench(t, executors.Local, map[string]string{"form.html": formPage}, func(c *browser.Config) {
-		busy.oneSandbox = c.Sandboxes.(oneSandbox)
+		busy.Only = c.Sandboxes.(testguest.Only)
 		c.Sandboxes = busy
 	})
 	b.caller.SessionID = "ses_1"

@@ -18,13 +18,10 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
-	"github.com/parawork/parawork/executors/local"
-	"github.com/parawork/parawork/guest/client"
-	_ "github.com/parawork/parawork/guest/daemon" // what the guest binary is made of: a change there makes these tests run again
 	_ "github.com/parawork/parawork/guest/kernel"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/testing/testguest"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/tooltest"
@@ -35,23 +32,7 @@ import (
 var guestPath string
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "parawork-guest")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		_ = os.Chmod(dir, 0o755)
-		guestPath = filepath.Join(dir, "parawork-guest")
-		build := exec.Command("go", "build", "-o", guestPath, "github.com/parawork/parawork/cmd/parawork-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the guest: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
+	os.Exit(testguest.Run(m, &guestPath))
 }
 
 // world is a Service over one real guest on this machine, with everything around it in memory.
@@ -73,23 +54,8 @@ func newWorld(t *testing.T) *world {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("NOT TESTED: python3 is not installed")
 	}
-	root, err := os.MkdirTemp("", "code-test") // t.TempDir is no folder that another user may enter
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(root) })
-	w := &world{T: t, root: filepath.Join(root, "tree"), rows: map[string]code.Run{}, kept: map[string][]byte{}}
-	if err := os.MkdirAll(w.root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	sandbox, spec := w.sandbox(root)
-	c := client.New(client.Config{Dial: sandbox.Dial, Token: sandbox.Token(), SandboxID: spec.ID})
-	t.Cleanup(c.Close)
-	w.place = executors.NewPlace(spec.ID, spec.WorkspaceID, spec.TeamID, executors.Local)
-	w.place.Guest = c
-	if w.place.Hello, err = c.Hello(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	one := testguest.Sandbox(t, executors.Local, guestPath, nil)
+	w := &world{T: t, place: one.At, root: one.Root, rows: map[string]code.Run{}, kept: map[string][]byte{}}
 	w.serve()
 	return w
 }
@@ -204,26 +170,6 @@ func (w *world) until(what string, ok func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-}
-
-// sandbox makes a sandbox on this machine.
-func (w *world) sandbox(dir string) (executors.Sandbox, executors.Spec) {
-	w.Helper()
-	spec := executors.Spec{ID: id.New("sbx"), TeamID: "tea_1", WorkspaceID: id.New("ws"), Root: w.root}
-	e, err := local.New(local.Config{Enabled: true, Dir: filepath.Join(dir, "sandboxes"), GuestPath: guestPath, Grace: 500 * time.Millisecond})
-	if err != nil {
-		w.Fatal(err)
-	}
-	sandbox, err := e.Create(w.Context(), spec)
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(func() {
-		if err := sandbox.Destroy(context.Background()); err != nil {
-			w.Errorf("Destroy: %v", err)
-		}
-	})
-	return sandbox, spec
 }
 
 func TestTools(t *testing.T) {

@@ -72,8 +72,8 @@ func (s *Service) Tools() []tools.Tool {
 	}
 }
 
-// use does something with the screen of a running desktop, one caller at a time. Input is refused while a person has control.
-func (s *Service) use(ctx context.Context, c tools.Caller, input bool, do func(r *rfb.Conn) error) (out image.Point, err error) {
+// use does something with the screen of a running desktop, one caller at a time.
+func (s *Service) use(ctx context.Context, c tools.Caller, do func(r *rfb.Conn) error) (out image.Point, err error) {
 	place, err := s.open(ctx, c.TeamID, c.WorkspaceID, false)
 	if err != nil {
 		return out, err
@@ -84,17 +84,10 @@ func (s *Service) use(ctx context.Context, c tools.Caller, input bool, do func(r
 		return out, err
 	}
 	defer unlock()
-	if _, err := s.ask(ctx, place, guest.DesktopRequest{}, false); err != nil {
+	if _, err := s.ask(ctx, place, guest.DesktopRequest{}); err != nil {
 		return out, err
 	}
-	return s.screen(ctx, place, func(r *rfb.Conn) error {
-		if input {
-			if err := s.agent(c.WorkspaceID); err != nil {
-				return err
-			}
-		}
-		return do(r)
-	})
+	return s.screen(ctx, place, do)
 }
 
 // screen connects to the desktop's screen, does something, and waits until the desktop has done it.
@@ -144,9 +137,6 @@ func (s *Service) openTool(ctx context.Context, c tools.Caller, a struct {
 	if err := s.check(ctx, c.TeamID, c.WorkspaceID); err != nil {
 		return tools.Result{}, err
 	}
-	if err := s.agent(c.WorkspaceID); err != nil {
-		return tools.Result{}, err
-	}
 	req := guest.DesktopRequest{Run: a.Argv}
 	if a.URL != "" {
 		u, err := url.Parse(a.URL)
@@ -160,17 +150,16 @@ func (s *Service) openTool(ctx context.Context, c tools.Caller, a struct {
 		return tools.Result{}, err
 	}
 	defer place.Use()()
-	got, err := s.ask(ctx, place, req, false)
+	got, err := s.ask(ctx, place, req)
 	if err != nil {
 		return tools.Result{}, err
 	}
-	st := running(got)
-	return tools.Answer(fmt.Sprintf("The desktop runs with %dx%d pixels. Programs reach it with DISPLAY=%s XAUTHORITY=%s.", st.Width, st.Height, st.Display, st.XAuthority), struct {
+	return tools.Answer(fmt.Sprintf("The desktop runs with %dx%d pixels. Programs reach it with DISPLAY=%s XAUTHORITY=%s.", guest.DesktopWidth, guest.DesktopHeight, got.Display, got.XAuthority), struct {
 		Width      int    `json:"width"`
 		Height     int    `json:"height"`
 		Display    string `json:"display"`
 		XAuthority string `json:"xauthority"`
-	}{st.Width, st.Height, st.Display, st.XAuthority})
+	}{guest.DesktopWidth, guest.DesktopHeight, got.Display, got.XAuthority})
 }
 
 func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
@@ -184,7 +173,7 @@ func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
 		Bytes    int    `json:"bytes"`
 		Artifact string `json:"artifact_id,omitempty"`
 	}{}
-	size, err := s.use(ctx, c, false, func(r *rfb.Conn) error {
+	size, err := s.use(ctx, c, func(r *rfb.Conn) error {
 		img, err := r.Screenshot()
 		if err == nil {
 			data, out.MIME, err = encode(img, c.Limits.ResultBytes-4000)
@@ -247,7 +236,7 @@ func (s *Service) mouseTool(ctx context.Context, c tools.Caller, a struct {
 		return tools.Result{}, fault.New(fault.Invalid, "invalid_field", "A drag needs to_x and to_y.").With("field", "to_x")
 	}
 	button := map[string]byte{"left": 1, "middle": 2, "right": 4}[cmp.Or(a.Button, "left")]
-	size, err := s.use(ctx, c, true, func(r *rfb.Conn) error {
+	size, err := s.use(ctx, c, func(r *rfb.Conn) error {
 		for _, at := range [][2]*int{{&a.X, &a.Y}, {a.ToX, a.ToY}} {
 			if at[0] != nil && *at[0] >= r.Width || at[1] != nil && *at[1] >= r.Height {
 				return fault.New(fault.Invalid, "invalid_position", "The screen has %dx%d pixels: positions go from 0 to %d and %d.", r.Width, r.Height, r.Width-1, r.Height-1)
@@ -299,7 +288,7 @@ func (s *Service) keyTool(ctx context.Context, c tools.Caller, a struct {
 	if err != nil {
 		return tools.Result{}, err
 	}
-	size, err := s.use(ctx, c, true, func(r *rfb.Conn) (err error) {
+	size, err := s.use(ctx, c, func(r *rfb.Conn) (err error) {
 		for _, k := range keys {
 			err = errors.Join(err, r.Key(true, k))
 		}
@@ -325,10 +314,10 @@ func (s *Service) typeTool(ctx context.Context, c tools.Caller, a struct {
 		}
 		keys = append(keys, k)
 	}
-	size, err := s.use(ctx, c, true, func(r *rfb.Conn) (err error) {
+	size, err := s.use(ctx, c, func(r *rfb.Conn) (err error) {
 		for i, k := range keys {
-			if i%50 == 49 { // programs keep up; a person who takes over is not typed into
-				err = errors.Join(r.Sync(), s.agent(c.WorkspaceID))
+			if i%50 == 49 { // programs keep up
+				err = r.Sync()
 			}
 			if err = errors.Join(err, r.Key(true, k), r.Key(false, k)); err != nil {
 				return err
@@ -344,9 +333,6 @@ func (s *Service) typeTool(ctx context.Context, c tools.Caller, a struct {
 
 func (s *Service) closeTool(ctx context.Context, c tools.Caller, _ struct{}) (tools.Result, error) {
 	if err := s.check(ctx, c.TeamID, c.WorkspaceID); err != nil {
-		return tools.Result{}, err
-	}
-	if err := s.agent(c.WorkspaceID); err != nil {
 		return tools.Result{}, err
 	}
 	closed, err := s.Close(ctx, c.TeamID, c.WorkspaceID)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/parawork/parawork/executors/runner/tunnel"
 	"github.com/parawork/parawork/executors/runner/wire"
 	_ "github.com/parawork/parawork/guest/daemon" // what the guest is made of: a change there makes these tests run again
+	"github.com/parawork/parawork/testing/testguest"
 )
 
 // deadline is how long anything may take.
@@ -37,22 +37,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("PARAWORK_TEST_HANG"); dir != "" {
 		hang(dir)
 	}
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "parawork-guest")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		guestPath = filepath.Join(dir, "parawork-guest")
-		build := exec.Command("go", "build", "-o", guestPath, "github.com/parawork/parawork/cmd/parawork-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the guest: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
+	os.Exit(testguest.Run(m, &guestPath))
 }
 
 // hang is a program that holds a machine's lock and does nothing any more.

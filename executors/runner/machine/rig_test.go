@@ -8,7 +8,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -16,7 +15,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,6 +30,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/testing/testguest"
 
 	_ "github.com/parawork/parawork/guest/changes" // what the guest binary is made of: a change there makes these tests run again
 	_ "github.com/parawork/parawork/guest/daemon"
@@ -67,13 +66,7 @@ var guestPath = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	atEnd(func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, "parawork-guest")
-	build := exec.Command("go", "build", "-o", path, "github.com/parawork/parawork/cmd/parawork-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the guest: %w\n%s", err, out)
-	}
-	return path, nil
+	return testguest.Build(dir)
 })
 
 // rig is a machine with its program, and a server it is connected to. Programs come and go; what the machine keeps stays.
