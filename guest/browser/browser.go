@@ -26,13 +26,13 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/program"
 	"github.com/parawork/parawork/guest/usage"
 )
 
 const (
 	memoryPoll  = time.Second
 	endPatience = 3 * time.Second // for Chromium to end by itself, and store its profile
-	stderrKept  = 4 << 10
 )
 
 // Config is what Run needs.
@@ -66,7 +66,7 @@ type browser struct {
 	cfg    Config
 	ending chan string // why it ends; the first one counts
 	used   atomic.Int64
-	stderr tail
+	stderr program.Tail
 
 	mu  sync.Mutex // guards out
 	out *bufio.Writer
@@ -129,8 +129,8 @@ func (b *browser) run() (reason string, err error) {
 	}
 	defer ourOut.Close()
 	cmd := &exec.Cmd{Path: path, Args: append([]string{path}, headless(profile, bare, b.cfg.Env)...), Env: os.Environ(), Dir: profile,
-		Stdout: &b.stderr, Stderr: &b.stderr, ExtraFiles: []*os.File{theirIn, theirOut}, WaitDelay: time.Second, SysProcAttr: ownGroup()}
-	err = startAlong(cmd)
+		Stdout: &b.stderr, Stderr: &b.stderr, ExtraFiles: []*os.File{theirIn, theirOut}, WaitDelay: time.Second, SysProcAttr: program.OwnGroup()}
+	err = program.StartAlong(cmd)
 	_, _ = theirIn.Close(), theirOut.Close()
 	if err != nil {
 		return "", fmt.Errorf("%s could not be started: %w", path, err)
@@ -186,7 +186,7 @@ func (b *browser) crashed(err error) string {
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		what = fmt.Sprintf("It ended unexpectedly (%s).", e.ProcessState)
 	}
-	if words := b.stderr.last(); words != "" {
+	if words := b.stderr.LastLine(300); words != "" {
 		what += " Its last words: " + words
 	}
 	return what
@@ -269,8 +269,8 @@ var behind = map[string]string{"/usr/bin/chromium": "/usr/lib/chromium/chromium"
 func Find(path string) (string, error) {
 	for _, name := range programs {
 		for _, dir := range filepath.SplitList(path) {
-			if file := filepath.Join(dir, name); filepath.IsAbs(file) && executable(file) {
-				if real := behind[file]; real != "" && executable(real) {
+			if file := filepath.Join(dir, name); filepath.IsAbs(file) && program.Executable(file) {
+				if real := behind[file]; real != "" && program.Executable(real) {
 					return real, nil
 				}
 				return file, nil
@@ -278,16 +278,11 @@ func Find(path string) (string, error) {
 		}
 	}
 	for _, file := range applications {
-		if executable(file) {
+		if program.Executable(file) {
 			return file, nil
 		}
 	}
 	return "", fmt.Errorf("Chromium was not found in PATH (%s). Install it, such as by `apt-get install chromium`, or in the image of the workspace", path)
-}
-
-func executable(file string) bool {
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 // makeProfile makes a folder for the profile, and removes those that killed browsers of the same sandbox left.
@@ -341,31 +336,4 @@ func arguments(profile string, noSandbox bool, env func(string) string) []string
 		args = append(args, "--proxy-bypass-list="+strings.ReplaceAll(no, ",", ";"))
 	}
 	return args
-}
-
-// tail keeps the end of what a program prints.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if over := len(t.b) - stderrKept; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-// last returns the last line.
-func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := strings.TrimSpace(strings.ToValidUTF8(string(t.b), ""))
-	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
-		s = s[i+1:]
-	}
-	return s[:min(len(s), 300)]
 }

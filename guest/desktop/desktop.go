@@ -30,6 +30,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/browser"
+	"github.com/parawork/parawork/guest/program"
 	"github.com/parawork/parawork/guest/usage"
 )
 
@@ -67,7 +68,7 @@ func find(path string) (found []string, err error) {
 		file := ""
 		for _, name := range p.names {
 			for _, dir := range filepath.SplitList(path) {
-				if f := filepath.Join(dir, name); file == "" && filepath.IsAbs(f) && executable(f) {
+				if f := filepath.Join(dir, name); file == "" && filepath.IsAbs(f) && program.Executable(f) {
 					file = f
 				}
 			}
@@ -81,11 +82,6 @@ func find(path string) (found []string, err error) {
 		return nil, fmt.Errorf("a desktop needs programs that are missing here. Install them, such as by `apt-get install %s`, or in the image of the workspace", strings.Join(missing, " "))
 	}
 	return found, nil
-}
-
-func executable(file string) bool {
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 // Run runs a desktop until it ends, and returns the exit code of the program.
@@ -231,9 +227,9 @@ func (d *desktop) start(cmd *exec.Cmd, essential error) error {
 	case essential == nil && d.asked >= guest.MaxDesktopPrograms:
 		return fmt.Errorf("%d programs run on the desktop, which is the limit: close some first", guest.MaxDesktopPrograms)
 	}
-	words := &tail{}
-	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr, cmd.WaitDelay = d.env, words, words, ownGroup(), time.Second
-	if err := startAlong(cmd); err != nil {
+	words := &program.Tail{}
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr, cmd.WaitDelay = d.env, words, words, program.OwnGroup(), time.Second
+	if err := program.StartAlong(cmd); err != nil {
 		return fmt.Errorf("%s could not be started: %w", cmd.Path, err)
 	}
 	if d.running == nil {
@@ -253,7 +249,7 @@ func (d *desktop) start(cmd *exec.Cmd, essential error) error {
 		}
 		d.mu.Unlock()
 		if essential != nil {
-			d.end(fmt.Errorf("%w (%s). %s", essential, cmd.ProcessState, words.last()))
+			d.end(fmt.Errorf("%w (%s). %s", essential, cmd.ProcessState, words.Last(400)))
 		}
 	}()
 	return nil
@@ -339,28 +335,4 @@ func (d *desktop) do(req guest.DesktopRequest) error {
 		return d.start(&exec.Cmd{Path: path, Args: append(append([]string{path}, args...), req.URL)}, nil)
 	}
 	return nil
-}
-
-// tail keeps the end of what a program prints.
-type tail struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b = append(t.b, p...)
-	if over := len(t.b) - 2000; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-// last returns the last lines.
-func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := strings.TrimSpace(strings.ToValidUTF8(string(t.b), ""))
-	return strings.ToValidUTF8(s[max(0, len(s)-400):], "")
 }

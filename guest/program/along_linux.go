@@ -1,4 +1,4 @@
-package desktop
+package program
 
 import (
 	"os/exec"
@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ownGroup makes a program the leader of a process group. The kernel kills it when the thread that started it ends.
-func ownGroup() *syscall.SysProcAttr {
+// OwnGroup makes a program the leader of a process group. The kernel kills it when the thread that started it ends.
+func OwnGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
@@ -24,8 +24,8 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// startAlong starts a program that ends with this one, at the latest.
-func startAlong(cmd *exec.Cmd) error {
+// StartAlong starts a program that ends with this one, at the latest.
+func StartAlong(cmd *exec.Cmd) error {
 	started := make(chan error, 1)
 	starter() <- func() { started <- cmd.Start() }
 	return <-started
