@@ -108,7 +108,7 @@ export default function BrowserTab({ workspace: w, canUse }: { workspace: Worksp
       }}
     >
       <div className="flex flex-wrap items-center gap-2 border-b border-hairline px-3 py-1.5">
-        <p role="status" className="min-w-0 flex-1 text-fg2">
+        <p role="status" className="min-w-0 flex-1 basis-48 text-fg2">
           {phase !== "live" ? "Reconnecting. " : ""}
           {driver(state)}
           {state.asleep && " The sandbox is suspended."}

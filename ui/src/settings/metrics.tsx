@@ -233,8 +233,8 @@ function Purposes({ list, total }: { list: InstanceMetrics["purposes"]; total: I
           <tbody>
             {[...list, { ...total, purpose: "total" }].map((row) => (
               <tr key={row.purpose} className="border-t border-hairline">
-                <th scope="row" className="py-1 pr-6 text-left font-normal text-fg2">
-                  {sentence(row.purpose)}
+                <th scope="row" className="capitalize py-1 pr-6 text-left font-normal text-fg2">
+                  {row.purpose}
                 </th>
                 {COUNTS.map((c) => (
                   <td key={c.key} className="py-1 pr-6 tabular-nums">
