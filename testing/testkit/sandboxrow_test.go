@@ -64,6 +64,11 @@ func TestSandboxesWithoutARepository(t *testing.T) {
 	if h.API("POST", at+"/extend", map[string]any{"seconds": 86400}, &later); later.EndsAt <= got[0].EndsAt {
 		t.Errorf("extended: %d, then %d", got[0].EndsAt, later.EndsAt)
 	}
+	var w struct {
+		ProjectID string `json:"project_id"`
+	}
+	h.API("GET", "/workspaces/"+got[0].WorkspaceID, nil, &w)
+	h.Refused(409, "project_of_sandboxes", "PATCH", "/projects/"+w.ProjectID, map[string]any{"setup_script": "echo mine"})
 	h.API("DELETE", at, nil, nil)
 	h.Refused(404, "not_found", "GET", at, nil)
 }

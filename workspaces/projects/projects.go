@@ -106,6 +106,9 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch wor
 	if err != nil {
 		return workspaces.Project{}, err
 	}
+	if p.SourceKind == workspaces.SourceSandboxes {
+		return workspaces.Project{}, ofSandboxes()
+	}
 	if patch.Name != nil {
 		name, err := git.CheckName(*patch.Name, "project")
 		if err != nil {
@@ -209,6 +212,11 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch wor
 	return s.records.WithProgress(p), nil
 }
 
+// ofSandboxes refuses to change the hidden project in which a team's sandboxes without a repository are.
+func ofSandboxes() error {
+	return fault.New(fault.Conflict, "project_of_sandboxes", "The team's sandboxes are in this project, which has no settings. End the sandboxes instead of deleting it.")
+}
+
 // DeleteProject puts a project without workspaces into the trash, from where RestoreProject brings it back. It cancels a running clone and
 // removes an incomplete one; it leaves a folder of the server as it is.
 func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, projectID string) error {
@@ -217,7 +225,7 @@ func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, proje
 		return err
 	}
 	if p.SourceKind == workspaces.SourceSandboxes {
-		return fault.New(fault.Conflict, "project_of_sandboxes", "The team's sandboxes are in this project. End the sandboxes instead.")
+		return ofSandboxes()
 	}
 	left, err := s.store.WorkspacesOf(ctx, projectID)
 	if err != nil {
