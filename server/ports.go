@@ -258,15 +258,12 @@ func (h operations) portAccess(ctx context.Context, id string, port int) (api.Po
 	return api.PortAccess{Url: address, Host: u.Host, Headers: map[string]string{preview.TokenHeader: token}, ExpiresAt: until.UnixMilli()}, nil
 }
 
-// GetSandboxPort answers as OpenPort does, for a sandbox without a repository.
+// GetSandboxPort answers as GetPort does, for a sandbox without a repository.
 func (h operations) GetSandboxPort(ctx context.Context, req api.GetSandboxPortRequestObject) (api.GetSandboxPortResponseObject, error) {
 	sb, err := h.cfg.Sandboxes.Use(ctx, req.Id)
 	if err != nil {
 		return nil, err
 	}
-	a, err := h.OpenPort(ctx, api.OpenPortRequestObject{Id: sb.WorkspaceID, Port: req.Port})
-	if err != nil {
-		return nil, err
-	}
-	return api.GetSandboxPort200JSONResponse(a.(api.OpenPort200JSONResponse)), nil
+	access, err := h.portAccess(ctx, sb.WorkspaceID, req.Port)
+	return api.GetSandboxPort200JSONResponse(access), err
 }

@@ -14335,7 +14335,7 @@ type ServerInterface interface {
 	// ListSandboxFiles List the entries of a folder of a sandbox
 	// (GET /sandboxes/{id}/files/list)
 	ListSandboxFiles(ctx echo.Context, id Id, params ListSandboxFilesParams) error
-	// GetSandboxPort Get an address that shows a port of the sandbox
+	// GetSandboxPort Get the address of a port of the sandbox, and a token, for a script
 	// (GET /sandboxes/{id}/ports/{port})
 	GetSandboxPort(ctx echo.Context, id Id, port int) error
 	// DeleteSecret Delete a secret and its value
@@ -31205,7 +31205,7 @@ type GetSandboxPortResponseObject interface {
 	VisitGetSandboxPortResponse(w http.ResponseWriter) error
 }
 
-type GetSandboxPort200JSONResponse PortAddress
+type GetSandboxPort200JSONResponse PortAccess
 
 func (response GetSandboxPort200JSONResponse) VisitGetSandboxPortResponse(w http.ResponseWriter) error {
 
@@ -41328,7 +41328,7 @@ type StrictServerInterface interface {
 	// ListSandboxFiles List the entries of a folder of a sandbox
 	// (GET /sandboxes/{id}/files/list)
 	ListSandboxFiles(ctx context.Context, request ListSandboxFilesRequestObject) (ListSandboxFilesResponseObject, error)
-	// GetSandboxPort Get an address that shows a port of the sandbox
+	// GetSandboxPort Get the address of a port of the sandbox, and a token, for a script
 	// (GET /sandboxes/{id}/ports/{port})
 	GetSandboxPort(ctx context.Context, request GetSandboxPortRequestObject) (GetSandboxPortResponseObject, error)
 	// DeleteSecret Delete a secret and its value

@@ -1,6 +1,6 @@
 """A client of the sandboxes of a Parawork server, in the shape of E2B's. It needs the standard library only."""
 
 from ._client import ParaworkError
-from ._sandbox import CodeError, CommandExitError, CommandResult, Execution, Logs, Sandbox, TimeoutError
+from ._sandbox import CodeError, CommandExitError, CommandResult, Execution, Logs, Port, Sandbox, TimeoutError
 
-__all__ = ["CodeError", "CommandExitError", "CommandResult", "Execution", "Logs", "ParaworkError", "Sandbox", "TimeoutError"]
+__all__ = ["CodeError", "CommandExitError", "CommandResult", "Execution", "Logs", "ParaworkError", "Port", "Sandbox", "TimeoutError"]

@@ -3,7 +3,7 @@ import codecs
 import math
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Union
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote
 
 from ._client import Client, ParaworkError, events
 
@@ -43,6 +43,16 @@ class CodeError:
     name: str
     value: str
     traceback: str
+
+
+@dataclass
+class Port:
+    """How to reach a port: send the headers with each request to the url, until they expire."""
+
+    url: str
+    host: str
+    headers: Dict[str, str]
+    expires_at: float  # seconds since 1970
 
 
 @dataclass
@@ -187,9 +197,13 @@ class Sandbox:
                     return _execution(data)
         raise AssertionError("unreachable")
 
+    def get_port(self, port: int) -> Port:
+        p = self._client.json("GET", f"{self._path}/ports/{port}")
+        return Port(p["url"], p["host"], p["headers"], p["expires_at"] / 1000)
+
     def get_host(self, port: int) -> str:
-        url = self._client.json("GET", f"{self._path}/ports/{port}")["url"]
-        return urlsplit(urljoin(self._client.url + "/", url)).netloc
+        """The host of get_port, whose headers it takes to reach it."""
+        return self.get_port(port).host
 
     def set_timeout(self, ms: int) -> None:
         """Lets the sandbox live at least so long from now. It never shortens."""

@@ -2,6 +2,7 @@
 
 import os
 import unittest
+import urllib.request
 from unittest import mock
 
 from parawork import CommandExitError, ParaworkError, Sandbox, TimeoutError
@@ -58,6 +59,26 @@ class SandboxTest(unittest.TestCase):
             other.set_timeout(3_600_000)
         with self.assertRaises(ParaworkError):
             other.commands.run("true")
+
+    def test_port(self):
+        server = """
+import http.server, threading
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+    def log_message(self, *a): pass
+s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello)
+threading.Thread(target=s.serve_forever, daemon=True).start()
+s.server_port"""
+        number = int(self.sandbox.run_code(server).text)
+        port = self.sandbox.get_port(number)
+        self.assertEqual(port.host, self.sandbox.get_host(number))
+        # Where the system does not resolve the host, the server itself is asked for it.
+        request = urllib.request.Request(os.environ["PARAWORK_URL"], headers={**port.headers, "Host": port.host})
+        with urllib.request.urlopen(request) as answer:
+            self.assertEqual(answer.read(), b"hello")
 
     def test_error_in_a_stream(self):
         stream = [b"event: queued\n", b"data: {}\n", b"\n", b"event: error\n", b'data: {"code":"budget","message":"No."}\n', b"\n"]

@@ -118,6 +118,9 @@ export declare class Sandbox {
     exists(path: string): Promise<boolean>;
   };
   runCode(code: string, options?: CodeOptions): Promise<Execution>;
+  /** How to reach a port: send the headers with each request to the url, until they expire. */
+  getPort(port: number): Promise<{ url: string; host: string; headers: Record<string, string>; expiresAt: Date }>;
+  /** The host of getPort, whose headers it takes to reach it. */
   getHost(port: number): Promise<string>;
   /** Lets the sandbox live at least so long from now. It never shortens. */
   setTimeout(ms: number): Promise<void>;

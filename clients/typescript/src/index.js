@@ -258,9 +258,13 @@ export class Sandbox {
     }
   }
 
+  async getPort(port) {
+    const { url, host, headers, expires_at } = await this.client.json("GET", `${this.path}/ports/${port}`);
+    return { url, host, headers, expiresAt: new Date(expires_at) };
+  }
+
   async getHost(port) {
-    const answer = await this.client.json("GET", `${this.path}/ports/${port}`);
-    return new URL(answer.url, this.client.url).host;
+    return (await this.getPort(port)).host;
   }
 
   async setTimeout(ms) {

@@ -1,5 +1,6 @@
 // Runs against the server of PARAWORK_URL.
 import assert from "node:assert/strict";
+import { get } from "node:http";
 import { after, before, test } from "node:test";
 import { CommandExitError, ParaworkError, Sandbox, TimeoutError } from "../src/index.js";
 
@@ -45,6 +46,34 @@ test("code", async () => {
   assert.equal(r.text, "42");
   assert.equal(printed.join(""), "hi\n");
   assert.equal((await sandbox.runCode("1 / 0")).error.name, "ZeroDivisionError");
+});
+
+test("ports", async () => {
+  const server = `import http.server, threading
+class Hello(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+    def log_message(self, *a): pass
+s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello)
+threading.Thread(target=s.serve_forever, daemon=True).start()
+s.server_port`;
+  const number = Number((await sandbox.runCode(server)).text);
+  const port = await sandbox.getPort(number);
+  assert.equal(port.host, await sandbox.getHost(number));
+  assert.ok(port.expiresAt > new Date());
+  const fetched = (headers) =>
+    new Promise((done, failed) => {
+      // Where the system does not resolve the host, the server itself is asked for it.
+      get(process.env.PARAWORK_URL, { headers: { ...headers, Host: port.host } }, async (r) => {
+        let text = "";
+        for await (const part of r) text += part;
+        done(text);
+      }).on("error", failed);
+    });
+  assert.equal(await fetched(port.headers), "hello");
+  assert.notEqual(await fetched({}), "hello");
 });
 
 test("its end", async () => {

@@ -2900,7 +2900,10 @@ export interface paths {
             };
             cookie?: never;
         };
-        /** Get an address that shows a port of the sandbox */
+        /**
+         * Get the address of a port of the sandbox, and a token, for a script
+         * @description As for a workspace.
+         */
         get: operations["getSandboxPort"];
         put?: never;
         post?: never;
@@ -18217,7 +18220,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PortAddress"];
+                    "application/json": components["schemas"]["PortAccess"];
                 };
             };
             default: components["responses"]["Problem"];
