@@ -266,7 +266,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 				bytes.NewReader(content), int64(len(content)), "")
 			return a.ID, err
 		}})
-	h.cfg.Sandboxes = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(h.db), Workspaces: ws.ForSandboxes(), Places: places.Manager, Sessions: endedSessions{ss}, Actor: h.accounts.Actor})
+	h.cfg.Sandboxes = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(h.db), Workspaces: ws.ForSandboxes(), Places: places.Manager, Sessions: endedSessions{ss},
+		Rules: sandboxes.NewRules(places.Chooser, places.Registry, ii, nw), Actor: h.accounts.Actor})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -460,7 +461,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 		t.Fatal(err)
 	}
 	given := sandboxes.Sandbox{ID: id.New("asb"), TeamID: team.ID, UserID: userID, Purpose: executors.ForExecution, WorkspaceID: ws.ID, IdleMs: 60_000, CreatedAt: 1, UsedAt: 1, EndsAt: 1 << 60}
-	if err := toolstore.NewSandboxes(h.db).InsertSandbox(ctx, given); err != nil {
+	if err := toolstore.NewSandboxes(h.db).InsertSandbox(ctx, given, 9); err != nil {
 		t.Fatal(err)
 	}
 	ckp := checkpoints.Checkpoint{ID: id.New("ckp"), TeamID: team.ID, WorkspaceID: ws.ID, SnapshotID: snap.ID, Reason: checkpoints.Manual, At: 1}
