@@ -257,7 +257,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Edits = edits.New(edits.Config{Store: toolstore.NewEdits(h.db), Snapshots: ws.Snapshots, Repository: git.Contents{Repo: ws.Repo}, Undoer: ws.Lifecycle, Workspaces: ws.Records, Sessions: ss,
 		Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
-	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Settings: toolstore.NewLanguages(h.db)})
+	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Records: toolstore.NewLanguages(h.db), Settings: toolstore.NewLanguages(h.db)})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Browsers = agentbrowser.New(agentbrowser.Config{Sandboxes: noBrowsers{places}, Workspaces: ws.Records})
 	h.cfg.Code = code.New(code.Config{Store: toolstore.NewCode(h.db), Sandboxes: places, Workspaces: ws.Records, Secrets: commandSecrets(ws, sec), Events: h.bus,

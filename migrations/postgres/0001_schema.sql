@@ -1982,6 +1982,16 @@ CREATE TABLE project_languages (
     after_edits TEXT NOT NULL -- off, errors, on_demand, turn_end
 );
 
+-- The language servers that run, for the next run of the server: they go on without it.
+CREATE TABLE language_servers (
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    language     TEXT NOT NULL,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    process_id   TEXT NOT NULL,
+    state        TEXT NOT NULL, -- JSON: the program, its abilities, and the files it knows of
+    PRIMARY KEY (workspace_id, language)
+);
+
 -- === Sandboxes without a repository ===
 
 -- Each is a workspace of the team's hidden project. The row is there before the workspace, and has its id.
