@@ -21,22 +21,25 @@ func DesktopDir(id string) string { return filepath.Join("/tmp", "parawork-deskt
 
 // Limits of desktops.
 const (
-	DesktopWidth, DesktopHeight = 1280, 800 // pixels
-	MaxDesktopRequest           = 64 << 10  // bytes of a request's line
-	MaxDesktopAnswer            = 16 << 10  // bytes of an answer's line
-	MaxDesktopPrograms          = 50        // that run at once of those that were asked for
-	DesktopStarted              = "started" // what it prints when it can be used
+	DesktopWidth, DesktopHeight = 1280, 800  // pixels
+	MaxDesktopRequest           = 64 << 10   // bytes of a request's line
+	MaxDesktopAnswer            = 16 << 10   // bytes of an answer's line
+	MaxDesktopPrograms          = 50         // that run at once of those that were asked for
+	DesktopStarted              = "started"  // what it prints when it can be used
+	DesktopReady                = "complete" // what `parawork-guest desktop --probe` prints where nothing is missing
 )
 
 // DesktopRequest asks a desktop to start a program. An empty one only notes that somebody uses the desktop.
 type DesktopRequest struct {
-	URL string   `json:"url,omitempty"` // a page to open in Chromium
-	Run []string `json:"run,omitempty"` // a program with its arguments
+	Look bool     `json:"look,omitempty"` // the request is no use of the desktop
+	URL  string   `json:"url,omitempty"`  // a page to open in Chromium
+	Run  []string `json:"run,omitempty"`  // a program with its arguments
 }
 
 // DesktopAnswer says how programs reach the desktop, or why a request failed.
 type DesktopAnswer struct {
 	Display    string `json:"display"`    // value of DISPLAY
 	XAuthority string `json:"xauthority"` // value of XAUTHORITY
+	Chromium   bool   `json:"chromium"`   // it is installed
 	Error      string `json:"error,omitempty"`
 }

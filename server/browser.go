@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -13,11 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 
-	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/rest"
 	agentbrowser "github.com/parawork/parawork/tools/browser"
-	"github.com/parawork/parawork/tools/control"
 )
 
 // inputsEach is how many inputs a second one viewer may send; more wait.
@@ -33,59 +29,24 @@ type browserView struct {
 
 // watchBrowser is GET /workspaces/{id}/browser/live.
 func (s *Server) watchBrowser(c echo.Context) error {
-	r := c.Request()
-	call := rest.CallOf(r.Context())
-	if !websocket.IsWebSocketUpgrade(r) {
-		return fault.New(fault.Invalid, "websocket_only", "This address is a WebSocket.")
-	}
-	id, err := rest.PathID(c)
+	l, err := s.openLive(c, "browser")
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(endLeft)
-	k := &socket{cred: call.Cred, user: call.Actor.User.ID, object: call.Object, in: id, needs: []accounts.Action{accounts.ViewTerminal}, about: []string{id}, cancel: cancel}
-	may := func(ctx context.Context) error { return s.drives(ctx, call, k) }
-	writer := *k
-	writer.needs = append(writer.needs, accounts.TypeTerminal)
-	if s.mayStay(ctx, &writer) {
-		k.needs = writer.needs // who loses the right comes back as somebody who looks
-	}
-	done, err := s.sockets.add(k)
-	if err != nil {
-		return err
-	}
-	defer done()
-	viewer, err := s.cfg.Browsers.Watch(ctx, agentbrowser.Watching{TeamID: call.Object.TeamID, WorkspaceID: id, Person: control.Person{ID: call.Actor.User.ID, Name: call.Actor.User.Name}, May: may,
-		Controlled: s.recordControl(c, call)})
+	defer l.done()
+	viewer, err := s.cfg.Browsers.Watch(l.ctx, agentbrowser.Watching{TeamID: l.call.Object.TeamID, WorkspaceID: l.id, Person: l.who, May: l.may, Controlled: s.recordControl(c, l.call)})
 	if err != nil {
 		return err
 	}
 	defer viewer.Close()
-	conn, err := upgrader.Upgrade(c.Response(), r, http.Header{"X-Request-Id": {call.ID}})
-	if err != nil {
-		call.Status = http.StatusBadRequest // gorilla has answered
+	conn := l.upgrade(c)
+	if conn == nil {
 		return nil
 	}
-	call.Status = http.StatusSwitchingProtocols
-	defer context.AfterFunc(ctx, func() { // at once, not when the client has taken the reason
-		if endingOf(ctx) == endNotAllowed {
-			viewer.Revoke()
-		}
-	})()
-	v := &browserView{conn: conn, viewer: viewer, cancel: cancel}
-	v.serve(ctx)
+	defer l.revoked(viewer.Revoke)()
+	v := &browserView{conn: conn, viewer: viewer, cancel: l.cancel}
+	v.serve(l.ctx)
 	return nil
-}
-
-// drives refuses input of somebody who may only look, as of now.
-func (s *Server) drives(ctx context.Context, call *rest.Call, k *socket) error {
-	needs := *k
-	needs.needs = []accounts.Action{accounts.ViewTerminal, accounts.TypeTerminal}
-	if !s.mayStay(ctx, &needs) {
-		return fault.New(fault.Forbidden, "read_only", "You watch this browser as a viewer and cannot use it.")
-	}
-	return s.Works(ctx, call)
 }
 
 // serve runs the socket until one side ends it. The reader is the caller's goroutine.
@@ -93,7 +54,7 @@ func (v *browserView) serve(ctx context.Context) {
 	defer v.conn.Close()
 	var all sync.WaitGroup
 	all.Go(func() { v.cancel(v.down(ctx)) })
-	all.Go(func() { v.pinger(ctx) })
+	all.Go(func() { pingUntil(ctx, v.conn) })
 	v.up(ctx)
 	v.cancel(endLeft)
 	all.Wait()
@@ -126,13 +87,7 @@ func (v *browserView) down(ctx context.Context) error {
 			}
 		}
 		if err := v.write(kind, raw); err != nil {
-			if timeout, ok := errors.AsType[interface {
-				error
-				Timeout() bool
-			}](err); ok && timeout.Timeout() {
-				return &ending{closeSlow, "too slow: a picture did not arrive within 30 seconds"}
-			}
-			return endLeft
+			return slowOr(err, endLeft)
 		}
 	}
 }
@@ -168,25 +123,6 @@ func (v *browserView) up(ctx context.Context) {
 			if jerr != nil || v.write(websocket.TextMessage, answer) != nil {
 				return
 			}
-		}
-	}
-}
-
-// pinger keeps the connection alive. When the socket ends it says why, and sees to it that nobody waits for a client that hangs.
-func (v *browserView) pinger(ctx context.Context) {
-	tick := time.NewTicker(pingEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			_ = v.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(controlWait))
-		case <-ctx.Done():
-			raw := v.conn.NetConn()
-			_ = raw.SetWriteDeadline(time.Now().Add(goodbye))
-			e := endingOf(ctx)
-			_ = v.conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(e.code, e.reason), time.Now().Add(controlWait))
-			_ = raw.SetReadDeadline(time.Now().Add(goodbye))
-			return
 		}
 	}
 }

@@ -434,6 +434,11 @@ listQuestions           viewer    attach
 answerQuestion          member    attach
 attachTerminal          viewer    attach
 watchBrowser            viewer    attach
+getDesktop              viewer    read
+startDesktop            member    write
+closeDesktop            member    write
+controlDesktop          member    attach
+watchDesktop            viewer    attach
 getInbox                viewer    read
 snoozeInboxItem         viewer    write
 finishInboxItem         viewer    write

@@ -136,7 +136,7 @@ func TestASVS_8_2_1_RouteMatrixOfTheLiveServer(t *testing.T) {
 			class = "team"
 		}
 		expect := maps.Clone(callerTable[class])
-		if op == "followEvents" || op == "attachTerminal" || op == "watchBrowser" {
+		if op == "followEvents" || op == "attachTerminal" || op == "watchBrowser" || op == "watchDesktop" {
 			expect["foreign"] = "403 origin_not_allowed"
 		}
 		maps.Copy(expect, rolesTable[l.who])
@@ -186,7 +186,7 @@ func (h *harness) probe(t *testing.T, book *admissions, op, method, path string,
 		return "none"
 	})
 	header := c.header.Clone()
-	socket := op == "attachTerminal" || op == "watchBrowser" || op == "followEvents" || op == "watchTerminal"
+	socket := op == "attachTerminal" || op == "watchBrowser" || op == "watchDesktop" || op == "followEvents" || op == "watchTerminal"
 	var resp *http.Response
 	if socket {
 		var conn *websocket.Conn

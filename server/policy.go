@@ -431,7 +431,7 @@ var policy = map[string]rule{
 	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
 	"listTeamSandboxes": of(accounts.ViewTeam, byTeam), // their own, unless they manage the team
-	"createSandbox":     of(accounts.EditWorkspace, byTeam).repeatable(),
+	"createSandbox":     of(accounts.EditWorkspace, byTeam),
 	"getApiSandbox":     of(accounts.ViewWorkspace, byManagedSandbox),
 	"deleteApiSandbox":  of(accounts.EditWorkspace, byManagedSandbox),
 	"extendApiSandbox":  of(accounts.EditWorkspace, byManagedSandbox),
@@ -563,6 +563,12 @@ var policy = map[string]rule{
 	"listQuestions":       of(accounts.ViewTerminal, bySession),
 	"answerQuestion":      of(accounts.AnswerQuestion, bySession).working(),
 	"attachTerminal":      of(accounts.ViewTerminal, bySession).overSocket(), // typing asks for more
+
+	"getDesktop":     of(accounts.ViewWorkspace, byWorkspace),
+	"startDesktop":   of(accounts.EditWorkspace, byWorkspace).working(),
+	"closeDesktop":   of(accounts.EditWorkspace, byWorkspace),
+	"controlDesktop": of(accounts.TypeTerminal, byWorkspace).working(),
+	"watchDesktop":   of(accounts.ViewTerminal, byWorkspace).overSocket(), // input asks for more
 
 	"watchBrowser": of(accounts.ViewTerminal, byWorkspace).overSocket(), // input asks for more
 

@@ -16,6 +16,7 @@ func (s *Server) byHand() []handRoute {
 	return []handRoute{
 		{http.MethodGet, "/sessions/:id/terminal", "attachTerminal", s.attachTerminal, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/workspaces/:id/browser/live", "watchBrowser", s.watchBrowser, []echo.MiddlewareFunc{s.overSocket}},
+		{http.MethodGet, "/workspaces/:id/desktop/live", "watchDesktop", s.watchDesktop, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/watch/terminal", "watchTerminal", s.watchTerminal, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/teams/:team/events", "followEvents", s.followEvents, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/runner/connect", "connectRunner", s.ops.ConnectRunner, nil},

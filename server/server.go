@@ -67,6 +67,7 @@ import (
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
+	"github.com/parawork/parawork/tools/desktop"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
@@ -132,6 +133,7 @@ type Config struct {
 	Files         *filesync.Service
 	Sessions      *sessions.Service
 	Browsers      *agentbrowser.Service
+	Desktops      *desktop.Service
 	History       *history.Recordings
 	Machines      *machines.Service
 	Downloads     *machines.Downloads // programs for machines

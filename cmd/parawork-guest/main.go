@@ -74,7 +74,7 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
        parawork-guest tool ARGUMENT...
        parawork-guest edited
        parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
-       parawork-guest desktop --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
+       parawork-guest desktop --probe | --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
        parawork-guest kernel [--memory BYTES] LANGUAGE
        parawork-guest connect HOST PORT
        parawork-guest version
@@ -180,9 +180,14 @@ func runDesktop(args []string) int {
 	flags.Int64Var(&cfg.Memory, "memory", 0, "bytes of memory that its programs may use; 0 = no limit")
 	flags.DurationVar(&cfg.Idle, "idle", 0, "how long it goes on without being used; 0 = for ever")
 	flags.BoolVar(&cfg.NoSandbox, "no-sandbox", false, "Chromium may run without a sandbox of its own where it cannot have one: the place isolates it")
-	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || guest.CheckID(cfg.ID) != nil {
+	probe := flags.Bool("probe", false, "say whether a desktop can be had here")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || !*probe && guest.CheckID(cfg.ID) != nil {
 		fmt.Fprint(os.Stderr, usage)
 		return 2
+	}
+	if *probe {
+		fmt.Println(desktop.Probe(os.Getenv))
+		return 0
 	}
 	return desktop.Run(cfg)
 }

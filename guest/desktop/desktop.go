@@ -84,6 +84,14 @@ func find(path string) (found []string, err error) {
 	return found, nil
 }
 
+// Probe returns guest.DesktopReady, or what a desktop lacks here.
+func Probe(env func(string) string) string {
+	if _, err := find(env("PATH")); err != nil {
+		return err.Error()
+	}
+	return guest.DesktopReady
+}
+
 // Run runs a desktop until it ends, and returns the exit code of the program.
 func Run(cfg Config) int {
 	d := &desktop{cfg: cfg, dir: guest.DesktopDir(cfg.ID), ending: make(chan error, 8), env: os.Environ()}
@@ -300,8 +308,12 @@ func (d *desktop) accept(l net.Listener) {
 			}
 			var req guest.DesktopRequest
 			answer := guest.DesktopAnswer{Display: d.display, XAuthority: d.xauthority()}
+			_, noChromium := browser.Find(d.cfg.Env("PATH"))
+			answer.Chromium = noChromium == nil
 			if err = json.Unmarshal(line, &req); err == nil {
-				d.touch()
+				if !req.Look {
+					d.touch()
+				}
 				err = d.do(req)
 			}
 			if err != nil {

@@ -185,27 +185,6 @@ func (e ApiSandboxPurpose) Valid() bool {
 	}
 }
 
-// Defines values for ApiSandboxNetworkMode.
-const (
-	ApiSandboxNetworkModeAllow ApiSandboxNetworkMode = "allow"
-	ApiSandboxNetworkModeNone  ApiSandboxNetworkMode = "none"
-	ApiSandboxNetworkModeOpen  ApiSandboxNetworkMode = "open"
-)
-
-// Valid indicates whether the value is a known member of the ApiSandboxNetworkMode enum.
-func (e ApiSandboxNetworkMode) Valid() bool {
-	switch e {
-	case ApiSandboxNetworkModeAllow:
-		return true
-	case ApiSandboxNetworkModeNone:
-		return true
-	case ApiSandboxNetworkModeOpen:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for ApiSandboxRequestPurpose.
 const (
 	ApiSandboxRequestPurposeApp       ApiSandboxRequestPurpose = "app"
@@ -890,6 +869,24 @@ func (e ConflictSideType) Valid() bool {
 	}
 }
 
+// Defines values for ControlDesktopRequestDo.
+const (
+	Give ControlDesktopRequestDo = "give"
+	Take ControlDesktopRequestDo = "take"
+)
+
+// Valid indicates whether the value is a known member of the ControlDesktopRequestDo enum.
+func (e ControlDesktopRequestDo) Valid() bool {
+	switch e {
+	case Give:
+		return true
+	case Take:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConversationRecord.
 const (
 	ConversationRecordKept    ConversationRecord = "kept"
@@ -1007,6 +1004,30 @@ func (e ConversationKind) Valid() bool {
 	case ConversationKindTool:
 		return true
 	case ConversationKindUsage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DesktopStatus.
+const (
+	DesktopStatusMissing DesktopStatus = "missing"
+	DesktopStatusRunning DesktopStatus = "running"
+	DesktopStatusStopped DesktopStatus = "stopped"
+	DesktopStatusUnknown DesktopStatus = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the DesktopStatus enum.
+func (e DesktopStatus) Valid() bool {
+	switch e {
+	case DesktopStatusMissing:
+		return true
+	case DesktopStatusRunning:
+		return true
+	case DesktopStatusStopped:
+		return true
+	case DesktopStatusUnknown:
 		return true
 	default:
 		return false
@@ -1855,9 +1876,8 @@ func (e NetworkMode) Valid() bool {
 
 // Defines values for NetworkSource.
 const (
-	NetworkSourceInstance  NetworkSource = "instance"
-	NetworkSourceProject   NetworkSource = "project"
-	NetworkSourceWorkspace NetworkSource = "workspace"
+	NetworkSourceInstance NetworkSource = "instance"
+	NetworkSourceProject  NetworkSource = "project"
 )
 
 // Valid indicates whether the value is a known member of the NetworkSource enum.
@@ -1866,8 +1886,6 @@ func (e NetworkSource) Valid() bool {
 	case NetworkSourceInstance:
 		return true
 	case NetworkSourceProject:
-		return true
-	case NetworkSourceWorkspace:
 		return true
 	default:
 		return false
@@ -4665,15 +4683,9 @@ type ApiSandbox struct {
 	Id          string `json:"id"`
 	IdleSeconds int64  `json:"idle_seconds"`
 
-	// Image The one asked for; empty: the executor's own
-	Image string `json:"image"`
-
 	// Key Empty: none
-	Key string `json:"key"`
-
-	// Network The one asked for; null: what the team's sandboxes reach
-	Network *ApiSandboxNetwork `json:"network"`
-	Purpose ApiSandboxPurpose  `json:"purpose"`
+	Key     string            `json:"key"`
+	Purpose ApiSandboxPurpose `json:"purpose"`
 
 	// State As of GET /workspaces/{id}/sandbox
 	State       string `json:"state"`
@@ -4709,18 +4721,6 @@ type ApiSandboxList struct {
 	NextCursor *string      `json:"next_cursor"`
 }
 
-// ApiSandboxNetwork What it reaches, of what the team's sandboxes reach. It never adds to that
-type ApiSandboxNetwork struct {
-	// Allow In mode allow: example.com, *.example.com, example.com:8443, or the lists @registries and @git
-	Allow *[]string `json:"allow,omitempty"`
-
-	// Mode all public addresses, the listed hosts, or nothing
-	Mode ApiSandboxNetworkMode `json:"mode"`
-}
-
-// ApiSandboxNetworkMode all public addresses, the listed hosts, or nothing
-type ApiSandboxNetworkMode string
-
 // ApiSandboxPatch defines model for ApiSandboxPatch.
 type ApiSandboxPatch struct {
 	// Key Empty: none
@@ -4738,18 +4738,9 @@ type ApiSandboxRequest struct {
 	// IdleSeconds It ends when it was unused for so long; default 1800 (app), 600 (execution), 900 (desktop)
 	IdleSeconds *int64 `json:"idle_seconds,omitempty"`
 
-	// Image Name of the image it is made from, where the executor makes sandboxes from images. The rules are those of a project's image
-	Image *string `json:"image,omitempty"`
-
 	// Key Your name for it, such as the id of a conversation; without it, always a new one
-	Key *string `json:"key,omitempty"`
-
-	// Network What it reaches, of what the team's sandboxes reach. It never adds to that
-	Network *ApiSandboxNetwork       `json:"network,omitempty"`
+	Key     *string                  `json:"key,omitempty"`
 	Purpose ApiSandboxRequestPurpose `json:"purpose"`
-
-	// Replace If your sandbox with this key has another image or network, it ends and a new one is made. Without it the request is refused: sandbox_differs
-	Replace *bool `json:"replace,omitempty"`
 
 	// RunnerId With executor runner: the machine
 	RunnerId *string `json:"runner_id,omitempty"`
@@ -5775,6 +5766,17 @@ type ConflictSide struct {
 // ConflictSideType defines model for ConflictSide.Type.
 type ConflictSideType string
 
+// ControlDesktopRequest defines model for ControlDesktopRequest.
+type ControlDesktopRequest struct {
+	Do ControlDesktopRequestDo `json:"do"`
+
+	// Force Take over from another person
+	Force bool `json:"force,omitempty"`
+}
+
+// ControlDesktopRequestDo defines model for ControlDesktopRequest.Do.
+type ControlDesktopRequestDo string
+
 // Conversation defines model for Conversation.
 type Conversation struct {
 	// EarlierSessionId The session this one continued
@@ -6016,6 +6018,35 @@ type Delivery struct {
 	// Branch The branch of the folder's repository that has the work now
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`
+}
+
+// Desktop defines model for Desktop.
+type Desktop struct {
+	// Chromium A running desktop can open pages
+	Chromium bool `json:"chromium"`
+
+	// Control The person who has taken over. With an empty `user_id` agents have control.
+	Control DesktopControl `json:"control"`
+	Height  int            `json:"height"`
+
+	// Reason What is missing
+	Reason string `json:"reason"`
+
+	// Status Unknown while no sandbox runs; missing if the sandbox lacks programs
+	Status DesktopStatus `json:"status"`
+	Width  int           `json:"width"`
+}
+
+// DesktopStatus Unknown while no sandbox runs; missing if the sandbox lacks programs
+type DesktopStatus string
+
+// DesktopControl The person who has taken over. With an empty `user_id` agents have control.
+type DesktopControl struct {
+	Name string `json:"name"`
+
+	// Since Milliseconds UTC
+	Since  int64  `json:"since"`
+	UserID string `json:"user_id"`
 }
 
 // Diagnostic defines model for Diagnostic.
@@ -10709,6 +10740,15 @@ type StageRequest struct {
 	Unstage *bool `json:"unstage,omitempty"`
 }
 
+// StartDesktopRequest defines model for StartDesktopRequest.
+type StartDesktopRequest struct {
+	// Argv A program with its arguments; no shell reads them
+	Argv []string `json:"argv,omitempty"`
+
+	// URL A page to open in Chromium
+	URL string `json:"url,omitempty"`
+}
+
 // StateCorrection defines model for StateCorrection.
 type StateCorrection struct {
 	State StateCorrectionState `json:"state"`
@@ -12976,11 +13016,6 @@ type ListTeamSandboxesParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
-// CreateSandboxParams defines parameters for CreateSandbox.
-type CreateSandboxParams struct {
-	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
-}
-
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
 	// ProjectId Only those of this project; without it, those of the whole team
@@ -13758,6 +13793,12 @@ type ListCompletionsJSONRequestBody = CodePosition
 
 // FindDefinitionJSONRequestBody defines body for FindDefinition for application/json ContentType.
 type FindDefinitionJSONRequestBody = CodePosition
+
+// StartDesktopJSONRequestBody defines body for StartDesktop for application/json ContentType.
+type StartDesktopJSONRequestBody = StartDesktopRequest
+
+// ControlDesktopJSONRequestBody defines body for ControlDesktop for application/json ContentType.
+type ControlDesktopJSONRequestBody = ControlDesktopRequest
 
 // DiscardPartsJSONRequestBody defines body for DiscardParts for application/json ContentType.
 type DiscardPartsJSONRequestBody = PartsRequest
@@ -14678,7 +14719,7 @@ type ServerInterface interface {
 	ListTeamSandboxes(ctx echo.Context, team TeamSlug, params ListTeamSandboxesParams) error
 	// CreateSandbox Find or make a sandbox without a repository
 	// (POST /teams/{team}/sandboxes)
-	CreateSandbox(ctx echo.Context, team TeamSlug, params CreateSandboxParams) error
+	CreateSandbox(ctx echo.Context, team TeamSlug) error
 	// ListSecrets List the secrets of the team or of one of its projects, without their values
 	// (GET /teams/{team}/secrets)
 	ListSecrets(ctx echo.Context, team TeamSlug, params ListSecretsParams) error
@@ -14829,6 +14870,18 @@ type ServerInterface interface {
 	// DeliverWorkspace Put the branch into the repository of the machine's folder that the workspace shares objects with
 	// (POST /workspaces/{id}/deliver)
 	DeliverWorkspace(ctx echo.Context, id Id, params DeliverWorkspaceParams) error
+	// CloseDesktop End the workspace's desktop with all programs on it
+	// (DELETE /workspaces/{id}/desktop)
+	CloseDesktop(ctx echo.Context, id Id) error
+	// GetDesktop Get the state of the workspace's desktop
+	// (GET /workspaces/{id}/desktop)
+	GetDesktop(ctx echo.Context, id Id) error
+	// StartDesktop Start the workspace's desktop, and a page or a program on it
+	// (POST /workspaces/{id}/desktop)
+	StartDesktop(ctx echo.Context, id Id) error
+	// ControlDesktop Take over the workspace's desktop from agents, or give it back
+	// (POST /workspaces/{id}/desktop/control)
+	ControlDesktop(ctx echo.Context, id Id) error
 	// DestroySandbox Destroy the sandbox and everything running in it; the worktree stays. Cancels a sandbox that is being created
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx echo.Context, id Id, params DestroySandboxParams) error
@@ -20181,28 +20234,8 @@ func (w *ServerInterfaceWrapper) CreateSandbox(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
 	}
 
-	// Parameter object where we will unmarshal all parameters from the context
-	var params CreateSandboxParams
-
-	headers := ctx.Request().Header
-	// ------------- Optional header parameter "Idempotency-Key" -------------
-	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
-		var IdempotencyKey IdempotencyKey
-		n := len(valueList)
-		if n != 1 {
-			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
-		}
-
-		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
-		if err != nil {
-			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
-		}
-
-		params.IdempotencyKey = &IdempotencyKey
-	}
-
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateSandbox(ctx, team, params)
+	err = w.Handler.CreateSandbox(ctx, team)
 	return err
 }
 
@@ -21616,6 +21649,70 @@ func (w *ServerInterfaceWrapper) DeliverWorkspace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.DeliverWorkspace(ctx, id, params)
+	return err
+}
+
+// CloseDesktop converts echo context to params.
+func (w *ServerInterfaceWrapper) CloseDesktop(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CloseDesktop(ctx, id)
+	return err
+}
+
+// GetDesktop converts echo context to params.
+func (w *ServerInterfaceWrapper) GetDesktop(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetDesktop(ctx, id)
+	return err
+}
+
+// StartDesktop converts echo context to params.
+func (w *ServerInterfaceWrapper) StartDesktop(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.StartDesktop(ctx, id)
+	return err
+}
+
+// ControlDesktop converts echo context to params.
+func (w *ServerInterfaceWrapper) ControlDesktop(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ControlDesktop(ctx, id)
 	return err
 }
 
@@ -24184,6 +24281,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/moment", wrapper.GetMoment, options.OperationMiddlewares["getMoment"]...)
 	router.GET(options.BaseURL+"/sessions/:id/export", wrapper.ExportSession, options.OperationMiddlewares["exportSession"]...)
 	router.GET(options.BaseURL+"/sessions/:id/scrollback", wrapper.GetScrollback, options.OperationMiddlewares["getScrollback"]...)
+	router.DELETE(options.BaseURL+"/workspaces/:id/desktop", wrapper.CloseDesktop, options.OperationMiddlewares["closeDesktop"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/desktop", wrapper.GetDesktop, options.OperationMiddlewares["getDesktop"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/desktop", wrapper.StartDesktop, options.OperationMiddlewares["startDesktop"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/desktop/control", wrapper.ControlDesktop, options.OperationMiddlewares["controlDesktop"]...)
 	router.GET(options.BaseURL+"/sessions/:id/links", wrapper.ListWatchLinks, options.OperationMiddlewares["listWatchLinks"]...)
 	router.POST(options.BaseURL+"/sessions/:id/links", wrapper.CreateWatchLink, options.OperationMiddlewares["createWatchLink"]...)
 	router.DELETE(options.BaseURL+"/watch-links/:id", wrapper.RevokeWatchLink, options.OperationMiddlewares["revokeWatchLink"]...)
@@ -35085,9 +35186,8 @@ func (response ListTeamSandboxesdefaultApplicationProblemPlusJSONResponse) Visit
 }
 
 type CreateSandboxRequestObject struct {
-	Team   TeamSlug `json:"team"`
-	Params CreateSandboxParams
-	Body   *CreateSandboxJSONRequestBody
+	Team TeamSlug `json:"team"`
+	Body *CreateSandboxJSONRequestBody
 }
 
 type CreateSandboxResponseObject interface {
@@ -37238,6 +37338,158 @@ type DeliverWorkspacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response DeliverWorkspacedefaultApplicationProblemPlusJSONResponse) VisitDeliverWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CloseDesktopRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type CloseDesktopResponseObject interface {
+	VisitCloseDesktopResponse(w http.ResponseWriter) error
+}
+
+type CloseDesktop204Response struct {
+}
+
+func (response CloseDesktop204Response) VisitCloseDesktopResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type CloseDesktopdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CloseDesktopdefaultApplicationProblemPlusJSONResponse) VisitCloseDesktopResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDesktopRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetDesktopResponseObject interface {
+	VisitGetDesktopResponse(w http.ResponseWriter) error
+}
+
+type GetDesktop200JSONResponse Desktop
+
+func (response GetDesktop200JSONResponse) VisitGetDesktopResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDesktopdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetDesktopdefaultApplicationProblemPlusJSONResponse) VisitGetDesktopResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartDesktopRequestObject struct {
+	Id   Id `json:"id"`
+	Body *StartDesktopJSONRequestBody
+}
+
+type StartDesktopResponseObject interface {
+	VisitStartDesktopResponse(w http.ResponseWriter) error
+}
+
+type StartDesktop200JSONResponse Desktop
+
+func (response StartDesktop200JSONResponse) VisitStartDesktopResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartDesktopdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StartDesktopdefaultApplicationProblemPlusJSONResponse) VisitStartDesktopResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ControlDesktopRequestObject struct {
+	Id   Id `json:"id"`
+	Body *ControlDesktopJSONRequestBody
+}
+
+type ControlDesktopResponseObject interface {
+	VisitControlDesktopResponse(w http.ResponseWriter) error
+}
+
+type ControlDesktop200JSONResponse Desktop
+
+func (response ControlDesktop200JSONResponse) VisitControlDesktopResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ControlDesktopdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ControlDesktopdefaultApplicationProblemPlusJSONResponse) VisitControlDesktopResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -41843,6 +42095,18 @@ type StrictServerInterface interface {
 	// DeliverWorkspace Put the branch into the repository of the machine's folder that the workspace shares objects with
 	// (POST /workspaces/{id}/deliver)
 	DeliverWorkspace(ctx context.Context, request DeliverWorkspaceRequestObject) (DeliverWorkspaceResponseObject, error)
+	// CloseDesktop End the workspace's desktop with all programs on it
+	// (DELETE /workspaces/{id}/desktop)
+	CloseDesktop(ctx context.Context, request CloseDesktopRequestObject) (CloseDesktopResponseObject, error)
+	// GetDesktop Get the state of the workspace's desktop
+	// (GET /workspaces/{id}/desktop)
+	GetDesktop(ctx context.Context, request GetDesktopRequestObject) (GetDesktopResponseObject, error)
+	// StartDesktop Start the workspace's desktop, and a page or a program on it
+	// (POST /workspaces/{id}/desktop)
+	StartDesktop(ctx context.Context, request StartDesktopRequestObject) (StartDesktopResponseObject, error)
+	// ControlDesktop Take over the workspace's desktop from agents, or give it back
+	// (POST /workspaces/{id}/desktop/control)
+	ControlDesktop(ctx context.Context, request ControlDesktopRequestObject) (ControlDesktopResponseObject, error)
 	// DestroySandbox Destroy the sandbox and everything running in it; the worktree stays. Cancels a sandbox that is being created
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx context.Context, request DestroySandboxRequestObject) (DestroySandboxResponseObject, error)
@@ -51033,11 +51297,10 @@ func (sh *strictHandler) ListTeamSandboxes(ctx echo.Context, team TeamSlug, para
 }
 
 // CreateSandbox operation middleware
-func (sh *strictHandler) CreateSandbox(ctx echo.Context, team TeamSlug, params CreateSandboxParams) error {
+func (sh *strictHandler) CreateSandbox(ctx echo.Context, team TeamSlug) error {
 	var request CreateSandboxRequestObject
 
 	request.Team = team
-	request.Params = params
 
 	var body CreateSandboxJSONRequestBody
 	var err error
@@ -52695,6 +52958,152 @@ func (sh *strictHandler) DeliverWorkspace(ctx echo.Context, id Id, params Delive
 		return err
 	} else if validResponse, ok := response.(DeliverWorkspaceResponseObject); ok {
 		return validResponse.VisitDeliverWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CloseDesktop operation middleware
+func (sh *strictHandler) CloseDesktop(ctx echo.Context, id Id) error {
+	var request CloseDesktopRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CloseDesktop(ctx.Request().Context(), request.(CloseDesktopRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CloseDesktop")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CloseDesktopResponseObject); ok {
+		return validResponse.VisitCloseDesktopResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetDesktop operation middleware
+func (sh *strictHandler) GetDesktop(ctx echo.Context, id Id) error {
+	var request GetDesktopRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDesktop(ctx.Request().Context(), request.(GetDesktopRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDesktop")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetDesktopResponseObject); ok {
+		return validResponse.VisitGetDesktopResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// StartDesktop operation middleware
+func (sh *strictHandler) StartDesktop(ctx echo.Context, id Id) error {
+	var request StartDesktopRequestObject
+
+	request.Id = id
+
+	var body StartDesktopJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StartDesktop(ctx.Request().Context(), request.(StartDesktopRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StartDesktop")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(StartDesktopResponseObject); ok {
+		return validResponse.VisitStartDesktopResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ControlDesktop operation middleware
+func (sh *strictHandler) ControlDesktop(ctx echo.Context, id Id) error {
+	var request ControlDesktopRequestObject
+
+	request.Id = id
+
+	var body ControlDesktopJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ControlDesktop(ctx.Request().Context(), request.(ControlDesktopRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ControlDesktop")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ControlDesktopResponseObject); ok {
+		return validResponse.VisitControlDesktopResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1,5 +1,5 @@
 // Package tooling has the operations of the HTTP API about tools and what they keep: tasks, artifacts, checkpoints, subagents, verification,
-// edits, memory, language servers and the record of calls. A handler maps the request, calls one service and maps the answer.
+// edits, memory, language servers, desktops and the record of calls. A handler maps the request, calls one service and maps the answer.
 //
 // It starts no goroutine and holds no lock.
 package tooling
@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/tools/artifacts"
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
+	"github.com/parawork/parawork/tools/desktop"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
@@ -39,6 +40,7 @@ type Config struct {
 	Memory      *memory.Service
 	Edits       *edits.Service
 	Languages   *lsp.Service
+	Desktops    *desktop.Service
 
 	Now func() time.Time
 }
@@ -69,6 +71,8 @@ type (
 	Edits struct{ *group }
 	// Languages are the language servers of a workspace.
 	Languages struct{ *group }
+	// Desktops are screens in sandboxes, with windows and a mouse.
+	Desktops struct{ *group }
 )
 
 // Tooling has all operations of the package.
@@ -82,10 +86,11 @@ type Tooling struct {
 	Memory
 	Edits
 	Languages
+	Desktops
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Edits{g}, Languages{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Edits{g}, Languages{g}, Desktops{g}}
 }

@@ -1,6 +1,8 @@
-// Package desktop gives a workspace one desktop: a screen in its sandbox with windows and a mouse, which agents use by
-// tools. The program in the sandbox is guest/desktop; the Service speaks RFB with its VNC server through the guest. Nothing starts until
+// Package desktop gives a workspace one desktop: a screen in its sandbox with windows and a mouse, which agents use by tools and people see
+// in the app. The program in the sandbox is guest/desktop; the Service speaks RFB with its VNC server through the guest. Nothing starts until
 // somebody asks, and the desktop goes on while the server restarts: every call finds it again by the processes of the sandbox.
+//
+// Agents use the desktop unless a person has taken over: see tools/control.
 //
 // What the sandbox says is untrusted: rfb bounds it. No goroutine is started.
 package desktop
@@ -15,17 +17,17 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/locks"
 	"github.com/parawork/parawork/internal/safetext"
-	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -37,7 +39,7 @@ const (
 	startTimeout = 40 * time.Second
 	callTimeout  = 20 * time.Second
 	lookEvery    = 100 * time.Millisecond // while a desktop starts
-	processLog   = 64 << 10
+	probeLog     = 64 << 10
 )
 
 // processPrefix begins the ids of desktops' processes, by which they are found again.
@@ -71,9 +73,10 @@ type Config struct {
 	Workspaces Workspaces
 	Save       func(ctx context.Context, p Picture) (artifactID string, err error) // nil: screenshots cannot be saved
 
-	Memory    int64         // bytes that the programs of a desktop may use; 0 = DefaultMemory
-	Idle      time.Duration // a desktop that nobody uses for this long ends; 0 = DefaultIdle
-	AllowBare bool          // also in places that do not isolate, Chromium may run without a sandbox of its own
+	Audit     audit.Appender // nil: nothing is recorded
+	Memory    int64          // bytes that the programs of a desktop may use; 0 = DefaultMemory
+	Idle      time.Duration  // a desktop that nobody uses for this long ends; 0 = DefaultIdle
+	AllowBare bool           // also in places that do not isolate, Chromium may run without a sandbox of its own
 	Log       *slog.Logger
 }
 
@@ -82,17 +85,54 @@ type Service struct {
 	cfg    Config
 	starts locks.Keyed // by workspace: one start at a time
 	turns  locks.Keyed // by workspace: one action at a time
+
+	mu       sync.Mutex
+	controls map[string]*controlled // by workspace: those that somebody looks at or has taken over
+	probed   map[string]probed      // by workspace
 }
+
+// probed is what a sandbox can do.
+type probed struct {
+	sandboxID string
+	missing   string // "" = nothing
+}
+
+// maxProbed bounds how many answers are remembered.
+const maxProbed = 1000
 
 // New returns a Service.
 func New(cfg Config) *Service {
 	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory)
 	cfg.Idle = cmp.Or(cfg.Idle, DefaultIdle)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg}
+	return &Service{cfg: cfg, controls: map[string]*controlled{}, probed: map[string]probed{}}
 }
 
-var errNotRunning = fault.New(fault.Conflict, "desktop_not_running", "No desktop runs in this workspace. Start it first: desktop_open.")
+// Status is whether a workspace has a desktop.
+type Status string
+
+// The statuses.
+const (
+	Unknown Status = "unknown" // the sandbox does not run, so that nobody knows
+	Missing Status = "missing" // the sandbox lacks programs
+	Stopped Status = "stopped"
+	Running Status = "running"
+)
+
+// State describes a workspace's desktop.
+type State struct {
+	Status     Status
+	Reason     string // what is missing
+	Width      int
+	Height     int
+	Display    string // of a running one: DISPLAY and XAUTHORITY of its programs
+	XAuthority string
+	Chromium   bool // a running one can open pages
+}
+
+var errNotRunning = fault.New(fault.Conflict, "desktop_not_running", "No desktop runs in this workspace: nobody has started one, or it has ended. Start one with desktop_open, or in the app's Desktop tab.")
+
+var errTooMany = fault.New(fault.Conflict, "desktop_viewers_full", "%d connections show this desktop already, which is the limit. Close one first.", MaxViewers)
 
 // check refuses a workspace of another team.
 func (s *Service) check(ctx context.Context, teamID, workspaceID string) error {
@@ -104,6 +144,73 @@ func (s *Service) check(ctx context.Context, teamID, workspaceID string) error {
 		return fault.New(fault.NotFound, "not_found", "There is no such workspace.")
 	}
 	return nil
+}
+
+// State returns the state of a workspace's desktop, and wakes no sandbox.
+func (s *Service) State(ctx context.Context, teamID, workspaceID string) (State, error) {
+	if err := s.check(ctx, teamID, workspaceID); err != nil {
+		return State{}, err
+	}
+	out := State{Status: Unknown, Width: guest.DesktopWidth, Height: guest.DesktopHeight}
+	place, live := s.cfg.Sandboxes.Live(workspaceID)
+	if !live || place.Asleep() {
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	p, err := s.process(ctx, place)
+	if err != nil {
+		return State{}, err
+	}
+	if p != "" {
+		a, err := s.ask(ctx, place, guest.DesktopRequest{}, true)
+		if err == nil {
+			return running(a), nil
+		}
+		return State{Status: Stopped, Width: out.Width, Height: out.Height}, nil // it starts or ends just now
+	}
+	missing, err := s.probe(ctx, place)
+	if err != nil {
+		return State{}, err
+	}
+	out.Status = Stopped
+	if missing != "" {
+		out.Status, out.Reason = Missing, missing
+	}
+	return out, nil
+}
+
+func running(a guest.DesktopAnswer) State {
+	return State{Status: Running, Width: guest.DesktopWidth, Height: guest.DesktopHeight, Display: a.Display, XAuthority: a.XAuthority, Chromium: a.Chromium}
+}
+
+// probe asks a sandbox, once, what it lacks.
+func (s *Service) probe(ctx context.Context, place *executors.Place) (missing string, err error) {
+	s.mu.Lock()
+	known, ok := s.probed[place.WorkspaceID]
+	s.mu.Unlock()
+	if ok && known.sandboxID == place.SandboxID && known.missing == "" {
+		return "", nil
+	}
+	p, err := place.Guest.Start(ctx, guest.ProcessSpec{ID: id.New("prb"), Argv: []string{guest.Self, "desktop", "--probe"}, MaxLog: probeLog, SettleMs: guest.MaxSettle, Helper: true})
+	if err != nil {
+		return "", err
+	}
+	said := strings.TrimSpace(string(p.Early[guest.Stdout]))
+	_ = place.Guest.Remove(ctx, p.ID) // the guest forgets it at some time anyway
+	if said == "" {
+		return "", fault.New(fault.Unavailable, "desktop_failed", "The sandbox did not say whether it can have a desktop. Try again in a moment.")
+	}
+	if said == guest.DesktopReady {
+		said = ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.probed) >= maxProbed {
+		clear(s.probed)
+	}
+	s.probed[place.WorkspaceID] = probed{place.SandboxID, clean(said, 500)}
+	return clean(said, 500), nil
 }
 
 // clean makes a text of the sandbox safe to show.
@@ -131,8 +238,9 @@ func (s *Service) process(ctx context.Context, place *executors.Place) (string, 
 // display is what DISPLAY may be.
 var display = regexp.MustCompile(`^:\d{1,5}$`)
 
-// ask has the desktop do something.
-func (s *Service) ask(ctx context.Context, place *executors.Place, req guest.DesktopRequest) (a guest.DesktopAnswer, err error) {
+// ask has the desktop do something. A look does not count as use.
+func (s *Service) ask(ctx context.Context, place *executors.Place, req guest.DesktopRequest, look bool) (a guest.DesktopAnswer, err error) {
+	req.Look = look
 	conn, err := place.Guest.DialDesktop(ctx, place.WorkspaceID, guest.DesktopControl)
 	if err != nil {
 		return a, err
@@ -166,111 +274,6 @@ func failed(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return fault.Wrap(err, fault.Unavailable, "desktop_failed", "The desktop does not answer as it should. Try again, or close it with desktop_close.")
-}
-
-// open returns the place in which the workspace's desktop runs. With start it starts it there.
-func (s *Service) open(ctx context.Context, teamID, workspaceID string, start bool) (*executors.Place, error) {
-	if err := s.check(ctx, teamID, workspaceID); err != nil {
-		return nil, err
-	}
-	place, live := s.cfg.Sandboxes.Live(workspaceID)
-	if start || live && place.Asleep() {
-		var err error
-		if place, err = s.cfg.Sandboxes.Ensure(ctx, workspaceID); err != nil {
-			return nil, err
-		}
-	} else if !live {
-		return nil, errNotRunning
-	}
-	unlock, err := s.starts.LockContext(ctx, workspaceID)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fault.New(fault.Timeout, "desktop_failed", "The desktop did not start within %s.", startTimeout))
-	defer cancel()
-	process, err := s.process(ctx, place)
-	if err != nil {
-		return nil, err
-	}
-	if process == "" {
-		if !start {
-			return nil, errNotRunning
-		}
-		if process, err = s.launch(ctx, place); err != nil {
-			return nil, err
-		}
-	}
-	return place, s.ready(ctx, place, process)
-}
-
-// launch starts the desktop's program.
-func (s *Service) launch(ctx context.Context, place *executors.Place) (process string, err error) {
-	argv := []string{guest.Self, "desktop", "--id", place.WorkspaceID, "--memory", strconv.FormatInt(s.cfg.Memory, 10), "--idle", s.cfg.Idle.String()}
-	if caps, ok := s.cfg.Sandboxes.Place(ctx, place.Kind); s.cfg.AllowBare || ok && caps.Isolated {
-		argv = append(argv, "--no-sandbox")
-	}
-	p, err := place.Guest.Start(ctx, guest.ProcessSpec{ID: id.New(processPrefix), Argv: argv, MaxLog: processLog, Helper: true})
-	return p.ID, err
-}
-
-// ready waits until the desktop of a process can be used.
-func (s *Service) ready(ctx context.Context, place *executors.Place, process string) error {
-	for {
-		conn, err := place.Guest.DialDesktop(ctx, place.WorkspaceID, guest.DesktopControl)
-		if err == nil {
-			return conn.Close()
-		}
-		if fault.CodeOf(err) != "desktop_not_running" {
-			return err
-		}
-		p, err := place.Guest.Process(ctx, process)
-		if err != nil {
-			return err
-		}
-		if p.State != guest.Running {
-			return s.startError(ctx, place, p)
-		}
-		if !tasks.Sleep(ctx, lookEvery) {
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// startError explains why a desktop ended while it was started.
-func (s *Service) startError(ctx context.Context, place *executors.Place, p guest.Process) error {
-	why := p.Reason
-	if out, err := place.Guest.Output(ctx, p.ID, guest.Stdout, 0); err == nil {
-		said, _ := io.ReadAll(io.LimitReader(out, 4<<10))
-		_ = out.Close()
-		why = cmp.Or(clean(strings.TrimSpace(string(said)), 1000), why)
-	}
-	if strings.Contains(why, "are missing here") {
-		return fault.New(fault.Unsupported, "desktop_missing", "This sandbox cannot have a desktop: %s.", strings.TrimSuffix(why, "."))
-	}
-	return fault.New(fault.Unavailable, "desktop_failed", "The desktop could not be started: %s.", strings.TrimSuffix(why, "."))
-}
-
-// Close ends the workspace's desktop. It reports whether there was one.
-func (s *Service) Close(ctx context.Context, teamID, workspaceID string) (bool, error) {
-	if err := s.check(ctx, teamID, workspaceID); err != nil {
-		return false, err
-	}
-	place, live := s.cfg.Sandboxes.Live(workspaceID)
-	if !live || place.Asleep() {
-		return false, nil // it ends with the sandbox, or by itself once that is awake
-	}
-	unlock, err := s.starts.LockContext(ctx, workspaceID)
-	if err != nil {
-		return false, err
-	}
-	defer unlock()
-	process, err := s.process(ctx, place)
-	if err != nil || process == "" {
-		return false, err
-	}
-	_, err = place.Guest.Stop(ctx, process, 3*time.Second)
-	return true, err
 }
 
 // vnc connects to the VNC server of a running desktop.

@@ -4,12 +4,16 @@ package desktop_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"image/png"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +22,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/testing/testguest"
 	"github.com/parawork/parawork/tools"
+	"github.com/parawork/parawork/tools/control"
 	"github.com/parawork/parawork/tools/desktop"
+	"github.com/parawork/parawork/tools/desktop/rfb"
 )
 
 // guestPath is the guest binary, built once.
@@ -133,45 +139,147 @@ func (b *bench) file(name string) string {
 func (b *bench) terminal(name string) {
 	b.Helper()
 	empty := b.colours()
-	b.call("open", map[string]any{"argv": []string{"xterm", "-geometry", "80x24+100+100", "-e", "sh", "-c", "cat > " + filepath.Join(b.root, name)}})
+	at := filepath.Join(b.root, name)
+	b.call("open", map[string]any{"argv": []string{"xterm", "-geometry", "80x24+100+100", "-e", "sh", "-c", "cat > " + at}})
 	b.await("a window", func() bool { return b.colours() > empty })
+	b.await("the program in it", func() bool { _, err := os.Stat(at); return err == nil })
 	b.call("mouse", map[string]any{"action": "click", "x": 300, "y": 300})
 }
 
-// run tries what agents do. With types it types, too.
-func (b *bench) run(types bool) {
+// run tries what agents do.
+func (b *bench) run() {
 	b.refused("desktop_not_running", "screenshot", nil)
+	b.status(desktop.Stopped)
 	b.call("open", nil)
+	b.status(desktop.Running)
 	b.terminal("one")
 	b.call("type", map[string]any{"text": "Hello, World!\n"})
-	if types {
-		b.await("the text", func() bool { return b.file("one") == "Hello, World!\n" })
-	}
+	b.await("the text", func() bool { return b.file("one") == "Hello, World!\n" })
 	b.refused("invalid_position", "mouse", map[string]any{"action": "click", "x": 1280, "y": 3})
 	b.refused("invalid_url", "open", map[string]any{"url": "file:///etc/passwd"})
 	b.refused("invalid_key", "key", map[string]any{"key": "Control+Nope"})
 	b.refused("desktop_program_failed", "open", map[string]any{"argv": []string{"no-such-program"}})
 }
 
-// An agent starts the desktop and a program, types into its window, and finds all of it again after a restart of the server.
-func TestAgentsUseTheDesktop(t *testing.T) {
+func (b *bench) status(want desktop.Status) {
+	b.Helper()
+	if st, err := b.s.State(b.Context(), b.caller.TeamID, b.caller.WorkspaceID); err != nil || st.Status != want {
+		b.Fatalf("the desktop is %+v %v, not %s", st, err, want)
+	}
+}
+
+// person is somebody with a viewer.
+type person struct {
+	*bench
+	v    *desktop.View
+	rfb  *rfb.Conn
+	may  error
+	note sync.Mutex // guards may
+}
+
+func (b *bench) look(who control.Person) *person {
+	b.Helper()
+	p := &person{bench: b}
+	var err error
+	p.v, err = b.s.Look(b.Context(), desktop.Looking{TeamID: b.caller.TeamID, WorkspaceID: b.caller.WorkspaceID, Person: who, May: func(context.Context) error {
+		p.note.Lock()
+		defer p.note.Unlock()
+		return p.may
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	shown, to := io.Pipe()
+	go func() { _ = to.CloseWithError(p.v.Show(to)) }()
+	b.Cleanup(func() { p.v.Close(); _ = shown.Close() })
+	if p.rfb, err = rfb.Open(struct {
+		io.Reader
+		io.Writer
+	}{shown, p.v}); err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+func (p *person) types(text string) {
+	p.Helper()
+	for _, r := range text {
+		k := uint32(r)
+		if r == '\n' {
+			k = 0xff0d
+		}
+		if err := errors.Join(p.rfb.Key(true, k), p.rfb.Key(false, k)); err != nil {
+			p.Fatal(err)
+		}
+	}
+	if err := p.rfb.Sync(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// An agent starts the desktop and a program, types into its window, and finds all of it again after a restart of the server. Then a person looks,
+// who can do nothing until they take over, and then the agent cannot.
+func TestAgentsAndPeopleUseTheDesktop(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, executors.Local)
-	b.run(true)
+	b.run()
 	b.restart()
+	b.status(desktop.Running)
 	b.call("type", map[string]any{"text": "again\n"})
 	b.await("the text", func() bool { return strings.HasSuffix(b.file("one"), "!\nagain\n") })
-	b.colours()
-	if r := b.call("close", nil); !strings.Contains(string(r.Structured), "true") {
-		t.Errorf("close: %s", r.Structured)
+
+	team, ws := b.caller.TeamID, b.caller.WorkspaceID
+	ada, bob := control.Person{ID: "usr_ada", Name: "Ada"}, control.Person{ID: "usr_bob", Name: "Bob"}
+	if _, err := b.s.Look(t.Context(), desktop.Looking{TeamID: "team_2", WorkspaceID: ws, Person: ada}); fault.CodeOf(err) != "not_found" {
+		t.Fatalf("another team looks: %v", err)
 	}
-	if _, err := os.Stat(guest.DesktopDir(b.caller.WorkspaceID)); err == nil {
+	if err := b.s.Take(t.Context(), "team_2", ws, ada, true); fault.CodeOf(err) != "not_found" {
+		t.Fatalf("another team takes over: %v", err)
+	}
+	p := b.look(ada)
+	p.types("nothing\n")
+	if _, err := p.rfb.Screenshot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.s.Take(t.Context(), team, ws, ada, false); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string]map[string]any{"key": {"key": "a"}, "type": {"text": "x"}, "mouse": {"action": "move", "x": 1, "y": 1}, "open": {"argv": []string{"xterm"}}, "close": nil, "screenshot": nil} {
+		b.refused("control_taken", name, args)
+	}
+	if _, err := b.s.Close(t.Context(), team, ws, bob.ID); fault.CodeOf(err) != "control_taken" {
+		t.Errorf("another person ends the desktop: %v", err)
+	}
+	p.types("person\n")
+	b.await("the person's text", func() bool { return strings.HasSuffix(b.file("one"), "!\nagain\nperson\n") })
+	if err := b.s.Give(t.Context(), team, ws, ada.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.types("dropped\n")
+	b.call("type", map[string]any{"text": "agent\n"})
+	b.await("the agent's text", func() bool { return strings.HasSuffix(b.file("one"), "person\nagent\n") })
+
+	if err := b.s.Take(t.Context(), team, ws, ada, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.rfb.Key(true, 'x'); err != nil { // and not released
+		t.Fatal(err)
+	}
+	p.note.Lock()
+	p.may = errors.New("a right is gone")
+	p.note.Unlock()
+	b.await("an end of control", func() bool { p.types("lost\n"); return !b.s.Control(ws).Taken() })
+	b.call("close", nil)
+	if _, err := os.Stat(guest.DesktopDir(ws)); err == nil {
 		t.Error("the desktop left its folder")
 	}
 	b.refused("desktop_not_running", "screenshot", nil)
+	if _, err := b.s.Look(t.Context(), desktop.Looking{TeamID: team, WorkspaceID: ws, Person: ada}); fault.CodeOf(err) != "desktop_not_running" || !strings.Contains(err.Error(), "desktop_open") {
+		t.Errorf("looking at none: %v", err)
+	}
 }
 
 func TestADesktopInBubblewrap(t *testing.T) {
 	t.Parallel()
-	newBench(t, "bubblewrap").run(false) // xterm takes no keys there, for a reason that is not known
+	newBench(t, "bubblewrap").run()
 }

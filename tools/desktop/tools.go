@@ -10,7 +10,6 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
-	"net/url"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -72,7 +71,7 @@ func (s *Service) Tools() []tools.Tool {
 	}
 }
 
-// use does something with the screen of a running desktop, one caller at a time.
+// use does something with the screen of a running desktop, one caller at a time. It is refused while a person has control.
 func (s *Service) use(ctx context.Context, c tools.Caller, do func(r *rfb.Conn) error) (out image.Point, err error) {
 	place, err := s.open(ctx, c.TeamID, c.WorkspaceID, false)
 	if err != nil {
@@ -84,10 +83,15 @@ func (s *Service) use(ctx context.Context, c tools.Caller, do func(r *rfb.Conn) 
 		return out, err
 	}
 	defer unlock()
-	if _, err := s.ask(ctx, place, guest.DesktopRequest{}); err != nil {
+	if _, err := s.ask(ctx, place, guest.DesktopRequest{}, false); err != nil {
 		return out, err
 	}
-	return s.screen(ctx, place, do)
+	return s.screen(ctx, place, func(r *rfb.Conn) error {
+		if err := s.mayUse(c.WorkspaceID, ""); err != nil {
+			return err
+		}
+		return do(r)
+	})
 }
 
 // screen connects to the desktop's screen, does something, and waits until the desktop has done it.
@@ -128,38 +132,16 @@ func (s *Service) openTool(ctx context.Context, c tools.Caller, a struct {
 	URL  string   `json:"url"`
 	Argv []string `json:"argv"`
 }) (tools.Result, error) {
-	if a.URL != "" && len(a.Argv) > 0 {
-		return tools.Result{}, fault.New(fault.Invalid, "invalid_field", "Give either url or argv.").With("field", "argv")
-	}
-	if len(a.Argv) > 0 && a.Argv[0] == "" {
-		return tools.Result{}, fault.New(fault.Invalid, "invalid_field", "argv begins with the name of a program.").With("field", "argv")
-	}
-	if err := s.check(ctx, c.TeamID, c.WorkspaceID); err != nil {
-		return tools.Result{}, err
-	}
-	req := guest.DesktopRequest{Run: a.Argv}
-	if a.URL != "" {
-		u, err := url.Parse(a.URL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return tools.Result{}, fault.New(fault.Invalid, "invalid_url", "The address must begin with http:// or https://.").With("field", "url")
-		}
-		req.URL = u.String()
-	}
-	place, err := s.open(ctx, c.TeamID, c.WorkspaceID, true)
+	st, err := s.Start(ctx, c.TeamID, c.WorkspaceID, "", Program{URL: a.URL, Argv: a.Argv})
 	if err != nil {
 		return tools.Result{}, err
 	}
-	defer place.Use()()
-	got, err := s.ask(ctx, place, req)
-	if err != nil {
-		return tools.Result{}, err
-	}
-	return tools.Answer(fmt.Sprintf("The desktop runs with %dx%d pixels. Programs reach it with DISPLAY=%s XAUTHORITY=%s.", guest.DesktopWidth, guest.DesktopHeight, got.Display, got.XAuthority), struct {
+	return tools.Answer(fmt.Sprintf("The desktop runs with %dx%d pixels. Programs reach it with DISPLAY=%s XAUTHORITY=%s.", st.Width, st.Height, st.Display, st.XAuthority), struct {
 		Width      int    `json:"width"`
 		Height     int    `json:"height"`
 		Display    string `json:"display"`
 		XAuthority string `json:"xauthority"`
-	}{guest.DesktopWidth, guest.DesktopHeight, got.Display, got.XAuthority})
+	}{st.Width, st.Height, st.Display, st.XAuthority})
 }
 
 func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
@@ -314,12 +296,14 @@ func (s *Service) typeTool(ctx context.Context, c tools.Caller, a struct {
 		}
 		keys = append(keys, k)
 	}
-	size, err := s.use(ctx, c, func(r *rfb.Conn) (err error) {
+	size, err := s.use(ctx, c, func(r *rfb.Conn) error {
 		for i, k := range keys {
-			if i%50 == 49 { // programs keep up
-				err = r.Sync()
+			if i%50 == 49 { // programs keep up; a person who takes over is not typed into
+				if err := cmp.Or(r.Sync(), s.mayUse(c.WorkspaceID, "")); err != nil {
+					return err
+				}
 			}
-			if err = errors.Join(err, r.Key(true, k), r.Key(false, k)); err != nil {
+			if err := errors.Join(r.Key(true, k), r.Key(false, k)); err != nil {
 				return err
 			}
 		}
@@ -332,10 +316,7 @@ func (s *Service) typeTool(ctx context.Context, c tools.Caller, a struct {
 }
 
 func (s *Service) closeTool(ctx context.Context, c tools.Caller, _ struct{}) (tools.Result, error) {
-	if err := s.check(ctx, c.TeamID, c.WorkspaceID); err != nil {
-		return tools.Result{}, err
-	}
-	closed, err := s.Close(ctx, c.TeamID, c.WorkspaceID)
+	closed, err := s.Close(ctx, c.TeamID, c.WorkspaceID, "")
 	if err != nil {
 		return tools.Result{}, err
 	}

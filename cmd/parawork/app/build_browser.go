@@ -23,7 +23,7 @@ func newBrowsers(b *base, w *worktrees, s *sandboxes, secrets tools.Secrets, sav
 }
 
 func newDesktops(b *base, w *worktrees, s *sandboxes, saved *artifacts.Service) *desktop.Service {
-	return desktop.New(desktop.Config{Sandboxes: s.chosen(), Workspaces: w.workspaces.Records, AllowBare: b.cfg.Browser.AllowUnsandboxed, Log: b.logOf("desktop"),
+	return desktop.New(desktop.Config{Sandboxes: s.chosen(), Workspaces: w.workspaces.Records, AllowBare: b.cfg.Browser.AllowUnsandboxed, Audit: b.audit, Log: b.logOf("desktop"),
 		Save: func(ctx context.Context, p desktop.Picture) (string, error) {
 			a, err := saved.Upload(ctx, artifacts.Maker{TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, SessionID: p.SessionID, UserID: p.UserID}, artifacts.SaveRequest{Name: p.Name, MIME: p.MIME},
 				bytes.NewReader(p.Data), int64(len(p.Data)), "")

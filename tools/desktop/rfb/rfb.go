@@ -1,7 +1,7 @@
-// Package rfb speaks RFB 3.8, the protocol of VNC, as far as Parawork needs it: Conn uses a desktop's VNC server.
-// That is hostile: lengths are checked, and a connection reads a bounded number of bytes.
+// Package rfb speaks RFB 3.8, the protocol of VNC, as far as Parawork needs it: Conn uses a desktop's VNC server. Filter decides which messages
+// of a person's viewer reach that, and Screen what the viewer gets. The VNC server is hostile: lengths are checked, and a connection reads a bounded number of bytes.
 //
-// No goroutine is started. A Conn is not safe for concurrent use.
+// No goroutine is started. None of the types is safe for concurrent use.
 package rfb
 
 import (
@@ -30,6 +30,12 @@ const (
 	requestUpdate  = 3
 	keyEvent       = 4
 	pointerEvent   = 5
+	clientCutText  = 6
+
+	continuousUpdates = 150
+	clientFence       = 248
+	xvp               = 250
+	setDesktopSize    = 251
 )
 
 // Conn is a connection to a VNC server. Its owner closes what is below to end it, also in the middle of a call.

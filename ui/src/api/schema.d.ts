@@ -5426,6 +5426,85 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/desktop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the state of the workspace's desktop
+         * @description Wakes no sandbox. `reason` says what is missing.
+         */
+        get: operations["getDesktop"];
+        put?: never;
+        /**
+         * Start the workspace's desktop, and a page or a program on it
+         * @description Starts the sandbox where it does not run. With neither `url` nor `argv` nothing is started on the desktop.
+         */
+        post: operations["startDesktop"];
+        /**
+         * End the workspace's desktop with all programs on it
+         * @description Refused as `control_taken` while another person has control. Where none runs nothing is done.
+         */
+        delete: operations["closeDesktop"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/desktop/control": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take over the workspace's desktop from agents, or give it back
+         * @description Control goes back to agents by itself when the person has watched no desktop for 30 seconds.
+         */
+        post: operations["controlDesktop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/desktop/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch and use the desktop of a workspace (WebSocket)
+         * @description Binary messages carry RFB, the protocol of VNC, as noVNC speaks it: up to 64 KB each from the client, with pixels of 32 bits. The server asks
+         *     for no password. Mouse, keys and the clipboard of somebody who has not taken over (controlDesktop) are dropped, and the clipboard of the desktop
+         *     reaches only whoever has; it is text of at most 64 KB. Messages of text come from the server:
+         *     `{"type": "state", "control": {"person": {"id", "name"}, "since"}, "yours", "viewers"}` at the beginning and after each change.
+         *     Looking starts no desktop and wakes no sandbox. Close codes: 4003 not allowed, 4008 too slow, 4012 the server restarts or the desktop has
+         *     ended (retry).
+         */
+        get: operations["watchDesktop"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/destroy-sandbox": {
         parameters: {
             query?: never;
@@ -7101,12 +7180,8 @@ export interface components {
             id: string;
             /** Format: int64 */
             idle_seconds: number;
-            /** @description The one asked for; empty: the executor's own */
-            image: string;
             /** @description Empty: none */
             key: string;
-            /** @description The one asked for; null: what the team's sandboxes reach */
-            network: components["schemas"]["ApiSandboxNetwork"] | null;
             /** @enum {string} */
             purpose: "app" | "execution" | "desktop";
             /** @description As of GET /workspaces/{id}/sandbox */
@@ -7140,16 +7215,6 @@ export interface components {
             items: components["schemas"]["ApiSandbox"][];
             next_cursor: string | null;
         };
-        /** @description What it reaches, of what the team's sandboxes reach. It never adds to that */
-        ApiSandboxNetwork: {
-            /** @description In mode allow: example.com, *.example.com, example.com:8443, or the lists @registries and @git */
-            allow?: string[];
-            /**
-             * @description all public addresses, the listed hosts, or nothing
-             * @enum {string}
-             */
-            mode: "open" | "allow" | "none";
-        };
         ApiSandboxPatch: {
             /** @description Empty: none */
             key: string;
@@ -7164,15 +7229,10 @@ export interface components {
              * @description It ends when it was unused for so long; default 1800 (app), 600 (execution), 900 (desktop)
              */
             idle_seconds?: number;
-            /** @description Name of the image it is made from, where the executor makes sandboxes from images. The rules are those of a project's image */
-            image?: string;
             /** @description Your name for it, such as the id of a conversation; without it, always a new one */
             key?: string;
-            network?: components["schemas"]["ApiSandboxNetwork"];
             /** @enum {string} */
             purpose: "app" | "execution" | "desktop";
-            /** @description If your sandbox with this key has another image or network, it ends and a new one is made. Without it the request is refused: sandbox_differs */
-            replace?: boolean;
             /** @description With executor runner: the machine */
             runner_id?: string;
         };
@@ -8063,6 +8123,12 @@ export interface components {
             /** @enum {string} */
             type: "file" | "program" | "symlink" | "submodule";
         } | null;
+        ControlDesktopRequest: {
+            /** @enum {string} */
+            do: "take" | "give";
+            /** @description Take over from another person */
+            force?: boolean;
+        };
         Conversation: {
             /** @description The session this one continued */
             earlier_session_id: string | null;
@@ -8222,6 +8288,30 @@ export interface components {
             /** @description The branch of the folder's repository that has the work now */
             branch: string;
             commit: string;
+        };
+        Desktop: {
+            /** @description A running desktop can open pages */
+            chromium: boolean;
+            control: components["schemas"]["DesktopControl"];
+            height: number;
+            /** @description What is missing */
+            reason: string;
+            /**
+             * @description Unknown while no sandbox runs; missing if the sandbox lacks programs
+             * @enum {string}
+             */
+            status: "unknown" | "missing" | "stopped" | "running";
+            width: number;
+        };
+        /** @description The person who has taken over. With an empty `user_id` agents have control. */
+        DesktopControl: {
+            name: string;
+            /**
+             * Format: int64
+             * @description Milliseconds UTC
+             */
+            since: number;
+            user_id: string;
         };
         Diagnostic: {
             character: number;
@@ -9719,7 +9809,7 @@ export interface components {
              * @description Who says the mode
              * @enum {string}
              */
-            source: "project" | "instance" | "workspace";
+            source: "project" | "instance";
         };
         NetworkName: {
             /** @enum {string} */
@@ -12169,6 +12259,12 @@ export interface components {
         StageRequest: components["schemas"]["PartsRequest"] & {
             /** @description Unstage them; the hunks are those of getParts from head to index */
             unstage?: boolean;
+        };
+        StartDesktopRequest: {
+            /** @description A program with its arguments; no shell reads them */
+            argv?: string[];
+            /** @description A page to open in Chromium */
+            url?: string;
         };
         StateCorrection: {
             /** @enum {string} */
@@ -20775,9 +20871,7 @@ export interface operations {
     createSandbox: {
         parameters: {
             query?: never;
-            header?: {
-                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-            };
+            header?: never;
             path: {
                 /** @description The team's slug */
                 team: components["parameters"]["TeamSlug"];
@@ -22229,6 +22323,125 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Delivery"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getDesktop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The desktop */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Desktop"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    startDesktop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartDesktopRequest"];
+            };
+        };
+        responses: {
+            /** @description The desktop */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Desktop"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    closeDesktop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It has ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    controlDesktop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ControlDesktopRequest"];
+            };
+        };
+        responses: {
+            /** @description The desktop */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Desktop"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    watchDesktop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Switching to the desktop's protocol */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

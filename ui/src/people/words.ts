@@ -28,6 +28,8 @@ const SENTENCES: Record<string, string> = {
   "session.attach": "opened the terminal of the session",
   "browser.take_over": "took over the browser",
   "browser.give_back": "no longer has control of the browser",
+  "desktop.take_over": "took over the desktop",
+  "desktop.give_back": "no longer has control of the desktop",
   "login_session.end": "ended a login session",
   "login_session.end_others": "ended all other login sessions",
   "reset_link.create": "created a password reset link",

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/labstack/echo/v4"
+	"golang.org/x/time/rate"
+
+	"github.com/parawork/parawork/tools/desktop"
+)
+
+// Bounds of one viewer's socket.
+const (
+	desktopMessage  = 64 << 10 // bytes of one message from the viewer
+	desktopMessages = 1000     // messages a second; more wait
+)
+
+// desktopView is one person's socket to the desktop of a workspace: RFB in binary messages, the state in messages of text. Whoever writes a
+// message has the pen.
+type desktopView struct {
+	conn   *websocket.Conn
+	view   *desktop.View
+	cancel context.CancelCauseFunc
+	pen    sync.Mutex
+}
+
+// watchDesktop is GET /workspaces/{id}/desktop/live.
+func (s *Server) watchDesktop(c echo.Context) error {
+	l, err := s.openLive(c, "desktop")
+	if err != nil {
+		return err
+	}
+	defer l.done()
+	view, err := s.cfg.Desktops.Look(l.ctx, desktop.Looking{TeamID: l.call.Object.TeamID, WorkspaceID: l.id, Person: l.who, May: l.may})
+	if err != nil {
+		return err
+	}
+	defer view.Close()
+	conn := l.upgrade(c)
+	if conn == nil {
+		return nil
+	}
+	defer l.revoked(view.Revoke)()
+	v := &desktopView{conn: conn, view: view, cancel: l.cancel}
+	v.serve(l.ctx)
+	return nil
+}
+
+// serve runs the socket until one side ends it. The reader is the caller's goroutine.
+func (v *desktopView) serve(ctx context.Context) {
+	defer v.conn.Close()
+	defer context.AfterFunc(ctx, v.view.Close)() // a screen that does not change says nothing
+	var all sync.WaitGroup
+	all.Go(func() { v.cancel(v.show(ctx)) })
+	all.Go(func() { v.cancel(v.tell(ctx)) })
+	all.Go(func() { pingUntil(ctx, v.conn) })
+	v.up(ctx)
+	v.cancel(endLeft)
+	all.Wait()
+}
+
+// show passes on what the VNC server says, and says why that ended.
+func (v *desktopView) show(ctx context.Context) error {
+	err := v.view.Show(v)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return slowOr(err, endRestarting) // the viewer connects again, and is refused when the desktop has ended
+}
+
+// tell writes the state whenever it changes, and says why that ended.
+func (v *desktopView) tell(ctx context.Context) error {
+	var before *desktop.Seen
+	for {
+		now, err := v.view.Next(ctx, before)
+		if err != nil {
+			return endRestarting
+		}
+		raw, err := json.Marshal(struct {
+			Type string `json:"type"`
+			desktop.Seen
+		}{"state", now})
+		if err == nil {
+			err = v.write(websocket.TextMessage, raw)
+		}
+		if err != nil {
+			return slowOr(err, endLeft)
+		}
+		before = &now
+	}
+}
+
+// Write sends a part of the screen.
+func (v *desktopView) Write(p []byte) (int, error) {
+	return len(p), v.write(websocket.BinaryMessage, p)
+}
+
+func (v *desktopView) write(kind int, raw []byte) error {
+	v.pen.Lock()
+	defer v.pen.Unlock()
+	_ = v.conn.SetWriteDeadline(time.Now().Add(writePatience))
+	return v.conn.WriteMessage(kind, raw)
+}
+
+// up passes on what the viewer's program says until the client leaves or ctx ends.
+func (v *desktopView) up(ctx context.Context) {
+	v.conn.SetReadLimit(desktopMessage)
+	limit := rate.NewLimiter(desktopMessages, desktopMessages)
+	patience := func() { _ = v.conn.SetReadDeadline(time.Now().Add(readPatience)) }
+	patience()
+	v.conn.SetPongHandler(func(string) error {
+		if ctx.Err() == nil {
+			patience()
+		}
+		return nil
+	})
+	for {
+		kind, raw, err := v.conn.ReadMessage()
+		if err != nil || limit.Wait(ctx) != nil {
+			return
+		}
+		patience()
+		if kind != websocket.BinaryMessage {
+			continue
+		}
+		if _, err := v.view.Write(raw); err != nil {
+			return
+		}
+	}
+}
