@@ -258,7 +258,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Edits = edits.New(edits.Config{Store: toolstore.NewEdits(h.db), Snapshots: ws.Snapshots, Repository: git.Contents{Repo: ws.Repo}, Undoer: ws.Lifecycle, Workspaces: ws.Records, Sessions: ss,
 		Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
-	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Settings: toolstore.NewLanguages(h.db)})
+	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Records: toolstore.NewLanguages(h.db), Settings: toolstore.NewLanguages(h.db)})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Desktops = desktop.New(desktop.Config{Sandboxes: noBrowsers{places}, Workspaces: ws.Records})
 	h.cfg.Browsers = agentbrowser.New(agentbrowser.Config{Sandboxes: noBrowsers{places}, Workspaces: ws.Records})
@@ -268,7 +268,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 				bytes.NewReader(content), int64(len(content)), "")
 			return a.ID, err
 		}})
-	h.cfg.Sandboxes = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(h.db), Workspaces: ws.ForSandboxes(), Places: places.Manager, Sessions: endedSessions{ss}, Actor: h.accounts.Actor})
+	h.cfg.Sandboxes = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(h.db), Workspaces: ws.ForSandboxes(), Places: places.Manager, Sessions: endedSessions{ss},
+		Rules: sandboxes.NewRules(places.Chooser, places.Registry, ii, nw), Actor: h.accounts.Actor})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -462,7 +463,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 		t.Fatal(err)
 	}
 	given := sandboxes.Sandbox{ID: id.New("asb"), TeamID: team.ID, UserID: userID, Purpose: executors.ForExecution, WorkspaceID: ws.ID, IdleMs: 60_000, CreatedAt: 1, UsedAt: 1, EndsAt: 1 << 60}
-	if err := toolstore.NewSandboxes(h.db).InsertSandbox(ctx, given); err != nil {
+	if err := toolstore.NewSandboxes(h.db).InsertSandbox(ctx, given, 9); err != nil {
 		t.Fatal(err)
 	}
 	ckp := checkpoints.Checkpoint{ID: id.New("ckp"), TeamID: team.ID, WorkspaceID: ws.ID, SnapshotID: snap.ID, Reason: checkpoints.Manual, At: 1}

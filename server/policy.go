@@ -431,7 +431,7 @@ var policy = map[string]rule{
 	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
 	"listTeamSandboxes": of(accounts.ViewTeam, byTeam), // their own, unless they manage the team
-	"createSandbox":     of(accounts.EditWorkspace, byTeam),
+	"createSandbox":     of(accounts.EditWorkspace, byTeam).repeatable(),
 	"getApiSandbox":     of(accounts.ViewWorkspace, byManagedSandbox),
 	"deleteApiSandbox":  of(accounts.EditWorkspace, byManagedSandbox),
 	"extendApiSandbox":  of(accounts.EditWorkspace, byManagedSandbox),

@@ -38,10 +38,11 @@ func (s *Images) SetImageChoice(ctx context.Context, projectID string, c images.
 	return Wrap(err, "storing a project's image")
 }
 
-// ChoiceOfWorkspace returns what the project of a workspace says.
+// ChoiceOfWorkspace returns what the project of a workspace says; of a sandbox without a repository, what was asked for.
 func (s *Images) ChoiceOfWorkspace(ctx context.Context, workspaceID string) (projectID string, c images.Choice, err error) {
 	var raw string
-	err = s.db.QueryRow(ctx, `SELECT p.id, p.image FROM projects p JOIN workspaces w ON w.project_id = p.id WHERE w.id = ? AND {team:p}`, workspaceID).Scan(&projectID, &raw)
+	err = s.db.QueryRow(ctx, `SELECT p.id, COALESCE(b.image, p.image) FROM projects p JOIN workspaces w ON w.project_id = p.id LEFT JOIN api_sandboxes b ON b.workspace_id = w.id AND {team:b}
+		WHERE w.id = ? AND {team:p}`, workspaceID).Scan(&projectID, &raw)
 	if err == nil {
 		err = FromJSON(raw, &c)
 	}

@@ -21,13 +21,13 @@ var _ network.Store = (*Network)(nil)
 // Said returns what is stored of a workspace that is not deleted.
 func (s *Network) Said(ctx context.Context, workspaceID string) (network.Said, error) {
 	var said network.Said
-	var policy, allowed string
-	err := s.db.QueryRow(ctx, `SELECT w.team_id, w.project_id, p.network, w.allowed_hosts FROM workspaces w JOIN projects p ON p.id = w.project_id
-		WHERE w.id = ? AND {team:w} AND w.deleted_at = 0`, workspaceID).Scan(&said.TeamID, &said.ProjectID, &policy, &allowed)
+	var policy, own, allowed string
+	err := s.db.QueryRow(ctx, `SELECT w.team_id, w.project_id, p.network, COALESCE(b.network, '{}'), w.allowed_hosts FROM workspaces w JOIN projects p ON p.id = w.project_id
+		LEFT JOIN api_sandboxes b ON b.workspace_id = w.id AND {team:b} WHERE w.id = ? AND {team:w} AND w.deleted_at = 0`, workspaceID).Scan(&said.TeamID, &said.ProjectID, &policy, &own, &allowed)
 	if err != nil {
 		return said, err
 	}
-	return said, errors.Join(FromJSON(policy, &said.Project), FromJSON(allowed, &said.Allowed))
+	return said, errors.Join(FromJSON(policy, &said.Project), FromJSON(own, &said.Own), FromJSON(allowed, &said.Allowed))
 }
 
 // saidAtOnce is how many workspaces one statement names.
@@ -38,14 +38,14 @@ func (s *Network) SaidOf(ctx context.Context, workspaceIDs []string) (map[string
 	out := make(map[string]network.Said, len(workspaceIDs))
 	for some := range slices.Chunk(workspaceIDs, saidAtOnce) {
 		these, args := only("w.id", some)
-		rows, err := s.db.Query(ctx, `SELECT w.id, w.team_id, w.project_id, p.network, w.allowed_hosts FROM workspaces w JOIN projects p ON p.id = w.project_id
-			WHERE {team:w} AND w.deleted_at = 0`+these, args...)
+		rows, err := s.db.Query(ctx, `SELECT w.id, w.team_id, w.project_id, p.network, COALESCE(b.network, '{}'), w.allowed_hosts FROM workspaces w JOIN projects p ON p.id = w.project_id
+			LEFT JOIN api_sandboxes b ON b.workspace_id = w.id AND {team:b} WHERE {team:w} AND w.deleted_at = 0`+these, args...)
 		err = Each(rows, err, func(r Scanner) error {
-			var id, policy, allowed string
+			var id, policy, own, allowed string
 			var said network.Said
-			err := r.Scan(&id, &said.TeamID, &said.ProjectID, &policy, &allowed)
+			err := r.Scan(&id, &said.TeamID, &said.ProjectID, &policy, &own, &allowed)
 			if err == nil {
-				err = errors.Join(FromJSON(policy, &said.Project), FromJSON(allowed, &said.Allowed))
+				err = errors.Join(FromJSON(policy, &said.Project), FromJSON(own, &said.Own), FromJSON(allowed, &said.Allowed))
 			}
 			out[id] = said
 			return err

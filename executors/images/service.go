@@ -138,12 +138,9 @@ func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) err
 	case c.Name != "" && c.Build != "":
 		return fault.New(fault.Invalid, "invalid_image", "Give the image's name or the file it is built from, not both.").With("field", "image")
 	case c.Name != "":
-		img, err := s.judge(ctx, c.Name, projectID, "", nil)
-		if err != nil {
+		var err error
+		if c, err = s.Check(ctx, projectID, c.Name); err != nil {
 			return err
-		}
-		if img.public {
-			c.Public = img.ID
 		}
 	default:
 		if err := checkSource(c.Build); err != nil {
@@ -151,6 +148,22 @@ func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) err
 		}
 	}
 	return s.cfg.Store.SetImageChoice(ctx, projectID, c)
+}
+
+// Check says whether workspaces of a project may be made from the image of this name, and returns it as a choice.
+func (s *Service) Check(ctx context.Context, projectID, name string) (Choice, error) {
+	if err := s.allowed(); err != nil {
+		return Choice{}, err
+	}
+	img, err := s.judge(ctx, name, projectID, "", nil)
+	if err != nil {
+		return Choice{}, err
+	}
+	c := Choice{Name: name}
+	if img.public {
+		c.Public = img.ID
+	}
+	return c, nil
 }
 
 // ForWorkspace returns the image for a workspace's containers, judged again: a name may mean another image by now. It returns nothing for

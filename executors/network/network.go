@@ -37,6 +37,7 @@ type Said struct {
 	TeamID    string
 	ProjectID string
 	Project   Policy
+	Own       Policy   // of this workspace: it takes away from the project's; see Narrow
 	Allowed   []string // for this workspace alone
 }
 
@@ -174,6 +175,16 @@ type baseURLs func(ctx context.Context, teamID string) ([]string, error)
 
 // effective merges the configuration: the mode, who set it, and the list.
 func (s *Service) effective(ctx context.Context, said Said, bases baseURLs) (mode executors.NetworkMode, source string, names []Name, err error) {
+	mode, source, names, err = s.ofProject(ctx, said, bases)
+	if err != nil {
+		return "", "", nil, err
+	}
+	mode, source, names = narrowed(said.Own, mode, source, names, said.Allowed)
+	return mode, source, names, nil
+}
+
+// ofProject is effective without the workspace's own policy.
+func (s *Service) ofProject(ctx context.Context, said Said, bases baseURLs) (mode executors.NetworkMode, source string, names []Name, err error) {
 	mode, source = said.Project.Mode, FromProject
 	if mode == "" {
 		mode, source = s.cfg.Mode, FromInstance
@@ -192,14 +203,8 @@ func (s *Service) effective(ctx context.Context, said Said, bases baseURLs) (mod
 		from string
 		list []string
 	}{{FromWorkspace, said.Allowed}, {FromProject, said.Project.Allow}, {FromInstance, s.base}} {
-		for _, name := range l.list {
-			if hosts, is := presets[name]; is {
-				for _, h := range hosts {
-					add(h, FromPreset, name)
-				}
-				continue
-			}
-			add(name, l.from, "")
+		for _, n := range expand(l.list, l.from) {
+			add(n.Name, n.From, n.Preset)
 		}
 	}
 	if !said.Project.WithoutAgents {
@@ -244,7 +249,7 @@ func (s *Service) Project(ctx context.Context, teamID, projectID string) (execut
 // Info describes a workspace's network to people.
 type Info struct {
 	Mode    executors.NetworkMode
-	Source  string // project or instance
+	Source  string // instance, project or workspace
 	Names   []Name
 	Refused []Refused // the newest first
 	Full    bool      // older refusals were dropped to make room

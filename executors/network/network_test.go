@@ -2,6 +2,7 @@ package network_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,6 +218,78 @@ func TestOneWorkspaceMayReachMore(t *testing.T) {
 	if err := h.s.Allow(ctx, h.ws, "one.too.many.example"); fault.CodeOf(err) != "too_many_hosts" {
 		t.Errorf("%v", err)
 	}
+}
+
+// A sandbox without a repository may have a network of its own. It takes away from the project's, and never adds to it.
+func TestAWorkspacesOwnPolicyTakesAway(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	list := network.Policy{Mode: executors.NetworkAllow, Allow: []string{"*.co.example", "one.test", "two.test:8443", "@git"}, WithoutAgents: true}
+	for _, c := range []struct {
+		project, own network.Policy
+		code         string
+		want         string
+	}{
+		{own: network.Policy{Mode: "some"}, code: "invalid_network"},
+		{own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"a b"}}, code: "invalid_host"},
+		{own: network.Policy{Mode: executors.NetworkOpen}, want: "open []"},
+		{own: network.Policy{Mode: executors.NetworkNone}, want: "none []"},
+		{own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"b.test", "A.test"}}, want: "allow [a.test b.test]"},
+		{project: list, own: network.Policy{Mode: executors.NetworkOpen}, code: "network_wider"},
+		{project: list, own: network.Policy{Mode: executors.NetworkNone}, want: "none []"},
+		{project: list, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"a.co.example", "*.b.co.example", "one.test:443", "two.test:8443", "github.com"}},
+			want: "allow [*.b.co.example a.co.example github.com one.test:443 two.test:8443]"},
+		{project: list, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"co.example"}}, code: "network_wider"},
+		{project: list, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"one.test:8443"}}, code: "network_wider"},
+		{project: list, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"two.test"}}, code: "network_wider"},
+		{project: list, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"*.one.test"}}, code: "network_wider"},
+		{project: list, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"@registries"}}, code: "network_wider"},
+		{project: network.Policy{Mode: executors.NetworkNone}, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"one.test"}}, code: "network_wider"},
+	} {
+		h.set(c.project)
+		own, err := h.s.Narrow(t.Context(), h.team, h.project, c.own)
+		if fault.CodeOf(err) != c.code {
+			t.Errorf("%+v below %+v: %v", c.own, c.project, err)
+		}
+		if err != nil || c.code != "" {
+			continue
+		}
+		if n := h.below(own); fmt.Sprintf("%s %v", n.Mode, n.Allow) != c.want {
+			t.Errorf("%+v below %+v reaches %s %v, want %s", c.own, c.project, n.Mode, n.Allow, c.want)
+		}
+	}
+	h.set(network.Policy{})
+	own, err := h.s.Narrow(t.Context(), h.team, h.project, network.Policy{Mode: executors.NetworkAllow, Allow: []string{"one.test", "other.test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.below(own)
+	h.set(list) // the project is narrower than it was
+	if n := h.network(); fmt.Sprint(n.Allow) != "[one.test]" {
+		t.Errorf("after the project changed: %+v", n)
+	}
+	if err := h.s.Allow(t.Context(), h.ws, "more.test"); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.network(); fmt.Sprint(n.Allow) != "[one.test more.test]" || h.show().Source != network.FromWorkspace {
+		t.Errorf("after a host was allowed for it: %+v", n)
+	}
+}
+
+// below makes the workspace a sandbox with a policy of its own, and returns what it reaches.
+func (h *harness) below(own network.Policy) executors.Network {
+	h.t.Helper()
+	raw, err := json.Marshal(own)
+	for _, q := range []string{`DELETE FROM api_sandboxes WHERE ? <> ''`, `INSERT INTO api_sandboxes (id, team_id, user_id, key, purpose, workspace_id, executor, network, idle_ms, created_at, used_at, checked_at, ends_at)
+		SELECT 'asb_1', w.team_id, w.created_by, '', 'execution', w.id, '', ?, 1, 1, 1, 1, 1 FROM workspaces w`} {
+		if err == nil {
+			_, err = h.db.Exec(h.t.Context(), q, string(raw))
+		}
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.network()
 }
 
 func TestPoliciesThatAreNone(t *testing.T) {

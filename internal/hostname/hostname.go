@@ -184,5 +184,13 @@ func (p Pattern) Names(host string) bool {
 	return noAddr != nil && strings.HasSuffix(host, "."+p.host)
 }
 
+// Covers reports whether the pattern matches every host that another one matches, whatever their ports.
+func (p Pattern) Covers(q Pattern) bool {
+	if !q.wild {
+		return p.Names(q.host)
+	}
+	return p.wild && (p.host == q.host || p.Names(q.host))
+}
+
 // Port returns the only port the pattern matches, 0 = the usual ones.
 func (p Pattern) Port() int { return p.port }

@@ -1982,6 +1982,16 @@ CREATE TABLE project_languages (
     after_edits TEXT NOT NULL -- off, errors, on_demand, turn_end
 );
 
+-- The language servers that run, for the next run of the server: they go on without it.
+CREATE TABLE language_servers (
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    language     TEXT NOT NULL,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    process_id   TEXT NOT NULL,
+    state        TEXT NOT NULL, -- JSON: the program, its abilities, and the files it knows of
+    PRIMARY KEY (workspace_id, language)
+);
+
 -- === Sandboxes without a repository ===
 
 -- Each is a workspace of the team's hidden project. The row is there before the workspace, and has its id.
@@ -1993,6 +2003,8 @@ CREATE TABLE api_sandboxes (
     purpose      TEXT NOT NULL,            -- app, execution, desktop
     workspace_id TEXT NOT NULL,
     executor     TEXT NOT NULL,            -- as asked for; '' = the default
+    image        TEXT NOT NULL DEFAULT '{}', -- JSON as of projects.image: what it is made from
+    network      TEXT NOT NULL DEFAULT '{}', -- JSON as of projects.network: it takes away from what the project says
     idle_ms      BIGINT NOT NULL,
     session_id   TEXT NOT NULL DEFAULT '', -- it ends with this session
     created_at   BIGINT NOT NULL,
@@ -2003,5 +2015,6 @@ CREATE TABLE api_sandboxes (
     cleaned      BOOLEAN NOT NULL DEFAULT FALSE -- ended, and nothing of it is left
 );
 CREATE UNIQUE INDEX api_sandboxes_by_key ON api_sandboxes(team_id, user_id, key, purpose) WHERE key <> '' AND ended_at = 0;
+CREATE UNIQUE INDEX api_sandboxes_by_workspace ON api_sandboxes(workspace_id);
 CREATE INDEX api_sandboxes_by_team ON api_sandboxes(team_id, created_at, id);
 CREATE INDEX api_sandboxes_unclean ON api_sandboxes(ends_at) WHERE NOT cleaned;

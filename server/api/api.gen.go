@@ -185,6 +185,27 @@ func (e ApiSandboxPurpose) Valid() bool {
 	}
 }
 
+// Defines values for ApiSandboxNetworkMode.
+const (
+	ApiSandboxNetworkModeAllow ApiSandboxNetworkMode = "allow"
+	ApiSandboxNetworkModeNone  ApiSandboxNetworkMode = "none"
+	ApiSandboxNetworkModeOpen  ApiSandboxNetworkMode = "open"
+)
+
+// Valid indicates whether the value is a known member of the ApiSandboxNetworkMode enum.
+func (e ApiSandboxNetworkMode) Valid() bool {
+	switch e {
+	case ApiSandboxNetworkModeAllow:
+		return true
+	case ApiSandboxNetworkModeNone:
+		return true
+	case ApiSandboxNetworkModeOpen:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ApiSandboxRequestPurpose.
 const (
 	ApiSandboxRequestPurposeApp       ApiSandboxRequestPurpose = "app"
@@ -1876,8 +1897,9 @@ func (e NetworkMode) Valid() bool {
 
 // Defines values for NetworkSource.
 const (
-	NetworkSourceInstance NetworkSource = "instance"
-	NetworkSourceProject  NetworkSource = "project"
+	NetworkSourceInstance  NetworkSource = "instance"
+	NetworkSourceProject   NetworkSource = "project"
+	NetworkSourceWorkspace NetworkSource = "workspace"
 )
 
 // Valid indicates whether the value is a known member of the NetworkSource enum.
@@ -1886,6 +1908,8 @@ func (e NetworkSource) Valid() bool {
 	case NetworkSourceInstance:
 		return true
 	case NetworkSourceProject:
+		return true
+	case NetworkSourceWorkspace:
 		return true
 	default:
 		return false
@@ -4683,9 +4707,15 @@ type ApiSandbox struct {
 	Id          string `json:"id"`
 	IdleSeconds int64  `json:"idle_seconds"`
 
+	// Image The one asked for; empty: the executor's own
+	Image string `json:"image"`
+
 	// Key Empty: none
-	Key     string            `json:"key"`
-	Purpose ApiSandboxPurpose `json:"purpose"`
+	Key string `json:"key"`
+
+	// Network The one asked for; null: what the team's sandboxes reach
+	Network *ApiSandboxNetwork `json:"network"`
+	Purpose ApiSandboxPurpose  `json:"purpose"`
 
 	// State As of GET /workspaces/{id}/sandbox
 	State       string `json:"state"`
@@ -4721,6 +4751,18 @@ type ApiSandboxList struct {
 	NextCursor *string      `json:"next_cursor"`
 }
 
+// ApiSandboxNetwork What it reaches, of what the team's sandboxes reach. It never adds to that
+type ApiSandboxNetwork struct {
+	// Allow In mode allow: example.com, *.example.com, example.com:8443, or the lists @registries and @git
+	Allow *[]string `json:"allow,omitempty"`
+
+	// Mode all public addresses, the listed hosts, or nothing
+	Mode ApiSandboxNetworkMode `json:"mode"`
+}
+
+// ApiSandboxNetworkMode all public addresses, the listed hosts, or nothing
+type ApiSandboxNetworkMode string
+
 // ApiSandboxPatch defines model for ApiSandboxPatch.
 type ApiSandboxPatch struct {
 	// Key Empty: none
@@ -4738,9 +4780,18 @@ type ApiSandboxRequest struct {
 	// IdleSeconds It ends when it was unused for so long; default 1800 (app), 600 (execution), 900 (desktop)
 	IdleSeconds *int64 `json:"idle_seconds,omitempty"`
 
+	// Image Name of the image it is made from, where the executor makes sandboxes from images. The rules are those of a project's image
+	Image *string `json:"image,omitempty"`
+
 	// Key Your name for it, such as the id of a conversation; without it, always a new one
-	Key     *string                  `json:"key,omitempty"`
+	Key *string `json:"key,omitempty"`
+
+	// Network What it reaches, of what the team's sandboxes reach. It never adds to that
+	Network *ApiSandboxNetwork       `json:"network,omitempty"`
 	Purpose ApiSandboxRequestPurpose `json:"purpose"`
+
+	// Replace If your sandbox with this key has another image or network, it ends and a new one is made. Without it the request is refused: sandbox_differs
+	Replace *bool `json:"replace,omitempty"`
 
 	// RunnerId With executor runner: the machine
 	RunnerId *string `json:"runner_id,omitempty"`
@@ -13016,6 +13067,11 @@ type ListTeamSandboxesParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// CreateSandboxParams defines parameters for CreateSandbox.
+type CreateSandboxParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
 	// ProjectId Only those of this project; without it, those of the whole team
@@ -14719,7 +14775,7 @@ type ServerInterface interface {
 	ListTeamSandboxes(ctx echo.Context, team TeamSlug, params ListTeamSandboxesParams) error
 	// CreateSandbox Find or make a sandbox without a repository
 	// (POST /teams/{team}/sandboxes)
-	CreateSandbox(ctx echo.Context, team TeamSlug) error
+	CreateSandbox(ctx echo.Context, team TeamSlug, params CreateSandboxParams) error
 	// ListSecrets List the secrets of the team or of one of its projects, without their values
 	// (GET /teams/{team}/secrets)
 	ListSecrets(ctx echo.Context, team TeamSlug, params ListSecretsParams) error
@@ -20234,8 +20290,28 @@ func (w *ServerInterfaceWrapper) CreateSandbox(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateSandboxParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateSandbox(ctx, team)
+	err = w.Handler.CreateSandbox(ctx, team, params)
 	return err
 }
 
@@ -35186,8 +35262,9 @@ func (response ListTeamSandboxesdefaultApplicationProblemPlusJSONResponse) Visit
 }
 
 type CreateSandboxRequestObject struct {
-	Team TeamSlug `json:"team"`
-	Body *CreateSandboxJSONRequestBody
+	Team   TeamSlug `json:"team"`
+	Params CreateSandboxParams
+	Body   *CreateSandboxJSONRequestBody
 }
 
 type CreateSandboxResponseObject interface {
@@ -51297,10 +51374,11 @@ func (sh *strictHandler) ListTeamSandboxes(ctx echo.Context, team TeamSlug, para
 }
 
 // CreateSandbox operation middleware
-func (sh *strictHandler) CreateSandbox(ctx echo.Context, team TeamSlug) error {
+func (sh *strictHandler) CreateSandbox(ctx echo.Context, team TeamSlug, params CreateSandboxParams) error {
 	var request CreateSandboxRequestObject
 
 	request.Team = team
+	request.Params = params
 
 	var body CreateSandboxJSONRequestBody
 	var err error

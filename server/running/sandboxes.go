@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/command"
+	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/places"
@@ -23,8 +24,12 @@ func (h Sandboxes) CreateSandbox(ctx context.Context, req api.CreateSandboxReque
 	if err != nil {
 		return nil, err
 	}
-	sb, made, err := h.cfg.Sandboxes.Obtain(ctx, call.Actor, call.Team.ID, sandboxes.Request{Key: rest.Val(b.Key), Purpose: executors.Purpose(b.Purpose), Executor: kind,
-		Idle: time.Duration(rest.Val(b.IdleSeconds)) * time.Second, SessionID: rest.Val(b.EndWithSession)})
+	r := sandboxes.Request{Key: rest.Val(b.Key), Purpose: executors.Purpose(b.Purpose), Executor: kind, Idle: time.Duration(rest.Val(b.IdleSeconds)) * time.Second,
+		SessionID: rest.Val(b.EndWithSession), Image: rest.Val(b.Image), Replace: rest.Val(b.Replace)}
+	if b.Network != nil {
+		r.Network = &network.Policy{Mode: executors.NetworkMode(b.Network.Mode), Allow: rest.Val(b.Network.Allow)}
+	}
+	sb, made, err := h.cfg.Sandboxes.Obtain(ctx, call.Actor, call.Team.ID, r)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +77,15 @@ func sandboxOf(sb sandboxes.Sandbox, now executors.Record) api.ApiSandbox {
 	if now.Handle.ID == "" {
 		state = executors.Starting
 	}
-	return api.ApiSandbox{Id: sb.ID, Key: sb.Key, Purpose: api.ApiSandboxPurpose(sb.Purpose), UserId: sb.UserID, WorkspaceId: sb.WorkspaceID, Executor: rest.First(string(now.Handle.Kind.Base()), sb.Executor),
-		State: string(state), StateReason: now.Reason, IdleSeconds: sb.IdleMs / 1000, CreatedAt: sb.CreatedAt, UsedAt: sb.UsedAt, EndsAt: sb.EndsAt}
+	out := api.ApiSandbox{Id: sb.ID, Key: sb.Key, Purpose: api.ApiSandboxPurpose(sb.Purpose), UserId: sb.UserID, WorkspaceId: sb.WorkspaceID, Executor: rest.First(string(now.Handle.Kind.Base()), sb.Executor),
+		Image: sb.Image.Name, State: string(state), StateReason: now.Reason, IdleSeconds: sb.IdleMs / 1000, CreatedAt: sb.CreatedAt, UsedAt: sb.UsedAt, EndsAt: sb.EndsAt}
+	if n := sb.Network; n.Mode != "" {
+		out.Network = &api.ApiSandboxNetwork{Mode: api.ApiSandboxNetworkMode(n.Mode)}
+		if n.Mode == executors.NetworkAllow {
+			out.Network.Allow = &n.Allow
+		}
+	}
+	return out
 }
 
 func (h Sandboxes) GetApiSandbox(ctx context.Context, _ api.GetApiSandboxRequestObject) (api.GetApiSandboxResponseObject, error) {

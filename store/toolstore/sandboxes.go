@@ -2,9 +2,11 @@ package toolstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/tools/sandboxes"
@@ -18,16 +20,39 @@ var _ sandboxes.Store = (*Sandboxes)(nil)
 // NewSandboxes returns the storage of sandboxes without a repository in db.
 func NewSandboxes(db *store.DB) *Sandboxes { return &Sandboxes{db} }
 
-const sandboxColumns = `id, team_id, user_id, key, purpose, workspace_id, executor, idle_ms, session_id, created_at, used_at, checked_at, ends_at, ended_at, cleaned`
+const sandboxColumns = `id, team_id, user_id, key, purpose, workspace_id, executor, image, network, idle_ms, session_id, created_at, used_at, checked_at, ends_at, ended_at, cleaned`
 
 func scanSandbox(r store.Scanner) (s sandboxes.Sandbox, err error) {
-	return s, r.Scan(&s.ID, &s.TeamID, &s.UserID, &s.Key, &s.Purpose, &s.WorkspaceID, &s.Executor, &s.IdleMs, &s.SessionID, &s.CreatedAt, &s.UsedAt, &s.CheckedAt, &s.EndsAt, &s.EndedAt, &s.Cleaned)
+	var image, network string
+	err = r.Scan(&s.ID, &s.TeamID, &s.UserID, &s.Key, &s.Purpose, &s.WorkspaceID, &s.Executor, &image, &network, &s.IdleMs, &s.SessionID, &s.CreatedAt, &s.UsedAt, &s.CheckedAt, &s.EndsAt, &s.EndedAt, &s.Cleaned)
+	if err == nil {
+		err = errors.Join(store.FromJSON(image, &s.Image), store.FromJSON(network, &s.Network))
+	}
+	return s, err
 }
 
-// InsertSandbox stores a sandbox.
-func (s *Sandboxes) InsertSandbox(ctx context.Context, b sandboxes.Sandbox) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO api_sandboxes (`+sandboxColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?)`, b.ID, b.TeamID, b.UserID, b.Key, string(b.Purpose), b.WorkspaceID, b.Executor,
-		b.IdleMs, b.SessionID, b.CreatedAt, b.UsedAt, b.CheckedAt, b.EndsAt, b.EndedAt, b.Cleaned)
+// InsertSandbox stores a sandbox unless its user has most live ones in the team.
+func (s *Sandboxes) InsertSandbox(ctx context.Context, b sandboxes.Sandbox, most int) error {
+	image, err := store.ToJSON(b.Image)
+	if err != nil {
+		return err
+	}
+	network, err := store.ToJSON(b.Network)
+	if err != nil {
+		return err
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		var n int
+		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM api_sandboxes WHERE team_id = {team?} AND user_id = ? AND ended_at = 0`, b.TeamID, b.UserID).Scan(&n); err != nil {
+			return err
+		}
+		if n >= most {
+			return fault.New(fault.Conflict, "sandbox_limit", "You have %d sandboxes in this team. End one of them first.", n)
+		}
+		_, err := s.db.Exec(ctx, `INSERT INTO api_sandboxes (`+sandboxColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, b.ID, b.TeamID, b.UserID, b.Key, string(b.Purpose), b.WorkspaceID, b.Executor,
+			image, network, b.IdleMs, b.SessionID, b.CreatedAt, b.UsedAt, b.CheckedAt, b.EndsAt, b.EndedAt, b.Cleaned)
+		return err
+	})
 	return store.Wrap(err, "storing a sandbox")
 }
 
@@ -81,12 +106,6 @@ func (s *Sandboxes) Sandboxes(ctx context.Context, teamID, userID string, pg pag
 	}
 	items, next := page.Cut(pg, items, func(b sandboxes.Sandbox) page.Key { return page.Key{At: b.CreatedAt, ID: b.ID} })
 	return items, next, nil
-}
-
-// CountSandboxes counts a user's live sandboxes in a team.
-func (s *Sandboxes) CountSandboxes(ctx context.Context, teamID, userID string) (n int, err error) {
-	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM api_sandboxes WHERE team_id = {team?} AND user_id = ? AND ended_at = 0`, teamID, userID).Scan(&n)
-	return n, store.Wrap(err, "counting sandboxes")
 }
 
 // OpenSandboxes returns those of which something is left.

@@ -28,6 +28,11 @@ type documents struct {
 	open  map[string]*document
 	clock uint64
 	known map[string]string // what differs from the base, with its hash, as the server last heard; nil = nothing yet
+
+	ever    map[string]bool // files that were in known at some time
+	saved   Record          // of the last save
+	version int             // of each document before its first
+	left    []string        // documents that the earlier run had open
 }
 
 type document struct {
@@ -61,6 +66,14 @@ func (sv *server) refresh(ctx context.Context, changes []guest.Change, file stri
 	now := make(map[string]string, len(changes))
 	for _, c := range changes {
 		now[c.Path] = stampOf(c)
+		for _, name := range []string{c.Path, c.OldPath} {
+			if name != "" && sv.lang.Watches(name) && len(sv.docs.ever) <= maxEvents {
+				sv.docs.ever[name] = true
+			}
+		}
+	}
+	if err := sv.save(ctx, file); err != nil {
+		return text{}, err
 	}
 	told, err := sv.tellChanges(now, changes)
 	if err != nil {
@@ -152,10 +165,10 @@ func (sv *server) send(ctx context.Context, file, stamp string) (text, error) {
 	switch {
 	case doc == nil:
 		sv.evict()
-		doc = &document{version: 1, before: last}
+		doc = &document{version: sv.docs.version + 1, before: last}
 		sv.docs.open[file] = doc
 		t.fresh = true
-		err = sv.conn.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": sv.uri(file), "languageId": sv.lang.DocumentID(file), "version": 1, "text": body}})
+		err = sv.conn.Notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": sv.uri(file), "languageId": sv.lang.DocumentID(file), "version": doc.version, "text": body}})
 	case doc.hash != hash:
 		doc.version++
 		doc.before, t.fresh = last, true

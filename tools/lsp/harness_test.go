@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/store/toolstore"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/workspaces"
@@ -46,6 +47,7 @@ type bench struct {
 	m      *executortest.Managed
 	caller tools.Caller
 	stop   func() // of the service
+	db     *store.DB
 }
 
 type specs struct{ team, root string }
@@ -119,7 +121,7 @@ func newBench(t *testing.T, path string, contents map[string]string, change func
 	ctx := t.Context()
 	db := storetest.SQLite(t)
 	user, team := storetest.Seed(t, db)
-	b := &bench{t: t, ws: id.New("ws"), team: team.ID, root: executortest.GitRoot(t)}
+	b := &bench{t: t, db: db, ws: id.New("ws"), team: team.ID, root: executortest.GitRoot(t)}
 	world := fake.NewWorld(t.TempDir(), nil)
 	t.Cleanup(world.Close)
 	project := id.New("prj")
@@ -144,7 +146,7 @@ func newBench(t *testing.T, path string, contents map[string]string, change func
 
 // start makes the service, as a server does when it starts.
 func (b *bench) start(change func(*lsp.Config)) {
-	cfg := lsp.Config{Places: places{b.m}, Files: files{b.root}, Workspaces: rows{b.team}}
+	cfg := lsp.Config{Places: places{b.m}, Files: files{b.root}, Workspaces: rows{b.team}, Records: toolstore.NewLanguages(b.db)}
 	if change != nil {
 		change(&cfg)
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	triesToReach = 20              // of a sandbox whose pipe was cut
 	tryAgain     = 2 * time.Second // between two
-	frame        = 256 << 10       // bytes of one frame of input
+	frame        = guest.MaxInput  // bytes of one frame of input: a smaller message reaches the server as a whole or not at all
 
 	errorsPerSecond = 256 << 10 // bytes of standard error that are read
 )
@@ -47,6 +47,7 @@ type output struct {
 	ctx   context.Context
 	sv    *server
 	out   *client.Output
+	met   bool // it is known where the output begins
 	off   int64
 	acked int64
 }
@@ -56,7 +57,14 @@ func (o *output) Read(p []byte) (int, error) {
 		var err error
 		if o.out == nil {
 			if o.out, err = o.sv.place.Guest.SharedOutput(o.ctx, o.sv.id, guest.Stdout, o.off); err == nil && o.out.From != o.off {
-				return 0, errors.New("its output was lost while it could not be read")
+				if o.met || !o.sv.resumed {
+					return 0, errors.New("its output was lost while it could not be read")
+				}
+				o.off = o.out.From // it wrote too much while Parawork was away
+			}
+			if err == nil && !o.met {
+				o.met = true
+				o.sv.began.Store(o.off)
 			}
 		}
 		if err == nil {
@@ -94,7 +102,8 @@ type input struct {
 	ctx context.Context
 	sv  *server
 	in  *client.Input
-	seq uint64
+	met bool   // the first number is known
+	seq uint64 // of the last frame
 }
 
 func (w *input) Write(p []byte) (n int, err error) {
@@ -113,7 +122,12 @@ func (w *input) send(p []byte) error {
 	for tries := 0; ; {
 		var err error
 		if w.in == nil {
-			if w.in, err = w.sv.place.Guest.Input(w.ctx, w.sv.id); err == nil && w.in.Last >= w.seq {
+			w.in, err = w.sv.place.Guest.Input(w.ctx, w.sv.id)
+			switch {
+			case err != nil:
+			case !w.met:
+				w.met, w.seq = true, w.in.Last+1 // an earlier run has sent some
+			case w.in.Last >= w.seq:
 				return nil
 			}
 		}

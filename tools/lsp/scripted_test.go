@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,11 @@ func scripted(mode string) {
 		_, _ = os.Stdout.Write(protocol.Encode(body))
 	}
 	registered := false
+	docs, answered, heard := map[string]string{}, map[string]bool{}, []string(nil)
+	wrong := func(what string) {
+		fmt.Fprintln(os.Stderr, what)
+		os.Exit(4)
+	}
 	for {
 		body, err := protocol.ReadMessage(in)
 		if err != nil {
@@ -33,6 +39,15 @@ func scripted(mode string) {
 		var m struct {
 			ID     json.RawMessage `json:"id"`
 			Method string          `json:"method"`
+			Params struct {
+				TextDocument struct {
+					URI  string `json:"uri"`
+					Text string `json:"text"`
+				} `json:"textDocument"`
+				Changes []struct {
+					URI string `json:"uri"`
+				} `json:"changes"`
+			} `json:"params"`
 		}
 		_ = json.Unmarshal(body, &m)
 		answer := func(result any) { say(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result}) }
@@ -45,7 +60,25 @@ func scripted(mode string) {
 			}
 			say(map[string]any{"jsonrpc": "2.0", "id": "ts1", "method": "client/registerCapability", "params": map[string]any{"registrations": []any{map[string]string{"id": "1", "method": "textDocument/diagnostic"}}}})
 		case "":
+			if answered[string(m.ID)] {
+				wrong("a request was answered twice")
+			}
+			answered[string(m.ID)] = true
 			registered = registered || string(m.ID) == `"ts1"`
+		case "$/parawork/resume":
+			if mode == "deaf" {
+				return
+			}
+			say(map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32601, "message": "no such method"}})
+		case "workspace/didChangeWatchedFiles":
+			for _, c := range m.Params.Changes {
+				heard = append(heard, filepath.Base(c.URI))
+			}
+		case "textDocument/didClose":
+			if _, open := docs[m.Params.TextDocument.URI]; !open {
+				wrong("a document was closed that is not open")
+			}
+			delete(docs, m.Params.TextDocument.URI)
 		case "textDocument/diagnostic":
 			switch mode {
 			case "lies":
@@ -68,8 +101,18 @@ func scripted(mode string) {
 			if !registered {
 				return
 			}
+			if mode == "mirror" {
+				slices.Sort(heard)
+				answer(map[string]any{"kind": "full", "items": []any{map[string]any{"range": protocol.Range{}, "severity": 1, "message": fmt.Sprintf("%q of %d, heard of %s", docs[m.Params.TextDocument.URI], len(docs), heard)}}})
+				heard = nil
+				continue
+			}
 			answer(map[string]any{"kind": "full", "items": []any{map[string]any{"range": protocol.Range{}, "severity": 1, "code": 7, "message": "wröng"}}})
 		case "textDocument/didOpen":
+			if _, open := docs[m.Params.TextDocument.URI]; open {
+				wrong("a document was opened twice")
+			}
+			docs[m.Params.TextDocument.URI] = m.Params.TextDocument.Text
 			if mode == "pushes" { // and of changes it never says anything
 				wd, _ := os.Getwd()
 				say(map[string]any{"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": map[string]any{"uri": "file://" + wd + "/a.go", "diagnostics": []any{}}})
@@ -231,21 +274,47 @@ func TestDeepSymbols(t *testing.T) {
 	}
 }
 
-// The server of an earlier run is ended, and a new one answers.
-func TestServersOfAnEarlierRunAreEnded(t *testing.T) {
-	b := withScript(t, "good")
-	b.report("a.go")
+// A server goes on while Parawork restarts. The next run has it close what was open, tells it of every file that may have changed, and answers
+// nothing twice.
+func TestServersGoOnOverARestart(t *testing.T) {
+	b := withScript(t, "mirror")
+	b.write("b.go", "package b\n")
+	b.report("a.go", "b.go")
 	before := b.processes()
-	b.stop()
-	if now := b.processes(); len(now) != 1 || now[0] != before[0] {
-		t.Fatalf("after the server's end: %v", now)
+	for range 3 {
+		b.stop()
+		b.write("a.go", "package a // changed\n")
+		must(t, os.Remove(filepath.Join(b.root, "b.go")))
+		b.start(nil)
+		if got, want := b.report("a.go"), `"package a // changed\n" of 1, heard of [a.go b.go]`; !strings.Contains(got, want) {
+			t.Errorf("%s, and not %s", got, want)
+		}
+		if now := b.processes(); len(now) != 1 || now[0] != before[0] {
+			t.Fatalf("%v, before %v", now, before)
+		}
+		b.write("b.go", "package b\n")
+		b.report("b.go")
 	}
-	b.start(nil)
-	if got := b.report("a.go"); !strings.Contains(got, "wröng") {
-		t.Error(got)
-	}
-	if now := b.processes(); len(now) != 1 || now[0] == before[0] {
-		t.Errorf("%v, before %v", now, before)
+}
+
+// A server that does not go on is ended, and another one answers at once; so does one in place of a process that nothing is known of.
+func TestServersThatDoNotGoOnAreReplaced(t *testing.T) {
+	for mode, forget := range map[string]bool{"deaf": false, "good": true} {
+		b := withScript(t, mode)
+		b.report("a.go")
+		before := b.processes()
+		b.stop()
+		if forget {
+			_, err := b.db.Exec(t.Context(), `DELETE FROM language_servers`)
+			must(t, err)
+		}
+		b.start(nil)
+		if got := b.report("a.go"); !strings.Contains(got, "wröng") {
+			t.Error(got)
+		}
+		if now := b.processes(); len(now) != 1 || now[0] == before[0] {
+			t.Errorf("%s: %v, before %v", mode, now, before)
+		}
 	}
 }
 

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
+
+	"golang.org/x/time/rate"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
@@ -52,7 +55,13 @@ type server struct {
 	found     languages.Found
 	caps      protocol.Capabilities
 	abilities json.RawMessage // caps as the server said them
+	resumed   bool            // an earlier run of Parawork started its process
 	stderr    tail
+
+	began    atomic.Int64 // where reading its output began
+	answered atomic.Bool  // requests that the record does not know of
+	saving   atomic.Bool  // a goroutine of saveSoon waits
+	pace     *rate.Limiter
 
 	docs documents // guarded by its turn
 
@@ -100,9 +109,9 @@ func newReport(seq int, version *int, items []protocol.Diagnostic) *report {
 }
 
 func newServer(s *Service, p *executors.Place, l languages.Language) *server {
-	return &server{s: s, place: p, lang: l, id: id.New(processPrefix + l.ID), conn: protocol.NewConn("pw", s.cfg.Now), root: p.Hello.Root,
+	return &server{s: s, place: p, lang: l, id: id.New(processPrefix + l.ID), conn: protocol.NewConn(id.New("pw")+"_", s.cfg.Now), pace: rate.NewLimiter(savesPerSecond, savesAtOnce), root: p.Hello.Root,
 		ready: make(chan struct{}), gone: make(chan struct{}), used: s.cfg.Now(), reports: map[string]*report{}, changed: make(chan struct{}),
-		progress: map[string]string{}, applyTurn: locks.NewTurn(), docs: documents{turn: locks.NewTurn(), open: map[string]*document{}}}
+		progress: map[string]string{}, applyTurn: locks.NewTurn(), docs: documents{turn: locks.NewTurn(), open: map[string]*document{}, ever: map[string]bool{}}}
 }
 
 func (sv *server) idleSince(now time.Time) time.Duration {
@@ -178,18 +187,23 @@ func (sv *server) run(ctx context.Context) {
 		cancel()
 	})
 	work.Go(func() {
-		out := &output{ctx: ctx, sv: sv}
+		out := &output{ctx: ctx, sv: sv, off: sv.began.Load(), acked: sv.began.Load()}
 		in := &input{ctx: ctx, sv: sv}
 		_ = sv.conn.Serve(ctx, out, in, handler{sv}) // the connection keeps the cause
 		out.close()
 		in.close()
 	})
-	err := sv.initialize(starting)
+	greet, words := sv.initialize, "language server started"
+	if sv.resumed {
+		greet, words = sv.resume, "language server found again"
+	}
+	err := greet(starting)
 	stop()
 	if err == nil {
 		close(sv.ready)
+		sv.saveSoon()
 		sv.s.news.add(sv.place)
-		sv.s.cfg.Log.Info("language server started", "workspace_id", sv.place.WorkspaceID, "language", sv.lang.ID, "program", sv.found.Program, "version", sv.found.Version)
+		sv.s.cfg.Log.Info(words, "workspace_id", sv.place.WorkspaceID, "language", sv.lang.ID, "program", sv.found.Program, "version", sv.found.Version)
 	} else {
 		sv.conn.End(err)
 	}
@@ -201,7 +215,7 @@ func (sv *server) run(ctx context.Context) {
 // finish ends what is left of the process and says why the server has ended.
 func (sv *server) finish(startErr error) {
 	cause := sv.conn.Cause()
-	if errors.Is(cause, executors.ErrStopping()) || sv.s.life.Err() != nil { // the next run of Parawork ends the process
+	if errors.Is(cause, executors.ErrStopping()) || sv.s.life.Err() != nil { // the next run of Parawork finds the process again
 		if startErr != nil {
 			sv.fail(executors.ErrStopping(), nil)
 			return
@@ -231,14 +245,21 @@ func (sv *server) finish(startErr error) {
 			died = cause
 		}
 	}
-	if errors.Is(cause, errIdle) || errors.Is(cause, errRestarted) {
+	if errors.Is(cause, errIdle) || errors.Is(cause, errRestarted) || errors.Is(startErr, errNotResumed) {
 		died = nil
+	}
+	if err := sv.s.cfg.Records.DeleteRecord(sv.s.life, sv.place.WorkspaceID, sv.id); err != nil { // the process has ended: it is not found again
+		sv.s.cfg.Log.Warn("the record of a language server could not be deleted", "workspace_id", sv.place.WorkspaceID, "language", sv.lang.ID, "error", err)
 	}
 	sv.mu.Lock()
 	sv.cause = cause
 	sv.mu.Unlock()
 	if died != nil {
 		sv.s.cfg.Log.Warn("a language server died", "workspace_id", sv.place.WorkspaceID, "language", sv.lang.ID, "cause", cause)
+	}
+	if errors.Is(startErr, errNotResumed) {
+		sv.fail(startErr, nil)
+		return
 	}
 	if startErr != nil {
 		sv.fail(fault.Wrap(cause, fault.Unavailable, "language_server_failed", "The language server for %s could not be started: %s.", sv.lang.Title, cause), died)
@@ -265,9 +286,16 @@ func exitWords(p guest.Process) string {
 	return safetext.Line(p.Reason)
 }
 
-// launch finds the program and starts it.
+// launch finds the program and starts it, unless an earlier run has: then that process goes on.
 func (sv *server) launch(ctx context.Context) error {
-	sv.s.sweep(sv.place, sv.lang.ID)
+	if r, ok := sv.s.inherit(sv.place, sv.lang.ID)[sv.lang.ID]; ok {
+		err := sv.allowed(ctx, r.State.Found)
+		if err == nil {
+			return sv.takeOver(ctx, r)
+		}
+		_, _ = sv.place.Guest.Stop(ctx, r.ProcessID, endGrace) // without it the next question tries again
+		return err
+	}
 	res, err := sv.place.Run(ctx, executors.SandboxCommand{Argv: []string{"/bin/sh", "-c", sv.lang.Probe()}, TimeoutMs: 30_000, MaxOutput: 64 << 10})
 	if err != nil {
 		return fmt.Errorf("looking for the language server for %s: %w", sv.lang.Title, err)
@@ -276,10 +304,8 @@ func (sv *server) launch(ctx context.Context) error {
 		return fault.New(fault.NotFound, "language_server_missing", "The sandbox has no language server for %s. To have one, %s", sv.lang.Title, sv.lang.Install)
 	}
 	argv := append([]string{"/bin/sh", "-c", languages.Path + `exec "$0" "$@"`, sv.found.Program}, sv.found.Args...)
-	if sv.s.cfg.Guard != nil {
-		if err := sv.s.cfg.Guard(ctx, sv.place, append([]string{sv.found.Program}, sv.found.Args...)); err != nil {
-			return err
-		}
+	if err := sv.allowed(ctx, sv.found); err != nil {
+		return err
 	}
 	proc, err := sv.place.Guest.Start(ctx, guest.ProcessSpec{ID: sv.id, Argv: argv, Env: sv.lang.Env, Stdin: true, Helper: true, MaxLog: 16 << 20})
 	if err != nil {
@@ -292,6 +318,14 @@ func (sv *server) launch(ctx context.Context) error {
 	sv.pid, sv.since = proc.Pid, proc.StartedAt
 	sv.mu.Unlock()
 	return nil
+}
+
+// allowed refuses a program that may not run in this kind of executor.
+func (sv *server) allowed(ctx context.Context, f languages.Found) error {
+	if sv.s.cfg.Guard == nil {
+		return nil
+	}
+	return sv.s.cfg.Guard(ctx, sv.place, append([]string{f.Program}, f.Args...))
 }
 
 // initialize greets the server.
@@ -422,6 +456,8 @@ func (h handler) Replied(method string, params json.RawMessage) {
 	if method == "client/registerCapability" {
 		h.sv.registered(params)
 	}
+	h.sv.answered.Store(true)
+	h.sv.saveSoon()
 }
 
 // Slow implements protocol.Slow: edits are written to files.

@@ -3,9 +3,10 @@
 // while or used too much memory, and is replaced when it dies, a few times. Whatever it says is checked: a server that lies, floods or
 // dies affects only the answers about its language.
 //
-// The server of an earlier run of Parawork is ended, and a new one started when it is needed: what was open in the old one is unknown.
+// A server goes on while Parawork restarts: its process is the guest's, and a Record in the database says what it knows. The next run reads
+// on in its output, waits until it answers, closes its documents, tells it of all files that may have changed, and opens what is asked for.
 //
-// Goroutines: Run has two; each language server has three while it lives, which Run waits for. Locks: Service.mu and server.mu are held for
+// Goroutines: Run has two; each language server has some while it lives, which Run waits for. Locks: Service.mu and server.mu are held for
 // no I/O; a server's turn is held while documents are brought up to date, so that their versions grow in order.
 package lsp
 
@@ -71,6 +72,7 @@ type Config struct {
 	Places     Sandboxes
 	Files      Files
 	Workspaces Workspaces
+	Records    Records
 	// Settings keeps what projects chose. Nil: all have the default.
 	Settings Settings
 	// MemoryMB ends a server that uses more; 0 = what its language allows.
@@ -109,8 +111,8 @@ type death struct {
 
 // New returns a Service. It starts nothing and panics if a dependency is missing.
 func New(cfg Config) *Service {
-	if cfg.Places == nil || cfg.Files == nil || cfg.Workspaces == nil {
-		panic(errors.New("lsp: Places, Files and Workspaces are required"))
+	if cfg.Places == nil || cfg.Files == nil || cfg.Workspaces == nil || cfg.Records == nil {
+		panic(errors.New("lsp: Places, Files, Workspaces and Records are required"))
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -124,14 +126,19 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Participant ends the language servers that an earlier run of Parawork left in a sandbox.
+// Participant finds the language servers again that an earlier run of Parawork left in a sandbox.
 func (s *Service) Participant() executors.Participant {
 	return executors.Participant{Name: "language servers", Live: func(p *executors.Place) {
-		s.work.Go(func() { s.sweep(p, "") })
+		s.work.Go(func() {
+			for language := range s.inherit(p, "") {
+				l, _ := languages.ByID(language)
+				_, _ = s.server(s.life, p, l) // its end says why
+			}
+		})
 	}}
 }
 
-// Run watches the language servers until ctx ends. It returns when nothing follows them any more; the next run ends them.
+// Run watches the language servers until ctx ends. It returns when nothing follows them any more; the next run finds them again.
 func (s *Service) Run(ctx context.Context) error {
 	var published sync.WaitGroup
 	published.Go(func() { s.publish(ctx) })
@@ -202,32 +209,6 @@ var (
 	errRestarted = errors.New("somebody restarted it")
 )
 
-// sweep ends processes of language servers in a sandbox that are not of this run; language "" means all.
-func (s *Service) sweep(p *executors.Place, language string) {
-	ctx, cancel := context.WithTimeout(s.life, startWithin)
-	defer cancel()
-	if p.Asleep() {
-		return // it is swept when a server is started in it
-	}
-	all, err := p.Guest.Processes(ctx)
-	if err != nil {
-		return
-	}
-	for _, proc := range all {
-		if !strings.HasPrefix(proc.ID, processPrefix+language) || s.ours(proc.ID) {
-			continue
-		}
-		if proc.State == guest.Running {
-			if _, err := p.Guest.Stop(ctx, proc.ID, endGrace); err != nil {
-				s.cfg.Log.Warn("a language server of an earlier run could not be ended", "sandbox_id", p.SandboxID, "process_id", proc.ID, "error", err)
-				continue
-			}
-			s.cfg.Log.Info("a language server of an earlier run was ended", "sandbox_id", p.SandboxID, "process_id", proc.ID)
-		}
-		_ = p.Guest.Remove(ctx, proc.ID) // a guest forgets ended processes by itself
-	}
-}
-
 func (s *Service) ours(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,6 +244,14 @@ func inside(p *executors.Place, file string) (string, error) {
 
 // server returns the live server of a language in a sandbox and starts one when there is none.
 func (s *Service) server(ctx context.Context, p *executors.Place, l languages.Language) (*server, error) {
+	sv, err := s.serverOnce(ctx, p, l)
+	if errors.Is(err, errNotResumed) { // it has been ended, and forgotten
+		sv, err = s.serverOnce(ctx, p, l)
+	}
+	return sv, err
+}
+
+func (s *Service) serverOnce(ctx context.Context, p *executors.Place, l languages.Language) (*server, error) {
 	k := key{p.WorkspaceID, l.ID}
 	s.mu.Lock()
 	sv := s.servers[k]

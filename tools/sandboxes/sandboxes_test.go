@@ -1,6 +1,7 @@
 package sandboxes_test
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -8,8 +9,11 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/store/toolstore"
 	"github.com/parawork/parawork/tools/sandboxes"
@@ -19,6 +23,7 @@ import (
 // world has workspaces that are ready at once, and a clock that is injected and does not advance by itself.
 type world struct {
 	*sandboxes.Service
+	db   *store.DB
 	team string
 	ann  accounts.Actor
 
@@ -34,9 +39,35 @@ func newWorld(t *testing.T) *world {
 	db := storetest.SQLite(t)
 	user, team := storetest.Seed(t, db)
 	w := &world{team: team.ID, ann: accounts.Actor{User: user}, now: time.Unix(1000, 0), workspaces: map[string]workspaces.Workspace{}, ended: map[string]bool{}}
-	w.Service = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(db), Workspaces: w, Places: w, Sessions: w, Now: w.clock,
-		Actor: func(context.Context, string) (accounts.Actor, error) { return w.ann, nil }})
+	w.db = db
+	w.Service = w.server()
 	return w
+}
+
+// server returns one of the instance's servers.
+func (w *world) server() *sandboxes.Service {
+	return sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(w.db), Workspaces: w, Places: w, Sessions: w, Rules: w, Now: w.clock,
+		Actor: func(context.Context, string) (accounts.Actor, error) { return w.ann, nil }})
+}
+
+// Executor knows docker, which does everything, and local, which does nothing.
+func (w *world) Executor(_ context.Context, _, _ string, asked executors.Kind) (sandboxes.Executor, error) {
+	does := asked != "local"
+	return sandboxes.Executor{Kind: cmp.Or(asked, "docker"), Images: does, Network: does}, nil
+}
+
+func (w *world) Image(_ context.Context, _, name string) (images.Choice, error) {
+	if name == "secret" {
+		return images.Choice{}, fault.New(fault.Forbidden, "image_not_allowed", "no")
+	}
+	return images.Choice{Name: name, Public: "sha256:" + name}, nil
+}
+
+func (w *world) Network(_ context.Context, _, _ string, p network.Policy) (network.Policy, error) {
+	if p.Mode == executors.NetworkOpen {
+		return network.Policy{}, nil
+	}
+	return p, nil
 }
 
 func (w *world) clock() time.Time {
@@ -182,9 +213,10 @@ func TestAUserHasAtMostSoManySandboxes(t *testing.T) {
 		w.obtain(t, w.ann, sandboxes.Request{})
 	}
 	var all sync.WaitGroup
-	for range 8 {
+	servers := []*sandboxes.Service{w.Service, w.server()}
+	for i := range 8 {
 		all.Go(func() {
-			if _, _, err := w.Obtain(t.Context(), w.ann, w.team, sandboxes.Request{Purpose: executors.ForApp}); err != nil && fault.CodeOf(err) != "sandbox_limit" {
+			if _, _, err := servers[i%2].Obtain(t.Context(), w.ann, w.team, sandboxes.Request{Purpose: executors.ForApp}); err != nil && fault.CodeOf(err) != "sandbox_limit" {
 				t.Error(err)
 			}
 		})
@@ -229,6 +261,48 @@ func TestASandboxEndsWhenItWasIdle(t *testing.T) {
 	}
 }
 
+// A key finds a sandbox that is as asked for. Another one is replaced on request only, and only by one that may be made.
+func TestAnImageAndANetworkOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ask := func(r sandboxes.Request) (sandboxes.Sandbox, error) {
+		r.Key, r.Purpose = "k", executors.ForExecution
+		sb, _, err := w.Obtain(t.Context(), w.ann, w.team, r)
+		return sb, err
+	}
+	none, open := &network.Policy{Mode: executors.NetworkNone}, &network.Policy{Mode: executors.NetworkOpen}
+	list := &network.Policy{Mode: executors.NetworkAllow, Allow: []string{"a.test"}}
+	for code, r := range map[string]sandboxes.Request{"sandbox_image_unsupported": {Executor: "local", Image: "python:3"}, "sandbox_network_unsupported": {Executor: "local", Network: none}, "image_not_allowed": {Image: "secret"}} {
+		if _, err := ask(r); fault.CodeOf(err) != code {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+	first, err := ask(sandboxes.Request{Image: " python:3 ", Network: list})
+	if err != nil || first.Executor != "docker" || first.Image != (images.Choice{Name: "python:3", Public: "sha256:python:3"}) {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	for _, r := range []sandboxes.Request{{}, {Image: "python:3"}, {Network: list}} {
+		if sb, err := ask(r); err != nil || sb.ID != first.ID || sb.Network.Mode != executors.NetworkAllow {
+			t.Errorf("%+v found %+v, %v", r, sb, err)
+		}
+	}
+	for _, r := range []sandboxes.Request{{Image: "python:4"}, {Network: none}, {Network: open}, {Network: &network.Policy{Mode: executors.NetworkAllow}}} {
+		if _, err := ask(r); fault.CodeOf(err) != "sandbox_differs" {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+	if _, err := ask(sandboxes.Request{Image: "secret", Replace: true}); fault.CodeOf(err) != "image_not_allowed" {
+		t.Errorf("a replacement that may not be made: %v", err)
+	}
+	if sb, err := ask(sandboxes.Request{Image: "python:3", Replace: true}); err != nil || sb.ID != first.ID {
+		t.Errorf("nothing to replace: %+v, %v", sb, err)
+	}
+	other, err := ask(sandboxes.Request{Image: "python:4", Network: open, Replace: true})
+	if err != nil || other.ID == first.ID || other.Image.Name != "python:4" || other.Network.Mode != "" || w.left() != 1 {
+		t.Errorf("replaced: %+v, %v, %d workspaces", other, err, w.left())
+	}
+}
+
 func TestASandboxEndsWithItsSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -242,6 +316,9 @@ func TestASandboxEndsWithItsSession(t *testing.T) {
 	w.mu.Unlock()
 	if w.Expire(t.Context()); w.left() != 0 {
 		t.Error("it did not end with its session")
+	}
+	if _, _, err := w.Obtain(t.Context(), w.ann, w.team, sandboxes.Request{Purpose: executors.ForApp, SessionID: "ses_1"}); fault.CodeOf(err) != "sandbox_session_ended" {
+		t.Errorf("a session that has ended: %v", err)
 	}
 }
 

@@ -6,7 +6,7 @@
 // crash, the next request or the loop of Run goes on from what the row says.
 //
 // Goroutines: Run's, and a few of it that look at sandboxes. Locks: one for each key while a sandbox is looked for and made, one for each
-// user while theirs are counted, one for each sandbox while its workspace is made or removed, and one for what was seen of uses.
+// sandbox while its workspace is made or removed, and one for what was seen of uses.
 package sandboxes
 
 import (
@@ -36,6 +36,7 @@ type Config struct {
 	Workspaces Workspaces
 	Places     Places
 	Sessions   Sessions
+	Rules      Rules
 	// Actor returns a user with their memberships.
 	Actor func(ctx context.Context, userID string) (accounts.Actor, error)
 	Now   func() time.Time
@@ -46,7 +47,7 @@ type Config struct {
 // Service gives out sandboxes. Safe for concurrent use.
 type Service struct {
 	cfg    Config
-	making locks.Keyed // by team, user, key and purpose; then by team and user, or by id
+	making locks.Keyed // by team, user, key and purpose; then by id
 
 	mu   sync.Mutex
 	seen map[string]uint64 // how often a sandbox was used when it was last looked at, by id
@@ -55,8 +56,8 @@ type Service struct {
 
 // New makes a Service. It starts nothing.
 func New(cfg Config) *Service {
-	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Places == nil || cfg.Sessions == nil || cfg.Actor == nil {
-		panic(errors.New("sandboxes: Store, Workspaces, Places, Sessions and Actor are required"))
+	if cfg.Store == nil || cfg.Workspaces == nil || cfg.Places == nil || cfg.Sessions == nil || cfg.Rules == nil || cfg.Actor == nil {
+		panic(errors.New("sandboxes: Store, Workspaces, Places, Sessions, Rules and Actor are required"))
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -78,38 +79,55 @@ func (s *Service) Obtain(ctx context.Context, actor accounts.Actor, teamID strin
 	if err := check(&r); err != nil {
 		return Sandbox{}, false, err
 	}
+	p, err := s.plan(ctx, teamID, actor.User.ID, r)
+	if err != nil {
+		return Sandbox{}, false, err
+	}
 	if r.Key == "" {
-		sb, err := s.insert(ctx, actor, teamID, r)
-		if err != nil {
-			return Sandbox{}, false, err
-		}
-		return s.begin(ctx, actor, sb)
+		return s.make(ctx, actor, teamID, p)
 	}
 	unlock, err := s.making.LockContext(ctx, strings.Join([]string{teamID, actor.User.ID, string(r.Purpose), r.Key}, "\x00"))
 	if err != nil {
 		return Sandbox{}, false, err
 	}
 	defer unlock()
-	sb, err := s.cfg.Store.SandboxByKey(ctx, teamID, actor.User.ID, r.Key, r.Purpose)
-	if err == nil {
-		if sb, err = s.ready(ctx, actor, sb); !hasEnded(err) {
-			return sb, false, err
+	sb, err := s.find(ctx, actor, teamID, p)
+	if !hasEnded(err) {
+		return sb, false, err
+	}
+	sb, made, err = s.make(ctx, actor, teamID, p)
+	if errors.Is(err, errTaken) { // another server was faster
+		p.Replace = false
+		sb, err = s.find(ctx, actor, teamID, p)
+	}
+	return sb, made, err
+}
+
+// errTaken means that the user has a live sandbox with this key and purpose.
+var errTaken = errors.New("the key is taken")
+
+// find returns the user's live sandbox with the key and purpose of a request, once it runs. One that is of no use is ended; see hasEnded.
+func (s *Service) find(ctx context.Context, actor accounts.Actor, teamID string, p plan) (Sandbox, error) {
+	sb, err := s.cfg.Store.SandboxByKey(ctx, teamID, actor.User.ID, p.Key, p.Purpose)
+	if fault.Is(err, fault.NotFound) {
+		return Sandbox{}, errEnded()
+	} else if err != nil {
+		return Sandbox{}, err
+	}
+	if field := p.differs(sb); field != "" {
+		if !p.Replace {
+			return Sandbox{}, errDiffers(sb, field)
 		}
+		if _, err := s.furnished(ctx, actor, teamID, p); err != nil { // then the old one stays
+			return Sandbox{}, err
+		}
+		s.endLeft(ctx, sb.ID)
+		return Sandbox{}, errEnded()
+	}
+	if sb, err = s.ready(ctx, actor, sb); hasEnded(err) {
 		s.endLeft(ctx, sb.ID) // it has just ended, or its workspace was deleted
-	} else if !fault.Is(err, fault.NotFound) {
-		return Sandbox{}, false, err
 	}
-	if sb, err = s.insert(ctx, actor, teamID, r); err == nil {
-		return s.begin(ctx, actor, sb)
-	}
-	if !fault.Is(err, fault.Conflict) || fault.CodeOf(err) == "sandbox_limit" {
-		return Sandbox{}, false, err
-	}
-	if sb, err = s.cfg.Store.SandboxByKey(ctx, teamID, actor.User.ID, r.Key, r.Purpose); err != nil { // another server was faster
-		return Sandbox{}, false, err
-	}
-	sb, err = s.ready(ctx, actor, sb)
-	return sb, false, err
+	return sb, err
 }
 
 func check(r *Request) error {
@@ -121,6 +139,7 @@ func check(r *Request) error {
 	if err := checkKey(r.Key); err != nil {
 		return err
 	}
+	r.Image = strings.TrimSpace(r.Image)
 	r.Idle = cmp.Or(r.Idle, idleOf(r.Purpose))
 	if r.Idle < minIdle || r.Idle > maxIdle {
 		return fault.New(fault.Invalid, "sandbox_idle_invalid", "idle_seconds may be %d to %d.", int(minIdle.Seconds()), int(maxIdle.Seconds())).With("field", "idle_seconds")
@@ -135,23 +154,33 @@ func checkKey(key string) error {
 	return nil
 }
 
-func (s *Service) insert(ctx context.Context, actor accounts.Actor, teamID string, r Request) (Sandbox, error) {
-	unlock, err := s.making.LockContext(ctx, teamID+"\x00"+actor.User.ID) // between counting and storing
-	if err != nil {
-		return Sandbox{}, err
-	}
-	defer unlock()
-	n, err := s.cfg.Store.CountSandboxes(ctx, teamID, actor.User.ID)
-	if err != nil {
-		return Sandbox{}, err
-	}
-	if n >= MaxOpen {
-		return Sandbox{}, fault.New(fault.Conflict, "sandbox_limit", "You have %d sandboxes in this team. End one of them first.", n)
+// furnished returns a new sandbox as a request asks for it.
+func (s *Service) furnished(ctx context.Context, actor accounts.Actor, teamID string, p plan) (Sandbox, error) {
+	if p.SessionID != "" {
+		if ended, err := s.cfg.Sessions.Ended(ctx, teamID, p.SessionID); err != nil {
+			return Sandbox{}, err
+		} else if ended {
+			return Sandbox{}, fault.New(fault.Invalid, "sandbox_session_ended", "The team has no session %.100q, or it has ended. Name a session that runs.", p.SessionID).With("field", "end_with_session")
+		}
 	}
 	now := s.now()
-	sb := Sandbox{ID: id.New("asb"), TeamID: teamID, UserID: actor.User.ID, Key: r.Key, Purpose: r.Purpose, WorkspaceID: id.New("ws"), Executor: string(r.Executor), IdleMs: r.Idle.Milliseconds(),
-		SessionID: r.SessionID, CreatedAt: now, UsedAt: now, EndsAt: now + r.Idle.Milliseconds()}
-	return sb, s.cfg.Store.InsertSandbox(ctx, sb)
+	sb := Sandbox{ID: id.New("asb"), TeamID: teamID, UserID: actor.User.ID, Key: p.Key, Purpose: p.Purpose, WorkspaceID: id.New("ws"), Executor: string(p.Executor), IdleMs: p.Idle.Milliseconds(),
+		SessionID: p.SessionID, CreatedAt: now, UsedAt: now, EndsAt: now + p.Idle.Milliseconds()}
+	return sb, s.furnish(ctx, &sb, p)
+}
+
+// make makes a new sandbox.
+func (s *Service) make(ctx context.Context, actor accounts.Actor, teamID string, p plan) (Sandbox, bool, error) {
+	sb, err := s.furnished(ctx, actor, teamID, p)
+	if err != nil {
+		return Sandbox{}, false, err
+	}
+	if err := s.cfg.Store.InsertSandbox(ctx, sb, MaxOpen); fault.Is(err, fault.Conflict) && fault.CodeOf(err) != "sandbox_limit" {
+		return Sandbox{}, false, errTaken
+	} else if err != nil {
+		return Sandbox{}, false, err
+	}
+	return s.begin(ctx, actor, sb)
 }
 
 // begin makes a sandbox that was stored. One that cannot be made ends; one whose caller left is found again by its key.

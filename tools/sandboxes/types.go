@@ -6,6 +6,8 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces"
@@ -17,9 +19,11 @@ type Sandbox struct {
 	Key                string // by which its user finds it again; "" = by its id alone
 	Purpose            executors.Purpose
 	WorkspaceID        string
-	Executor           string // as asked for; "" = the default
-	IdleMs             int64  // it ends when nobody used it for so long
-	SessionID          string // it ends with this session
+	Executor           string         // as asked for; "" = the default
+	Image              images.Choice  // what it is made from; zero = the executor's own
+	Network            network.Policy // it takes away from what the team's sandboxes reach; zero = nothing
+	IdleMs             int64          // it ends when nobody used it for so long
+	SessionID          string         // it ends with this session
 	CreatedAt, UsedAt  int64
 	CheckedAt          int64 // when it was last found healthy
 	EndsAt, EndedAt    int64
@@ -31,14 +35,18 @@ type Request struct {
 	Key       string
 	Purpose   executors.Purpose
 	Executor  executors.Kind
-	Idle      time.Duration // 0 = as usual for the purpose
-	SessionID string        // it ends with this session
+	Idle      time.Duration   // 0 = as usual for the purpose
+	SessionID string          // it ends with this session
+	Image     string          // name of the image it is made from; "" = any: the executor's own for a new one
+	Network   *network.Policy // what it reaches; nil = any: what the team's sandboxes reach for a new one
+	Replace   bool            // one with this key that has another image or network ends, and a new one is made
 }
 
 // Store is what the package needs of the storage.
 type Store interface {
-	// InsertSandbox stores a sandbox; fault.Conflict when its user has a live one with its key and purpose.
-	InsertSandbox(ctx context.Context, s Sandbox) error
+	// InsertSandbox stores a sandbox unless its user has most live ones in the team: a fault "sandbox_limit". Another fault.Conflict means that
+	// one of them has its key and purpose.
+	InsertSandbox(ctx context.Context, s Sandbox, most int) error
 	// EditSandbox changes a sandbox in one transaction; an error of fn rolls it back.
 	EditSandbox(ctx context.Context, id string, fn func(*Sandbox) error) (Sandbox, error)
 	Sandbox(ctx context.Context, id string) (Sandbox, error)
@@ -46,8 +54,6 @@ type Store interface {
 	SandboxByKey(ctx context.Context, teamID, userID, key string, p executors.Purpose) (Sandbox, error)
 	// Sandboxes returns a page of a team's live sandboxes, the newest first; of one user unless userID is "".
 	Sandboxes(ctx context.Context, teamID, userID string, pg page.Page) ([]Sandbox, string, error)
-	// CountSandboxes counts a user's live sandboxes in a team.
-	CountSandboxes(ctx context.Context, teamID, userID string) (int, error)
 	// OpenSandboxes returns those of all teams of which something is left.
 	OpenSandboxes(ctx context.Context) ([]Sandbox, error)
 	// ForgetSandboxes deletes the rows of sandboxes that ended before a time and are cleaned up.

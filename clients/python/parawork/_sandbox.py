@@ -159,11 +159,16 @@ class Sandbox:
         self.files = Files(self)
 
     @classmethod
-    def create(cls, *, key: Optional[str] = None, purpose: str = "execution", executor: Optional[str] = None, timeout_ms: Optional[int] = None,
+    def create(cls, *, key: Optional[str] = None, purpose: str = "execution", executor: Optional[str] = None, image: Optional[str] = None,
+               network: Optional[Dict[str, Any]] = None, replace: bool = False, timeout_ms: Optional[int] = None,
                url: Optional[str] = None, token: Optional[str] = None, team: Optional[str] = None) -> "Sandbox":
-        """Makes a sandbox, or finds your live one with the same key and purpose. It ends when nobody used it for timeout_ms."""
+        """Makes a sandbox, or finds your live one with the same key and purpose. It ends when nobody used it for timeout_ms.
+
+        network is {"mode": "open", "allow" or "none", "allow": [hosts]}: never more than the team's sandboxes reach. A live one with another image
+        or network is an error, unless replace is true: then it ends first.
+        """
         client = Client(url, token, team)
-        body = {"key": key, "purpose": purpose, "executor": executor, "idle_seconds": None if timeout_ms is None else math.ceil(timeout_ms / 1000)}
+        body = {"key": key, "purpose": purpose, "executor": executor, "image": image, "network": network, "replace": replace, "idle_seconds": None if timeout_ms is None else math.ceil(timeout_ms / 1000)}
         again = key is not None  # a second request finds what the first one made
         return cls(client, client.json("POST", client.team_path() + "/sandboxes", body=body, again=again))
 

@@ -8,11 +8,23 @@ export interface Connection {
   fetch?: typeof fetch;
 }
 
+export interface Network {
+  mode: "open" | "allow" | "none";
+  /** In mode allow: hosts such as example.com and *.example.com, or @registries and @git. */
+  allow?: string[];
+}
+
 export interface CreateOptions extends Connection {
   /** Finds your live sandbox with the same key and purpose, instead of making one. */
   key?: string;
   purpose?: "app" | "execution" | "desktop";
   executor?: string;
+  /** Name of the image it is made from, where the executor makes sandboxes from images. */
+  image?: string;
+  /** What it reaches: never more than the team's sandboxes do. */
+  network?: Network;
+  /** Ends your sandbox with this key first, if its image or network differs. Without it, that is an error. */
+  replace?: boolean;
   /** The sandbox ends when nobody used it for so long. */
   timeoutMs?: number;
 }
@@ -70,6 +82,8 @@ export interface SandboxInfo {
   id: string;
   key: string;
   purpose: "app" | "execution" | "desktop";
+  image: string;
+  network: Network | null;
   state: string;
   [field: string]: unknown;
 }

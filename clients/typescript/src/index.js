@@ -217,11 +217,12 @@ export class Sandbox {
     this.files = new Files(this);
   }
 
-  static async create({ key, purpose = "execution", executor, timeoutMs, ...connection } = {}) {
+  static async create(options = {}) {
+    const { key, purpose = "execution", executor, image, network, replace, timeoutMs, ...connection } = options;
     const client = new Client(connection);
     const idle = timeoutMs === undefined ? undefined : Math.ceil(timeoutMs / 1000);
     const info = await client.json("POST", `${client.teamPath()}/sandboxes`, {
-      body: { key, purpose, executor, idle_seconds: idle },
+      body: { key, purpose, executor, image, network, replace, idle_seconds: idle },
       again: key !== undefined, // a second request finds what the first one made
     });
     return new Sandbox(client, info);

@@ -16,7 +16,8 @@ import (
 func newLanguages(a *App) *lsp.Service {
 	places := a.chosen()
 	allowed := allowedCommands{a.workspaces.Records, a.placeNow}
-	return lsp.New(lsp.Config{Places: places, Files: languageFiles{a.files}, Workspaces: a.workspaces.Records, Settings: toolstore.NewLanguages(a.base.db), Events: a.base.events, Log: a.logOf("languages"),
+	kept := toolstore.NewLanguages(a.base.db)
+	return lsp.New(lsp.Config{Places: places, Files: languageFiles{a.files}, Workspaces: a.workspaces.Records, Records: kept, Settings: kept, Events: a.base.events, Log: a.logOf("languages"),
 		Guard: func(ctx context.Context, p *executors.Place, argv []string) error {
 			spec, kind, err := places.Spec(ctx, p.WorkspaceID)
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 // newSandboxService makes what gives out sandboxes without a repository.
 func newSandboxService(a *App) *apisandboxes.Service {
 	return apisandboxes.New(apisandboxes.Config{Store: toolstore.NewSandboxes(a.db), Workspaces: a.workspaces.ForSandboxes(), Places: a.places, Sessions: sandboxSessions{a.sessions},
-		Actor: a.directory.Actor, Log: a.logOf("sandboxes")})
+		Rules: apisandboxes.NewRules(a.choice, a.executors, a.images, a.network), Actor: a.directory.Actor, Log: a.logOf("sandboxes")})
 }
 
 type sandboxSessions struct{ *sessions.Service }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -77,6 +78,8 @@ type Conn struct {
 	prefix string
 	now    func() time.Time
 	slow   chan struct{} // has room for requests that are answered in goroutines of their own
+	middle bool          // reading begins in the middle of the server's output
+	taken  atomic.Int64
 
 	mu      sync.Mutex
 	next    uint64
@@ -92,6 +95,12 @@ type Conn struct {
 func NewConn(prefix string, now func() time.Time) *Conn {
 	return &Conn{prefix: prefix, now: now, slow: make(chan struct{}, 4), pending: map[string]chan answer{}, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 }
+
+// Resume says, before Serve, that reading begins in the middle of the server's output: the rest of a message that was begun is left out.
+func (c *Conn) Resume() { c.middle = true }
+
+// Taken returns how many bytes of the server's output were taken: whole messages, whose answers are under way.
+func (c *Conn) Taken() int64 { return c.taken.Load() }
 
 // Done is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.ended }
@@ -122,7 +131,8 @@ func (c *Conn) Serve(ctx context.Context, r io.Reader, w io.Writer, h Handler) e
 	defer cancel()
 	var work sync.WaitGroup
 	work.Go(func() { c.write(ctx, w) })
-	err := c.read(bufio.NewReaderSize(r, 64<<10), func(m message) error { return c.take(ctx, m, h, &work) })
+	in := &counted{Reader: r}
+	err := c.read(bufio.NewReaderSize(in, 64<<10), in, func(m message) error { return c.take(ctx, m, h, &work) })
 	if errors.Is(err, io.EOF) {
 		err = ErrClosed
 	}
@@ -248,14 +258,15 @@ func (c *Conn) forget(id string) {
 }
 
 // read reads messages until one is wrong or there are too many.
-func (c *Conn) read(r *bufio.Reader, take func(message) error) error {
+func (c *Conn) read(r *bufio.Reader, in *counted, take func(message) error) error {
 	var messages, bytes float64 // sent beyond the steady rate
 	last := c.now()
 	for {
-		body, err := ReadMessage(r)
+		body, err := readMessage(r, c.middle)
 		if err != nil {
 			return err
 		}
+		c.middle = false
 		now := c.now()
 		seconds := max(0, now.Sub(last).Seconds())
 		last = now
@@ -270,7 +281,20 @@ func (c *Conn) read(r *bufio.Reader, take func(message) error) error {
 		if err := take(m); err != nil {
 			return err
 		}
+		c.taken.Store(in.n - int64(r.Buffered()))
 	}
+}
+
+// counted counts what is read.
+type counted struct {
+	io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
 }
 
 func (c *Conn) take(ctx context.Context, m message, h Handler, work *sync.WaitGroup) error {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 )
 
@@ -42,10 +43,23 @@ type errFrame string
 func (e errFrame) Error() string { return string(e) }
 
 // ReadMessage reads the next message. Lengths count bytes. io.EOF between two messages is their end.
-func ReadMessage(r *bufio.Reader) ([]byte, error) {
+func ReadMessage(r *bufio.Reader) ([]byte, error) { return readMessage(r, false) }
+
+// header is what begins a message, at the end of a line: no message contains it, because JSON escapes the ends of lines.
+var header = regexp.MustCompile(`(?i)Content-Length: ?[0-9]+\r\n$`)
+
+// readMessage reads the next message; middle means that the rest of another one may come first.
+func readMessage(r *bufio.Reader, middle bool) ([]byte, error) {
 	length, read := -1, 0
 	for {
 		line, err := r.ReadSlice('\n')
+		if middle && (err == nil || errors.Is(err, bufio.ErrBufferFull)) {
+			at := header.FindIndex(line[max(0, len(line)-maxHeader):])
+			if at == nil {
+				continue
+			}
+			line, middle = line[max(0, len(line)-maxHeader)+at[0]:], false
+		}
 		if read += len(line); read > maxHeader || errors.Is(err, bufio.ErrBufferFull) {
 			return nil, errFrame("it sent a header that is too long, or text that is no message")
 		}

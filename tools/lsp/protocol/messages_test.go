@@ -2,8 +2,11 @@ package protocol_test
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/internal/jsonlist"
 	"github.com/parawork/parawork/tools/lsp/protocol"
@@ -39,3 +42,24 @@ func TestLongAnswers(t *testing.T) {
 		t.Errorf("%d diagnostics, %v", len(p.Diagnostics), err)
 	}
 }
+
+// Reading may begin in the middle of a message, also of one that looks like a beginning.
+func TestReadingBeginsInTheMiddle(t *testing.T) {
+	whole := string(protocol.Encode([]byte(`{"jsonrpc":"2.0","method":"first","params":"Content-Length: 3\\r\\n\\r\\n{}\\n"}`)))
+	next := string(protocol.Encode([]byte(`{"jsonrpc":"2.0","method":"second"}`))) + string(protocol.Encode([]byte(`{"jsonrpc":"2.0","method":"third"}`)))
+	for from := range len(whole) + 1 {
+		conn, heard := protocol.NewConn("x", time.Now), methods{}
+		conn.Resume()
+		if err := conn.Serve(t.Context(), strings.NewReader(whole[from:]+next), io.Discard, &heard); !errors.Is(err, protocol.ErrClosed) {
+			t.Fatalf("from %d: %v", from, err)
+		}
+		if got := strings.TrimPrefix(heard.all, "first "); got != "second third " {
+			t.Errorf("from %d: %q", from, heard.all)
+		}
+	}
+}
+
+type methods struct{ all string }
+
+func (m *methods) Notified(method string, _ json.RawMessage)  { m.all += method + " " }
+func (m *methods) Asked(string, json.RawMessage) (any, error) { return nil, nil }

@@ -7180,8 +7180,12 @@ export interface components {
             id: string;
             /** Format: int64 */
             idle_seconds: number;
+            /** @description The one asked for; empty: the executor's own */
+            image: string;
             /** @description Empty: none */
             key: string;
+            /** @description The one asked for; null: what the team's sandboxes reach */
+            network: components["schemas"]["ApiSandboxNetwork"] | null;
             /** @enum {string} */
             purpose: "app" | "execution" | "desktop";
             /** @description As of GET /workspaces/{id}/sandbox */
@@ -7215,6 +7219,16 @@ export interface components {
             items: components["schemas"]["ApiSandbox"][];
             next_cursor: string | null;
         };
+        /** @description What it reaches, of what the team's sandboxes reach. It never adds to that */
+        ApiSandboxNetwork: {
+            /** @description In mode allow: example.com, *.example.com, example.com:8443, or the lists @registries and @git */
+            allow?: string[];
+            /**
+             * @description all public addresses, the listed hosts, or nothing
+             * @enum {string}
+             */
+            mode: "open" | "allow" | "none";
+        };
         ApiSandboxPatch: {
             /** @description Empty: none */
             key: string;
@@ -7229,10 +7243,15 @@ export interface components {
              * @description It ends when it was unused for so long; default 1800 (app), 600 (execution), 900 (desktop)
              */
             idle_seconds?: number;
+            /** @description Name of the image it is made from, where the executor makes sandboxes from images. The rules are those of a project's image */
+            image?: string;
             /** @description Your name for it, such as the id of a conversation; without it, always a new one */
             key?: string;
+            network?: components["schemas"]["ApiSandboxNetwork"];
             /** @enum {string} */
             purpose: "app" | "execution" | "desktop";
+            /** @description If your sandbox with this key has another image or network, it ends and a new one is made. Without it the request is refused: sandbox_differs */
+            replace?: boolean;
             /** @description With executor runner: the machine */
             runner_id?: string;
         };
@@ -9809,7 +9828,7 @@ export interface components {
              * @description Who says the mode
              * @enum {string}
              */
-            source: "project" | "instance";
+            source: "project" | "instance" | "workspace";
         };
         NetworkName: {
             /** @enum {string} */
@@ -20871,7 +20890,9 @@ export interface operations {
     createSandbox: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 /** @description The team's slug */
                 team: components["parameters"]["TeamSlug"];
