@@ -463,7 +463,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 		t.Fatal(err)
 	}
 	given := sandboxes.Sandbox{ID: id.New("asb"), TeamID: team.ID, UserID: userID, Purpose: executors.ForExecution, WorkspaceID: ws.ID, IdleMs: 60_000, CreatedAt: 1, UsedAt: 1, EndsAt: 1 << 60}
-	if err := toolstore.NewSandboxes(h.db).InsertSandbox(ctx, given, 9); err != nil {
+	if err := toolstore.NewSandboxes(h.db).InsertSandbox(ctx, given, 1000); err != nil {
 		t.Fatal(err)
 	}
 	ckp := checkpoints.Checkpoint{ID: id.New("ckp"), TeamID: team.ID, WorkspaceID: ws.ID, SnapshotID: snap.ID, Reason: checkpoints.Manual, At: 1}

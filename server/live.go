@@ -60,7 +60,7 @@ func (s *Server) openLive(c echo.Context, what string) (*liveView, error) {
 	return l, nil
 }
 
-// upgrade opens the socket; nil: the client has been told why not.
+// upgrade opens the socket; nil: the client has got an answer that says why not.
 func (l *liveView) upgrade(c echo.Context) *websocket.Conn {
 	conn, err := upgrader.Upgrade(c.Response(), c.Request(), http.Header{"X-Request-Id": {l.call.ID}})
 	l.call.Status = http.StatusSwitchingProtocols
