@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"sync"
@@ -75,12 +74,7 @@ func (v *browserView) down(ctx context.Context) error {
 		}
 		kind, raw := websocket.BinaryMessage, []byte(nil)
 		if frame != nil {
-			raw = make([]byte, 10, 10+len(frame.JPEG))
-			binary.BigEndian.PutUint32(raw, frame.Seq)
-			binary.BigEndian.PutUint16(raw[4:], uint16(min(frame.Tab, 1<<16-1)))
-			binary.BigEndian.PutUint16(raw[6:], uint16(frame.Width))
-			binary.BigEndian.PutUint16(raw[8:], uint16(frame.Height))
-			raw = append(raw, frame.JPEG...)
+			raw = frame.Message
 		} else if kind = websocket.TextMessage; view != nil {
 			if raw, err = view.Encode(); err != nil {
 				return endRestarting

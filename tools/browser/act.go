@@ -107,10 +107,13 @@ func (b *browser) settle(ctx context.Context, t *tab) {
 // ready opens a page that crashed again.
 func (b *browser) ready(ctx context.Context, t *tab) error {
 	b.mu.Lock()
-	crashed, address := t.crashed, t.url
+	crashed, address := t.crashed, t.address
 	b.mu.Unlock()
-	if !crashed {
+	switch {
+	case !crashed:
 		return nil
+	case address == "":
+		return fault.New(fault.Conflict, "browser_page_crashed", "The page crashed, and its address is too long to open it again. Open one: browser_open.")
 	}
 	if err := b.goTo(ctx, t, address); err != nil {
 		return err

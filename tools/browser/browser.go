@@ -27,11 +27,11 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/browser/cdp"
+	"github.com/parawork/parawork/tools/control"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -326,12 +326,12 @@ func (s *Service) connect(ctx context.Context, c *screen, place *executors.Place
 		return nil, err
 	}
 	b := &browser{s: s, workspaceID: c.workspaceID, place: place, screen: c, turn: make(chan struct{}, 1), used: s.cfg.Now()}
-	from := int64(0)
+	from, found := int64(0), false
 	for _, p := range list {
 		switch {
 		case !strings.HasPrefix(p.ID, processPrefix+"_"):
 		case p.State == guest.Running:
-			b.process, from = p.ID, p.Ends[guest.Stdout]
+			b.process, from, found = p.ID, p.Ends[guest.Stdout], true
 		default:
 			_ = place.Guest.Remove(ctx, p.ID) // an earlier one; the guest forgets it at some time anyway
 		}
@@ -347,6 +347,9 @@ func (s *Service) connect(ctx context.Context, c *screen, place *executors.Place
 			b.notice("The browser was started anew. The one before has ended: %s", why)
 		}
 	}
+	if state, _ := c.lock.State(); found { // who had control before a restart has it no longer, and no ref is known
+		b.notice("The server has found the browser again, as after a restart. %s control. Take a snapshot: earlier refs are no longer valid.", holder(state))
+	}
 	p, err := openPipe(place.Guest, b.process, from)
 	if err != nil {
 		return nil, err
@@ -361,6 +364,14 @@ func (s *Service) connect(ctx context.Context, c *screen, place *executors.Place
 		return nil, b.startError(err)
 	}
 	return b, nil
+}
+
+// holder begins a sentence about who has control.
+func holder(state control.State) string {
+	if state.Taken() {
+		return state.Person.Name + " has"
+	}
+	return "Agents have"
 }
 
 // launch starts the browser's program.
@@ -475,12 +486,16 @@ func (b *browser) idle() bool {
 func (b *browser) call(ctx context.Context, session, method string, params, result any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fault.New(fault.Timeout, "browser_timeout", "The page did not react within %s. Try again, or open it again.", callTimeout))
 	defer cancel()
-	return b.endedError(b.conn.Call(ctx, session, method, params, result))
+	err := b.conn.Call(ctx, session, method, params, result)
+	if refusal, ok := errors.AsType[*cdp.Error](err); ok && strings.Contains(refusal.Message, "Target crashed") {
+		return fault.Wrap(err, fault.Conflict, "browser_page_crashed", "The page crashed. The next call opens it again.")
+	}
+	return b.endedError(err)
 }
 
 // notice notes something that whoever uses the browser next should know. The caller holds mu.
 func (b *browser) notice(format string, args ...any) {
-	text := safetext.Cut(safetext.Line(fmt.Sprintf(format, args...)), 500)
+	text := clean(fmt.Sprintf(format, args...), 500)
 	if n := len(b.notices); n > 0 && b.notices[n-1] == text {
 		return
 	}

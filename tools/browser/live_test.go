@@ -154,7 +154,7 @@ func TestAPersonWatchesTakesOverAndGivesBack(t *testing.T) {
 		if first.frame == nil || first.view.AgentTab != 1 {
 			return false
 		}
-		size, err := jpeg.DecodeConfig(bytes.NewReader(first.frame.JPEG))
+		size, err := jpeg.DecodeConfig(bytes.NewReader(first.frame.JPEG()))
 		return err == nil && size.Width == 1280 && size.Height == 800
 	})
 	field := b.ref("Name")

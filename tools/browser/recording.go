@@ -246,8 +246,8 @@ func (s *Service) writeRecording(c *screen, r *recording) (why string, err error
 		c.mu.Lock()
 		frame, running := c.frame, c.b != nil
 		c.mu.Unlock()
-		if frame != nil && (last == nil || frame.Seq != last.Seq && !bytes.Equal(frame.JPEG, last.JPEG)) {
-			if err := put(recordFrame, frame.At, frame.JPEG); err != nil {
+		if frame != nil && (last == nil || frame.Seq != last.Seq && !bytes.Equal(frame.JPEG(), last.JPEG())) {
+			if err := put(recordFrame, frame.At, frame.JPEG()); err != nil {
 				return "", err
 			}
 		}

@@ -3,6 +3,7 @@ package browser
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -62,13 +63,26 @@ type screen struct {
 	place     *executors.Place // where a browser was looked for
 }
 
-// Frame is a picture of the page that is shown. It is shared: nobody changes it.
+// Frame is a picture of the page that is shown. It is made once, and shared by all viewers: nobody changes it.
 type Frame struct {
-	Seq           uint32
-	Tab           int
-	Width, Height int // CSS pixels of the page
-	At            time.Time
-	JPEG          []byte
+	Seq     uint32
+	At      time.Time
+	Message []byte // what viewers are sent: u32 number, u16 tab, u16 width and u16 height of the page in CSS pixels, all big-endian, and the JPEG
+}
+
+// frameHead is how many bytes of a message come before the JPEG.
+const frameHead = 10
+
+// JPEG is the picture itself.
+func (f *Frame) JPEG() []byte { return f.Message[frameHead:] }
+
+func newFrame(seq uint32, tab, width, height int, at time.Time, jpeg []byte) *Frame {
+	m := make([]byte, 0, frameHead+len(jpeg))
+	m = binary.BigEndian.AppendUint32(m, seq)
+	for _, n := range []int{tab, width, height} {
+		m = binary.BigEndian.AppendUint16(m, uint16(min(n, 1<<16-1)))
+	}
+	return &Frame{Seq: seq, At: at, Message: append(m, jpeg...)}
 }
 
 // screenOf returns the workspace's screen, and makes it where there is none.
@@ -259,7 +273,7 @@ func (b *browser) pictured(t *tab, e cdp.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seq++
-	c.frame = &Frame{Seq: c.seq, Tab: t.num, Width: clamp(p.Metadata.Width, width), Height: clamp(p.Metadata.Height, height), At: now, JPEG: p.Data}
+	c.frame = newFrame(c.seq, t.num, clamp(p.Metadata.Width, width), clamp(p.Metadata.Height, height), now, p.Data)
 	c.wake()
 }
 
@@ -402,6 +416,7 @@ func (v *Viewer) Next(ctx context.Context) (*Frame, *View, error) {
 // ack notes that the viewer has drawn a frame.
 func (v *Viewer) ack(seq uint32) {
 	v.c.mu.Lock()
+	waited := v.unacked >= frameWindow
 	if seq == v.sent || seq-v.got < 1<<31 && seq != v.got {
 		v.got = seq
 		v.unacked = max(v.unacked-1, 0)
@@ -410,6 +425,9 @@ func (v *Viewer) ack(seq uint32) {
 		}
 	}
 	v.c.mu.Unlock()
+	if !waited {
+		return
+	}
 	select {
 	case v.acked <- struct{}{}:
 	default:
@@ -418,6 +436,12 @@ func (v *Viewer) ack(seq uint32) {
 
 // look finds a browser that an earlier server has started, in a sandbox that is awake.
 func (c *screen) look(workspaceID string) {
+	c.mu.Lock()
+	found := c.b != nil
+	c.mu.Unlock()
+	if found {
+		return
+	}
 	place, live := c.s.cfg.Sandboxes.Live(workspaceID)
 	if !live || place.Asleep() {
 		return

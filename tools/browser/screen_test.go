@@ -80,7 +80,7 @@ func TestPicturesThatComeAtOnce(t *testing.T) {
 		if acks := come(3); acks != 3 {
 			t.Errorf("%d of 3 pictures were acknowledged", acks)
 		}
-		if f, _, err := v.Next(t.Context()); err != nil || f == nil || f.JPEG[2] != 2 {
+		if f, _, err := v.Next(t.Context()); err != nil || f == nil || f.JPEG()[2] != 2 {
 			t.Errorf("the newest picture is not shown: %+v %v", f, err)
 		}
 		if acks := come(5000); acks > 2*framesAhead {

@@ -20,6 +20,8 @@ const (
 	maxLog     = 200  // lines of the console, and requests
 	maxLogText = 2000 // bytes of one
 	maxID      = 128  // bytes of Chromium's ids
+	maxShown   = 2000 // characters of an address
+	maxAddress = 64 << 10
 
 	// More events of a page at once than floodEvents, beyond floodRate a second, are a flood. A busy machine gets through few: the rate is low.
 	floodEvents = 2000
@@ -34,7 +36,8 @@ type tab struct {
 	session   string
 	frame     string // the main frame's id
 	loader    string // of the document that refs belong to
-	url       string
+	address   string // of the page as Chromium has it; "" = it is too long to open the page again by it
+	url       string // the address as it is shown
 	title     string
 	loading   bool
 	crashed   bool
@@ -132,7 +135,8 @@ func (b *browser) browserEvent(e cdp.Event) {
 	case "Target.targetInfoChanged":
 		for _, t := range b.tabs {
 			if t.target == p.Info.ID {
-				t.title, t.url = clean(p.Info.Title, 300), clean(p.Info.URL, 2000)
+				t.title = clean(p.Info.Title, 300)
+				t.at(p.Info.URL)
 				b.screen.bump()
 			}
 		}
@@ -147,7 +151,18 @@ func (b *browser) browserEvent(e cdp.Event) {
 	}
 }
 
-func clean(s string, most int) string { return safetext.Cut(safetext.Line(s), most) }
+// clean makes a text of a page one line that is safe to show.
+func clean(s string, most int) string {
+	return safetext.Cut(safetext.OneLine(safetext.Cut(s, 2*most)), most)
+}
+
+// at notes the address of the page that is shown.
+func (t *tab) at(address string) {
+	t.address, t.url = "", clean(address, maxShown)
+	if len(address) <= maxAddress {
+		t.address = address
+	}
+}
 
 // attached adds a page, or closes it when there are too many.
 func (b *browser) attached(session string, info targetInfo) {
@@ -160,7 +175,8 @@ func (b *browser) attached(session string, info targetInfo) {
 		return
 	}
 	b.count++
-	t := &tab{num: b.count, target: info.ID, session: session, url: clean(info.URL, 2000), title: clean(info.Title, 300), changed: make(chan struct{}), frame: info.ID, bump: b.screen.bump}
+	t := &tab{num: b.count, target: info.ID, session: session, title: clean(info.Title, 300), changed: make(chan struct{}), frame: info.ID, bump: b.screen.bump}
+	t.at(info.URL)
 	b.screen.bump()
 	b.tabs = append(b.tabs, t)
 	if b.active == nil {
@@ -273,7 +289,7 @@ func (b *browser) navigated(t *tab, e cdp.Event) {
 		return
 	}
 	t.frame, t.crashed = p.Frame.ID, false
-	t.url = clean(p.Frame.URL, 2000)
+	t.at(p.Frame.URL)
 	t.newDocument(p.Frame.Loader)
 	t.documents++
 	t.loading = true // until it says that it stopped

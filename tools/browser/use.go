@@ -103,9 +103,10 @@ func (b *browser) retitle(ctx context.Context, t *tab) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	address, title := clean(got.Entries[got.Index].URL, 2000), clean(got.Entries[got.Index].Title, 300)
-	if t.url != address || t.title != title {
-		t.url, t.title = address, title
+	before, shown := t.title, t.url
+	t.title = clean(got.Entries[got.Index].Title, 300)
+	t.at(got.Entries[got.Index].URL)
+	if t.url != shown || t.title != before {
 		b.screen.bump()
 	}
 }
