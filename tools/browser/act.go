@@ -129,16 +129,19 @@ func (b *browser) ready(ctx context.Context, t *tab) error {
 type point struct{ x, y float64 }
 
 // where finds the middle of an element, once it is visible, does not move and is not covered.
-func (b *browser) where(ctx context.Context, t *tab, node int64) (point, error) {
+func (b *browser) where(ctx context.Context, t *tab, e element) (point, error) {
 	ctx, cancel := context.WithTimeout(ctx, actPatience)
 	defer cancel()
 	var last point
 	var why error
 	for try := 0; ; try++ {
-		at, err := b.middle(ctx, t, node)
-		switch {
-		case err == nil && try > 0 && at == last:
-			if err = b.uncovered(ctx, t, node, at); err == nil {
+		inside, err := b.middle(ctx, e)
+		at := inside
+		if err == nil {
+			at, err = b.inPage(ctx, t, e, inside, try > 0)
+		}
+		if err == nil && try > 0 && at == last {
+			if err = b.uncovered(ctx, e, inside); err == nil {
 				return at, nil
 			}
 		}
@@ -162,14 +165,32 @@ func (b *browser) where(ctx context.Context, t *tab, node int64) (point, error) 
 	}
 }
 
-func (b *browser) middle(ctx context.Context, t *tab, node int64) (point, error) {
-	if err := b.call(ctx, t.session, "DOM.scrollIntoViewIfNeeded", map[string]any{"backendNodeId": node}, nil); err != nil && fault.CodeOf(staleError(err)) == "browser_ref_stale" {
+// inPage is a point of an element in the page's coordinates. With check it refuses an element of a frame that something covers there.
+func (b *browser) inPage(ctx context.Context, t *tab, e element, at point, check bool) (point, error) {
+	for range maxFrames {
+		owner, corner, ok, err := b.around(ctx, t, e)
+		if err != nil || !ok {
+			return at, err
+		}
+		e, at = owner, point{at.x + corner.x, at.y + corner.y}
+		if check {
+			if err := b.uncovered(ctx, e, at); err != nil {
+				return at, err
+			}
+		}
+	}
+	return at, errStale() // frames that are inside each other
+}
+
+// middle is the middle of an element, in the coordinates of its session.
+func (b *browser) middle(ctx context.Context, e element) (point, error) {
+	if err := b.call(ctx, e.session, "DOM.scrollIntoViewIfNeeded", map[string]any{"backendNodeId": e.node}, nil); err != nil && fault.CodeOf(staleError(err)) == "browser_ref_stale" {
 		return point{}, staleError(err)
 	}
 	var got struct {
 		Quads [][]float64 `json:"quads"`
 	}
-	err := b.call(ctx, t.session, "DOM.getContentQuads", map[string]any{"backendNodeId": node}, &got)
+	err := b.call(ctx, e.session, "DOM.getContentQuads", map[string]any{"backendNodeId": e.node}, &got)
 	if err != nil {
 		if err = staleError(err); fault.CodeOf(err) == "browser_ref_stale" {
 			return point{}, err
@@ -192,13 +213,13 @@ func (b *browser) middle(ctx context.Context, t *tab, node int64) (point, error)
 }
 
 // onElement calls a JavaScript function with an element as this.
-func (b *browser) onElement(ctx context.Context, t *tab, node int64, function string, result any, args ...any) error {
+func (b *browser) onElement(ctx context.Context, e element, function string, result any, args ...any) error {
 	var object struct {
 		Object struct {
 			ID string `json:"objectId"`
 		} `json:"object"`
 	}
-	if err := b.call(ctx, t.session, "DOM.resolveNode", map[string]any{"backendNodeId": node, "objectGroup": "parawork"}, &object); err != nil {
+	if err := b.call(ctx, e.session, "DOM.resolveNode", map[string]any{"backendNodeId": e.node, "objectGroup": "parawork"}, &object); err != nil {
 		return staleError(err)
 	}
 	type value struct {
@@ -214,8 +235,8 @@ func (b *browser) onElement(ctx context.Context, t *tab, node int64, function st
 		} `json:"result"`
 		Exception json.RawMessage `json:"exceptionDetails"`
 	}
-	err := b.call(ctx, t.session, "Runtime.callFunctionOn", map[string]any{"objectId": object.Object.ID, "functionDeclaration": function, "arguments": values, "returnByValue": true, "userGesture": true}, &got)
-	b.conn.Post(t.session, "Runtime.releaseObjectGroup", map[string]any{"objectGroup": "parawork"})
+	err := b.call(ctx, e.session, "Runtime.callFunctionOn", map[string]any{"objectId": object.Object.ID, "functionDeclaration": function, "arguments": values, "returnByValue": true, "userGesture": true}, &got)
+	b.conn.Post(e.session, "Runtime.releaseObjectGroup", map[string]any{"objectGroup": "parawork"})
 	if err != nil {
 		return staleError(err)
 	}
@@ -227,20 +248,21 @@ func (b *browser) onElement(ctx context.Context, t *tab, node int64, function st
 }
 
 // uncovered refuses an element that something else covers, or that takes no clicks.
-func (b *browser) uncovered(ctx context.Context, t *tab, node int64, at point) error {
+func (b *browser) uncovered(ctx context.Context, e element, at point) error {
 	var what string
-	err := b.onElement(ctx, t, node, `function(x, y) {
+	err := b.onElement(ctx, e, `function(x, y, root) {
 		if (!this.isConnected) return "gone"
 		const e = this.nodeType === 1 ? this : this.parentElement
-		if (!e || e.ownerDocument.defaultView !== top) return ""
+		if (!e) return ""
 		if (e.matches(":disabled")) return "disabled"
+		if (!root) return "" // of a frame that has no coordinates of its own
 		let hit = document.elementFromPoint(x, y)
 		while (hit && hit.shadowRoot) { const in_ = hit.shadowRoot.elementFromPoint(x, y); if (!in_ || in_ === hit) break; hit = in_ }
 		for (let h = hit; h; h = h.parentNode || h.host) if (h === e) return ""
 		if (!hit || e.contains(hit)) return ""
 		const l = hit.closest("label"); if (l && l.control === e) return ""
 		return "covered:<" + hit.tagName.toLowerCase() + (hit.id ? " id=" + hit.id : "") + ">"
-	}`, &what, at.x, at.y)
+	}`, &what, at.x, at.y, e.root)
 	switch {
 	case err != nil:
 		return err
@@ -276,8 +298,8 @@ func (b *browser) mouse(ctx context.Context, t *tab, events ...mouseEvent) error
 }
 
 // click clicks on an element.
-func (b *browser) click(ctx context.Context, t *tab, node int64, button string, double bool) error {
-	at, err := b.where(ctx, t, node)
+func (b *browser) click(ctx context.Context, t *tab, e element, button string, double bool) error {
+	at, err := b.where(ctx, t, e)
 	if err != nil {
 		return err
 	}
@@ -290,8 +312,8 @@ func (b *browser) click(ctx context.Context, t *tab, node int64, button string, 
 }
 
 // hover moves the mouse over an element.
-func (b *browser) hover(ctx context.Context, t *tab, node int64) error {
-	at, err := b.where(ctx, t, node)
+func (b *browser) hover(ctx context.Context, t *tab, e element) error {
+	at, err := b.where(ctx, t, e)
 	if err != nil {
 		return err
 	}
@@ -299,9 +321,9 @@ func (b *browser) hover(ctx context.Context, t *tab, node int64) error {
 }
 
 // fill focuses an element and types a text in place of what it has; with more at its end.
-func (b *browser) fill(ctx context.Context, t *tab, node int64, text string, more bool) error {
+func (b *browser) fill(ctx context.Context, t *tab, e element, text string, more bool) error {
 	var kind string
-	err := b.onElement(ctx, t, node, `function(text, more) {
+	err := b.onElement(ctx, e, `function(text, more) {
 		let e = this.nodeType === 1 ? this : this.parentElement
 		if (!e || !e.isConnected) return "gone"
 		if (e.tagName === "LABEL" && e.control) e = e.control
@@ -364,9 +386,9 @@ func (b *browser) press(ctx context.Context, t *tab, keys string) error {
 }
 
 // choose selects options of a list by their values or labels.
-func (b *browser) choose(ctx context.Context, t *tab, node int64, values []string) error {
+func (b *browser) choose(ctx context.Context, e element, values []string) error {
 	var missing string
-	err := b.onElement(ctx, t, node, `function(values) {
+	err := b.onElement(ctx, e, `function(values) {
 		if (this.tagName !== "SELECT") return "none"
 		if (this.disabled) return "disabled"
 		const has = (o, v) => o.value === v || o.label.trim() === v || o.text.trim() === v

@@ -261,6 +261,33 @@ func TestForm(t *testing.T) {
 	}
 }
 
+// An agent acts in a frame of another site, inside a frame of a third one, which Chromium has in processes of their own.
+func TestFramesOfOtherSites(t *testing.T) {
+	b := newBench(t, executors.Local, map[string]string{
+		"outer.html": `<!doctype html><title>Outer</title><h1>Outer</h1><div style="height:1500px"></div>
+<iframe id=f width=600 height=300 style="border:7px solid;margin-left:50px"></iframe><p id=cover style="position:fixed;inset:0;background:#fff" hidden>Over it</p>
+<script>f.src = location.href.replace("127.0.0.1", "localhost").replace("outer", "shop"); onmessage = e => { document.title = e.data }</script>`,
+		"shop.html": `<!doctype html><label>Card <input id=card></label><select aria-label=Kind><option>Debit<option>Credit</select>
+<div style="height:400px"></div><iframe id=f width=300 height=100></iframe><a href="other.html">Leave</a>
+<script>f.src = location.href.replace("localhost", "one.localhost").replace("shop", "pay"); onmessage = e => top.postMessage(e.data + " " + card.value + " " + document.querySelector("select").value, "*")</script>`,
+		"pay.html":   `<!doctype html><button onclick="parent.postMessage('paid by', '*')">Pay</button>`,
+		"other.html": `<!doctype html><button>Elsewhere</button>`,
+	})
+	b.call("open", map[string]any{"url": b.site + "/outer.html"})
+	card, kind := b.ref(`textbox "Card"`), b.ref(`"Kind"`)
+	b.call("type", map[string]any{"ref": card, "text": "4242"})
+	b.call("select", map[string]any{"ref": kind, "values": []string{"Credit"}})
+	if a := b.call("click", map[string]any{"ref": b.ref(`button "Pay"`)}); a.Title != "paid by 4242 Credit" {
+		t.Errorf("a click in a frame inside a frame: %+v", a)
+	}
+	b.call("evaluate", map[string]any{"expression": `cover.hidden = false`})
+	b.refused("browser_element_covered", "click", map[string]any{"ref": card})
+	b.call("evaluate", map[string]any{"expression": `cover.hidden = true`})
+	b.call("click", map[string]any{"ref": b.ref(`link "Leave"`)})
+	b.ref(`button "Elsewhere"`)
+	b.refused("browser_ref_stale", "click", map[string]any{"ref": card})
+}
+
 // What the tools refuse, in words.
 func TestRefusals(t *testing.T) {
 	b := newBench(t, executors.Local, form)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -28,12 +26,12 @@ const (
 
 // refs name the elements of one document, by the numbers agents use. They are worth nothing once another document is there.
 type refs struct {
-	nodes []int64       // backend node ids, by number from 1
-	known map[int64]int // numbers, by backend node id
+	nodes []element       // by number from 1
+	known map[element]int // their numbers
 }
 
 // of returns the number of an element. 0: there are too many.
-func (r *refs) of(node int64) int {
+func (r *refs) of(node element) int {
 	if n := r.known[node]; n > 0 {
 		return n
 	}
@@ -41,7 +39,7 @@ func (r *refs) of(node int64) int {
 		return 0
 	}
 	if r.known == nil {
-		r.known = map[int64]int{}
+		r.known = map[element]int{}
 	}
 	r.nodes = append(r.nodes, node)
 	r.known[node] = len(r.nodes)
@@ -110,7 +108,8 @@ var shownProperties = map[string]bool{"checked": true, "disabled": true, "expand
 type tree struct {
 	nodes map[string]*axNode
 	refs  *refs
-	all   bool // texts and structure too
+	in    element // what all elements of the frame have in common
+	all   bool    // texts and structure too
 	lines []string
 }
 
@@ -125,7 +124,7 @@ func (b *browser) snapshot(ctx context.Context, t *tab, all bool) ([]string, err
 		var got struct {
 			Nodes jsonlist.List[axNode] `json:"nodes"`
 		}
-		err := b.call(ctx, t.session, "Accessibility.getFullAXTree", map[string]any{"frameId": f.id}, &got)
+		err := b.call(ctx, f.session, "Accessibility.getFullAXTree", map[string]any{"frameId": f.id}, &got)
 		if err != nil && i > 0 {
 			lines = append(lines, "- iframe "+strconv.Quote(f.url)+": its contents cannot be read")
 			continue
@@ -138,7 +137,7 @@ func (b *browser) snapshot(ctx context.Context, t *tab, all bool) ([]string, err
 			b.mu.Unlock()
 			return nil, errStale()
 		}
-		tr := tree{nodes: make(map[string]*axNode, len(got.Nodes)), refs: &t.refs, all: all}
+		tr := tree{nodes: make(map[string]*axNode, len(got.Nodes)), refs: &t.refs, all: all, in: element{session: f.session, loader: f.document, root: f.root}}
 		for i := range got.Nodes {
 			tr.nodes[got.Nodes[i].ID] = &got.Nodes[i]
 		}
@@ -152,44 +151,6 @@ func (b *browser) snapshot(ctx context.Context, t *tab, all bool) ([]string, err
 		lines = append(lines, tr.lines...)
 	}
 	return lines, nil
-}
-
-type frameInfo struct{ id, loader, url string }
-
-// frames are the page's frames, the main one first.
-func (b *browser) frames(ctx context.Context, t *tab) ([]frameInfo, error) {
-	type frame struct {
-		Frame struct {
-			ID     string `json:"id"`
-			Loader string `json:"loaderId"`
-			URL    string `json:"url"`
-		} `json:"frame"`
-		Children jsonlist.List[json.RawMessage] `json:"childFrames"`
-	}
-	var got struct {
-		Tree json.RawMessage `json:"frameTree"`
-	}
-	if err := b.call(ctx, t.session, "Page.getFrameTree", nil, &got); err != nil {
-		return nil, err
-	}
-	var out []frameInfo
-	todo := []json.RawMessage{got.Tree}
-	for len(todo) > 0 && len(out) < maxFrames {
-		var f frame
-		if err := json.Unmarshal(todo[0], &f); err != nil {
-			return nil, fmt.Errorf("the browser's list of frames cannot be read: %w", err)
-		}
-		if max(len(f.Frame.ID), len(f.Frame.Loader)) > maxID {
-			return nil, errors.New("the browser's list of frames has an id that is too long")
-		}
-		out = append(out, frameInfo{f.Frame.ID, f.Frame.Loader, safetext.Cut(safetext.Line(f.Frame.URL), 200)})
-		todo = append(slices.Clone(todo[1:]), f.Children[:min(len(f.Children), maxFrames)]...) // what was read is not kept
-	}
-	b.mu.Lock()
-	t.frame = out[0].id
-	t.newDocument(out[0].loader)
-	b.mu.Unlock()
-	return out, nil
 }
 
 // walk writes a node and what is below it. parent is the name of the node that was written last above.
@@ -268,7 +229,9 @@ func (t *tree) line(n *axNode, role, name string) string {
 		s.WriteString(" value=" + strconv.Quote(v))
 	}
 	if n.Node > 0 && (interactive[role] || focusable(n) || name != "" && t.all) {
-		if ref := t.refs.of(n.Node); ref > 0 {
+		e := t.in
+		e.node = n.Node
+		if ref := t.refs.of(e); ref > 0 {
 			s.WriteString(" @e" + strconv.Itoa(ref))
 		}
 	}
@@ -293,15 +256,15 @@ func errStale() error {
 }
 
 // element finds what a ref names.
-func (b *browser) element(t *tab, ref string) (node int64, err error) {
+func (b *browser) element(t *tab, ref string) (element, error) {
 	num, err := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(ref), "@"), "e"))
 	if err != nil || num < 1 {
-		return 0, fault.New(fault.Invalid, "browser_ref_invalid", "%.50q is not a ref. Refs are in the snapshot, such as @e3.", ref).With("field", "ref")
+		return element{}, fault.New(fault.Invalid, "browser_ref_invalid", "%.50q is not a ref. Refs are in the snapshot, such as @e3.", ref).With("field", "ref")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if num > len(t.refs.nodes) {
-		return 0, errStale()
+		return element{}, errStale()
 	}
 	return t.refs.nodes[num-1], nil
 }
@@ -309,7 +272,7 @@ func (b *browser) element(t *tab, ref string) (node int64, err error) {
 // staleError turns Chromium's refusal of an element that is gone into ours.
 func staleError(err error) error {
 	if e, ok := errors.AsType[*cdp.Error](err); ok && (strings.Contains(e.Message, "No node") || strings.Contains(e.Message, "not find node") || strings.Contains(e.Message, "does not belong") ||
-		strings.Contains(e.Message, "Node is detached") || strings.Contains(e.Message, "not attached")) {
+		strings.Contains(e.Message, "Node is detached") || strings.Contains(e.Message, "not attached") || strings.Contains(e.Message, "Session with given id not found")) {
 		return fault.Wrap(err, fault.Conflict, "browser_ref_stale", "The page has changed, and this ref is no longer valid. Take a snapshot to get new ones: browser_snapshot.")
 	}
 	return err

@@ -46,6 +46,7 @@ type tab struct {
 	since     time.Time // of the newest event
 	events    float64   // beyond floodRate
 	refs      refs
+	frames    []siteFrame // of other sites
 	console   []logLine
 	network   []request
 	dialog    *dialogShown  // that waits for the person who has control
@@ -103,6 +104,11 @@ func (b *browser) event(e cdp.Event) {
 	}
 	i := slices.IndexFunc(b.tabs, func(t *tab) bool { return t.session == e.Session })
 	if i < 0 {
+		if t := b.inFrame(e.Session); t != nil {
+			b.frameEvent(t, e)
+			b.frameCrashed(t, e)
+			return
+		}
 		if strings.HasPrefix(e.Method, "Network.") || strings.HasPrefix(e.Method, "Runtime.") || e.Method == "Page.screencastFrame" {
 			b.conn.Post("", "Target.detachFromTarget", map[string]any{"sessionId": e.Session}) // attached by a server before us
 		}
@@ -196,6 +202,7 @@ func (b *browser) attached(session string, info targetInfo) {
 	} {
 		b.conn.Post(session, c.method, c.params)
 	}
+	b.followFrames(session)
 }
 
 // detached removes a page that was closed.
@@ -225,6 +232,8 @@ func (b *browser) pageEvent(t *tab, e cdp.Event) {
 		return
 	}
 	switch e.Method {
+	case "Target.attachedToTarget", "Target.detachedFromTarget":
+		b.frameEvent(t, e)
 	case "Page.frameStartedLoading", "Page.frameStoppedLoading":
 		var p struct {
 			Frame string `json:"frameId"`

@@ -231,19 +231,22 @@ func (s *Service) snapshotTool(ctx context.Context, c tools.Caller, a struct {
 }
 
 // act does something with an element, and waits for what it leads to.
-func (s *Service) act(ctx context.Context, c tools.Caller, num int, ref, done string, do func(ctx context.Context, b *browser, t *tab, node int64) error) (tools.Result, error) {
+func (s *Service) act(ctx context.Context, c tools.Caller, num int, ref, done string, do func(ctx context.Context, b *browser, t *tab, e element) error) (tools.Result, error) {
 	b, t, err := s.use(ctx, c, num, false, func(ctx context.Context, b *browser, t *tab) error {
 		if err := b.ready(ctx, t); err != nil {
 			return err
 		}
-		node := int64(0)
+		var e element
 		if ref != "" {
 			var err error
-			if node, err = b.element(t, ref); err != nil {
+			if e, err = b.element(t, ref); err != nil {
+				return err
+			}
+			if err := b.current(ctx, e); err != nil {
 				return err
 			}
 		}
-		if err := do(ctx, b, t, node); err != nil {
+		if err := do(ctx, b, t, e); err != nil {
 			return err
 		}
 		b.settle(ctx, t)
@@ -264,8 +267,8 @@ func (s *Service) clickTool(ctx context.Context, c tools.Caller, a struct {
 	if a.Button == "" {
 		a.Button = "left"
 	}
-	return s.act(ctx, c, a.Tab, a.Ref, "Clicked.", func(ctx context.Context, b *browser, t *tab, node int64) error {
-		return b.click(ctx, t, node, a.Button, a.Double)
+	return s.act(ctx, c, a.Tab, a.Ref, "Clicked.", func(ctx context.Context, b *browser, t *tab, e element) error {
+		return b.click(ctx, t, e, a.Button, a.Double)
 	})
 }
 
@@ -276,10 +279,10 @@ func (s *Service) typeTool(ctx context.Context, c tools.Caller, a struct {
 	Append bool   `json:"append"`
 	Submit bool   `json:"submit"`
 }) (tools.Result, error) {
-	return s.act(ctx, c, a.Tab, a.Ref, "Typed.", func(ctx context.Context, b *browser, t *tab, node int64) error {
+	return s.act(ctx, c, a.Tab, a.Ref, "Typed.", func(ctx context.Context, b *browser, t *tab, e element) error {
 		write := b.insert
-		if node != 0 {
-			write = func(ctx context.Context, t *tab, text string) error { return b.fill(ctx, t, node, text, a.Append) }
+		if a.Ref != "" {
+			write = func(ctx context.Context, t *tab, text string) error { return b.fill(ctx, t, e, text, a.Append) }
 		}
 		if err := write(ctx, t, a.Text); err != nil || !a.Submit {
 			return err
@@ -292,7 +295,7 @@ func (s *Service) pressTool(ctx context.Context, c tools.Caller, a struct {
 	onTab
 	Key string `json:"key"`
 }) (tools.Result, error) {
-	return s.act(ctx, c, a.Tab, "", "Pressed.", func(ctx context.Context, b *browser, t *tab, _ int64) error { return b.press(ctx, t, a.Key) })
+	return s.act(ctx, c, a.Tab, "", "Pressed.", func(ctx context.Context, b *browser, t *tab, _ element) error { return b.press(ctx, t, a.Key) })
 }
 
 func (s *Service) selectTool(ctx context.Context, c tools.Caller, a struct {
@@ -300,8 +303,8 @@ func (s *Service) selectTool(ctx context.Context, c tools.Caller, a struct {
 	Ref    string   `json:"ref"`
 	Values []string `json:"values"`
 }) (tools.Result, error) {
-	return s.act(ctx, c, a.Tab, a.Ref, "Chosen.", func(ctx context.Context, b *browser, t *tab, node int64) error {
-		return b.choose(ctx, t, node, a.Values)
+	return s.act(ctx, c, a.Tab, a.Ref, "Chosen.", func(ctx context.Context, b *browser, t *tab, e element) error {
+		return b.choose(ctx, e, a.Values)
 	})
 }
 
@@ -309,7 +312,7 @@ func (s *Service) hoverTool(ctx context.Context, c tools.Caller, a struct {
 	onTab
 	Ref string `json:"ref"`
 }) (tools.Result, error) {
-	return s.act(ctx, c, a.Tab, a.Ref, "The mouse is there.", func(ctx context.Context, b *browser, t *tab, node int64) error { return b.hover(ctx, t, node) })
+	return s.act(ctx, c, a.Tab, a.Ref, "The mouse is there.", func(ctx context.Context, b *browser, t *tab, e element) error { return b.hover(ctx, t, e) })
 }
 
 func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
