@@ -156,6 +156,13 @@ func (b *browser) serve(cmd *exec.Cmd, toChromium io.WriteCloser, fromChromium i
 		case err := <-exited:
 			<-relayed
 			return b.crashed(err)
+		case <-relayed: // it has ended, or as good as
+			select {
+			case err := <-exited:
+				return b.crashed(err)
+			case <-time.After(endPatience):
+				reason = "It closed its connection."
+			}
 		case reason = <-b.ending:
 		case <-signals:
 			reason = "It was closed."

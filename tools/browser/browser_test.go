@@ -31,6 +31,10 @@ import (
 var guestPath string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(fakeVariable) != "" {
+		(&fakeChromium{}).run()
+		return
+	}
 	os.Exit(testguest.Run(m, &guestPath))
 }
 

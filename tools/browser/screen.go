@@ -257,6 +257,8 @@ func (b *browser) pictured(t *tab, e cdp.Event) {
 		if e.Into(&id) {
 			p.Session = id.Session
 		}
+	} else if e.Picture != nil {
+		p.Data = e.Picture
 	}
 	session, cast := t.session, p.Session
 	ack := func() { b.conn.Post(session, "Page.screencastFrameAck", map[string]any{"sessionId": cast}) }

@@ -145,6 +145,7 @@ func (b *browser) snapshot(ctx context.Context, t *tab, all bool) ([]string, err
 			tr.lines = append(tr.lines, "- iframe "+strconv.Quote(f.url)+":")
 		}
 		if len(got.Nodes) > 0 {
+			delete(tr.nodes, got.Nodes[0].ID)
 			tr.walk(&got.Nodes[0], min(i, 1), 0, "")
 		}
 		b.mu.Unlock()

@@ -6,7 +6,9 @@
 package cdp
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +30,7 @@ type Event struct {
 	Session string // of a target; "" of the browser itself
 	Method  string
 	Params  json.RawMessage
+	Picture []byte // of a screencast; nil when Params has it, or when it is none
 }
 
 // Into decodes the parameters. It reports false for an event that says something else.
@@ -140,11 +143,12 @@ func (c *Conn) receive(line []byte) {
 		Result  json.RawMessage `json:"result"`
 		Error   *Error          `json:"error"`
 	}
+	line, picture := lift(line)
 	if json.Unmarshal(line, &m) != nil || len(m.Session) > maxSession {
 		return
 	}
 	if m.Method != "" {
-		c.handle(Event{m.Session, m.Method, m.Params})
+		c.handle(Event{m.Session, m.Method, m.Params, picture})
 		return
 	}
 	c.mu.Lock()
@@ -154,6 +158,25 @@ func (c *Conn) receive(line []byte) {
 	if to != nil {
 		to <- answer{m.Result, m.Error}
 	}
+}
+
+// beforePicture is how Chromium begins a picture of a screencast.
+var beforePicture = []byte(`{"method":"Page.screencastFrame","params":{"data":"`)
+
+// lift takes the picture out of a message that begins so. Pictures are nearly all that a browser says while somebody watches, and decoders of
+// JSON read such a text four times. A message that only looks like one stays as it is.
+func lift(line []byte) (rest, picture []byte) {
+	text, ok := bytes.CutPrefix(line, beforePicture)
+	end := bytes.IndexByte(text, '"')
+	if !ok || end < 0 {
+		return line, nil
+	}
+	picture = make([]byte, base64.StdEncoding.DecodedLen(end))
+	n, err := base64.StdEncoding.Decode(picture, text[:end])
+	if err != nil || n == 0 {
+		return line, nil
+	}
+	return append(bytes.Clone(beforePicture), text[end:]...), picture[:n]
 }
 
 type command struct {

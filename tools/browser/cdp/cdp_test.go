@@ -59,6 +59,40 @@ func TestLongSessionIDsAreIgnored(t *testing.T) {
 	}
 }
 
+// A picture is read the same whether Chromium writes it as it does, or in another form.
+func TestPictures(t *testing.T) {
+	events := make(chan cdp.Event, 10)
+	_, p := serve(t, func(e cdp.Event) { events <- e })
+	for _, m := range []string{
+		`{"method":"Page.screencastFrame","params":{"data":"AAEC","sessionId":7},"sessionId":"S"}`,
+		`{"sessionId":"S","method":"Page.screencastFrame","params":{"sessionId":7,"data":"AAEC"}}`,
+		`{"method":"Page.screencastFrame","params":{"data":"AA\u0045C","sessionId":7},"sessionId":"S"}`,
+	} {
+		p.says <- m
+		e := <-events
+		var got struct {
+			Data      []byte
+			SessionID int
+		}
+		if !e.Into(&got) || got.SessionID != 7 || e.Session != "S" {
+			t.Fatalf("%s: %+v", m, e)
+		}
+		if e.Picture != nil {
+			got.Data = e.Picture
+		}
+		if string(got.Data) != "\x00\x01\x02" {
+			t.Errorf("%s: the picture is %q", m, got.Data)
+		}
+	}
+	for _, m := range []string{`{"method":"Page.screencastFrame","params":{"data":"AAEC`, `{"method":"Page.screencastFrame","params":{"data":"AAEC"`} {
+		p.says <- m // cut: ignored
+	}
+	p.says <- `{"method":"Page.loaded"}`
+	if e := <-events; e.Method != "Page.loaded" {
+		t.Errorf("a message that was cut: %+v", e)
+	}
+}
+
 // A browser that reads nothing ends the connection before much is kept for it.
 func TestStuckBrowserEndsTheConnection(t *testing.T) {
 	c, _ := serve(t, func(cdp.Event) {})
