@@ -18,6 +18,9 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
+// Processes is how many processes and threads a sandbox of bubblewrap may have.
+const Processes = 600
+
 // Only is the only sandbox, of the only workspace: it has what Services of tools ask of sandboxes and of workspaces.
 type Only struct {
 	At   *executors.Place
@@ -62,7 +65,7 @@ func Sandbox(t *testing.T, kind executors.Kind, guestPath string, files map[stri
 	executor := localExecutor
 	if kind != executors.Local {
 		executor = bubblewrapExecutor
-		spec.MountSpec = mounts(t, dir, root)
+		spec.MountSpec, spec.Limits = mounts(t, dir, root), executors.Limits{Processes: Processes}
 	}
 	sandbox, err := executor(t, filepath.Join(dir, "sandboxes"), guestPath).Create(t.Context(), spec)
 	must(t, err)

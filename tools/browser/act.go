@@ -71,6 +71,8 @@ func reachHint(text string) string {
 		return " The network rules of this workspace do not allow it, or the host does not answer."
 	case strings.Contains(text, "CONNECTION_REFUSED"):
 		return " No program listens there."
+	case strings.Contains(text, "ERR_ABORTED"):
+		return " It is a download, or has no contents. Otherwise close the browser with browser_close, and open the page again."
 	}
 	return ""
 }

@@ -44,6 +44,7 @@ const (
 	width, height = 1280, 800 // of a page, in CSS pixels
 	maxNotices    = 20
 	startTimeout  = 40 * time.Second
+	lostPatience  = 3 * time.Second // for the guest to say how the program beside a browser ended
 	callTimeout   = 20 * time.Second // of one command of the protocol
 	lookEvery     = 15 * time.Second // for idle browsers
 	processLog    = 32 << 20         // bytes the guest keeps while the server is away
@@ -240,9 +241,10 @@ func (s *Service) entryOf(workspaceID string, place *executors.Place, start bool
 		if err == nil {
 			c.connected(b)
 			select {
-			case <-b.conn.Done():
+			case <-b.over:
 			case <-s.life.Done():
 				b.conn.Close()
+				<-b.over
 			}
 			b.mu.Lock()
 			why := b.ended
@@ -300,6 +302,7 @@ type browser struct {
 	place       *executors.Place
 	process     string // id
 	conn        *cdp.Conn
+	over        chan struct{} // closed when conn has ended, and ended says why
 
 	screen *screen
 
@@ -325,7 +328,7 @@ func (s *Service) connect(ctx context.Context, c *screen, place *executors.Place
 	if err != nil {
 		return nil, err
 	}
-	b := &browser{s: s, workspaceID: c.workspaceID, place: place, screen: c, turn: make(chan struct{}, 1), used: s.cfg.Now()}
+	b := &browser{s: s, workspaceID: c.workspaceID, place: place, screen: c, over: make(chan struct{}), turn: make(chan struct{}, 1), used: s.cfg.Now()}
 	from, found := int64(0), false
 	for _, p := range list {
 		switch {
@@ -355,7 +358,10 @@ func (s *Service) connect(ctx context.Context, c *screen, place *executors.Place
 		return nil, err
 	}
 	b.conn = cdp.New(p, b.event)
-	if !s.work.Go(func() { b.lost(b.conn.Run()) }) {
+	if !s.work.Go(func() {
+		defer close(b.over)
+		b.lost(b.conn.Run())
+	}) {
 		p.Close()
 		return nil, fault.New(fault.Unavailable, "server_stopping", "The server is stopping. Try again in a moment.")
 	}
@@ -427,6 +433,7 @@ func (b *browser) attach(ctx context.Context) error {
 
 // startError explains why a browser could not be started.
 func (b *browser) startError(err error) error {
+	<-b.over
 	b.mu.Lock()
 	why := b.ended
 	b.mu.Unlock()
@@ -441,24 +448,58 @@ func (b *browser) startError(err error) error {
 	return fault.Wrap(err, fault.Unavailable, "browser_failed", "The browser does not answer. Close it with browser_close, and open the page again.")
 }
 
-// lost notes that the connection has ended.
+// lost notes why the connection has ended. The program beside the browser says so itself, unless it was killed, or could not go on.
 func (b *browser) lost(err error) {
 	b.mu.Lock()
-	if b.ended == "" {
-		if b.s.life.Err() == nil {
-			b.s.cfg.Log.Info("the connection to a browser ended", "workspace_id", b.workspaceID, "error", err)
-		}
-	}
+	told := b.ended != ""
 	b.mu.Unlock()
+	if told || b.s.life.Err() != nil {
+		return
+	}
+	why := ""
+	if errors.Is(err, io.EOF) {
+		ctx, cancel := context.WithTimeout(b.s.life, lostPatience)
+		defer cancel()
+		why = b.lastWords(ctx)
+	}
+	b.s.cfg.Log.Info("the connection to a browser ended", "workspace_id", b.workspaceID, "error", err, "why", why)
+	b.mu.Lock()
+	b.ended = cmp.Or(b.ended, why)
+	b.mu.Unlock()
+}
+
+// lastWords say how the program beside the browser ended: that which it wrote first when it could not go on.
+func (b *browser) lastWords(ctx context.Context) string {
+	p, err := b.place.Guest.Wait(ctx, b.process)
+	if err != nil {
+		return ""
+	}
+	how := p.Reason
+	if p.ExitCode != nil {
+		how = fmt.Sprintf("exit status %d", *p.ExitCode)
+	}
+	why := fmt.Sprintf("The program that runs it ended unexpectedly (%s).", how)
+	out, err := b.place.Guest.Output(ctx, b.process, guest.Stderr, 0)
+	if err != nil {
+		return why
+	}
+	defer out.Close()
+	words := make([]byte, 300)
+	n, _ := io.ReadFull(out, words)
+	if line, _, _ := strings.Cut(string(words[:n]), "\n"); line != "" {
+		why += " Its words: " + clean(line, 300)
+	}
+	return why
 }
 
 // endedError says that the browser has ended.
 func (b *browser) endedError(err error) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if !errors.Is(err, cdp.ErrClosed) {
 		return err
 	}
+	<-b.over
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return fault.Wrap(err, fault.Conflict, "browser_ended", "The browser has ended. %s Open the page again: browser_open.", cmp.Or(b.ended, "The connection to it was lost."))
 }
 

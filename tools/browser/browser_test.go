@@ -5,7 +5,9 @@ package browser_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -154,11 +156,16 @@ func (b *bench) try(name string, args map[string]any) (answer, error) {
 
 func (b *bench) tryAs(c tools.Caller, name string, args map[string]any) (answer, error) {
 	b.Helper()
+	return b.tryIn(b.Context(), c, name, args)
+}
+
+func (b *bench) tryIn(ctx context.Context, c tools.Caller, name string, args map[string]any) (answer, error) {
+	b.Helper()
 	raw, err := json.Marshal(args)
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, err := b.set.Call(b.Context(), c, "browser_"+name, raw)
+	r, err := b.set.Call(ctx, c, "browser_"+name, raw)
 	if err != nil {
 		return answer{}, err
 	}
@@ -415,6 +422,41 @@ func TestHostilePages(t *testing.T) {
 		t.Errorf("%+v %v", a, err)
 	}
 	if a := b.call("open", map[string]any{"url": b.site + "/frame.html"}); a.Title != "Calm" {
+		t.Errorf("afterwards: %+v", a)
+	}
+}
+
+// Something in the sandbox starts processes until it may start no more. Calls answer in words meanwhile, and afterwards a browser can be opened.
+func TestForkBomb(t *testing.T) {
+	b := newBench(t, "bubblewrap", map[string]string{"a.html": `<title>Here</title>`})
+	b.call("open", map[string]any{"url": b.site + "/a.html"})
+	bomb := id.New("bomb")
+	if _, err := b.place.Guest.Start(t.Context(), guest.ProcessSpec{ID: bomb, Argv: []string{"sh", "-c", `trap '' TERM; bomb() { while :; do sleep 1000 & done; }; (bomb); echo full; sleep 1000`}}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := b.place.Guest.Output(t.Context(), bomb, guest.Stdout, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if _, err := io.ReadFull(out, make([]byte, len("full"))); err != nil {
+		t.Fatal(err)
+	}
+	other := strings.Replace(b.site, "localhost", "127.0.0.1", 1) // another site: a process of its own
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	_, err = b.tryIn(ctx, b.caller, "open", map[string]any{"url": other + "/a.html"})
+	cancel()
+	if fault.CodeOf(err) == "" && err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while nothing can be started: %v", err)
+	}
+	if _, err := b.place.Guest.Hello(t.Context()); err != nil {
+		t.Fatalf("the sandbox did not survive: %v", err)
+	}
+	if _, err := b.place.Guest.Stop(t.Context(), bomb, 0); err != nil {
+		t.Fatal(err)
+	}
+	b.call("close", map[string]any{}) // Chromium itself may not recover
+	if a := b.call("open", map[string]any{"url": other + "/a.html"}); a.Title != "Here" {
 		t.Errorf("afterwards: %+v", a)
 	}
 }
