@@ -22,6 +22,8 @@ var children = map[string]func(args []string) error{
 	"child-guess":  childGuess,
 	"child-tools":  childTools,
 	"child-pipes":  childPipes,
+
+	"child-pictures": childPictures,
 }
 
 // pattern fills buf with the bytes of the spew from offset off: printable, never a secret's shape, different everywhere.

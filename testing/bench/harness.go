@@ -136,7 +136,7 @@ func (b *bench) newHarness(dir, sandboxing string) (_ *harness, err error) {
 		}
 	}()
 	conf := filepath.Join(dir, "config.json")
-	if err := os.WriteFile(conf, []byte(fmt.Sprintf(`{"server":{"listen":"127.0.0.1:0"},"dataDir":%q,"projects":{"allowedRoots":[%q]},"sandboxing":%s}`, h.data, dir, sandboxing)), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(fmt.Sprintf(`{"server":{"listen":"127.0.0.1:0"},"dataDir":%q,"projects":{"allowedRoots":[%q]},"browser":{"allowUnsandboxed":true},"sandboxing":%s}`, h.data, dir, sandboxing)), 0o600); err != nil {
 		return nil, err
 	}
 	var setup string
