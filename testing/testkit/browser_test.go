@@ -111,7 +111,7 @@ func (w *watching) seen() (pictures int, state liveState) {
 	return w.pictures, w.state
 }
 
-// Fifty people watch a browser, some of which take nothing; its page crashes, and the server is killed. Each is told in words, the browser goes
+// Fifty people watch a browser, some of which take nothing; its page crashes, and the server is killed. Each reads so in words, the browser goes
 // on, and who watches again sees it, with what was typed into its page.
 func TestABrowserThatManyWatch(t *testing.T) {
 	if _, err := pages.Find(os.Getenv("PATH")); err != nil {
@@ -161,7 +161,7 @@ func TestABrowserThatManyWatch(t *testing.T) {
 	if !strings.Contains(killed.Stdout, "killed") {
 		t.Fatalf("no page was killed: %+v", killed)
 	}
-	h.Wait("viewers are told of the crash", func() bool {
+	h.Wait("viewers read of the crash", func() bool {
 		_, s := first.seen()
 		return strings.Contains(s.Notice, "The page of tab 1 crashed")
 	})

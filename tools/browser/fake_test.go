@@ -25,7 +25,7 @@ import (
 )
 
 // fakeChromium is a program that speaks Chromium's protocol on its pipe, and does what Chromium does not do on demand. What it does follows
-// from the address that it is told to open. The process is this test's own program.
+// from the address that it is to open. The process is this test's own program.
 type fakeChromium struct {
 	out     *os.File
 	address *url.URL
@@ -135,7 +135,7 @@ func (f *fakeChromium) misbehave(path string) {
 	}
 }
 
-// A browser that answers late, lies, floods, and sends too much is bounded and told in words; one that breaks off has ended, and the next call
+// A browser that answers late, lies, floods, and sends too much is bounded, and calls say what happened; one that breaks off has ended, and the next call
 // starts another one.
 func TestABrowserThatMisbehaves(t *testing.T) {
 	self, err := os.Executable()
