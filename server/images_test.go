@@ -71,7 +71,12 @@ func TestImagesOfAProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	var o struct {
-		Source     string
+		Source string
+		Image  struct{ Parts []string }
+		Parts  []struct {
+			Name   string
+			SizeMB int `json:"size_mb"`
+		}
 		Current    *string
 		Candidates []struct{ Path, Kind string }
 		Builds     []struct{ ID, State string }
@@ -95,10 +100,12 @@ func TestImagesOfAProject(t *testing.T) {
 	ask("PATCH", "/projects/"+prj, `{"image":{"name":"node:22","build":"Dockerfile"}}`, 400, nil)
 	ask("PATCH", "/projects/"+prj, `{"image":{"name":"parawork-project-prj_other:x"}}`, 400, nil)
 	ask("PATCH", "/projects/"+prj, `{"image":{"build":"../Dockerfile"}}`, 400, nil)
-	ask("PATCH", "/projects/"+prj, `{"image":{"build":"Dockerfile"}}`, 200, nil)
+	ask("PATCH", "/projects/"+prj, `{"image":{"build":"Dockerfile","parts":["everything"]}}`, 400, nil)
+	ask("PATCH", "/projects/"+prj, `{"image":{"name":"node:22","parts":["browser"]}}`, 400, nil)
+	ask("PATCH", "/projects/"+prj, `{"image":{"build":"Dockerfile","parts":["browser"]}}`, 200, nil)
 	o.Current = nil
 	ask("GET", "/projects/"+prj+"/image", "", 200, &o)
-	if o.Source != "build" || o.Current != nil {
+	if o.Source != "build" || o.Current != nil || len(o.Image.Parts) != 1 || o.Image.Parts[0] != "browser" || len(o.Parts) != 4 || o.Parts[0].Name != "code" || o.Parts[0].SizeMB < 50 {
 		t.Errorf("image %+v", o)
 	}
 

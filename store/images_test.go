@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/parawork/parawork/executors/images"
@@ -23,14 +24,14 @@ func TestImageBuilds(t *testing.T) {
 			}
 		}
 		s := store.NewImages(db)
-		if c, err := s.ImageChoice(ctx, "prj_1"); err != nil || c != (images.Choice{}) {
+		if c, err := s.ImageChoice(ctx, "prj_1"); err != nil || !reflect.DeepEqual(c, images.Choice{}) {
 			t.Errorf("choice %+v, %v", c, err)
 		}
-		want := images.Choice{Build: "Dockerfile"}
+		want := images.Choice{Build: "Dockerfile", Parts: []string{"browser"}}
 		if err := s.SetImageChoice(ctx, "prj_1", want); err != nil {
 			t.Fatal(err)
 		}
-		if c, err := s.ImageChoice(ctx, "prj_1"); err != nil || c != want {
+		if c, err := s.ImageChoice(ctx, "prj_1"); err != nil || !reflect.DeepEqual(c, want) {
 			t.Errorf("choice %+v, %v", c, err)
 		}
 		for i := range 25 {

@@ -33,7 +33,9 @@ usage: parawork <command> [flags]
               reset-password --email E [--keep-tokens] --password-stdin
               list-users, list-teams, suspend-user, restore-user, suspend-team, restore-team, make-operator, add-member,
               reset-factors, reset-link: see parawork admin help
-%s  billing   payment by Stripe
+%s  image     print the Dockerfile of the image that sandboxes are made from
+              [--with LIST] parts for tools, [--host] the command that installs them on this machine
+  billing   payment by Stripe
               setup [--dry-run] [--public-url URL] [--secrets-file FILE] [--new-webhook], status; --config FILE
   runner    connect a machine of your own to a server, as a place to work: parawork runner help
   mcp       offer Parawork to an agent on this computer, by the Model Context Protocol
@@ -107,6 +109,8 @@ func (p program) run(ctx context.Context, args []string) int {
 		err = p.interruptible(ctx, args, p.billing)
 	case "doctor":
 		err = p.interruptible(ctx, args, p.doctor)
+	case "image":
+		err = p.image(args)
 	case "mcp":
 		err = p.interruptible(ctx, args, p.mcp)
 	case "version", "--version", "-v":

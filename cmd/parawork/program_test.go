@@ -96,14 +96,18 @@ func TestImagesAndTemplatesHoldTheSame(t *testing.T) {
 	}
 	env := map[string]string{"E2B_API_KEY": s.Key(), "E2B_API_URL": s.APIURL(), "E2B_SANDBOX_URL": s.SandboxURL(), "PARAWORK_GUEST": guest, "PARAWORK_DATA_DIR": t.TempDir(),
 		"PARAWORK_SANDBOXING_E2B_PROXY": "none"}
-	want(t, run(env, "", "e2b", "template", "build"), 0, "is ready")
+	want(t, run(env, "", "e2b", "template", "build", "--with", "browser,lsp"), 0, "is ready")
 	want(t, run(env, "", "e2b", "template", "build", "--name", "own", "--packages", "@openai/codex, own-cli@1"), 0, "The template own is ready")
 	built := s.Builds()
 	if len(built) != 2 {
 		t.Fatalf("built %+v", built)
 	}
-	image := run(nil, "", "docker", "build", "--print")
+	image := run(nil, "", "image", "--with", "lsp, browser")
 	want(t, image, 0, "FROM ${"+recipe.BaseArg+"}")
+	want(t, run(nil, "", "image", "--with", "browsers"), 1, `no parts "browsers": choose among code, lsp, browser, desktop`)
+	want(t, run(nil, "", "docker", "build", "--with", "browsers"), 1, `no parts "browsers"`)
+	want(t, run(nil, "", "image", "--help"), 0, "desktop  Xvnc and openbox")
+	want(t, run(nil, "", "image", "--host", "--with", "browser"), 0, "apt-get install", " chromium ", " nodejs ", " ripgrep")
 	template, own := fmt.Sprint(built[0].Request.Steps), fmt.Sprint(built[1].Request.Steps)
 	for _, p := range agents.Packages() {
 		if !strings.Contains(image.out, " "+p.String()) || !strings.Contains(template, " "+p.String()) {
@@ -113,6 +117,11 @@ func TestImagesAndTemplatesHoldTheSame(t *testing.T) {
 	for _, tool := range recipe.Apt() {
 		if !strings.Contains(image.out, " "+tool) || !strings.Contains(template, " "+tool) {
 			t.Errorf("%s is not in both of\n%s\n%s", tool, image.out, template)
+		}
+	}
+	for _, part := range []string{" chromium ", " pyright@", " typescript@"} {
+		if !strings.Contains(image.out, part) || !strings.Contains(template, part) || strings.Contains(own, part) {
+			t.Errorf("%s is not in the two that were made with it alone:\n%s\n%s\n%s", part, image.out, template, own)
 		}
 	}
 	if !strings.Contains(own, " @openai/codex own-cli@1 ") || strings.Contains(own, "opencode-ai") {

@@ -13,11 +13,11 @@ import (
 const AgentImage = agentImage
 
 // AgentContext is the build context of AgentImage: only the Dockerfile.
-func AgentContext(agents []recipe.Package) (io.Reader, error) {
-	if err := recipe.Check(agents); err != nil {
-		return nil, fmt.Errorf("an agent cannot be installed: %w", err)
+func AgentContext(image recipe.Image) (io.Reader, error) {
+	if err := image.Check(); err != nil {
+		return nil, fmt.Errorf("the image cannot be built: %w", err)
 	}
-	text := recipe.Dockerfile(agents)
+	text := image.Dockerfile()
 	var b bytes.Buffer
 	t := tar.NewWriter(&b)
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "Dockerfile", Mode: 0o644, Size: int64(len(text))}); err != nil {

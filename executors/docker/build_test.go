@@ -136,7 +136,7 @@ func TestTheShippedDockerfileBuilds(t *testing.T) {
 		Context: files(t, map[string]string{"Dockerfile": base, "apt-get": fake, "npm": fake})}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	context, err := docker.AgentContext([]recipe.Package{{Program: "one", NPM: "@scope/one-cli", Version: "1.2"}, {Program: "two", NPM: "two-cli", Version: "3"}})
+	context, err := docker.AgentContext(recipe.Image{Agents: []recipe.Package{{Program: "one", NPM: "@scope/one-cli", Version: "1.2"}, {Program: "two", NPM: "two-cli", Version: "3"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,40 +5,40 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/images/recipe"
 )
 
-const buildUsage = `usage: parawork docker build [--config FILE] [--tag NAME] [--base IMAGE] [--no-cache] [--pull] [--print]
+const buildUsage = `usage: parawork docker build [--config FILE] [--tag NAME] [--base IMAGE] [--with LIST] [--no-cache] [--pull]
 
-Builds the image that workspaces' containers are made from: git, the usual tools, Node and the agents' command lines.
+Builds the image that workspaces' containers are made from: git, the usual tools, Node, Python and the agents' command lines.
+` + "`parawork image`" + ` prints its Dockerfile.
 
   --tag NAME     name of the image (default: sandboxing.docker.image)
   --base IMAGE   what it is built upon: Debian with Node (default: ` + recipe.BaseImage + `)
+  --with LIST    parts for tools: ` + "`parawork image --help`" + ` lists them
   --no-cache     do every step again
   --pull         ask for a newer version of what it is built upon
-  --print        print the Dockerfile, to derive one of your own from, and build nothing
 `
 
 // buildVerb is the command parawork docker build.
-var buildVerb = executors.Verb{Name: "build", Flags: "[--tag NAME] [--base IMAGE] [--no-cache] [--pull] [--print], --config FILE", Usage: buildUsage, Run: buildImage}
+var buildVerb = executors.Verb{Name: "build", Flags: "[--tag NAME] [--base IMAGE] [--with LIST] [--no-cache] [--pull], --config FILE", Usage: buildUsage, Run: buildImage}
 
 func buildImage(ctx context.Context, c executors.CommandLine) error {
 	fs := flag.NewFlagSet("docker build", flag.ContinueOnError)
 	fs.Usage = func() { fmt.Fprint(fs.Output(), buildUsage) }
 	file := fs.String("config", "", "config.json")
 	tag := fs.String("tag", "", "name of the image")
+	with := fs.String("with", "", "parts for tools")
 	base := fs.String("base", "", "what it is built upon")
 	fresh := fs.Bool("no-cache", false, "do every step again")
 	pull := fs.Bool("pull", false, "ask for a newer version of what it is built upon")
-	show := fs.Bool("print", false, "print the Dockerfile and build nothing")
 	if err := c.Parse(fs, c.Args); err != nil {
 		return err
 	}
-	if *show {
-		_, err := io.WriteString(c.Output, recipe.Dockerfile(c.Agents))
+	sets, err := recipe.SplitSets(*with)
+	if err != nil {
 		return err
 	}
 	v, _, err := c.Config(*file)
@@ -53,7 +53,7 @@ func buildImage(ctx context.Context, c executors.CommandLine) error {
 		return err
 	}
 	defer b.Close()
-	files, err := AgentContext(c.Agents)
+	files, err := AgentContext(recipe.Image{Agents: c.Agents, With: sets})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type BuildSpec struct {
 	Size      executors.Size // 0 = the default size
 	Name      string         // default: Settings.TemplateOf
 	Image     string         // what it is made from: Debian, for E2B takes no other; default recipe.BaseImage
-	Agents    []recipe.Package
+	Holds     recipe.Image
 	GuestPath string        // "" = without the guest, which is uploaded then
 	Force     bool          // do every step again
 	PollEvery time.Duration // default 2 s
@@ -56,7 +56,7 @@ func Build(ctx context.Context, set Settings, spec BuildSpec, log io.Writer) err
 	}
 	spec.Name, spec.Image = cmp.Or(spec.Name, set.TemplateOf(spec.Size.CPUs, spec.Size.MemoryMB)), cmp.Or(spec.Image, recipe.BaseImage)
 	spec.PollEvery = cmp.Or(spec.PollEvery, 2*time.Second)
-	if err := recipe.Check(spec.Agents); err != nil {
+	if err := spec.Holds.Check(); err != nil {
 		return err
 	}
 	client := newHTTP(set)
@@ -67,7 +67,7 @@ func Build(ctx context.Context, set Settings, spec BuildSpec, log io.Writer) err
 	if err != nil {
 		return inWords(err, set, spec.Size.CPUs, spec.Size.MemoryMB)
 	}
-	steps := templateSteps(spec.Agents)
+	steps := templateSteps(spec.Holds)
 	if spec.GuestPath != "" {
 		s, err := p.giveGuest(ctx, b, spec.GuestPath)
 		if err != nil {
@@ -93,13 +93,13 @@ func checkSize(s executors.Size) error {
 }
 
 // templateSteps are the steps of every template: what every image of Parawork's holds, and the folders and the user of E2B's sandboxes.
-func templateSteps(agents []recipe.Package) []step {
+func templateSteps(image recipe.Image) []step {
 	var steps []step
-	for _, command := range recipe.Commands(agents) {
+	for _, command := range image.Commands() {
 		steps = append(steps, step{Type: "RUN", Args: []string{command, "root"}})
 	}
 	env := step{Type: "ENV"}
-	for _, v := range recipe.ImageEnv(agents) {
+	for _, v := range image.Env() {
 		env.Args = append(env.Args, v.Name, v.Value)
 	}
 	return append(steps, env,

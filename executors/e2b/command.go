@@ -15,7 +15,7 @@ import (
 	"github.com/parawork/parawork/executors/images/recipe"
 )
 
-const templateUsage = `usage: parawork e2b template build [--config FILE] [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force]
+const templateUsage = `usage: parawork e2b template build [--config FILE] [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--with LIST] [--packages LIST] [--force]
        parawork e2b template list [--config FILE]
 
 Makes the templates that workspaces' sandboxes at E2B are made from: git, the usual tools, Node, the agents' command lines and Parawork's
@@ -24,6 +24,7 @@ guest, on Debian. The key and addresses are those of config.json and the environ
   --size SIZE      vCPUs and MiB, such as 4x4096, or all sizes that are offered (default: the default size)
   --name NAME      name of the template (default: sandboxing.e2b.template, with the size behind it where it is not the default one)
   --image IMAGE    what it is built upon: Debian with Node (default: ` + recipe.BaseImage + `)
+  --with LIST      parts for tools: ` + "`parawork image --help`" + ` lists them
   --packages LIST  npm packages of other agents than the usual, such as @openai/codex@0.169.0, separated by commas; without a version the
                    newest (default: the agents Parawork knows, in the versions it was tried with)
   --force          do every step again
@@ -31,7 +32,7 @@ guest, on Debian. The key and addresses are those of config.json and the environ
 
 // The verbs of the command line.
 var (
-	buildVerb = executors.Verb{Name: "template build", Flags: "[--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force], --config FILE", Usage: templateUsage, Run: buildTemplates}
+	buildVerb = executors.Verb{Name: "template build", Flags: "[--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--with LIST] [--packages LIST] [--force], --config FILE", Usage: templateUsage, Run: buildTemplates}
 	listVerb  = executors.Verb{Name: "template list", Flags: "--config FILE", Usage: templateUsage, Run: listTemplates}
 )
 
@@ -44,8 +45,13 @@ func flags(name string) (*flag.FlagSet, *string) {
 func buildTemplates(ctx context.Context, c executors.CommandLine) error {
 	fs, file := flags("build")
 	size, name, image := fs.String("size", "", "vCPUs and MiB"), fs.String("name", "", "name of the template"), fs.String("image", "", "what it is built upon")
+	with := fs.String("with", "", "parts for tools")
 	packages, force := fs.String("packages", "", "npm packages of the agents"), fs.Bool("force", false, "do every step again")
 	if err := c.Parse(fs, c.Args); err != nil {
+		return err
+	}
+	parts, err := recipe.SplitSets(*with)
+	if err != nil {
 		return err
 	}
 	v, dataDir, err := c.Config(*file)
@@ -76,7 +82,7 @@ func buildTemplates(ctx context.Context, c executors.CommandLine) error {
 		}
 	}
 	for _, s := range sizes {
-		spec := BuildSpec{Size: s, Name: *name, Image: *image, Agents: agents, GuestPath: guest, Force: *force}
+		spec := BuildSpec{Size: s, Name: *name, Image: *image, Holds: recipe.Image{Agents: agents, With: parts}, GuestPath: guest, Force: *force}
 		if err := Build(ctx, set, spec, c.Output); err != nil {
 			if ctx.Err() != nil {
 				return errors.New("interrupted: E2B goes on with the build; `parawork e2b template list` shows it")

@@ -523,7 +523,7 @@ func TestATemplateIsBuiltAndUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	agents := []recipe.Package{{Program: "one", NPM: "one-cli", Version: "1.2.3", Env: map[string]string{"ONE_QUIET": "1"}}, {Program: "two", NPM: "@scope/two", Version: "4.5.6"}}
-	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Agents: agents, GuestPath: small, PollEvery: 10 * time.Millisecond}, &log); err != nil {
+	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Holds: recipe.Image{Agents: agents, With: []string{"browser"}}, GuestPath: small, PollEvery: 10 * time.Millisecond}, &log); err != nil {
 		t.Fatalf("Build: %v\n%s", err, log.String())
 	}
 	built := s.Builds()
@@ -535,7 +535,7 @@ func TestATemplateIsBuiltAndUsed(t *testing.T) {
 		did = append(did, step.Type+" "+strings.Join(step.Args, " "))
 	}
 	want := []string{"ENV LANG C.UTF-8 ONE_QUIET 1", "USER user"}
-	for _, command := range recipe.Commands(agents) {
+	for _, command := range (recipe.Image{Agents: agents, With: []string{"browser"}}).Commands() {
 		want = append(want, "RUN "+command+" root")
 	}
 	for _, step := range want {
@@ -554,7 +554,7 @@ func TestATemplateIsBuiltAndUsed(t *testing.T) {
 	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Size: executors.Size{CPUs: 4, MemoryMB: 4096}, PollEvery: 10 * time.Millisecond}, &log); err == nil || !strings.Contains(err.Error(), "npm went away") {
 		t.Errorf("a build that fails: %v", err)
 	}
-	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Agents: []recipe.Package{{NPM: "x; rm -rf /"}}}, &log); err == nil {
+	if err := e2b.Build(ctx, settings(s), e2b.BuildSpec{Holds: recipe.Image{Agents: []recipe.Package{{NPM: "x; rm -rf /"}}}}, &log); err == nil {
 		t.Error("a shell line was taken for a package")
 	}
 }

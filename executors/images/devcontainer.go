@@ -27,20 +27,21 @@ type devcontainer struct {
 	Features      map[string]json.RawMessage `json:"features"`
 }
 
-// recipe says how to build an image.
-type recipe struct {
+// plan says how to build an image.
+type plan struct {
 	dockerfile string // in the repository; "" when text replaces it
 	text       string
 	context    string // folder in the repository, "" for the whole repository
 	target     string
 	args       map[string]string
 	notes      []string // what is left out
+	parts      []string // sets of the recipe that are installed at its end
 }
 
-// parseDevcontainer converts the devcontainer.json at file to a recipe.
-func parseDevcontainer(file string, raw []byte) (recipe, error) {
-	wrong := func(format string, args ...any) (recipe, error) {
-		return recipe{}, fault.New(fault.Invalid, "invalid_devcontainer", file+": "+format, args...)
+// parseDevcontainer converts the devcontainer.json at file to a plan.
+func parseDevcontainer(file string, raw []byte) (plan, error) {
+	wrong := func(format string, args ...any) (plan, error) {
+		return plan{}, fault.New(fault.Invalid, "invalid_devcontainer", file+": "+format, args...)
 	}
 	var d devcontainer
 	if err := json.Unmarshal(plainJSON(raw), &d); err != nil {
@@ -49,7 +50,7 @@ func parseDevcontainer(file string, raw []byte) (recipe, error) {
 	if len(d.DockerCompose) > 0 {
 		return wrong("dockerComposeFile is not supported: Parawork runs one container for each workspace. Name an image or a Dockerfile instead.")
 	}
-	var r recipe
+	var r plan
 	if names := slices.Sorted(maps.Keys(d.Features)); len(names) > 0 {
 		r.notes = append(r.notes, "Features are not supported and are left out: "+clip(strings.Join(names, ", "), 500)+". Install what they bring in a Dockerfile.")
 	}

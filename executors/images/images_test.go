@@ -16,6 +16,7 @@ import (
 
 	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -236,6 +237,32 @@ func TestDevcontainers(t *testing.T) {
 	for dir, word := range map[string]string{"compose": "dockerComposeFile", "variable": "${localEnv:HOME}", "outside": "not in the repository", "broken": "JSON", "empty": "neither"} {
 		if b, _ := w.build(dir + "/.devcontainer.json"); b.State != images.Failed || !strings.Contains(b.Reason, word) {
 			t.Errorf("%s: %+v", dir, b)
+		}
+	}
+}
+
+// What a project chooses beside its Dockerfile is installed at the end of the stage that becomes the image.
+func TestPartsAreInstalledInTheImage(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, map[string]string{"Dockerfile": "FROM x\nUSER app\n", ".parawork.install.sh": "theirs",
+		".devcontainer.json": `{"build":{"dockerfile":"Many","target":"dev"}}`, "Many": "FROM x AS dev\nFROM y AS prod\n"})
+	for _, wrong := range []images.Choice{{Parts: []string{"browser"}}, {Name: "any", Parts: []string{"browser"}}, {Build: "Dockerfile", Parts: []string{"x; true"}}} {
+		if err := w.svc.SetChoice(t.Context(), "prj_1", wrong); fault.CodeOf(err) != "invalid_image" {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+	if err := w.svc.SetChoice(t.Context(), "prj_1", images.Choice{Build: "Dockerfile", Parts: []string{"lsp", "browser"}}); err != nil {
+		t.Fatal(err)
+	}
+	for source, begin := range map[string]string{"Dockerfile": stage("x") + "USER app\n", ".devcontainer.json": "FROM sha256:id-of-x AS dev\nLABEL parawork.project=prj_1\n"} {
+		b, lines := w.build(source)
+		g := <-w.orders
+		added, ok := strings.CutPrefix(g.files[".parawork.Dockerfile"], begin)
+		if b.State != images.Ready || !ok || !strings.HasPrefix(added, "USER 0:0\n") || !strings.Contains(added, " chromium ") || !strings.Contains(added, " pyright@") || strings.Contains(added, "openbox") {
+			t.Errorf("%s: %+v was given\n%s", source, b, g.files[".parawork.Dockerfile"])
+		}
+		if g.files[".parawork.install.sh"] != recipe.InstallScript || !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "lsp, browser") }) {
+			t.Errorf("%s: the script is %q, the output %q", source, g.files[".parawork.install.sh"], lines)
 		}
 	}
 }

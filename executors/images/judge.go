@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -136,7 +137,7 @@ type written struct {
 
 // write rewrites a Dockerfile with the ids of the images instead of their names. Each stage begins with the project's label, so intermediate
 // images carry it as well, and the engine's cache never returns what another project's build ran.
-func (s *Service) write(ctx context.Context, r recipe, projectID string, log io.Writer) (written, error) {
+func (s *Service) write(ctx context.Context, r plan, projectID string, log io.Writer) (written, error) {
 	d, err := parseDockerfile(r.text)
 	if err != nil {
 		return written{}, err
@@ -173,6 +174,9 @@ func (s *Service) write(ctx context.Context, r recipe, projectID string, log io.
 		return img.ID, nil
 	}
 	for _, in := range d.steps {
+		if in.name == "FROM" && len(r.parts) > 0 && isTarget(r.target, stages) {
+			break // the parts are installed at the end of the stage that becomes the image
+		}
 		switch {
 		case in.name == "FROM":
 			line, stage, err := from(in, args, stages, find)
@@ -208,8 +212,15 @@ func (s *Service) write(ctx context.Context, r recipe, projectID string, log io.
 	if len(stages) == 0 {
 		return out, invalidDockerfile("it has no FROM.")
 	}
-	out.text = b.String()
+	text, _ := recipe.Added(r.parts)
+	out.text = b.String() + text
 	return out, nil
+}
+
+// isTarget says whether the last of these stages is the one to build, by its name or number.
+func isTarget(target string, stages []string) bool {
+	last := len(stages) - 1
+	return last >= 0 && target != "" && (strings.EqualFold(target, stages[last]) || target == strconv.Itoa(last))
 }
 
 // isStage says whether a source of COPY --from is an earlier stage, by its name or number.

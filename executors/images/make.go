@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/hostgit"
 )
@@ -43,9 +44,16 @@ func (s *Service) candidates(ctx context.Context, projectID, commit string) ([]C
 // make builds, and returns the image's tag.
 func (s *Service) make(ctx context.Context, b Build, log io.Writer) (tag string, err error) {
 	fmt.Fprintf(log, "Building from %s at commit %s\n", b.Source, b.Commit[:min(len(b.Commit), 12)])
-	r, err := s.recipe(ctx, b)
+	r, err := s.plan(ctx, b)
 	if err != nil {
 		return "", err
+	}
+	choice, err := s.cfg.Store.ImageChoice(ctx, b.ProjectID)
+	if err != nil {
+		return "", err
+	}
+	if r.parts = choice.Parts; len(r.parts) > 0 {
+		r.notes = append(r.notes, "With the parts "+strings.Join(r.parts, ", ")+".")
 	}
 	for _, n := range r.notes {
 		fmt.Fprintln(log, "Note: "+n)
@@ -72,11 +80,11 @@ func (s *Service) make(ctx context.Context, b Build, log io.Writer) (tag string,
 	return tag, err
 }
 
-// recipe reads how to build the image. Its text is the Dockerfile's.
-func (s *Service) recipe(ctx context.Context, b Build) (recipe, error) {
+// plan reads how to build the image. Its text is the Dockerfile's.
+func (s *Service) plan(ctx context.Context, b Build) (plan, error) {
 	raw, err := s.read(ctx, b, b.Source)
 	if err != nil {
-		return recipe{}, err
+		return plan{}, err
 	}
 	if kindOf(b.Source) == Dockerfile {
 		// As with `docker build FOLDER`: the context is the folder the Dockerfile lies in.
@@ -84,7 +92,7 @@ func (s *Service) recipe(ctx context.Context, b Build) (recipe, error) {
 		if dir == "." {
 			dir = ""
 		}
-		return recipe{dockerfile: b.Source, text: string(raw), context: dir}, nil
+		return plan{dockerfile: b.Source, text: string(raw), context: dir}, nil
 	}
 	r, err := parseDevcontainer(b.Source, raw)
 	if err == nil && r.dockerfile != "" {
@@ -117,7 +125,7 @@ func (s *Service) read(ctx context.Context, b Build, name string) ([]byte, error
 }
 
 // contextFiles returns the files of the build context.
-func (s *Service) contextFiles(ctx context.Context, b Build, r recipe) ([]hostgit.TreeFile, error) {
+func (s *Service) contextFiles(ctx context.Context, b Build, r plan) ([]hostgit.TreeFile, error) {
 	if r.dockerfile == "" {
 		return nil, nil // the image as it is
 	}
@@ -139,7 +147,7 @@ func (s *Service) contextFiles(ctx context.Context, b Build, r recipe) ([]hostgi
 }
 
 // writeContext writes the build context as a tar archive.
-func (s *Service) writeContext(ctx context.Context, w io.Writer, projectID string, r recipe, files []hostgit.TreeFile) error {
+func (s *Service) writeContext(ctx context.Context, w io.Writer, projectID string, r plan, files []hostgit.TreeFile) error {
 	t := tar.NewWriter(w)
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: recipeName, Mode: 0o644, Size: int64(len(r.text))}); err != nil {
 		return err
@@ -147,13 +155,22 @@ func (s *Service) writeContext(ctx context.Context, w io.Writer, projectID strin
 	if _, err := io.WriteString(t, r.text); err != nil {
 		return err
 	}
+	_, added := recipe.Added(r.parts)
+	for name, content := range added {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(t, content); err != nil {
+			return err
+		}
+	}
 	if len(files) > 0 {
 		err := s.cfg.Repositories.CommitBlobs(ctx, projectID, files, func(f hostgit.TreeFile, body io.Reader) error {
 			name := f.Path
 			if r.context != "" {
 				name = strings.TrimPrefix(name, r.context+"/")
 			}
-			if name == recipeName {
+			if _, ours := added[name]; ours || name == recipeName {
 				return nil
 			}
 			if f.Link() {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -128,7 +129,7 @@ func (s *Service) allowed() error {
 // SetChoice changes the image of a project's new sandboxes.
 func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) error {
 	c.Name, c.Build = strings.TrimSpace(c.Name), strings.TrimSpace(c.Build)
-	if c.Public = ""; c == (Choice{}) {
+	if c.Public = ""; c.none() {
 		return s.cfg.Store.SetImageChoice(ctx, projectID, c)
 	}
 	if err := s.allowed(); err != nil {
@@ -137,6 +138,8 @@ func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) err
 	switch {
 	case c.Name != "" && c.Build != "":
 		return fault.New(fault.Invalid, "invalid_image", "Give the image's name or the file it is built from, not both.").With("field", "image")
+	case c.Build == "" && len(c.Parts) > 0:
+		return fault.New(fault.Invalid, "invalid_image", "Parts are installed in an image that is built from a file of the repository. Name the file in build.").With("field", "image")
 	case c.Name != "":
 		var err error
 		if c, err = s.Check(ctx, projectID, c.Name); err != nil {
@@ -145,6 +148,9 @@ func (s *Service) SetChoice(ctx context.Context, projectID string, c Choice) err
 	default:
 		if err := checkSource(c.Build); err != nil {
 			return err
+		}
+		if err := recipe.CheckSets(c.Parts); err != nil {
+			return fault.New(fault.Invalid, "invalid_image", "%v.", err).With("field", "image")
 		}
 	}
 	return s.cfg.Store.SetImageChoice(ctx, projectID, c)

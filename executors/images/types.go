@@ -18,9 +18,14 @@ import (
 type Choice struct {
 	Name  string `json:"name,omitempty"`
 	Build string `json:"build,omitempty"`
+	// Parts are sets of the recipe that are installed in the image that is built.
+	Parts []string `json:"parts,omitempty"`
 	// Public is the id of the image that Name meant when it was chosen and its registry gave it to everybody.
 	Public string `json:"public,omitempty"`
 }
+
+// none says that a project chooses nothing.
+func (c Choice) none() bool { return c.Name == "" && c.Build == "" && len(c.Parts) == 0 }
 
 // Image is the engine's information about one image.
 type Image struct {

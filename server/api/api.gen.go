@@ -6801,6 +6801,18 @@ type ImageChoice struct {
 	// Build Path of a Dockerfile or devcontainer.json in the repository
 	Build *string `json:"build,omitempty"`
 	Name  *string `json:"name,omitempty"`
+
+	// Parts Sets of programs for tools that a build installs in the image: see `parts` of the project's image
+	Parts *[]string `json:"parts,omitempty"`
+}
+
+// ImagePart defines model for ImagePart.
+type ImagePart struct {
+	Name string `json:"name"`
+
+	// SizeMb About what it adds to the image
+	SizeMb int    `json:"size_mb"`
+	Title  string `json:"title"`
 }
 
 // Inbox defines model for Inbox.
@@ -9017,6 +9029,9 @@ type ProjectImage struct {
 
 	// Image The image for the project's containers: an image by name, or one built from a file of the repository. Neither: the server's own image. Existing sandboxes keep theirs.
 	Image ImageChoice `json:"image"`
+
+	// Parts What a build can install beside what its file says
+	Parts []ImagePart `json:"parts"`
 
 	// Problem Why the repository could not be read; empty if it could
 	Problem string `json:"problem"`

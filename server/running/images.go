@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors/images"
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/server/rest"
 )
@@ -22,6 +23,10 @@ func (h Images) GetProjectImage(ctx context.Context, req api.GetProjectImageRequ
 	if err != nil {
 		return nil, err
 	}
+	choice := api.ImageChoice{Name: rest.Text(o.Choice.Name), Build: rest.Text(o.Choice.Build)}
+	if len(o.Choice.Parts) > 0 {
+		choice.Parts = &o.Choice.Parts
+	}
 	source := api.ImageFromServer
 	current := rest.Text(o.Image)
 	switch {
@@ -32,7 +37,10 @@ func (h Images) GetProjectImage(ctx context.Context, req api.GetProjectImageRequ
 	default:
 		current = rest.Text(h.cfg.Image)
 	}
-	return api.GetProjectImage200JSONResponse{Image: api.ImageChoice{Name: rest.Text(o.Choice.Name), Build: rest.Text(o.Choice.Build)}, Source: source,
+	return api.GetProjectImage200JSONResponse{Image: choice, Source: source,
+		Parts: rest.List(recipe.Sets(), func(s recipe.Set) api.ImagePart {
+			return api.ImagePart{Name: s.Name, Title: s.Title, SizeMb: s.SizeMB}
+		}),
 		Current: current, Builds: rest.List(o.Builds, imageBuildOf), Problem: o.Problem,
 		Candidates: rest.List(o.Candidates, func(c images.Candidate) api.ImageCandidate {
 			return api.ImageCandidate{Path: c.Path, Kind: api.ImageCandidateKind(c.Kind)}

@@ -130,7 +130,7 @@ func (h Projects) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 		return nil, err
 	}
 	if b.Image != nil { // refused before anything else is changed
-		if err := h.cfg.Images.SetChoice(ctx, req.Id, images.Choice{Name: rest.Val(b.Image.Name), Build: rest.Val(b.Image.Build)}); err != nil {
+		if err := h.cfg.Images.SetChoice(ctx, req.Id, images.Choice{Name: rest.Val(b.Image.Name), Build: rest.Val(b.Image.Build), Parts: rest.Val(b.Image.Parts)}); err != nil {
 			return nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,17 +15,25 @@ import (
 func (r *report) parts(ctx context.Context, find func(program string) (string, error)) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	var there []string
+	var there, sets []string
 	for _, p := range recipe.Parts() {
 		lacks := missing(ctx, p, find)
 		if lacks == "" {
 			there = append(there, p.Name)
 			continue
 		}
+		if p.Set != "" && !slices.Contains(sets, p.Set) {
+			sets = append(sets, p.Set)
+		}
 		r.say(minor, "tools", p.Name+": "+lacks+" on this machine", "Install it: "+recipe.Install([]recipe.Part{p}))
 	}
 	if len(there) > 0 {
 		r.say(good, "tools", strings.Join(there, ", "), "")
+	}
+	if len(sets) > 0 {
+		list := strings.Join(sets, ",")
+		r.say(good, "tools", "One command for all of it: parawork image --host --with "+list, "In containers and virtual machines, which have the programs of their image: parawork docker build --with "+
+			list+", parawork e2b template build --with "+list)
 	}
 }
 

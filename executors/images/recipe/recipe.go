@@ -86,18 +86,46 @@ func Apt() []string {
 		python3 python3-pip python3-venv ripgrep rsync tar tmux unzip xz-utils`)
 }
 
-// Commands are what root runs in BaseImage, one after the other: they install Debian's packages, and the agents' command lines.
-func Commands(packages []Package) []string {
-	out := []string{"apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends " + strings.Join(Apt(), " ") +
-		" && rm -rf /var/lib/apt/lists/*"}
-	if len(packages) == 0 {
-		return out
+// Image is what an image or template that Parawork builds holds: the usual tools, the agents' command lines, and sets of parts.
+type Image struct {
+	Agents []Package
+	With   []string // names of sets
+}
+
+// Check refuses what cannot be built.
+func (i Image) Check() error {
+	if err := CheckSets(i.With); err != nil {
+		return err
 	}
-	npm := "npm install --global --no-audit --no-fund"
-	for _, p := range packages {
-		npm += " " + p.String()
+	return Check(i.Agents)
+}
+
+// Commands are what root runs in BaseImage, one after the other: they install Debian's packages, the agents' command lines, and the sets.
+func (i Image) Commands() []string {
+	out := []string{aptInstall(Apt())}
+	if len(i.Agents) > 0 {
+		var npm []string
+		for _, p := range i.Agents {
+			npm = append(npm, p.String())
+		}
+		out = append(out, npmInstall(npm))
 	}
-	return append(out, npm+" && npm cache clean --force")
+	for _, s := range sets {
+		if slices.Contains(i.With, s.Name) {
+			out = append(out, setCommand(s.Name))
+		}
+	}
+	return out
+}
+
+// aptInstall installs Debian's packages, and leaves nothing else.
+func aptInstall(packages []string) string {
+	return "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends " + strings.Join(packages, " ") + " && apt-get clean && rm -rf /var/lib/apt/lists/*"
+}
+
+// npmInstall installs packages of npm, and leaves nothing else.
+func npmInstall(packages []string) string {
+	return "npm install --global --no-audit --no-fund " + strings.Join(packages, " ") + " && npm cache clean --force"
 }
 
 // Variable is one of an environment.
@@ -116,29 +144,29 @@ func Env(packages []Package) []Variable {
 	return out
 }
 
-// ImageEnv is the environment of an image built upon BaseImage.
-func ImageEnv(packages []Package) []Variable {
-	return append([]Variable{{"LANG", "C.UTF-8"}}, Env(packages)...)
+// Env is the environment of an image built upon BaseImage.
+func (i Image) Env() []Variable {
+	return append([]Variable{{"LANG", "C.UTF-8"}}, Env(i.Agents)...)
 }
 
 // Dockerfile makes the image that containers are made from, unless config.json or a project says otherwise.
-func Dockerfile(packages []Package) string {
+func (i Image) Dockerfile() string {
 	var b strings.Builder
 	b.WriteString(`# The image Parawork's containers are made from, unless config.json or a project says otherwise. "parawork docker build" builds it as
-# parawork-agent; "parawork docker build --print" prints this file, to derive one of your own from.
+# parawork-agent; "parawork image" prints this file, to derive one of your own from.
 #
 # What Parawork itself needs is /bin/sh and git. The guest is shown to the container, not part of the image; the user is the
 # workspace's; the file system is read-only but for the worktree, the home, /tmp and /run.
 ARG ` + BaseArg + "=" + BaseImage + `
 FROM ${` + BaseArg + `}
 
-# The usual tools, and the agents' command lines in the versions Parawork was tried with.
+# The usual tools, the agents' command lines in the versions Parawork was tried with, and the parts that were asked for.
 `)
-	for _, c := range Commands(packages) {
+	for _, c := range i.Commands() {
 		b.WriteString("RUN " + folded(c) + "\n\n")
 	}
 	b.WriteString("# Agents cannot replace themselves in a read-only image, and need not ask.\nENV")
-	for _, v := range ImageEnv(packages) {
+	for _, v := range i.Env() {
 		fmt.Fprintf(&b, " %s=%q", v.Name, v.Value)
 	}
 	b.WriteByte('\n')

@@ -1,6 +1,7 @@
 package recipe_test
 
 import (
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,8 +17,8 @@ func TestAnAgentIsInEverything(t *testing.T) {
 	t.Parallel()
 	two := recipe.Package{Program: "two", Name: "Agent Two", NPM: "two-cli", Version: "4.0.0-beta.1", Env: map[string]string{"TWO_QUIET": "yes"}}
 	for name, made := range map[string]func([]recipe.Package) string{
-		"the agents' image": recipe.Dockerfile,
-		"the commands":      func(p []recipe.Package) string { return strings.Join(recipe.Commands(p), "\n") },
+		"the agents' image": func(p []recipe.Package) string { return recipe.Image{Agents: p}.Dockerfile() },
+		"the commands":      func(p []recipe.Package) string { return strings.Join(recipe.Image{Agents: p}.Commands(), "\n") },
 		"a derived image": func(p []recipe.Package) string {
 			return recipe.Derived{Base: "sha256:1", Packages: p}.Dockerfile()
 		},
@@ -33,7 +34,7 @@ func TestAnAgentIsInEverything(t *testing.T) {
 	if got, want := recipe.Env([]recipe.Package{two, one}), []recipe.Variable{{"ONE_NO_UPDATE", "1"}, {"TWO_QUIET", "yes"}}; !slices.Equal(got, want) {
 		t.Errorf("the environment: %v", got)
 	}
-	if d := recipe.Dockerfile([]recipe.Package{one, two}); !strings.Contains(d, `ENV LANG="C.UTF-8" ONE_NO_UPDATE="1" TWO_QUIET="yes"`) {
+	if d := (recipe.Image{Agents: []recipe.Package{one, two}}).Dockerfile(); !strings.Contains(d, `ENV LANG="C.UTF-8" ONE_NO_UPDATE="1" TWO_QUIET="yes"`) {
 		t.Errorf("the environment of the agents' image:\n%s", d)
 	}
 	if got := recipe.Programs([]recipe.Package{one, two}); !slices.Equal(got, []string{"one", "two"}) {
@@ -44,9 +45,9 @@ func TestAnAgentIsInEverything(t *testing.T) {
 // The Dockerfile and the commands that a template is made with install the same of Debian's packages.
 func TestTheDockerfileDoesWhatTheCommandsDo(t *testing.T) {
 	t.Parallel()
-	packages := []recipe.Package{one}
-	flat := strings.Join(strings.Fields(strings.ReplaceAll(recipe.Dockerfile(packages), "\\\n", " ")), " ")
-	for _, c := range recipe.Commands(packages) {
+	image := recipe.Image{Agents: []recipe.Package{one}, With: recipe.SetNames()}
+	flat := strings.Join(strings.Fields(strings.ReplaceAll(image.Dockerfile(), "\\\n", " ")), " ")
+	for _, c := range image.Commands() {
 		if !strings.Contains(flat, "RUN "+c) {
 			t.Errorf("the Dockerfile does not run %q:\n%s", c, flat)
 		}
@@ -59,8 +60,39 @@ func TestTheDockerfileDoesWhatTheCommandsDo(t *testing.T) {
 	if !strings.Contains(flat, "ARG "+recipe.BaseArg+"="+recipe.BaseImage+" FROM ${"+recipe.BaseArg+"}") {
 		t.Errorf("another base cannot be given:\n%s", flat)
 	}
-	if c := recipe.Commands(nil); len(c) != 1 || strings.Contains(c[0], "npm") {
+	if c := (recipe.Image{}).Commands(); len(c) != 1 || strings.Contains(c[0], "npm") {
 		t.Errorf("without agents: %q", c)
+	}
+}
+
+// What every image has needs no set, each set installs all its parts and looks for them in the end, and a shell understands it.
+func TestSetsInstallTheirParts(t *testing.T) {
+	t.Parallel()
+	plain := strings.Join(recipe.Image{}.Commands(), "\n")
+	for _, p := range recipe.Parts() {
+		with := recipe.Image{With: []string{p.Set}}
+		if p.Set == "" {
+			with.With = nil
+		}
+		commands := with.Commands()
+		last := commands[len(commands)-1]
+		for _, name := range slices.Concat(p.Apt, p.NPM) {
+			if p.Set == "" && (name == "nodejs" || name == "npm") {
+				continue // the base has them
+			}
+			if !slices.Contains(strings.Fields(last), name) || p.Set != "" && strings.Contains(plain, " "+name+" ") {
+				t.Errorf("%s of %s is not installed by its set alone: %s", name, p.Name, last)
+			}
+		}
+		if p.Set != "" && !strings.Contains(last, strings.Join(slices.Concat(p.Programs, p.Modules)[:1], "")) {
+			t.Errorf("nothing looks whether %s is there: %s", p.Name, last)
+		}
+		if p.Set != "" && !slices.Contains(recipe.SetNames(), p.Set) {
+			t.Errorf("%s is in no set: %q", p.Name, p.Set)
+		}
+		if out, err := exec.Command("sh", "-n", "-c", last).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v %s", last, err, out)
+		}
 	}
 }
 

@@ -8914,6 +8914,14 @@ export interface components {
             /** @description Path of a Dockerfile or devcontainer.json in the repository */
             build?: string;
             name?: string;
+            /** @description Sets of programs for tools that a build installs in the image: see `parts` of the project's image */
+            parts?: string[];
+        };
+        ImagePart: {
+            name: string;
+            /** @description About what it adds to the image */
+            size_mb: number;
+            title: string;
         };
         Inbox: {
             count: number;
@@ -10759,6 +10767,8 @@ export interface components {
             /** @description Name of the image for new containers; null until it is built */
             current: string | null;
             image: components["schemas"]["ImageChoice"];
+            /** @description What a build can install beside what its file says */
+            parts: components["schemas"]["ImagePart"][];
             /** @description Why the repository could not be read; empty if it could */
             problem: string;
             /**

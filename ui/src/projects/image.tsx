@@ -5,7 +5,7 @@ import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
-import { Choice, TextField } from "@/kit/field";
+import { Check, Choice, TextField } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { imageQuery, placeKeys } from "@/sandboxes/queries";
@@ -37,7 +37,7 @@ export function Image({ project: p, readOnly }: { project: Project; readOnly: bo
         <Failure what="The image could not be loaded." error={image.error} retry={() => void image.refetch()} />
       ) : (
         <Chosen
-          key={`${image.data.source} ${image.data.image.name} ${image.data.image.build}`}
+          key={`${image.data.source} ${image.data.image.name} ${image.data.image.build} ${image.data.image.parts}`}
           project={p}
           readOnly={readOnly}
           image={image.data}
@@ -61,6 +61,7 @@ function Chosen({
   const [kind, setKind] = useState(image.source);
   const [name, setName] = useState(image.image.name ?? "");
   const [file, setFile] = useState(image.image.build || image.candidates[0]?.path || "");
+  const [parts, setParts] = useState(image.image.parts ?? []);
   const refresh = () => {
     void client.invalidateQueries({ queryKey: placeKeys.image(p.id) });
     void client.invalidateQueries({ queryKey: keys.projects(team.slug) });
@@ -70,7 +71,7 @@ function Chosen({
       data(
         api.PATCH("/projects/{id}", {
           params: { path: { id: p.id } },
-          body: { image: kind === "name" ? { name: name.trim() } : kind === "build" ? { build: file } : {} },
+          body: { image: kind === "name" ? { name: name.trim() } : kind === "build" ? { build: file, parts } : {} },
         }),
       ),
     onSuccess: () => {
@@ -142,6 +143,26 @@ function Chosen({
             label: <span className="font-mono text-[12px]">{c.path}</span>,
           }))}
         />
+      )}
+      {kind === "build" && image.candidates.length > 0 && (
+        <fieldset>
+          <legend className="mb-1 font-medium">Also install</legend>
+          {image.parts.map((part) => (
+            <Check
+              key={part.name}
+              label={part.title}
+              hint={`About ${part.size_mb} MB`}
+              checked={parts.includes(part.name)}
+              disabled={readOnly}
+              onChange={(e) =>
+                setParts(e.target.checked ? [...parts, part.name] : parts.filter((name) => name !== part.name))
+              }
+            />
+          ))}
+          <p className="text-meta text-fg3">
+            For the tools of agents. Needs an image of Debian or Ubuntu. Save, then build.
+          </p>
+        </fieldset>
       )}
       {image.source === "build" && image.current === null && (
         <p className="text-needs">
