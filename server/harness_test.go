@@ -205,6 +205,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg = Config{
 		Version:       "test",
 		Watch:         links,
+		PortLinks:     toolstore.NewPortLinks(h.db),
 		Machines:      mm,
 		Downloads:     machines.NewDownloads(filepath.Join(h.dir, "downloads")),
 		Runs:          rr,

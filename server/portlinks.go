@@ -18,11 +18,12 @@ func (h operations) ListPortLinks(ctx context.Context, req api.ListPortLinksRequ
 	if h.preview == nil {
 		return nil, errPreviewsOff
 	}
-	return api.ListPortLinks200JSONResponse{Items: rest.List(h.preview.Links(req.Id), portLinkOf)}, nil
+	links, err := h.preview.Links(ctx, req.Id)
+	return api.ListPortLinks200JSONResponse{Items: rest.List(links, portLinkOf)}, err
 }
 
 func portLinkOf(l preview.Link) api.PortLink {
-	return api.PortLink{Id: l.ID, Port: l.Port, Name: l.Name, CreatedBy: l.CreatedBy, CreatedAt: l.CreatedAt.UnixMilli(), ExpiresAt: l.ExpiresAt.UnixMilli()}
+	return api.PortLink{Id: l.ID, Port: l.Port, Name: l.Name, CreatedBy: l.CreatedBy, CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt}
 }
 
 func (h operations) CreatePortLink(ctx context.Context, req api.CreatePortLinkRequestObject) (api.CreatePortLinkResponseObject, error) {
@@ -51,13 +52,13 @@ func (h operations) CreatePortLink(ctx context.Context, req api.CreatePortLinkRe
 	if len(name) > 80 {
 		return nil, fault.New(fault.Invalid, "invalid_name", "A link's name has at most 80 characters.").With("field", "name")
 	}
-	l, way, err := h.preview.Share(preview.Link{WorkspaceID: req.Id, Port: req.Body.Port, Name: name, CreatedBy: call.Actor.User.ID, ExpiresAt: h.cfg.Now().Add(life)}, sharer{call.Actor.User.ID})
+	l, way, err := h.preview.Share(ctx, preview.Link{TeamID: w.TeamID, WorkspaceID: w.ID, Port: req.Body.Port, Name: name, CreatedBy: call.Actor.User.ID, ExpiresAt: h.cfg.Now().Add(life).UnixMilli()})
 	if err != nil {
 		return nil, err
 	}
 	audit.Target(ctx, "port_link", l.ID, l.Name)
 	audit.Note(ctx, "port", strconv.Itoa(l.Port))
-	audit.Note(ctx, "expires_at", l.ExpiresAt.UTC().Format(time.RFC3339))
+	audit.Note(ctx, "expires_at", time.UnixMilli(l.ExpiresAt).UTC().Format(time.RFC3339))
 	v := portLinkOf(l)
 	return api.CreatePortLink201JSONResponse{Id: v.Id, Port: v.Port, Name: v.Name, CreatedBy: v.CreatedBy, CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Url: h.address(call.Request, req.Id, l.Port) + way}, nil
 }
@@ -68,7 +69,11 @@ func (h operations) RevokePortLink(ctx context.Context, req api.RevokePortLinkRe
 		return nil, errPreviewsOff
 	}
 	call := rest.CallOf(ctx)
-	for _, l := range h.preview.Links(req.Id) {
+	links, err := h.preview.Links(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range links {
 		if l.ID != req.Link {
 			continue
 		}
@@ -78,7 +83,9 @@ func (h operations) RevokePortLink(ctx context.Context, req api.RevokePortLinkRe
 			}
 		}
 		audit.Target(ctx, "port_link", l.ID, l.Name)
-		h.preview.Unshare(l.ID)
+		if err := h.preview.Unshare(ctx, l.ID); err != nil {
+			return nil, err
+		}
 	}
 	return api.RevokePortLink204Response{}, nil
 }

@@ -30,7 +30,7 @@ func (s *Server) newPreview() *preview.Proxy {
 		return nil
 	}
 	s.previewBelow = domain == ""
-	return preview.New(preview.Config{Domain: domain, Dial: s.dialPort, Check: s.mayVisit, Secure: s.previewSecure, Now: s.cfg.Now, Log: s.log})
+	return preview.New(preview.Config{Domain: domain, Dial: s.dialPort, Check: s.mayVisit, Links: s.cfg.PortLinks, Sharer: func(userID string) any { return sharer{userID} }, Secure: s.previewSecure, Now: s.cfg.Now, Log: s.log})
 }
 
 // pathFront serves the origin of preview.listen, on which nothing is but ports below their paths.

@@ -99,6 +99,7 @@ type Config struct {
 	OAuth         *oauth.Service
 	AgentAccounts *agentaccounts.Service
 	Watch         *watch.Service
+	PortLinks     preview.LinkStore
 	SSO           *sso.Service
 	Workspaces    *assembly.Workspaces
 	Moves         *move.Service

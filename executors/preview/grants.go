@@ -210,7 +210,7 @@ func (p *Proxy) enter(w http.ResponseWriter, r *http.Request, at spot, inPath bo
 func (p *Proxy) redeem(r *http.Request, at spot) *grant {
 	now := p.cfg.Now()
 	if r.URL.Path == sharedPath {
-		return p.byLink(r.URL.Query().Get("link"), at)
+		return p.byLink(r.Context(), r.URL.Query().Get("link"), at)
 	}
 	ticket := r.URL.Query().Get("ticket")
 	p.mu.Lock()

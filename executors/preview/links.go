@@ -1,92 +1,74 @@
 package preview
 
 import (
-	"cmp"
-	"slices"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
-// Link lets somebody without a login see one port. It lives in memory: a restart of the server ends it.
+// Link lets somebody without a login see one port.
 type Link struct {
-	ID, WorkspaceID string
-	Port            int
-	Name            string // for whom, in its maker's words
-	CreatedBy       string // a user
-	CreatedAt       time.Time
-	ExpiresAt       time.Time
+	ID, TeamID, WorkspaceID string
+	Port                    int
+	Name                    string // for whom, in its maker's words
+	CreatedBy               string // a user, on whose right it stands
+	CreatedAt               int64  // ms UTC
+	ExpiresAt               int64  // ms UTC
+}
+
+// LinkStore stores links until they expire or are revoked. It knows a token only by its hash.
+type LinkStore interface {
+	// AddPortLink stores a link unless its workspace or its maker would then have more than these many that have not expired: that is a
+	// fault.Conflict "too_many_links".
+	AddPortLink(ctx context.Context, l Link, hash string, ofWorkspace, ofMaker int) error
+	// PortLinks are those of a workspace that have not expired at a time, newest first.
+	PortLinks(ctx context.Context, workspaceID string, now int64) ([]Link, error)
+	// PortLink returns the link with this id; a missing one is a fault.NotFound.
+	PortLink(ctx context.Context, id string) (Link, error)
+	// PortLinkByHash returns the link whose token has this hash.
+	PortLinkByHash(ctx context.Context, hash string) (Link, error)
+	// RemovePortLink removes a link; a missing one is no error.
+	RemovePortLink(ctx context.Context, id string) error
 }
 
 // MaxLinkLife is how long a link may last.
 const MaxLinkLife = 7 * 24 * time.Hour
 
 const (
-	mostLinks   = 20    // of one workspace
-	mostLinksOf = 500   // that one user made
-	mostLinksIn = 5_000 // in all
+	mostLinks   = 20  // of one workspace
+	mostLinksOf = 500 // that one user made
 )
 
-// shared is a link with the right behind it.
-type shared struct {
-	Link
-	who any
-}
-
-// Share makes a link to a port, and returns what to append to the port's address. who has the right behind it: Config.Check and Config.Dial get it.
-func (p *Proxy) Share(l Link, who any) (Link, string, error) {
-	l.ID, l.CreatedAt = id.New("pln"), p.cfg.Now()
+// Share makes a link to a port, and returns what to append to the port's address.
+func (p *Proxy) Share(ctx context.Context, l Link) (Link, string, error) {
+	l.ID, l.CreatedAt = id.New("pln"), p.cfg.Now().UnixMilli()
 	token, err := p.token()
 	if err != nil {
 		return Link{}, "", err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dropEnded()
-	open, made := 0, 0
-	for _, s := range p.links {
-		if s.WorkspaceID == l.WorkspaceID {
-			open++
-		}
-		if s.CreatedBy == l.CreatedBy {
-			made++
-		}
+	if err := p.cfg.Links.AddPortLink(ctx, l, hashOf(token), mostLinks, mostLinksOf); err != nil {
+		return Link{}, "", err
 	}
-	if made >= mostLinksOf || len(p.links) >= mostLinksIn {
-		return Link{}, "", fault.New(fault.Conflict, "too_many_links", "There are too many links to ports: you have %d. Revoke some that are no longer needed, or wait until some end.", made)
-	}
-	if open >= mostLinks {
-		return Link{}, "", fault.New(fault.Conflict, "too_many_links", "This workspace has %d links to ports. Revoke some that are no longer needed.", open)
-	}
-	p.links[token] = shared{l, who}
 	return l, sharedPath[1:] + "?link=" + token, nil
 }
 
 // Links are those of a workspace that have not ended, newest first.
-func (p *Proxy) Links(workspaceID string) []Link {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dropEnded()
-	list := []Link{}
-	for _, s := range p.links {
-		if s.WorkspaceID == workspaceID {
-			list = append(list, s.Link)
-		}
-	}
-	slices.SortFunc(list, func(a, b Link) int { return cmp.Compare(b.ID, a.ID) })
-	return list
+func (p *Proxy) Links(ctx context.Context, workspaceID string) ([]Link, error) {
+	return p.cfg.Links.PortLinks(ctx, workspaceID, p.cfg.Now().UnixMilli())
 }
 
 // Unshare ends a link, and what was opened by it.
-func (p *Proxy) Unshare(linkID string) {
+func (p *Proxy) Unshare(ctx context.Context, linkID string) error {
+	if err := p.cfg.Links.RemovePortLink(ctx, linkID); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for token, s := range p.links {
-		if s.ID == linkID {
-			delete(p.links, token)
-		}
-	}
 	for e := p.grants.order.Front(); e != nil; {
 		next := e.Next()
 		if k := e.Value.(kept); k.link == linkID {
@@ -94,46 +76,35 @@ func (p *Proxy) Unshare(linkID string) {
 		}
 		e = next
 	}
+	return nil
 }
 
-// dropEnded forgets links that have expired. p.mu is held.
-func (p *Proxy) dropEnded() {
-	now := p.cfg.Now()
-	for token, s := range p.links {
-		if !now.Before(s.ExpiresAt) {
-			delete(p.links, token)
-		}
-	}
+// hashOf is what is stored of a token, which is too random to be guessed from it.
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
 }
 
 // byLink returns a grant for whoever has the token of a link: nil = there is none to this port.
-func (p *Proxy) byLink(token string, at spot) *grant {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dropEnded()
-	s, ok := p.links[token]
-	if !ok || s.WorkspaceID != at.workspaceID || s.Port != at.port {
+func (p *Proxy) byLink(ctx context.Context, token string, at spot) *grant {
+	l, err := p.cfg.Links.PortLinkByHash(tenant.All(ctx, "who comes by a link has no team"), hashOf(token))
+	now := p.cfg.Now()
+	ends := time.UnixMilli(l.ExpiresAt)
+	if err != nil || !now.Before(ends) || l.WorkspaceID != at.workspaceID || l.Port != at.port {
 		return nil
 	}
-	until := p.cfg.Now().Add(grantLife)
-	if s.ExpiresAt.Before(until) {
-		until = s.ExpiresAt
+	until := now.Add(grantLife)
+	if ends.Before(until) {
+		until = ends
 	}
-	return &grant{spot: at, who: s.who, owner: s.ID, until: until, path: "/", link: s.ID}
+	return &grant{spot: at, who: p.cfg.Sharer(l.CreatedBy), owner: l.ID, until: until, path: "/", link: l.ID}
 }
 
 // ended reports whether a grant stands on a link that has ended.
-func (p *Proxy) ended(g *grant) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Proxy) ended(ctx context.Context, g *grant) bool {
 	if g.link == "" {
 		return false
 	}
-	p.dropEnded()
-	for _, s := range p.links {
-		if s.ID == g.link {
-			return false
-		}
-	}
-	return true
+	_, err := p.cfg.Links.PortLink(tenant.All(ctx, "who comes by a link has no team"), g.link)
+	return fault.Is(err, fault.NotFound) || p.cfg.Now().After(g.until)
 }

@@ -6,8 +6,8 @@
 //
 // A person arrives with a single-use ticket, which the app gives to those who may see the workspace, or by a link that somebody shared. Either
 // becomes a grant: a cookie of that origin alone, or a part of the path, bound to the sign-in or link it was given for. Scripts send a token in
-// a header. The proxy checks the right behind it with each request, and again while it answers one, a WebSocket's included. Tickets and
-// grants live in memory: after a restart of the server people open the port once more.
+// a header. The proxy checks the right behind it with each request, and again while it answers one, a WebSocket's included. Tickets,
+// grants and the tokens of scripts live in memory: after a restart of the server people open the port, or the link, once more.
 package preview
 
 import (
@@ -27,7 +27,7 @@ import (
 	"time"
 )
 
-// Config is what a Proxy is made of. Dial and Check are required.
+// Config is what a Proxy is made of. Dial, Check, Links and Sharer are required.
 type Config struct {
 	Domain string // ports are shown below it, such as "preview.example.com" or "localhost"; "" = only below a path
 	// Dial connects to a port inside a workspace's sandbox. Only with wake does it wake, or make, a sandbox that sleeps or does not exist.
@@ -35,6 +35,9 @@ type Config struct {
 	Dial func(ctx context.Context, who any, workspaceID string, port int, wake bool) (net.Conn, error)
 	// Check returns why the holder of a grant may not see the workspace now. who is what Ticket was given.
 	Check func(ctx context.Context, who any, workspaceID string) error
+	Links LinkStore
+	// Sharer is who has the right behind a link that a user made: Check and Dial are given it.
+	Sharer func(userID string) any
 	// Secure reports whether the browser spoke https, to us or to a proxy before us.
 	Secure func(r *http.Request) bool
 	Now    func() time.Time
@@ -51,7 +54,6 @@ type Proxy struct {
 	mu      sync.Mutex
 	tickets shelf
 	grants  shelf
-	links   map[string]shared // by token
 }
 
 // Lifetimes of tickets and grants, and how many there are at most.
@@ -76,7 +78,7 @@ func New(cfg Config) *Proxy {
 		cfg.Secure = func(r *http.Request) bool { return r.TLS != nil }
 	}
 	cfg.Domain = strings.ToLower(strings.Trim(cfg.Domain, "."))
-	p := &Proxy{cfg: cfg, every: checkEvery, tickets: newShelf(), grants: newShelf(), links: map[string]shared{}}
+	p := &Proxy{cfg: cfg, every: checkEvery, tickets: newShelf(), grants: newShelf()}
 	p.forward = &httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: p.clean, ErrorHandler: p.failed, FlushInterval: -1,
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 		Transport: &http.Transport{DialContext: p.dial, DisableCompression: true, MaxConnsPerHost: 128, MaxIdleConnsPerHost: 16,

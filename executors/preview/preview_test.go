@@ -30,6 +30,7 @@ type harness struct {
 	p       *preview.Proxy
 	url     string // of the proxy
 	program *httptest.Server
+	links   preview.LinkStore
 
 	mu      sync.Mutex
 	now     time.Time
@@ -54,7 +55,17 @@ func newHarness(t *testing.T) *harness {
 		_, _ = io.WriteString(w, "hello from "+r.Host+r.URL.RequestURI())
 	}))
 	t.Cleanup(h.program.Close)
-	h.p = preview.New(preview.Config{Domain: "preview.test", Now: func() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now },
+	h.p = h.start()
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.p.ServeHTTP(w, r) }))
+	t.Cleanup(front.Close)
+	h.url = front.URL
+	return h
+}
+
+// start makes a Proxy, as a server that starts does.
+func (h *harness) start() *preview.Proxy {
+	p := preview.New(preview.Config{Domain: "preview.test", Now: func() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return h.now },
+		Links: h.links, Sharer: func(userID string) any { return userID },
 		Dial: func(ctx context.Context, _ any, ws string, port int, wake bool) (net.Conn, error) {
 			h.mu.Lock()
 			dead := h.dead
@@ -76,11 +87,8 @@ func newHarness(t *testing.T) *harness {
 			}
 			return nil
 		}})
-	front := httptest.NewServer(h.p)
-	t.Cleanup(front.Close)
-	t.Cleanup(h.p.Close)
-	h.url = front.URL
-	return h
+	h.t.Cleanup(p.Close)
+	return p
 }
 
 func host(port int, ws string) string {

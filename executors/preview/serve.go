@@ -161,7 +161,7 @@ func (p *Proxy) guard(ctx context.Context, end context.CancelFunc, g *grant) {
 			return
 		case <-tick.C:
 		}
-		if p.ended(g) {
+		if p.ended(ctx, g) {
 			end()
 			return
 		}

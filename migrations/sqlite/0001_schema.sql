@@ -2018,3 +2018,20 @@ CREATE UNIQUE INDEX api_sandboxes_by_key ON api_sandboxes(team_id, user_id, key,
 CREATE UNIQUE INDEX api_sandboxes_by_workspace ON api_sandboxes(workspace_id);
 CREATE INDEX api_sandboxes_by_team ON api_sandboxes(team_id, created_at, id);
 CREATE INDEX api_sandboxes_unclean ON api_sandboxes(ends_at) WHERE NOT cleaned;
+
+-- === Links to ports ===
+
+-- A link with which somebody without a login sees one port of a workspace's sandbox.
+CREATE TABLE port_links (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    port         BIGINT NOT NULL,
+    name         TEXT NOT NULL,        -- for whom
+    token_hash   TEXT NOT NULL UNIQUE, -- sha256 hex
+    created_by   TEXT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    expires_at   BIGINT NOT NULL
+);
+CREATE INDEX port_links_by_workspace ON port_links(workspace_id);
+CREATE INDEX port_links_by_maker ON port_links(team_id, created_by);

@@ -34,6 +34,37 @@ const freePort = () =>
     });
   });
 
+/** Shares the port by a link, which somebody without a login opens, also after a crash of the server, until it is revoked. */
+async function shared(page, instance, port) {
+  await page.getByRole("button", { name: "Share", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: `Share port ${port}` });
+  await dialog.getByText("No links to this port.").waitFor();
+  await dialog.getByRole("textbox", { name: "Name" }).fill("For Bo");
+  await dialog.getByRole("combobox", { name: "Expires" }).selectOption("in a day");
+  await dialog.getByRole("button", { name: "Create link" }).click();
+  const link = await dialog.locator("code").innerText();
+  const entry = dialog.getByRole("listitem").filter({ hasText: "For Bo" });
+  assert.match(await entry.innerText(), /ends in 2[34] h/);
+  assert.deepEqual(await axe(page, ["iframe"]), [], "accessibility of the dialog");
+  const stranger = await newPage(page.context().browser());
+  const opens = async () => {
+    await stranger.context().clearCookies();
+    await stranger.goto(link);
+    await stranger.getByText("imported and fetched").waitFor();
+  };
+  await opens();
+  await instance.kill();
+  await instance.boot();
+  // The server connects to its sandboxes again; a link wakes none.
+  await page.waitForResponse(async (r) => r.url().endsWith("/sandbox") && r.ok() && (await r.json()).state === "running");
+  await opens();
+  await entry.getByRole("button", { name: "Revoke the link: For Bo" }).click();
+  await dialog.getByText("No links to this port.").waitFor();
+  await stranger.goto(link);
+  await stranger.getByText("This link was used before, is too old or was revoked.").waitFor();
+  await stranger.context().close();
+}
+
 describe("preview", { skip: !haveChromium && "Chromium is not installed" }, () => {
   let browser;
   before(async () => {
@@ -89,6 +120,8 @@ describe("preview", { skip: !haveChromium && "Chromium is not installed" }, () =
         await page.setViewportSize({ width: 390, height: 844 });
         await frame.getByText("About the shop").waitFor();
         assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "it fits a phone");
+        await page.setViewportSize({ width: 1440, height: 900 });
+        if (!config.preview) await shared(page, instance, port);
       } finally {
         await instance.stop();
       }

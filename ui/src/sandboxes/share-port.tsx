@@ -39,7 +39,7 @@ export default function SharePort({ id, port, onClose }: { id: string; port: num
     <LinksDialog
       onClose={onClose}
       title={`Share port ${port}`}
-      about="Anyone with the link can use what listens on this port without signing in, and sees nothing else. Links end when the server restarts."
+      about="Anyone with the link can use what listens on this port without signing in, and sees nothing else."
       subject="this port"
       lifetimes={LIFETIMES}
       usual={60}
