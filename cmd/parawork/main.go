@@ -42,6 +42,8 @@ usage: parawork <command> [flags]
               --server URL --token TOKEN [--team SLUG]
   <tool>    call a tool in a workspace, such as parawork task list; parawork tools lists them
               --server URL --token TOKEN [--team SLUG] --workspace PW-12 [--json]
+  sandbox   make and use sandboxes without a repository: parawork sandbox help
+              --server URL --token TOKEN [--team SLUG] [--json]
   doctor    look at everything Parawork needs, and say what to do about what is missing
               --config FILE, --print-config
   version   print the version
@@ -97,8 +99,11 @@ func (p program) run(ctx context.Context, args []string) int {
 		name, args = args[0], args[1:]
 	}
 	var err error
-	if name == "runner" { // minds its signals itself, and has exit codes of its own
+	switch name {
+	case "runner": // minds its signals itself, and has exit codes of its own
 		return p.runner(ctx, args)
+	case "sandbox": // the same
+		return p.sandbox(ctx, args)
 	}
 	switch name {
 	case "serve":

@@ -89,12 +89,26 @@ func (a *API) send(ctx context.Context, method, path string, query url.Values, i
 	if len(query) > 0 {
 		address += "?" + query.Encode()
 	}
+	header := map[string]string{}
+	if in != nil {
+		header["Content-Type"] = "application/json"
+	}
+	resp, err := a.open(ctx, method, address, body, header)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return whole(resp.Body, most)
+}
+
+// open makes a request and returns the answer, whose body the caller closes. An error answer becomes a *fault.Error.
+func (a *API) open(ctx context.Context, method, address string, body io.Reader, header map[string]string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, fmt.Errorf("making a request: %w", err)
 	}
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
+	for name, value := range header {
+		req.Header.Set(name, value)
 	}
 	if a.cfg.Client != "" {
 		req.Header.Set(ClientHeader, a.cfg.Client)
@@ -106,18 +120,27 @@ func (a *API) send(ctx context.Context, method, path string, query url.Values, i
 		}
 		return nil, fault.Wrap(err, fault.Unavailable, "server_unreachable", "Parawork did not answer: %s. Check the server's address, then try again.", reason(err))
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode >= 300 {
+		defer resp.Body.Close()
 		return nil, problemOf(resp)
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	return resp, nil
+}
+
+// whole reads an answer of at most a number of bytes.
+func whole(r io.Reader, most int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "server_unreachable", "Parawork's answer was cut off: %s. What was asked may have been done.", reason(err))
+		return nil, cutOff(err)
 	}
 	if int64(len(raw)) > most {
 		return nil, fault.New(fault.TooLarge, "answer_too_large", "The server's answer has more than %d bytes. Ask for less, or read it in Parawork.", most)
 	}
 	return raw, nil
+}
+
+func cutOff(err error) error {
+	return fault.Wrap(err, fault.Unavailable, "server_unreachable", "Parawork's answer was cut off: %s. What was asked may have been done.", reason(err))
 }
 
 // reason is an error of HTTP without the address, which the user knows.
