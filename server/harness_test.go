@@ -618,7 +618,7 @@ func kindOf(op string) string {
 		return "conflict"
 	case "getCheckpoint", "deleteCheckpoint", "diffCheckpoint", "restoreCheckpoint":
 		return "checkpoint"
-	case "getApiSandbox", "deleteApiSandbox", "extendApiSandbox", "updateApiSandbox", "readSandboxFile", "listSandboxFiles", "writeSandboxFile", "deleteSandboxFile", "execInSandbox", "runCodeInSandbox",
+	case "getApiSandbox", "deleteApiSandbox", "extendApiSandbox", "updateApiSandbox", "readSandboxFile", "listSandboxFiles", "statSandboxFile", "writeSandboxFile", "deleteSandboxFile", "execInSandbox", "runCodeInSandbox",
 		"getSandboxPort":
 		return "sandbox"
 	case "getCodeRun", "interruptCode":

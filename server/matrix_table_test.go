@@ -320,6 +320,7 @@ extendApiSandbox        managed   write
 updateApiSandbox        theirs    write
 readSandboxFile         theirs    read
 listSandboxFiles        theirs    read
+statSandboxFile         theirs    read
 writeSandboxFile        theirs    write
 deleteSandboxFile       theirs    write
 execInSandbox           theirs    write

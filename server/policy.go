@@ -438,6 +438,7 @@ var policy = map[string]rule{
 	"updateApiSandbox":  of(accounts.EditWorkspace, bySandbox),
 	"readSandboxFile":   of(accounts.ViewWorkspace, bySandbox),
 	"listSandboxFiles":  of(accounts.ViewWorkspace, bySandbox),
+	"statSandboxFile":   of(accounts.ViewWorkspace, bySandbox),
 	"writeSandboxFile":  {access: member, action: accounts.EditWorkspace, find: bySandbox, body: rest.MaxFile, works: true},
 	"deleteSandboxFile": of(accounts.EditWorkspace, bySandbox).working(),
 	"execInSandbox":     of(accounts.EditWorkspace, bySandbox).working(),

@@ -12832,6 +12832,11 @@ type ListSandboxFilesParams struct {
 	Path *string `form:"path,omitempty" json:"path,omitempty"`
 }
 
+// StatSandboxFileParams defines parameters for StatSandboxFile.
+type StatSandboxFileParams struct {
+	Path string `form:"path" json:"path"`
+}
+
 // GetConversationParams defines parameters for GetConversation.
 type GetConversationParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -14503,6 +14508,9 @@ type ServerInterface interface {
 	// ListSandboxFiles List the entries of a folder of a sandbox
 	// (GET /sandboxes/{id}/files/list)
 	ListSandboxFiles(ctx echo.Context, id Id, params ListSandboxFilesParams) error
+	// StatSandboxFile Describe one file or folder of a sandbox
+	// (GET /sandboxes/{id}/files/stat)
+	StatSandboxFile(ctx echo.Context, id Id, params StatSandboxFileParams) error
 	// GetSandboxPort Get the address of a port of the sandbox, and a token, for a script
 	// (GET /sandboxes/{id}/ports/{port})
 	GetSandboxPort(ctx echo.Context, id Id, port int) error
@@ -18110,6 +18118,31 @@ func (w *ServerInterfaceWrapper) ListSandboxFiles(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListSandboxFiles(ctx, id, params)
+	return err
+}
+
+// StatSandboxFile converts echo context to params.
+func (w *ServerInterfaceWrapper) StatSandboxFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StatSandboxFileParams
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.StatSandboxFile(ctx, id, params)
 	return err
 }
 
@@ -24469,6 +24502,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sandboxes/:id/files", wrapper.ReadSandboxFile, options.OperationMiddlewares["readSandboxFile"]...)
 	router.PUT(options.BaseURL+"/sandboxes/:id/files", wrapper.WriteSandboxFile, options.OperationMiddlewares["writeSandboxFile"]...)
 	router.GET(options.BaseURL+"/sandboxes/:id/files/list", wrapper.ListSandboxFiles, options.OperationMiddlewares["listSandboxFiles"]...)
+	router.GET(options.BaseURL+"/sandboxes/:id/files/stat", wrapper.StatSandboxFile, options.OperationMiddlewares["statSandboxFile"]...)
 	router.GET(options.BaseURL+"/sandboxes/:id/ports/:port", wrapper.GetSandboxPort, options.OperationMiddlewares["getSandboxPort"]...)
 
 }
@@ -31453,6 +31487,46 @@ type ListSandboxFilesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListSandboxFilesdefaultApplicationProblemPlusJSONResponse) VisitListSandboxFilesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StatSandboxFileRequestObject struct {
+	Id     Id `json:"id"`
+	Params StatSandboxFileParams
+}
+
+type StatSandboxFileResponseObject interface {
+	VisitStatSandboxFileResponse(w http.ResponseWriter) error
+}
+
+type StatSandboxFile200JSONResponse File
+
+func (response StatSandboxFile200JSONResponse) VisitStatSandboxFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StatSandboxFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StatSandboxFiledefaultApplicationProblemPlusJSONResponse) VisitStatSandboxFileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -41749,6 +41823,9 @@ type StrictServerInterface interface {
 	// ListSandboxFiles List the entries of a folder of a sandbox
 	// (GET /sandboxes/{id}/files/list)
 	ListSandboxFiles(ctx context.Context, request ListSandboxFilesRequestObject) (ListSandboxFilesResponseObject, error)
+	// StatSandboxFile Describe one file or folder of a sandbox
+	// (GET /sandboxes/{id}/files/stat)
+	StatSandboxFile(ctx context.Context, request StatSandboxFileRequestObject) (StatSandboxFileResponseObject, error)
 	// GetSandboxPort Get the address of a port of the sandbox, and a token, for a script
 	// (GET /sandboxes/{id}/ports/{port})
 	GetSandboxPort(ctx context.Context, request GetSandboxPortRequestObject) (GetSandboxPortResponseObject, error)
@@ -48189,6 +48266,32 @@ func (sh *strictHandler) ListSandboxFiles(ctx echo.Context, id Id, params ListSa
 		return err
 	} else if validResponse, ok := response.(ListSandboxFilesResponseObject); ok {
 		return validResponse.VisitListSandboxFilesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// StatSandboxFile operation middleware
+func (sh *strictHandler) StatSandboxFile(ctx echo.Context, id Id, params StatSandboxFileParams) error {
+	var request StatSandboxFileRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StatSandboxFile(ctx.Request().Context(), request.(StatSandboxFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StatSandboxFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(StatSandboxFileResponseObject); ok {
+		return validResponse.VisitStatSandboxFileResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/parawork/parawork/server/rest"
 )
 
-// Files of sandboxes without a repository are those of their workspaces.
+// Files of sandboxes without a repository are those of their workspaces. No snapshot is taken before one changes: a sandbox is thrown away
+// with everything in it.
 
 // used notes that the call uses its sandbox, and returns the sandbox's workspace.
 func (h Files) used(ctx context.Context) (workspaceID string, err error) {
@@ -40,9 +41,6 @@ func (h Files) WriteSandboxFile(ctx context.Context, req api.WriteSandboxFileReq
 	if err != nil {
 		return nil, err
 	}
-	if err := h.keepFile(ctx, ws, req.Params.Path); err != nil {
-		return nil, err
-	}
 	info, err := h.cfg.Files.Write(ctx, ws, req.Params.Path, req.Body, "")
 	if err != nil {
 		return nil, err
@@ -55,9 +53,6 @@ func (h Files) DeleteSandboxFile(ctx context.Context, req api.DeleteSandboxFileR
 	if err != nil {
 		return nil, err
 	}
-	if err := h.keepFile(ctx, ws, req.Params.Path); err != nil {
-		return nil, err
-	}
 	remove := h.cfg.Files.Remove
 	if rest.Val(req.Params.Recursive) {
 		remove = h.cfg.Files.RemoveAll
@@ -66,6 +61,18 @@ func (h Files) DeleteSandboxFile(ctx context.Context, req api.DeleteSandboxFileR
 		return nil, err
 	}
 	return api.DeleteSandboxFile204Response{}, nil
+}
+
+func (h Files) StatSandboxFile(ctx context.Context, req api.StatSandboxFileRequestObject) (api.StatSandboxFileResponseObject, error) {
+	ws, err := h.used(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info, err := h.cfg.Files.Stat(ctx, ws, req.Params.Path)
+	if err != nil {
+		return nil, err
+	}
+	return api.StatSandboxFile200JSONResponse(fileOf(info)), nil
 }
 
 func (h Files) ListSandboxFiles(ctx context.Context, req api.ListSandboxFilesRequestObject) (api.ListSandboxFilesResponseObject, error) {

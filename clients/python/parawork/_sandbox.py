@@ -138,11 +138,12 @@ class Files:
         s._client.send("DELETE", s._path + "/files" + _q(path) + "&recursive=true").close()
 
     def exists(self, path: str) -> bool:
-        folder, _, name = path.rstrip("/").rpartition("/")
+        s = self._sandbox
         try:
-            return any(e["name"] == name for e in self.list(folder))
+            s._client.json("GET", s._path + "/files/stat" + _q(path))
+            return True
         except ParaworkError as error:
-            if error.status == 404:
+            if error.status == 404 or error.code == "not_a_directory":  # a part of the path may be a file
                 return False
             raise
 

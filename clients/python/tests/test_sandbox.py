@@ -22,6 +22,14 @@ class SandboxTest(unittest.TestCase):
         self.assertEqual(Sandbox.connect(self.sandbox.sandbox_id).info["key"], "python")
         self.assertIn(self.sandbox.sandbox_id, [s["id"] for s in Sandbox.list()])
 
+    def test_image_and_network(self):
+        with self.assertRaises(ParaworkError) as e:
+            Sandbox.create(**OPTIONS, image="none:1")
+        self.assertEqual((e.exception.code, e.exception.details["sandbox_id"]), ("sandbox_differs", self.sandbox.sandbox_id))
+        with self.assertRaises(ParaworkError) as e:
+            Sandbox.create(**OPTIONS, network={"mode": "none"}, replace=True)
+        self.assertEqual(e.exception.code, "sandbox_network_unsupported")
+
     def test_commands(self):
         parts = []
         r = self.sandbox.commands.run("echo $A; echo bad >&2", envs={"A": "grüße"}, on_stdout=parts.append)
@@ -43,6 +51,11 @@ class SandboxTest(unittest.TestCase):
         self.assertFalse(files.exists("folder/bytes"))
         self.assertTrue(files.exists("folder/a b.txt"))
         self.assertFalse(files.exists("none/x"))
+        self.assertFalse(files.exists("folder/a b.txt/x"))
+        self.assertTrue(files.exists("folder"))
+        self.sandbox.commands.run("mkdir many && cd many && seq -w 10050 | xargs touch")
+        self.assertTrue(files.exists("many/10050"))
+        self.assertFalse(files.exists("many/10051"))
         with self.assertRaises(ParaworkError) as e:
             files.read("none")
         self.assertEqual(e.exception.status, 404)

@@ -196,12 +196,13 @@ class Files {
   }
 
   async exists(path) {
-    const parts = path.replace(/\/+$/, "").split("/");
-    const name = parts.pop();
+    const s = this.sandbox;
     try {
-      return (await this.list(parts.join("/"))).some((e) => e.name === name);
+      await s.client.json("GET", `${s.path}/files/stat${q(path)}`);
+      return true;
     } catch (error) {
-      if (error instanceof ParaworkError && error.status === 404) return false;
+      // A part of the path may be a file.
+      if (error instanceof ParaworkError && (error.status === 404 || error.code === "not_a_directory")) return false;
       throw error;
     }
   }

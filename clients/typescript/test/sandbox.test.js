@@ -17,6 +17,12 @@ test("a key finds the sandbox again", async () => {
   assert.ok((await Sandbox.list()).some((s) => s.id === sandbox.sandboxId));
 });
 
+test("another image or network is refused or replaced", async () => {
+  await assert.rejects(Sandbox.create({ ...options, image: "none:1" }), (e) => e.code === "sandbox_differs" && e.details.sandbox_id === sandbox.sandboxId);
+  const network = { mode: "none" };
+  await assert.rejects(Sandbox.create({ ...options, network, replace: true }), (e) => e.code === "sandbox_network_unsupported");
+});
+
 test("commands", async () => {
   const parts = [];
   const r = await sandbox.commands.run("echo $A; echo bad >&2", { envs: { A: "grüße" }, onStdout: (t) => parts.push(t) });
@@ -37,6 +43,11 @@ test("files", async () => {
   assert.equal(await sandbox.files.exists("folder/bytes"), false);
   assert.equal(await sandbox.files.exists("folder/a b.txt"), true);
   assert.equal(await sandbox.files.exists("none/x"), false);
+  assert.equal(await sandbox.files.exists("folder/a b.txt/x"), false);
+  assert.equal(await sandbox.files.exists("folder"), true);
+  await sandbox.commands.run("mkdir many && cd many && seq -w 10050 | xargs touch");
+  assert.equal(await sandbox.files.exists("many/10050"), true);
+  assert.equal(await sandbox.files.exists("many/10051"), false);
   await assert.rejects(sandbox.files.read("none"), (e) => e instanceof ParaworkError && e.status === 404 && e.code !== "");
 });
 

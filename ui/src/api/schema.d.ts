@@ -2890,6 +2890,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sandboxes/{id}/files/stat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Describe one file or folder of a sandbox */
+        get: operations["statSandboxFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sandboxes/{id}/ports/{port}": {
         parameters: {
             query?: never;
@@ -18341,6 +18360,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    statSandboxFile: {
+        parameters: {
+            query: {
+                path: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["File"];
                 };
             };
             default: components["responses"]["Problem"];
