@@ -38,6 +38,9 @@ type Team struct {
 	SecondFactor bool  // its members need one
 }
 
+// DemoTeamID is the team that the sandboxes of the public demo belong to. It has no members.
+const DemoTeamID = "team_demo"
+
 // Membership is a user's membership of a team.
 type Membership struct {
 	Team Team

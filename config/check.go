@@ -58,6 +58,7 @@ func (d *decoder) check(c *Config) {
 	}
 	d.checkSnapshots(c.Snapshots)
 	d.checkRates(c.RateLimits)
+	d.checkDemo(c.Demo)
 	d.checkProjects(&c.Projects)
 	for name, a := range c.Agents {
 		d.checkAgent("agents."+name, name, a)

@@ -33,6 +33,7 @@ type Config struct {
 	Gateway    Gateway          `json:"gateway"`
 	Memory     Memory           `json:"memory"`
 	RateLimits RateLimits       `json:"rateLimits"`
+	Demo       Demo             `json:"demo"`
 
 	// File is where it was read from, "" without a file.
 	File string `json:"-"`

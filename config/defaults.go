@@ -13,6 +13,7 @@ func Default(agents map[string]string, kinds []Kind) *Config {
 		History:  History{MaxSession: 1024},
 
 		RateLimits: defaultRates(),
+		Demo:       defaultDemo(),
 		Trash:      Trash{KeepDays: 30},
 		Artifacts:  Artifacts{TeamQuotaBytes: 10 << 30, Storage: ArtifactStorage{Type: "folder", Region: "us-east-1"}},
 		Browser:    Browser{MemoryMB: 1536, IdleMinutes: 15},

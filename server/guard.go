@@ -80,6 +80,9 @@ func scoped(ctx context.Context, r rule, call *rest.Call) context.Context {
 
 func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, call *rest.Call) error {
 	req := c.Request()
+	if r.demo && s.cfg.Demo == nil {
+		return rest.ErrNotFound
+	}
 	if !untilOpen[op] {
 		if err := s.ready(); err != nil && !s.mayLook(op, c.Request().Method, r) {
 			return err

@@ -70,6 +70,7 @@ import (
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
+	"github.com/parawork/parawork/tools/demo"
 	"github.com/parawork/parawork/tools/desktop"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
@@ -112,6 +113,7 @@ type harness struct {
 	boundTokens map[string]string // of the matrix, by owner and scopes
 	family      *fake.Family      // members' machines as places
 	ahead       atomic.Int64      // how far OAuth's clock is ahead
+	demo        atomic.Bool       // the place of the public demo can be used
 }
 
 // noBrowsers are sandboxes in which no browser is started.
@@ -271,6 +273,11 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		}})
 	h.cfg.Sandboxes = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(h.db), Workspaces: ws.ForSandboxes(), Places: places.Manager, Sessions: endedSessions{ss},
 		Rules: sandboxes.NewRules(places.Chooser, places.Registry, ii, nw), Actor: h.accounts.Actor})
+	h.cfg.Demo = demo.New(demo.Config{Executor: fake.Kind, Key: make([]byte, 32), Teams: store.NewAccounts(h.db), Sandboxes: h.cfg.Sandboxes, Code: h.cfg.Code, Confine: ws.ForSandboxes().Confine,
+		Limits: demo.Limits{Life: time.Minute, Idle: time.Minute, AtOnce: 5, PerAddress: 1, StartsPerHour: 10, RunsPerMinute: 10, RunTime: time.Second, OutputBytes: 1000},
+		Place: func(context.Context, executors.Kind) (executors.Capabilities, bool) {
+			return executors.Capabilities{Available: h.demo.Load(), Isolated: true, Network: true}, true
+		}})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})

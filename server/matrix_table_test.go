@@ -24,6 +24,10 @@ resetPassword           public    -
 beginProviderLogin      public    -
 finishProviderLogin     public    -
 getDocs                 public    -
+getDemo                 public    -
+startDemoSandbox        public    -
+endDemoSandbox          public    -
+runDemoCode             public    -
 getProtectedResource    open      -
 getAuthorizationServer  open      -
 registerOauthClient     open      -

@@ -43,6 +43,7 @@ type rule struct {
 	anyOrigin bool      // of pages: nothing that a browser sends of itself counts
 	confirm   bool      // a login session must have proven lately who it is
 	cost      rest.Cost // what limit it counts against, "" = none
+	demo      bool      // of the public demo: there is no such route while that is off
 }
 
 // Limits of bodies.
@@ -102,6 +103,12 @@ var policy = map[string]rule{
 	"finishProviderLogin": {access: anyone},
 
 	"getDocs": {access: anyone},
+
+	// Who visits the demo shows a cookie that is good for their sandbox alone: see package demo.
+	"getDemo":          {access: anyone, ownProof: true, demo: true},
+	"startDemoSandbox": {access: anyone, ownProof: true, demo: true, body: 4 << 10},
+	"endDemoSandbox":   {access: anyone, ownProof: true, demo: true, body: 4 << 10},
+	"runDemoCode":      {access: anyone, ownProof: true, demo: true, body: 256 << 10},
 
 	// OAuth: see package consent. Programs ask for themselves; the person on the page is known by their login, which its handler looks at.
 	"getProtectedResource":   {access: anyone, ownProof: true, anyOrigin: true},

@@ -67,6 +67,7 @@ import (
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
+	"github.com/parawork/parawork/tools/demo"
 	"github.com/parawork/parawork/tools/desktop"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
@@ -127,6 +128,7 @@ type Config struct {
 	Checkpoints   *checkpoints.Service
 	Code          *code.Service
 	Sandboxes     *sandboxes.Service
+	Demo          *demo.Service // nil = off
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Edits         *edits.Service

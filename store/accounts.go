@@ -133,9 +133,9 @@ func (s *Accounts) RenameTeam(ctx context.Context, teamID, name string) error {
 	return changed(s.db.Exec(ctx, `UPDATE teams SET name = ? WHERE id = {team?}`, name, teamID))
 }
 
-// CountTeams returns how many teams there are.
+// CountTeams returns how many teams there are, without that of the public demo: nobody is its member.
 func (s *Accounts) CountTeams(ctx context.Context) (n int, err error) {
-	err = s.db.QueryRow(ctx, `/* every team: counted */ SELECT COUNT(*) FROM teams`).Scan(&n)
+	err = s.db.QueryRow(ctx, `/* every team: counted */ SELECT COUNT(*) FROM teams WHERE id <> ?`, accounts.DemoTeamID).Scan(&n)
 	return n, err
 }
 

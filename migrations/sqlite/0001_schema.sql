@@ -2011,6 +2011,7 @@ CREATE TABLE api_sandboxes (
     used_at      BIGINT NOT NULL,
     checked_at   BIGINT NOT NULL,          -- when it was last found healthy
     ends_at      BIGINT NOT NULL,
+    ends_by      BIGINT NOT NULL DEFAULT 0, -- it ends then at the latest, used or not; 0 = only when nobody uses it
     ended_at     BIGINT NOT NULL DEFAULT 0,
     cleaned      BOOLEAN NOT NULL DEFAULT FALSE -- ended, and nothing of it is left
 );

@@ -6071,6 +6071,45 @@ type Delivery struct {
 	Commit string `json:"commit"`
 }
 
+// Demo defines model for Demo.
+type Demo struct {
+	Cpus float64 `json:"cpus"`
+
+	// IdleSeconds It ends sooner when nobody uses it for so long
+	IdleSeconds int            `json:"idle_seconds"`
+	Languages   []CodeLanguage `json:"languages"`
+	MemoryMb    int64          `json:"memory_mb"`
+
+	// Minutes A sandbox lives at most
+	Minutes int `json:"minutes"`
+
+	// Now The server's clock
+	Now int64 `json:"now"`
+
+	// OutputBytes One run may print and display
+	OutputBytes int `json:"output_bytes"`
+
+	// RunSeconds One run may take
+	RunSeconds    int          `json:"run_seconds"`
+	RunsPerMinute int          `json:"runs_per_minute"`
+	Sandbox       *DemoSandbox `json:"sandbox"`
+}
+
+// DemoCode defines model for DemoCode.
+type DemoCode struct {
+	Code     string       `json:"code"`
+	Language CodeLanguage `json:"language"`
+}
+
+// DemoSandbox defines model for DemoSandbox.
+type DemoSandbox struct {
+	CreatedAt int64 `json:"created_at"`
+
+	// EndsBy When it ends at the latest
+	EndsBy int64  `json:"ends_by"`
+	Id     string `json:"id"`
+}
+
 // Desktop defines model for Desktop.
 type Desktop struct {
 	// Chromium A running desktop can open pages
@@ -13555,6 +13594,9 @@ type CreateArtifactLinkJSONRequestBody = NewArtifactLink
 // RestoreCheckpointJSONRequestBody defines body for RestoreCheckpoint for application/json ContentType.
 type RestoreCheckpointJSONRequestBody = CheckpointRestore
 
+// RunDemoCodeJSONRequestBody defines body for RunDemoCode for application/json ContentType.
+type RunDemoCodeJSONRequestBody = DemoCode
+
 // SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
 type SnoozeInboxItemJSONRequestBody = SnoozeRequest
 
@@ -14028,6 +14070,18 @@ type ServerInterface interface {
 	// GetCommand Get a command and its output so far
 	// (GET /commands/{id})
 	GetCommand(ctx echo.Context, id Id) error
+	// GetDemo Get the limits of the public demo, and the caller's sandbox in it
+	// (GET /demo)
+	GetDemo(ctx echo.Context) error
+	// StartDemoSandbox Start a sandbox of the public demo
+	// (POST /demo/sandboxes)
+	StartDemoSandbox(ctx echo.Context) error
+	// EndDemoSandbox End one's sandbox of the public demo
+	// (DELETE /demo/sandboxes/{id})
+	EndDemoSandbox(ctx echo.Context, id Id) error
+	// RunDemoCode Run code in one's sandbox of the public demo
+	// (POST /demo/sandboxes/{id}/code)
+	RunDemoCode(ctx echo.Context, id Id) error
 	// GetHealth Report whether the server is up
 	// (GET /health)
 	GetHealth(ctx echo.Context) error
@@ -15590,6 +15644,56 @@ func (w *ServerInterfaceWrapper) GetCommand(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetCommand(ctx, id)
+	return err
+}
+
+// GetDemo converts echo context to params.
+func (w *ServerInterfaceWrapper) GetDemo(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetDemo(ctx)
+	return err
+}
+
+// StartDemoSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) StartDemoSandbox(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.StartDemoSandbox(ctx)
+	return err
+}
+
+// EndDemoSandbox converts echo context to params.
+func (w *ServerInterfaceWrapper) EndDemoSandbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.EndDemoSandbox(ctx, id)
+	return err
+}
+
+// RunDemoCode converts echo context to params.
+func (w *ServerInterfaceWrapper) RunDemoCode(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RunDemoCode(ctx, id)
 	return err
 }
 
@@ -24504,6 +24608,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sandboxes/:id/files/list", wrapper.ListSandboxFiles, options.OperationMiddlewares["listSandboxFiles"]...)
 	router.GET(options.BaseURL+"/sandboxes/:id/files/stat", wrapper.StatSandboxFile, options.OperationMiddlewares["statSandboxFile"]...)
 	router.GET(options.BaseURL+"/sandboxes/:id/ports/:port", wrapper.GetSandboxPort, options.OperationMiddlewares["getSandboxPort"]...)
+	router.GET(options.BaseURL+"/demo", wrapper.GetDemo, options.OperationMiddlewares["getDemo"]...)
+	router.POST(options.BaseURL+"/demo/sandboxes", wrapper.StartDemoSandbox, options.OperationMiddlewares["startDemoSandbox"]...)
+	router.DELETE(options.BaseURL+"/demo/sandboxes/:id", wrapper.EndDemoSandbox, options.OperationMiddlewares["endDemoSandbox"]...)
+	router.POST(options.BaseURL+"/demo/sandboxes/:id/code", wrapper.RunDemoCode, options.OperationMiddlewares["runDemoCode"]...)
 
 }
 
@@ -25268,6 +25376,212 @@ type GetCommanddefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetCommanddefaultApplicationProblemPlusJSONResponse) VisitGetCommandResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDemoRequestObject struct {
+}
+
+type GetDemoResponseObject interface {
+	VisitGetDemoResponse(w http.ResponseWriter) error
+}
+
+type GetDemo200JSONResponse Demo
+
+func (response GetDemo200JSONResponse) VisitGetDemoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDemodefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetDemodefaultApplicationProblemPlusJSONResponse) VisitGetDemoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartDemoSandboxRequestObject struct {
+}
+
+type StartDemoSandboxResponseObject interface {
+	VisitStartDemoSandboxResponse(w http.ResponseWriter) error
+}
+
+type StartDemoSandbox200JSONResponse DemoSandbox
+
+func (response StartDemoSandbox200JSONResponse) VisitStartDemoSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartDemoSandbox201JSONResponse DemoSandbox
+
+func (response StartDemoSandbox201JSONResponse) VisitStartDemoSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartDemoSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StartDemoSandboxdefaultApplicationProblemPlusJSONResponse) VisitStartDemoSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndDemoSandboxRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type EndDemoSandboxResponseObject interface {
+	VisitEndDemoSandboxResponse(w http.ResponseWriter) error
+}
+
+type EndDemoSandbox204Response struct {
+}
+
+func (response EndDemoSandbox204Response) VisitEndDemoSandboxResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type EndDemoSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EndDemoSandboxdefaultApplicationProblemPlusJSONResponse) VisitEndDemoSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunDemoCodeRequestObject struct {
+	Id   Id `json:"id"`
+	Body *RunDemoCodeJSONRequestBody
+}
+
+type RunDemoCodeResponseObject interface {
+	VisitRunDemoCodeResponse(w http.ResponseWriter) error
+}
+
+type RunDemoCode200JSONResponse CodeRun
+
+func (response RunDemoCode200JSONResponse) VisitRunDemoCodeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunDemoCode200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response RunDemoCode200TexteventStreamResponse) VisitRunDemoCodeResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type RunDemoCodedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RunDemoCodedefaultApplicationProblemPlusJSONResponse) VisitRunDemoCodeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -41343,6 +41657,18 @@ type StrictServerInterface interface {
 	// GetCommand Get a command and its output so far
 	// (GET /commands/{id})
 	GetCommand(ctx context.Context, request GetCommandRequestObject) (GetCommandResponseObject, error)
+	// GetDemo Get the limits of the public demo, and the caller's sandbox in it
+	// (GET /demo)
+	GetDemo(ctx context.Context, request GetDemoRequestObject) (GetDemoResponseObject, error)
+	// StartDemoSandbox Start a sandbox of the public demo
+	// (POST /demo/sandboxes)
+	StartDemoSandbox(ctx context.Context, request StartDemoSandboxRequestObject) (StartDemoSandboxResponseObject, error)
+	// EndDemoSandbox End one's sandbox of the public demo
+	// (DELETE /demo/sandboxes/{id})
+	EndDemoSandbox(ctx context.Context, request EndDemoSandboxRequestObject) (EndDemoSandboxResponseObject, error)
+	// RunDemoCode Run code in one's sandbox of the public demo
+	// (POST /demo/sandboxes/{id}/code)
+	RunDemoCode(ctx context.Context, request RunDemoCodeRequestObject) (RunDemoCodeResponseObject, error)
 	// GetHealth Report whether the server is up
 	// (GET /health)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
@@ -43099,6 +43425,125 @@ func (sh *strictHandler) GetCommand(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetCommandResponseObject); ok {
 		return validResponse.VisitGetCommandResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetDemo operation middleware
+func (sh *strictHandler) GetDemo(ctx echo.Context) error {
+	var request GetDemoRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDemo(ctx.Request().Context(), request.(GetDemoRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDemo")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetDemoResponseObject); ok {
+		return validResponse.VisitGetDemoResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// StartDemoSandbox operation middleware
+func (sh *strictHandler) StartDemoSandbox(ctx echo.Context) error {
+	var request StartDemoSandboxRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StartDemoSandbox(ctx.Request().Context(), request.(StartDemoSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StartDemoSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(StartDemoSandboxResponseObject); ok {
+		return validResponse.VisitStartDemoSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// EndDemoSandbox operation middleware
+func (sh *strictHandler) EndDemoSandbox(ctx echo.Context, id Id) error {
+	var request EndDemoSandboxRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EndDemoSandbox(ctx.Request().Context(), request.(EndDemoSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndDemoSandbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(EndDemoSandboxResponseObject); ok {
+		return validResponse.VisitEndDemoSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RunDemoCode operation middleware
+func (sh *strictHandler) RunDemoCode(ctx echo.Context, id Id) error {
+	var request RunDemoCodeRequestObject
+
+	request.Id = id
+
+	var body RunDemoCodeJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RunDemoCode(ctx.Request().Context(), request.(RunDemoCodeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RunDemoCode")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RunDemoCodeResponseObject); ok {
+		return validResponse.VisitRunDemoCodeResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

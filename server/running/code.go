@@ -21,7 +21,9 @@ func (h Code) RunCode(ctx context.Context, req api.RunCodeRequestObject) (api.Ru
 		Code: req.Body.Code, TimeoutMs: rest.Val(req.Body.TimeoutMs)}
 	audit.Note(ctx, "language", string(r.Language))
 	if call.Request != nil && WantsStream(call.Request) {
-		return codeStream{h, ctx, r}, nil
+		return h.stream(ctx, func(ctx context.Context, fn func(code.Event) error) (code.Run, error) {
+			return h.cfg.Code.Stream(ctx, r, fn)
+		}), nil
 	}
 	run, err := h.cfg.Code.Execute(ctx, r)
 	if err != nil {
@@ -34,7 +36,11 @@ func (h Code) RunCode(ctx context.Context, req api.RunCodeRequestObject) (api.Ru
 type codeStream struct {
 	h   Code
 	ctx context.Context
-	req code.Request
+	run func(ctx context.Context, fn func(code.Event) error) (code.Run, error)
+}
+
+func (h Code) stream(ctx context.Context, run func(context.Context, func(code.Event) error) (code.Run, error)) codeStream {
+	return codeStream{h, ctx, run}
 }
 
 // VisitRunCodeResponse runs the code. Until its first event a failure is an ordinary error answer; after that it is an event.
@@ -43,7 +49,7 @@ func (e codeStream) VisitRunCodeResponse(w http.ResponseWriter) error {
 	defer cancel(nil)
 	out := &eventStream{w: w, rc: http.NewResponseController(w), failed: func(err error) { cancel(err) }}
 	stop := out.beat(ctx)
-	r, err := e.h.cfg.Code.Stream(ctx, e.req, func(ev code.Event) error {
+	r, err := e.run(ctx, func(ev code.Event) error {
 		switch o := ev.Output; {
 		case ev.Begun:
 			return out.send("started", map[string]any{"id": ev.RunID})

@@ -22,6 +22,7 @@ import (
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/tools/code"
+	"github.com/parawork/parawork/tools/demo"
 	"github.com/parawork/parawork/tools/sandboxes"
 )
 
@@ -37,6 +38,7 @@ type Config struct {
 	Commands  *command.Commands
 	Code      *code.Service
 	Sandboxes *sandboxes.Service
+	Demo      *demo.Service // nil = off
 	Places    *manager.Manager
 	Images    *images.Service
 	Tokens    *tokens.Meter
@@ -73,6 +75,8 @@ type (
 	Code struct{ *group }
 	// Sandboxes have no repository.
 	Sandboxes struct{ *group }
+	// Demo is for people who are not signed in.
+	Demo struct{ *group }
 	// Images are what sandboxes of projects are made from.
 	Images struct{ *group }
 )
@@ -88,11 +92,12 @@ type Running struct {
 	Commands
 	Code
 	Sandboxes
+	Demo
 	Images
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Running {
 	g := &group{shared, cfg}
-	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Images{g}}
+	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Demo{g}, Images{g}}
 }

@@ -173,7 +173,9 @@ func (h Sandboxes) RunCodeInSandbox(ctx context.Context, req api.RunCodeInSandbo
 		return nil, err
 	}
 	if WantsStream(call.Request) {
-		return sandboxCode{codeStream{Code{h.group}, ctx, r}}, nil
+		return sandboxCode{Code{h.group}.stream(ctx, func(ctx context.Context, fn func(code.Event) error) (code.Run, error) {
+			return h.cfg.Code.Stream(ctx, r, fn)
+		})}, nil
 	}
 	run, err := h.cfg.Code.Execute(ctx, r)
 	if err != nil {

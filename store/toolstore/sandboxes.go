@@ -20,11 +20,11 @@ var _ sandboxes.Store = (*Sandboxes)(nil)
 // NewSandboxes returns the storage of sandboxes without a repository in db.
 func NewSandboxes(db *store.DB) *Sandboxes { return &Sandboxes{db} }
 
-const sandboxColumns = `id, team_id, user_id, key, purpose, workspace_id, executor, image, network, idle_ms, session_id, created_at, used_at, checked_at, ends_at, ended_at, cleaned`
+const sandboxColumns = `id, team_id, user_id, key, purpose, workspace_id, executor, image, network, idle_ms, session_id, created_at, used_at, checked_at, ends_at, ends_by, ended_at, cleaned`
 
 func scanSandbox(r store.Scanner) (s sandboxes.Sandbox, err error) {
 	var image, network string
-	err = r.Scan(&s.ID, &s.TeamID, &s.UserID, &s.Key, &s.Purpose, &s.WorkspaceID, &s.Executor, &image, &network, &s.IdleMs, &s.SessionID, &s.CreatedAt, &s.UsedAt, &s.CheckedAt, &s.EndsAt, &s.EndedAt, &s.Cleaned)
+	err = r.Scan(&s.ID, &s.TeamID, &s.UserID, &s.Key, &s.Purpose, &s.WorkspaceID, &s.Executor, &image, &network, &s.IdleMs, &s.SessionID, &s.CreatedAt, &s.UsedAt, &s.CheckedAt, &s.EndsAt, &s.EndsBy, &s.EndedAt, &s.Cleaned)
 	if err == nil {
 		err = errors.Join(store.FromJSON(image, &s.Image), store.FromJSON(network, &s.Network))
 	}
@@ -49,8 +49,8 @@ func (s *Sandboxes) InsertSandbox(ctx context.Context, b sandboxes.Sandbox, most
 		if n >= most {
 			return fault.New(fault.Conflict, "sandbox_limit", "You have %d sandboxes in this team. End one of them first.", n)
 		}
-		_, err := s.db.Exec(ctx, `INSERT INTO api_sandboxes (`+sandboxColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, b.ID, b.TeamID, b.UserID, b.Key, string(b.Purpose), b.WorkspaceID, b.Executor,
-			image, network, b.IdleMs, b.SessionID, b.CreatedAt, b.UsedAt, b.CheckedAt, b.EndsAt, b.EndedAt, b.Cleaned)
+		_, err := s.db.Exec(ctx, `INSERT INTO api_sandboxes (`+sandboxColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, b.ID, b.TeamID, b.UserID, b.Key, string(b.Purpose), b.WorkspaceID, b.Executor,
+			image, network, b.IdleMs, b.SessionID, b.CreatedAt, b.UsedAt, b.CheckedAt, b.EndsAt, b.EndsBy, b.EndedAt, b.Cleaned)
 		return err
 	})
 	return store.Wrap(err, "storing a sandbox")

@@ -127,6 +127,9 @@ func (s *Service) look(ctx context.Context, sb Sandbox) error {
 			return s.End(ctx, sb.ID)
 		}
 	}
+	if sb.EndsBy != 0 && sb.EndsBy <= s.now() {
+		return s.End(ctx, sb.ID)
+	}
 	used, err := s.used(ctx, sb)
 	if err != nil {
 		return err

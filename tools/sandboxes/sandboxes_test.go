@@ -322,6 +322,23 @@ func TestASandboxEndsWithItsSession(t *testing.T) {
 	}
 }
 
+// A sandbox with a life ends then, though it is used and extended.
+func TestASandboxEndsWithItsLife(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sb, _ := w.obtain(t, w.ann, sandboxes.Request{Life: time.Minute})
+	if _, err := w.Use(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	if sb, err := w.Extend(t.Context(), sb.ID, time.Hour); err != nil || sb.EndsAt != sb.CreatedAt+time.Minute.Milliseconds() {
+		t.Errorf("extended to %d of %d: %v", sb.EndsAt, sb.EndsBy, err)
+	}
+	w.pass(time.Minute)
+	if w.Expire(t.Context()); w.left() != 0 {
+		t.Error("it did not end")
+	}
+}
+
 // Neither a slow start nor a workspace that its user deleted leaves a key without a sandbox.
 func TestASandboxBeingMadeDoesNotExpire(t *testing.T) {
 	t.Parallel()

@@ -165,7 +165,11 @@ func (s *Service) furnished(ctx context.Context, actor accounts.Actor, teamID st
 	}
 	now := s.now()
 	sb := Sandbox{ID: id.New("asb"), TeamID: teamID, UserID: actor.User.ID, Key: p.Key, Purpose: p.Purpose, WorkspaceID: id.New("ws"), Executor: string(p.Executor), IdleMs: p.Idle.Milliseconds(),
-		SessionID: p.SessionID, CreatedAt: now, UsedAt: now, EndsAt: now + p.Idle.Milliseconds()}
+		SessionID: p.SessionID, CreatedAt: now, UsedAt: now}
+	if p.Life > 0 {
+		sb.EndsBy = now + p.Life.Milliseconds()
+	}
+	sb.endsAt(now + sb.IdleMs)
 	return sb, s.furnish(ctx, &sb, p)
 }
 
@@ -321,7 +325,7 @@ func (s *Service) Extend(ctx context.Context, sandboxID string, by time.Duration
 	if by <= 0 || by > maxIdle {
 		return Sandbox{}, fault.New(fault.Invalid, "sandbox_idle_invalid", "seconds may be 1 to %d.", int(maxIdle.Seconds())).With("field", "seconds")
 	}
-	return s.touch(ctx, sandboxID, func(sb *Sandbox) { sb.EndsAt = max(sb.EndsAt, s.now()+by.Milliseconds()) })
+	return s.touch(ctx, sandboxID, func(sb *Sandbox) { sb.endsAt(s.now() + by.Milliseconds()) })
 }
 
 // SetKey gives a live sandbox another key; "" takes it away.
@@ -342,7 +346,7 @@ func (s *Service) touch(ctx context.Context, sandboxID string, fn func(*Sandbox)
 			return errEnded()
 		}
 		sb.UsedAt = s.now()
-		sb.EndsAt = max(sb.EndsAt, sb.UsedAt+sb.IdleMs)
+		sb.endsAt(sb.UsedAt + sb.IdleMs)
 		fn(sb)
 		return nil
 	})

@@ -27,7 +27,16 @@ type Sandbox struct {
 	CreatedAt, UsedAt  int64
 	CheckedAt          int64 // when it was last found healthy
 	EndsAt, EndedAt    int64
-	Cleaned            bool // it has ended, and nothing of it is left
+	EndsBy             int64 // it ends then at the latest, used or not; 0 = only when nobody uses it
+	Cleaned            bool  // it has ended, and nothing of it is left
+}
+
+// endsAt lets a sandbox live until a time, as far as it may.
+func (sb *Sandbox) endsAt(at int64) {
+	sb.EndsAt = max(sb.EndsAt, at)
+	if sb.EndsBy != 0 {
+		sb.EndsAt = min(sb.EndsAt, sb.EndsBy)
+	}
 }
 
 // Request asks for a sandbox.
@@ -39,6 +48,7 @@ type Request struct {
 	SessionID string          // it ends with this session
 	Image     string          // name of the image it is made from; "" = any: the executor's own for a new one
 	Network   *network.Policy // what it reaches; nil = any: what the team's sandboxes reach for a new one
+	Life      time.Duration   // it ends after so long, used or not; 0 = only when nobody uses it
 	Replace   bool            // one with this key that has another image or network ends, and a new one is made
 }
 

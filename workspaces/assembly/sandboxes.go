@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/reclaim"
 )
@@ -42,4 +43,9 @@ func (s Sandboxes) Purge(ctx context.Context, id string) error {
 // Sandboxes returns the team's hidden project, and makes it when there is none.
 func (s Sandboxes) Sandboxes(ctx context.Context, teamID, userID string) (workspaces.Project, error) {
 	return s.w.Projects.Sandboxes(ctx, teamID, userID)
+}
+
+// Confine bounds all sandboxes of a team and what they reach.
+func (s Sandboxes) Confine(ctx context.Context, teamID, userID string, l executors.Limits, n executors.Network) error {
+	return s.w.Projects.Confine(ctx, teamID, userID, l, n)
 }

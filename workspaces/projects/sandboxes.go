@@ -9,6 +9,7 @@ import (
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -36,6 +37,22 @@ func (s *Service) Sandboxes(ctx context.Context, teamID, userID string) (workspa
 		return workspaces.Project{}, fmt.Errorf("storing the project of sandboxes: %w", err)
 	}
 	return s.store.Project(ctx, id)
+}
+
+// Confine bounds all sandboxes of a team's hidden project and what they reach. The first call makes the project.
+func (s *Service) Confine(ctx context.Context, teamID, userID string, l executors.Limits, n executors.Network) error {
+	if err := l.Check(s.cfg.MaxLimits); err != nil {
+		return err
+	}
+	p, err := s.Sandboxes(ctx, teamID, userID)
+	if err != nil {
+		return err
+	}
+	_, err = s.store.EditProject(ctx, p.ID, func(p *workspaces.Project) error {
+		p.Limits, p.Network = l, n
+		return nil
+	})
+	return err
 }
 
 // writeEmpty makes a repository with one commit without files. A rename makes it appear whole: a crash leaves only a folder that the next

@@ -3,9 +3,11 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"mime"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store/toolstore"
@@ -25,6 +27,9 @@ func newCode(a *App, kept *artifacts.Service) *code.Service {
 		},
 		Guard: allowedCommands{w.workspaces.Records, b.placeNow}.command,
 		Keep: func(ctx context.Context, r code.Run, mimeType string, content []byte) (string, error) {
+			if r.TeamID == accounts.DemoTeamID {
+				return "", errors.New("visitors of the demo keep nothing")
+			}
 			ending := ""
 			if all, err := mime.ExtensionsByType(mimeType); err == nil && len(all) > 0 {
 				ending = all[0]

@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/tools/calllog"
 	"github.com/parawork/parawork/tools/checkpoints"
 	"github.com/parawork/parawork/tools/code"
+	"github.com/parawork/parawork/tools/demo"
 	"github.com/parawork/parawork/tools/desktop"
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
@@ -44,6 +45,7 @@ type toolbox struct {
 	desktops    *desktop.Service
 	code        *code.Service
 	sandboxes   *apisandboxes.Service
+	demo        *demo.Service // nil = off
 	groups      *toolgroups.Service
 	languages   *lsp.Service
 	relayed     *serve.Server // to agents in sandboxes
@@ -71,6 +73,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.desktops = newDesktops(b, w, s, t.artifacts)
 	t.code = newCode(a, t.artifacts)
 	t.sandboxes = newSandboxService(a)
+	t.demo = newDemo(a, t)
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),

@@ -14,8 +14,12 @@ import (
 	"github.com/parawork/parawork/internal/tenant"
 )
 
-// CheckDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
+// CheckDefault refuses a defaultProvider that this server can never use and a public demo that does not isolate, and warns of a
+// defaultProvider that cannot be used now.
 func (a *App) CheckDefault(ctx context.Context) error {
+	if err := fromconfig.CheckDemo(a.cfg, a.kinds); err != nil {
+		return err
+	}
 	return fromconfig.CheckDefault(ctx, a.cfg, a.kinds, a.choice, a.log)
 }
 

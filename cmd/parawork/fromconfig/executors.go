@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/schema"
+	"github.com/parawork/parawork/tools/demo"
 )
 
 // Kinds are the kinds of places as config.json knows them.
@@ -127,6 +128,40 @@ func CheckDefault(ctx context.Context, cfg *config.Config, kinds executors.Descr
 		log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "hint", c.Cure)
 	}
 	return nil
+}
+
+// CheckDemo refuses a public demo in a place that does not keep strangers in.
+func CheckDemo(cfg *config.Config, kinds executors.Descriptors) error {
+	if !cfg.Demo.Enabled {
+		return nil
+	}
+	kind := executors.Kind(cfg.Demo.Executor)
+	d, ok := kinds.Find(kind)
+	why, cure := d.Off(cfg.Sandboxing.Of(string(kind)))
+	switch {
+	case !ok:
+		why = "is not part of this version"
+	case d.Family:
+		why = "is members' own machines"
+	case d.Boundary == "" || d.Boundary == executors.NoBoundary:
+		why = "does not isolate: anybody could read and change what the server can"
+	}
+	if why == "" {
+		return nil
+	}
+	if cure != "" {
+		cure += ", or "
+	}
+	return fault.New(fault.Invalid, "demo_place_unsafe", "demo.executor: %q %s. %s", kind, why, upper(cure+"set demo.executor to a place that isolates, such as docker, or demo.enabled to false."))
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// DemoLimits are those of the public demo.
+func DemoLimits(c config.Demo) demo.Limits {
+	return demo.Limits{Life: time.Duration(c.Minutes) * time.Minute, Idle: time.Duration(min(c.IdleSeconds, c.Minutes*60)) * time.Second, AtOnce: c.Sandboxes, PerAddress: c.PerAddress,
+		StartsPerHour: c.StartsPerHour, RunsPerMinute: c.RunsPerMinute, RunTime: time.Duration(c.RunSeconds) * time.Second, OutputBytes: c.OutputKB << 10,
+		Sandbox: executors.Limits{CPUs: c.CPUs, MemoryMB: int64(c.MemoryMB), Processes: int64(c.Processes), DiskMB: int64(c.DiskMB), WallMinutes: int64(c.Minutes) + 1}}
 }
 
 // ImageRules say what sandboxes may be made from, where a kind of place makes them from images.

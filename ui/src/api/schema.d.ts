@@ -354,6 +354,87 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/demo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the limits of the public demo, and the caller's sandbox in it
+         * @description Not found while the server has no demo.
+         */
+        get: operations["getDemo"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/demo/sandboxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a sandbox of the public demo
+         * @description Answers when the sandbox runs, with a cookie that alone opens it. Who has one gets that one, with 200.
+         */
+        post: operations["startDemoSandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/demo/sandboxes/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End one's sandbox of the public demo */
+        delete: operations["endDemoSandbox"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/demo/sandboxes/{id}/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run code in one's sandbox of the public demo
+         * @description As POST /workspaces/{id}/code, streams included.
+         */
+        post: operations["runDemoCode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/health": {
         parameters: {
             query?: never;
@@ -8327,6 +8408,42 @@ export interface components {
             branch: string;
             commit: string;
         };
+        Demo: {
+            /** Format: double */
+            cpus: number;
+            /** @description It ends sooner when nobody uses it for so long */
+            idle_seconds: number;
+            languages: components["schemas"]["CodeLanguage"][];
+            /** Format: int64 */
+            memory_mb: number;
+            /** @description A sandbox lives at most */
+            minutes: number;
+            /**
+             * Format: int64
+             * @description The server's clock
+             */
+            now: number;
+            /** @description One run may print and display */
+            output_bytes: number;
+            /** @description One run may take */
+            run_seconds: number;
+            runs_per_minute: number;
+            sandbox: components["schemas"]["DemoSandbox"] | null;
+        };
+        DemoCode: {
+            code: string;
+            language: components["schemas"]["CodeLanguage"];
+        };
+        DemoSandbox: {
+            /** Format: int64 */
+            created_at: number;
+            /**
+             * Format: int64
+             * @description When it ends at the latest
+             */
+            ends_by: number;
+            id: string;
+        };
         Desktop: {
             /** @description A running desktop can open pages */
             chromium: boolean;
@@ -14294,6 +14411,106 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Command"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getDemo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The demo */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Demo"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    startDemoSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The caller's sandbox */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DemoSandbox"];
+                };
+            };
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DemoSandbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    endDemoSandbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    runDemoCode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DemoCode"];
+            };
+        };
+        responses: {
+            /** @description The run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeRun"];
+                    "text/event-stream": string;
                 };
             };
             default: components["responses"]["Problem"];
