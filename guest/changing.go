@@ -17,7 +17,7 @@ func Changing(method, path string) bool {
 		return true
 	}
 	switch path {
-	case "/v1/changes/poll", "/v1/changes/dirty", "/v1/changes/diff", "/v1/contents", "/v1/walk":
+	case "/v1/changes/poll", "/v1/changes/dirty", "/v1/changes/diff", "/v1/contents", "/v1/walk", "/v1/search":
 		return false
 	}
 	// Reports of how far an output was read, and of a viewer's size, come with every few hundred KiB, and with each drag of a

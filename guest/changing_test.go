@@ -17,6 +17,7 @@ func TestChanging(t *testing.T) {
 		{"POST", "/v1/changes/poll", false, false},
 		{"POST", "/v1/changes/dirty", false, false},
 		{"POST", "/v1/contents", false, false},
+		{"POST", "/v1/search", false, false},
 		{"POST", "/v1/processes/p_1/ack", false, false},
 		{"POST", "/v1/processes/p_1/resize", false, false},
 		{"POST", "/v1/processes/p_1%2Fx/resize", true, false},

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/bundle"
 	"github.com/parawork/parawork/guest/offer"
+	"github.com/parawork/parawork/guest/search"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/homedir"
 )
@@ -105,6 +106,7 @@ type Daemon struct {
 	gateway *offer.Gateway
 	tools   *offer.Tools
 	bundles *bundle.Store
+	search  *search.Searcher
 
 	mending    atomic.Bool  // a goroutine waits for the disk to accept output again
 	readers    atomic.Int64 // outputs being followed
@@ -147,6 +149,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.gateway = offer.NewGateway(offers)
 	d.tools = offer.NewTools(offers, d.tokens.listen("tools"), d.tokens.process)
 	d.bundles = bundle.New(bundle.Config{Dir: filepath.Join(cfg.Dir, "bundles"), Root: cfg.Root, Log: d.cfg.Log})
+	d.search = search.New(root)
 	return d, nil
 }
 

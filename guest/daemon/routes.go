@@ -63,6 +63,7 @@ func (d *Daemon) handler() http.Handler {
 		"POST /v1/contents":                      d.serveContents,
 		"POST /v1/walk":                          d.serveWalk,
 		"POST /v1/home":                          d.serveFillHome,
+		"POST /v1/search":                        d.search.Handle,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h(w, r); err != nil {

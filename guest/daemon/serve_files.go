@@ -144,6 +144,9 @@ func (d *Daemon) serveWriteFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if d.cfg.Changes != nil {
+		d.cfg.Changes.Hint()
+	}
 	answer(w, http.StatusOK, info)
 	return nil
 }
