@@ -21,7 +21,8 @@ var groups = []Group{
 	{Name: "browser_scripts", Title: "Scripts in pages", Description: "Run JavaScript in the pages of the browser.", Off: true},
 	{Name: "desktop", Title: "Desktop", Description: "Use programs with windows on a screen inside the sandbox. Agents use it by the command line."},
 	{Name: "code", Title: "Code", Description: "Run Python, JavaScript and shell code in interpreters that keep their variables, with pictures and tables as results."},
-	{Name: "commands", Title: "Commands", Description: "Run a command in the sandbox. Agents with a terminal do not need it.", Off: true},
+	{Name: "commands", Title: "Commands", Description: "Run a command in the sandbox, follow it and stop it. Agents with a terminal do not need it.", Off: true},
+	{Name: "files", Title: "Files", Description: "Read, write and find files of the worktree. Agents that have such tools of their own do not need it.", Off: true},
 }
 
 // Groups lists all groups, in the order in which people and agents see them.

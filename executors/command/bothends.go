@@ -58,9 +58,27 @@ func (k *keeper) offset() int64 {
 func (k *keeper) bytes() ([]byte, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.all(), k.cut
+}
+
+// all is called under mu.
+func (k *keeper) all() []byte {
 	out := make([]byte, 0, len(k.head)+len(k.tail))
 	out = append(out, k.head...)
 	out = append(out, k.tail[k.at:]...)
-	out = append(out, k.tail[:k.at]...)
-	return out, k.cut
+	return append(out, k.tail[:k.at]...)
+}
+
+// after returns a copy of the stored bytes from an offset on, the offset of the first and the one after the last. Where bytes in between
+// are missing the first is a later one than asked for.
+func (k *keeper) after(off int64) (p []byte, from, end int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p = k.all()
+	if k.cut && len(k.tail) > 0 {
+		p = p[len(k.head):] // what is before them ends somewhere else
+	}
+	first := k.next - int64(len(p))
+	off = min(max(off, first), k.next)
+	return p[off-first:], off, k.next
 }

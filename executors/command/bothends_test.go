@@ -32,6 +32,15 @@ func TestKeeperKeepsBothEnds(t *testing.T) {
 			if !bytes.Equal(got, want) || cut != (size > 2*OutputKeep) || k.offset() != int64(size) {
 				t.Errorf("size %d by %d: %d bytes kept, cut %v, offset %d", size, step, len(got), cut, k.offset())
 			}
+			for _, off := range []int{0, 1, size / 2, OutputKeep, size - 1, size, size + 5} {
+				from := min(max(off, 0), size)
+				if cut {
+					from = max(from, size-OutputKeep)
+				}
+				if p, first, end := k.after(int64(off)); first != int64(from) || end != int64(size) || !bytes.Equal(p, all[from:]) {
+					t.Errorf("size %d by %d after %d: %d bytes from %d to %d", size, step, off, len(p), first, end)
+				}
+			}
 		}
 	}
 }

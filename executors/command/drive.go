@@ -41,6 +41,7 @@ type running struct {
 
 	stdin                    []byte
 	stdout, stderr           keeper
+	grown                    broadcast // that there is more of them
 	outRedactor, errRedactor redactor // all output passes through them
 
 	early *guest.Process // of a command that had ended when its start was answered: its exit and its whole output
@@ -55,6 +56,7 @@ func newRunning(cmd Command, fn func(Event) error) *running {
 	into := func(k *keeper, event string) func(int64, []byte) {
 		return func(off int64, p []byte) {
 			k.add(off, p)
+			r.grown.send()
 			r.moves.Add(1)
 			r.notify(Event{Type: event, Data: p, Offset: off})
 		}

@@ -55,9 +55,17 @@ func errOther(got, want string) error {
 // ReadFile opens a regular file. The reader ends with io.EOF only after all the bytes announced by FileInfo; it checks their
 // hash, so that the bytes read match Hash. The caller closes it.
 func (c *Client) ReadFile(ctx context.Context, path string) (io.ReadCloser, guest.FileInfo, error) {
+	return c.ReadFileUpTo(ctx, path, 0)
+}
+
+// ReadFileUpTo is ReadFile for files of at most so many bytes, 0 = any; the code of the error is file_too_large for others.
+func (c *Client) ReadFileUpTo(ctx context.Context, path string, most int64) (io.ReadCloser, guest.FileInfo, error) {
 	q, err := file("GET", "files", path)
 	if err != nil {
 		return nil, guest.FileInfo{}, err
+	}
+	if most > 0 {
+		q.query.Set("max", strconv.FormatInt(most, 10))
 	}
 	resp, err := c.do(ctx, q)
 	if err != nil {

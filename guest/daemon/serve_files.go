@@ -49,12 +49,19 @@ func (d *Daemon) serveReadFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	most, err := number(r, "max")
+	if err != nil {
+		return err
+	}
 	f, stat, err := d.open(raw, wire)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	info := d.fileInfo(raw, stat)
+	if most > 0 && info.Size > most {
+		return fault.New(fault.TooLarge, "file_too_large", "%q has %d bytes, more than the %d that are read here.", wire, info.Size, most)
+	}
 	h := sha256.New()
 	var content io.Reader
 	if info.Size <= small {

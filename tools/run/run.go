@@ -1,5 +1,5 @@
-// Package run is the tool that runs a command in the workspace's sandbox. It passes the command on to the service behind POST
-// /workspaces/{id}/exec and answers with the same object; it starts no process itself.
+// Package run are the tools that run a command in the workspace's sandbox, follow it and stop it. They pass the command on to the service
+// behind POST /workspaces/{id}/exec; they start no process themselves.
 package run
 
 import (
@@ -18,6 +18,12 @@ import (
 // Commands runs commands in sandboxes. A foreground command is cancelled when ctx ends.
 type Commands interface {
 	Exec(ctx context.Context, req command.Request) (command.Command, error)
+	// Command returns a command's record, with the output so far.
+	Command(ctx context.Context, commandID string) (command.Command, error)
+	// OutputAfter returns what a command printed from two offsets on, and waits for it.
+	OutputAfter(ctx context.Context, commandID string, stdout, stderr int64, wait time.Duration) (cmd command.Command, out, errs command.Part, err error)
+	// Cancel ends a command, and returns when it has ended.
+	Cancel(ctx context.Context, commandID string) (command.Command, error)
 }
 
 // maxTimeout is the longest a command may run in the foreground or the background, as in the API.

@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/tools/demo"
 	"github.com/parawork/parawork/tools/desktop"
 	"github.com/parawork/parawork/tools/edits"
+	"github.com/parawork/parawork/tools/files"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
@@ -28,6 +29,7 @@ import (
 	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/tools/verification"
 	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/snapshot"
 )
 
 // toolbox is what agents may call, with the services behind it.
@@ -74,11 +76,12 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.code = newCode(a, t.artifacts)
 	t.sandboxes = newSandboxService(a)
 	t.demo = newDemo(a, t)
+	commands := run.New(on.commands, time.Now)
 	t.tools, err = tools.New(tools.Config{
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),
 			t.edits.Tools(),
-			[]tools.Tool{run.New(on.commands, time.Now)},
+			[]tools.Tool{commands}, commands.Following(),
 			t.tasks.Tools(),
 			t.artifacts.Tools(),
 			t.subagents.Tools(),
@@ -88,6 +91,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 			t.browsers.Tools(),
 			t.desktops.Tools(),
 			t.code.Tools(),
+			newFileTools(a).Tools(),
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})
@@ -97,6 +101,16 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.groups = toolgroups.New(toolstore.NewGroups(b.db), t.tools.Specs())
 	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Languages: t.languages, Narrow: t.subagents.GroupsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
 	return t, nil
+}
+
+// newFileTools makes the tools that read, change and find files.
+func newFileTools(a *App) *files.Service {
+	w := a.worktrees.workspaces
+	return files.New(files.Config{Sandboxes: a.sandboxes.chosen(), Workspaces: w.Records, Secrets: w.SecretFiles.SecretFiles,
+		Keep: func(ctx context.Context, workspaceID, path, userID string) error {
+			_, err := w.Snapshots.Take(ctx, workspaceID, snapshot.Request{Kind: snapshot.SnapKept, Reason: "edit", Title: path, ActorID: userID})
+			return err
+		}})
 }
 
 // changedPaths returns the paths of a workspace's changes as they are now; of a renamed file both.
