@@ -45,6 +45,10 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 	if err := l.home.base().writeSkill(claudeDir+"/skills", l.Tools); err != nil {
 		return Plan{}, err
 	}
+	plugin, err := c.plugin(l.home.base(), l.Tools)
+	if err != nil {
+		return Plan{}, err
+	}
 	if l.all() {
 		l.args, l.Args = append(without(l.args, claudeFences), "--dangerously-skip-permissions"), without(l.Args, claudeFences)
 	}
@@ -72,6 +76,9 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 	}
 	if l.Tools != nil {
 		p.Argv = append(p.Argv, "--mcp-config="+jsonText(claudeTools()))
+	}
+	if plugin != "" {
+		p.Argv = append(p.Argv, "--plugin-dir="+plugin)
 	}
 	if l.Brief != "" {
 		p.Argv = append(p.Argv, "--append-system-prompt", l.Brief)

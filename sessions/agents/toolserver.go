@@ -16,6 +16,10 @@ import (
 type Tools struct {
 	Ask   []string // tools that need a person's permission; all others are allowed
 	Skill string   // SKILL.md for coding agents, which tells them of the command line; "" = none
+
+	// Languages are those whose language servers the agent may use with tools of its own: for each its files' extensions, with the dot, and
+	// the language ids of these.
+	Languages map[string]map[string]string
 }
 
 // toolServer is the name under which agents know Parawork's tools.

@@ -50,7 +50,7 @@ func TestAgentsFindTheTools(t *testing.T) {
 		}
 		return p
 	}
-	tools := &agents.Tools{Ask: []string{"checkpoint_restore"}, Skill: skill}
+	tools := &agents.Tools{Ask: []string{"checkpoint_restore"}, Skill: skill, Languages: map[string]map[string]string{"go": {".go": "go"}}}
 	const relay = `exec "$PARAWORK_GUEST" mcp`
 
 	p := plan(agents.ClaudeCode, tools)
@@ -59,6 +59,11 @@ func TestAgentsFindTheTools(t *testing.T) {
 	}
 	if s := after(p.Argv, "--settings"); !strings.Contains(s, `"allow":["mcp__parawork"]`) || !strings.Contains(s, `"ask":["mcp__parawork__checkpoint_restore"]`) {
 		t.Errorf("Claude Code's settings are %s", s)
+	}
+	if dir := after(p.Argv, "--plugin-dir"); dir != filepath.Join(h.homes, "usr_1", ".cache/parawork/claude-code") {
+		t.Errorf("Claude Code's plugin is %q", dir)
+	} else if got := h.read(t, ".cache/parawork/claude-code/.claude-plugin/plugin.json"); !strings.Contains(got, `tool lsp go --no-diagnostics`) || !strings.Contains(got, `{".go":"go"}`) {
+		t.Errorf("it is %s", got)
 	}
 	if last := p.Argv[len(p.Argv)-2:]; last[0] != "--" || last[1] != "Do it." {
 		t.Errorf("the prompt is no longer the last argument: %q", p.Argv)
@@ -101,7 +106,9 @@ func TestAgentsFindTheTools(t *testing.T) {
 		}
 	}
 	for _, agent := range []string{agents.ClaudeCode, agents.Codex, agents.Gemini, agents.OpenCode} {
-		plan(agent, &agents.Tools{}) // all groups are off
+		if p := plan(agent, &agents.Tools{}); after(p.Argv, "--plugin-dir") != "" { // all groups are off
+			t.Errorf("%s has a plugin that is of no use", agent)
+		}
 	}
 	for _, name := range skills {
 		if h.read(t, name) != "" {

@@ -6,6 +6,8 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/cli"
+	"github.com/parawork/parawork/tools/lsp"
+	"github.com/parawork/parawork/tools/lsp/languages"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -28,6 +30,18 @@ func (t *toolbox) forAgent(ctx context.Context, w workspaces.Workspace) (agents.
 	}
 	if len(specs) > 0 {
 		out.Skill = cli.Skill(specs)
+	}
+	if on.Has("language_servers") {
+		mode, err := t.languages.AfterEdits(ctx, w.ProjectID)
+		if err != nil {
+			return out, err
+		}
+		if mode != lsp.Off {
+			out.Languages = map[string]map[string]string{}
+			for _, l := range languages.All() {
+				out.Languages[l.ID] = l.Extensions
+			}
+		}
 	}
 	return out, nil
 }
