@@ -7,6 +7,7 @@
 package kernel
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -51,7 +52,8 @@ func Run(cfg Config) int {
 		cfg.Now = time.Now
 	}
 	cfg.Patience = cmp.Or(cfg.Patience, 5*time.Second)
-	k := &kernel{cfg: cfg, scratch: make([]byte, 64<<10), fragments: map[guest.KernelMessageType][]byte{}}
+	k := &kernel{cfg: cfg, scratch: make([]byte, 64<<10), fragments: map[guest.KernelMessageType][]byte{}, host: bufio.NewWriterSize(cfg.Out, 64<<10)}
+	defer k.host.Flush()
 	l, err := languageOf(cfg.Language)
 	if err == nil {
 		err = k.start(l)
@@ -70,6 +72,7 @@ func Run(cfg Config) int {
 
 type kernel struct {
 	cfg     Config
+	host    *bufio.Writer // messages; those of one turn of the loop go together, and the host is woken once
 	lang    language
 	cmd     *exec.Cmd
 	ask     *os.File    // to the interpreter
@@ -201,6 +204,7 @@ func (k *kernel) tell(p []byte) error {
 func (k *kernel) loop() error {
 	buf := make([]byte, 64<<10)
 	for {
+		_ = k.host.Flush() // an error means that the guest is ending
 		fds := []unix.PollFd{{Fd: int32(k.answers.Fd()), Events: unix.POLLIN}, {Fd: int32(k.ended.Fd()), Events: unix.POLLIN}}
 		for _, f := range k.out {
 			fds = append(fds, unix.PollFd{Fd: int32(f.Fd()), Events: unix.POLLIN})
@@ -577,9 +581,10 @@ func (k *kernel) done(m guest.KernelMessage) {
 		TookMs: k.cfg.Now().Sub(r.began).Milliseconds()})
 }
 
-// send writes a message to the host. The guest holds it until the host reads; an error means that the guest is ending.
+// send writes a message to the host by the next turn of the loop. The guest holds it until the host reads; an error means that the guest is
+// ending.
 func (k *kernel) send(m guest.KernelMessage) {
-	_, _ = k.cfg.Out.Write(line(m))
+	_, _ = k.host.Write(line(m))
 }
 
 // readable reports whether there is something to read now.

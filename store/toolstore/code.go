@@ -41,8 +41,8 @@ func (s *Code) CreateRun(ctx context.Context, r code.Run, most int) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `DELETE FROM code_runs WHERE workspace_id = ? AND {team} AND state <> 'running' AND id NOT IN
-			(SELECT id FROM code_runs WHERE workspace_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT ?)`, r.WorkspaceID, r.WorkspaceID, most)
+		_, err = s.db.Exec(ctx, `DELETE FROM code_runs WHERE workspace_id = ? AND {team} AND state <> 'running' AND (created_at, id) <
+			(SELECT created_at, id FROM code_runs WHERE workspace_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET ?)`, r.WorkspaceID, r.WorkspaceID, most-1)
 		return err
 	})
 	return store.Wrap(err, "storing a run of code")

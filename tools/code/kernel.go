@@ -248,7 +248,7 @@ func (s *Service) begin(ctx context.Context, k *kernel, r *run, timeoutMs int64)
 	if err := s.cfg.Store.CreateRun(ctx, snap, MaxRuns); err != nil {
 		return err
 	}
-	s.changed(ctx, r.WorkspaceID, r.ID)
+	s.changed(ctx, r.TeamID, r.WorkspaceID, r.ID)
 	r.mask(k.masker)
 	r.release = k.place.Use()
 	k.mu.Lock()
@@ -566,7 +566,7 @@ func (s *Service) finish(r *run, end func(*Run)) error {
 	}
 	s.drop(r)
 	close(r.done)
-	s.changed(ctx, r.WorkspaceID, r.ID)
+	s.changed(ctx, r.TeamID, r.WorkspaceID, r.ID)
 	return err
 }
 

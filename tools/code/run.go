@@ -201,7 +201,7 @@ func (r *run) add(k *kernel, o Output) {
 	r.mu.Unlock()
 	r.tell(Event{Output: &o})
 	if announce {
-		k.s.changed(k.s.life, r.WorkspaceID, r.ID)
+		k.s.changed(k.s.life, r.TeamID, r.WorkspaceID, r.ID)
 	}
 }
 

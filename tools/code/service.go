@@ -362,20 +362,17 @@ func (s *Service) Stop(ctx context.Context, workspaceID string, l Language, name
 			return fmt.Errorf("ending a kernel: %w", err)
 		}
 	}
-	s.changed(ctx, workspaceID, "")
+	if w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID); err == nil {
+		s.changed(ctx, w.TeamID, workspaceID, "")
+	}
 	return nil
 }
 
-// changed publishes that a workspace's runs changed.
-func (s *Service) changed(ctx context.Context, workspaceID, runID string) {
-	if s.cfg.Events == nil {
-		return
+// changed publishes that a run changed, or all of a workspace where there is none.
+func (s *Service) changed(ctx context.Context, teamID, workspaceID, runID string) {
+	if s.cfg.Events != nil {
+		s.cfg.Events.Publish(ctx, events.Event{Type: "code.ran", ID: cmp.Or(runID, workspaceID), WorkspaceID: workspaceID, TeamID: teamID, Version: s.now()})
 	}
-	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
-	if err != nil {
-		return
-	}
-	s.cfg.Events.Publish(ctx, events.Event{Type: "code.ran", ID: cmp.Or(runID, workspaceID), WorkspaceID: workspaceID, TeamID: w.TeamID, Version: s.now()})
 }
 
 func errNoWorkspace() error {
