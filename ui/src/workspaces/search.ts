@@ -26,11 +26,18 @@ const TABS = [
   "browser",
 ] as const;
 
+/** Views that can stand beside a terminal. */
+const BESIDE = ["preview", "browser"] as const;
+export type Beside = (typeof BESIDE)[number];
+export const asBeside = (tab: unknown): Beside | undefined => BESIDE.find((b) => b === tab);
+
 const DIALOGS = ["archive", "delete", "place", "move"] as const;
 export type WorkspaceDialog = (typeof DIALOGS)[number];
 
 export interface WorkspaceSearch {
   tab?: Exclude<Tab, "terminal">;
+  /** What stands beside the terminal, where the screen is wide. */
+  beside?: Beside;
   session?: string;
   file?: string;
   /** Lines of the file: "new12", "old3-7". */
@@ -53,6 +60,7 @@ export interface WorkspaceSearch {
 /** The views of a workspace's page and what is open in them, as its address says. */
 export const workspaceSearch = (s: Record<string, unknown>): WorkspaceSearch => ({
   tab: s.dialog === "merge" ? "merge" : TABS.find((t) => t === (s.tab === "activity" ? "timeline" : s.tab)),
+  beside: asBeside(s.beside),
   session: text(s.session),
   file: text(s.file),
   line: text(s.line),

@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import type { Session } from "@/api/client";
 import { count } from "@/format/text";
+import { Button } from "@/kit/button";
 import { Shape } from "@/kit/mark";
 import { ACTIVE_TAB } from "@/sessions/active-tab";
 import { hasEnded, isShell } from "@/sessions/sessions";
@@ -13,12 +14,15 @@ export function WorkspaceTabs({
   files,
   sessions,
   onNear,
+  split,
 }: {
   tab: Tab;
   files: number;
   sessions: Session[];
   /** Somebody is about to open this one. */
   onNear: (tab: Tab) => void;
+  /** Puts the open view beside the terminal, or takes away the one that is there. */
+  split?: { label: string; onClick: () => void };
 }) {
   const strip = useRef<HTMLElement>(null);
   // On a phone the strip is wider than the screen: the open one is brought into it.
@@ -85,6 +89,11 @@ export function WorkspaceTabs({
           {i.after}
         </Link>
       ))}
+      {split && (
+        <Button className="my-auto ml-auto shrink-0" onClick={split.onClick}>
+          {split.label}
+        </Button>
+      )}
     </nav>
   );
 }

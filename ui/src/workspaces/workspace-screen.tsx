@@ -8,6 +8,7 @@ import { NotFound } from "@/kit/pages";
 import { lazy } from "@/kit/part";
 import { preloadable } from "@/kit/preloadable";
 import { Failure, Skeleton } from "@/kit/states";
+import { useMedia } from "@/kit/use-media";
 import { useShownSession } from "@/sessions/shown-session";
 import { isBoolean, recall } from "@/state/remember";
 import { useTeam } from "@/state/team";
@@ -16,7 +17,7 @@ import { useWorkspaceByKey } from "@/state/use-workspace";
 import { PutAway } from "./archived";
 import { Creation } from "./creation";
 import { WorkspaceHead } from "./head";
-import type { Tab } from "./search";
+import { asBeside, type Beside, type Tab } from "./search";
 import { WorkspaceTabs } from "./tabs";
 
 const TerminalTab = lazy(() => import("@/sessions/terminal-tab"));
@@ -124,6 +125,22 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.code", () => go("code"));
   useAction("tab.preview", () => go("preview"));
   useAction("tab.browser", () => go("browser"));
+  const wide = useMedia("(min-width: 1024px)");
+  const besides = tab === "terminal" || tab === "shell" || tab === "conversation";
+  const beside = wide && alive && besides ? search.beside : undefined;
+  const splits = wide && alive ? asBeside(tab) : undefined;
+  const split = beside
+    ? { label: `Close the ${beside}`, onClick: () => void navigate({ search: (s) => ({ ...s, beside: undefined }) }) }
+    : splits && {
+        label: "Beside the terminal",
+        onClick: () => void navigate({ search: (s) => ({ ...s, tab: undefined, beside: splits }) }),
+      };
+  const view = (which: Beside) =>
+    which === "browser" ? (
+      <BrowserTab workspace={w} canUse={team.can("terminal.type")} />
+    ) : (
+      <PreviewTab workspace={w} />
+    );
   const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
 
   return (
@@ -133,6 +150,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         tab={tab}
         files={changes.data?.items.length ?? w.changes.files}
         sessions={sessions.data ?? []}
+        split={split}
         onNear={(to) => to === "changes" && alive && tab !== "changes" && readChangesAhead(client, w.id)}
       />
       {w.grace && !closed && (
@@ -148,7 +166,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
       <Suspense>
         <AskingElsewhere sessions={sessions.data ?? []} shown={tab === "terminal" ? shown?.id : undefined} />
       </Suspense>
-      {alive && !closed && tab !== "preview" && (
+      {alive && !closed && tab !== "preview" && beside !== "preview" && (
         <Suspense>
           <PortOffers key={w.id} workspace={w} onPreview={() => go("preview")} />
         </Suspense>
@@ -158,41 +176,46 @@ function Open({ workspace: w }: { workspace: Workspace }) {
           <GitWorkHere workspace={w} />
         </Suspense>
       )}
-      <div className="min-h-0 flex-1">
-        <Suspense fallback={<Skeleton label="Loading" />}>
-          {leaving ? (
-            <Skeleton label="Archiving" />
-          ) : tab === "timeline" ? (
-            <TimelineTab workspace={w} />
-          ) : tab === "artifacts" ? (
-            <ArtifactsTab workspace={w} />
-          ) : tab === "code" ? (
-            <CodeTab workspace={w} canRun={alive && !closed} />
-          ) : tab === "conversation" ? (
-            <ConversationTab workspace={w} />
-          ) : tab === "history" ? (
-            <HistoryTab workspace={w} />
-          ) : closed ? (
-            <PutAway workspace={w} />
-          ) : !alive ? (
-            <Creation workspace={w} />
-          ) : tab === "browser" ? (
-            <BrowserTab workspace={w} canUse={alive && team.can("terminal.type")} />
-          ) : tab === "preview" ? (
-            <PreviewTab workspace={w} />
-          ) : tab === "changes" ? (
-            <ChangesTab workspace={w} />
-          ) : tab === "merge" ? (
-            <MergeTab workspace={w} />
-          ) : (
-            <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
-          )}
-          {search.dialog === "place" && !closed && <PlaceDialog workspace={w} onClose={closeDialog} />}
-          {search.dialog === "move" && !closed && <MoveDialog workspace={w} onClose={closeDialog} />}
-          {(search.dialog === "archive" || search.dialog === "delete") && (
-            <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
-          )}
-        </Suspense>
+      <div className="flex min-h-0 flex-1">
+        <div className="min-w-0 flex-1">
+          <Suspense fallback={<Skeleton label="Loading" />}>
+            {leaving ? (
+              <Skeleton label="Archiving" />
+            ) : tab === "timeline" ? (
+              <TimelineTab workspace={w} />
+            ) : tab === "artifacts" ? (
+              <ArtifactsTab workspace={w} />
+            ) : tab === "code" ? (
+              <CodeTab workspace={w} canRun={alive && !closed} />
+            ) : tab === "conversation" ? (
+              <ConversationTab workspace={w} />
+            ) : tab === "history" ? (
+              <HistoryTab workspace={w} />
+            ) : closed ? (
+              <PutAway workspace={w} />
+            ) : !alive ? (
+              <Creation workspace={w} />
+            ) : tab === "browser" || tab === "preview" ? (
+              view(tab)
+            ) : tab === "changes" ? (
+              <ChangesTab workspace={w} />
+            ) : tab === "merge" ? (
+              <MergeTab workspace={w} />
+            ) : (
+              <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
+            )}
+            {search.dialog === "place" && !closed && <PlaceDialog workspace={w} onClose={closeDialog} />}
+            {search.dialog === "move" && !closed && <MoveDialog workspace={w} onClose={closeDialog} />}
+            {(search.dialog === "archive" || search.dialog === "delete") && (
+              <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
+            )}
+          </Suspense>
+        </div>
+        {beside && (
+          <div className="w-1/2 border-l border-hairline">
+            <Suspense fallback={<Skeleton label="Loading" />}>{view(beside)}</Suspense>
+          </div>
+        )}
       </div>
     </div>
   );
