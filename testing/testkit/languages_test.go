@@ -37,7 +37,7 @@ func withGopls(t *testing.T) {
 }
 
 // The server is killed while gopls runs: the same process answers afterwards, about the files as they are by then. Claude Code shares it: its own
-// LSP tool asks that process, and its hooks tell the model of errors after an edit.
+// LSP tool asks that process, also after another death of the server, and its hooks tell the model of errors after an edit.
 func TestLanguageServersSurviveTheServer(t *testing.T) {
 	withGopls(t)
 	h := agentInstance(t, "claude-code")
@@ -116,6 +116,10 @@ func TestLanguageServersSurviveTheServer(t *testing.T) {
 	heard(`The language server found, after your edit:\ngreet.go:3:`)
 	w.reaches("idle")
 
+	h.Kill()
+	h.Boot()
+	h.API("POST", "/sessions/"+s.ID+"/prompts", map[string]any{"text": script(t, at("findReferences"), map[string]any{"text": "Found."})}, nil)
+	heard("Found 2 references")
 	if now := gopls(); now != before {
 		t.Errorf("%+v, before %+v", now, before)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/lspframe"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/lsp/languages"
 	"github.com/parawork/parawork/tools/lsp/protocol"
@@ -85,7 +86,7 @@ func (s *Service) ServeClient(ctx context.Context, by tools.Caller, allow func(c
 		work.Wait()
 	}()
 	for {
-		body, err := protocol.ReadMessage(in)
+		body, err := lspframe.Read(in)
 		if err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func (c *sharer) send(m message) {
 		c.end()
 		return
 	}
-	b := protocol.Encode(body)
+	b := lspframe.Encode(body)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.queued+len(b) > clientBytes {

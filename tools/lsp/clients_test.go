@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/lspframe"
 	"github.com/parawork/parawork/tools/lsp/languages"
 	"github.com/parawork/parawork/tools/lsp/protocol"
 )
@@ -38,7 +39,7 @@ func (b *bench) editor(allow func(context.Context) error) *editor {
 
 func (e *editor) say(text string) {
 	e.t.Helper()
-	_, err := e.conn.Write(protocol.Encode([]byte(text)))
+	_, err := e.conn.Write(lspframe.Encode([]byte(text)))
 	must(e.t, err)
 }
 
@@ -46,7 +47,7 @@ func (e *editor) say(text string) {
 func (e *editor) hears(text string) string {
 	e.t.Helper()
 	for {
-		body, err := protocol.ReadMessage(e.in)
+		body, err := lspframe.Read(e.in)
 		must(e.t, err)
 		if strings.Contains(string(body), text) {
 			return string(body)

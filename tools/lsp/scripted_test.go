@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/lspframe"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/lsp/protocol"
 )
@@ -23,7 +24,7 @@ func scripted(mode string) {
 	in := bufio.NewReader(os.Stdin)
 	say := func(v any) {
 		body, _ := json.Marshal(v)
-		_, _ = os.Stdout.Write(protocol.Encode(body))
+		_, _ = os.Stdout.Write(lspframe.Encode(body))
 	}
 	registered := false
 	docs, answered, heard := map[string]string{}, map[string]bool{}, []string(nil)
@@ -32,7 +33,7 @@ func scripted(mode string) {
 		os.Exit(4)
 	}
 	for {
-		body, err := protocol.ReadMessage(in)
+		body, err := lspframe.Read(in)
 		if err != nil {
 			return
 		}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/parawork/parawork/internal/lspframe"
 )
 
 // Handler is what a server tells and asks. Its methods are called one after the other, by the goroutine that reads, and must not
@@ -188,7 +190,7 @@ func (c *Conn) send(m message) error {
 	}
 	full := c.queued+len(body) > maxQueue
 	if !full {
-		b := Encode(body)
+		b := lspframe.Encode(body)
 		c.queue, c.queued = append(c.queue, b), c.queued+len(b)
 	}
 	c.mu.Unlock()
@@ -262,7 +264,11 @@ func (c *Conn) read(r *bufio.Reader, in *counted, take func(message) error) erro
 	var messages, bytes float64 // sent beyond the steady rate
 	last := c.now()
 	for {
-		body, err := readMessage(r, c.middle)
+		next := lspframe.Read
+		if c.middle {
+			next = lspframe.ReadMiddle
+		}
+		body, err := next(r)
 		if err != nil {
 			return err
 		}
@@ -276,7 +282,7 @@ func (c *Conn) read(r *bufio.Reader, in *counted, take func(message) error) erro
 		}
 		var m message
 		if err := json.Unmarshal(body, &m); err != nil {
-			return errFrame("it sent a message that is not JSON-RPC")
+			return lspframe.Error("it sent a message that is not JSON-RPC")
 		}
 		if err := take(m); err != nil {
 			return err
@@ -300,7 +306,7 @@ func (c *counted) Read(p []byte) (int, error) {
 func (c *Conn) take(ctx context.Context, m message, h Handler, work *sync.WaitGroup) error {
 	switch {
 	case len(m.ID) > maxID:
-		return errFrame("it sent an id that is too long")
+		return lspframe.Error("it sent an id that is too long")
 	case m.Method != "" && len(m.ID) == 0:
 		h.Notified(m.Method, m.Params)
 	case m.Method != "":

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/jsonlist"
+	"github.com/parawork/parawork/internal/lspframe"
 	"github.com/parawork/parawork/tools/lsp/protocol"
 )
 
@@ -45,8 +46,8 @@ func TestLongAnswers(t *testing.T) {
 
 // Reading may begin in the middle of a message, also of one that looks like a beginning.
 func TestReadingBeginsInTheMiddle(t *testing.T) {
-	whole := string(protocol.Encode([]byte(`{"jsonrpc":"2.0","method":"first","params":"Content-Length: 3\\r\\n\\r\\n{}\\n"}`)))
-	next := string(protocol.Encode([]byte(`{"jsonrpc":"2.0","method":"second"}`))) + string(protocol.Encode([]byte(`{"jsonrpc":"2.0","method":"third"}`)))
+	whole := string(lspframe.Encode([]byte(`{"jsonrpc":"2.0","method":"first","params":"Content-Length: 3\\r\\n\\r\\n{}\\n"}`)))
+	next := string(lspframe.Encode([]byte(`{"jsonrpc":"2.0","method":"second"}`))) + string(lspframe.Encode([]byte(`{"jsonrpc":"2.0","method":"third"}`)))
 	for from := range len(whole) + 1 {
 		conn, heard := protocol.NewConn("x", time.Now), methods{}
 		conn.Resume()
