@@ -4699,10 +4699,15 @@ type AnswerRequestVia string
 
 // ApiSandbox defines model for ApiSandbox.
 type ApiSandbox struct {
-	CreatedAt int64 `json:"created_at"`
+	// CostNano What it cost so far, nano-USD; absent for those who may not see costs
+	CostNano  *int64 `json:"cost_nano,omitempty"`
+	CreatedAt int64  `json:"created_at"`
 
 	// EndsAt When it ends if nobody uses it
-	EndsAt      int64  `json:"ends_at"`
+	EndsAt int64 `json:"ends_at"`
+
+	// EndsBy When it ends at the latest, used or not; 0 = only when nobody uses it
+	EndsBy      int64  `json:"ends_by"`
 	Executor    string `json:"executor"`
 	Id          string `json:"id"`
 	IdleSeconds int64  `json:"idle_seconds"`

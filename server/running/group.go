@@ -43,6 +43,8 @@ type Config struct {
 	Images    *images.Service
 	Tokens    *tokens.Meter
 	Standings places.Standings
+	// Costs returns what workspaces cost so far, nano-USD.
+	Costs func(ctx context.Context, workspaceIDs []string) (map[string]int64, error)
 	// Parents returns the sessions that started sessions as subagents, by session.
 	Parents func(ctx context.Context, sessionIDs ...string) (map[string]string, error)
 

@@ -56,19 +56,41 @@ func (h Sandboxes) ListTeamSandboxes(ctx context.Context, req api.ListTeamSandbo
 	if err != nil {
 		return nil, err
 	}
-	ids := rest.List(items, func(sb sandboxes.Sandbox) string { return sb.WorkspaceID })
-	now := map[string]executors.Record{}
-	if len(ids) > 0 {
-		if now, err = h.cfg.Places.Sandboxes(ctx, call.Team.ID, ids...); err != nil {
-			return nil, err
-		}
-	}
-	return api.ListTeamSandboxes200JSONResponse{NextCursor: rest.Text(next), Items: rest.List(items, func(sb sandboxes.Sandbox) api.ApiSandbox { return sandboxOf(sb, now[sb.WorkspaceID]) })}, nil
+	shown, err := h.shown(ctx, call.Team.ID, items...)
+	return api.ListTeamSandboxes200JSONResponse{NextCursor: rest.Text(next), Items: shown}, err
 }
 
 func (h Sandboxes) one(ctx context.Context, sb sandboxes.Sandbox) (api.ApiSandbox, error) {
-	now, err := h.cfg.Places.Sandboxes(ctx, sb.TeamID, sb.WorkspaceID)
-	return sandboxOf(sb, now[sb.WorkspaceID]), err
+	all, err := h.shown(ctx, sb.TeamID, sb)
+	if err != nil {
+		return api.ApiSandbox{}, err
+	}
+	return all[0], nil
+}
+
+// shown shows sandboxes of a team with where they run now, and what they cost to who may see costs.
+func (h Sandboxes) shown(ctx context.Context, teamID string, items ...sandboxes.Sandbox) ([]api.ApiSandbox, error) {
+	if len(items) == 0 {
+		return []api.ApiSandbox{}, nil
+	}
+	ids := rest.List(items, func(sb sandboxes.Sandbox) string { return sb.WorkspaceID })
+	now, err := h.cfg.Places.Sandboxes(ctx, teamID, ids...)
+	if err != nil {
+		return nil, err
+	}
+	var costs map[string]int64
+	if rest.CallOf(ctx).Can(accounts.ViewCosts) == nil {
+		if costs, err = h.cfg.Costs(ctx, ids); err != nil {
+			return nil, err
+		}
+	}
+	return rest.List(items, func(sb sandboxes.Sandbox) api.ApiSandbox {
+		out := sandboxOf(sb, now[sb.WorkspaceID])
+		if costs != nil {
+			out.CostNano = new(costs[sb.WorkspaceID])
+		}
+		return out
+	}), nil
 }
 
 // sandboxOf shows a sandbox and where it runs now.
@@ -78,7 +100,7 @@ func sandboxOf(sb sandboxes.Sandbox, now executors.Record) api.ApiSandbox {
 		state = executors.Starting
 	}
 	out := api.ApiSandbox{Id: sb.ID, Key: sb.Key, Purpose: api.ApiSandboxPurpose(sb.Purpose), UserId: sb.UserID, WorkspaceId: sb.WorkspaceID, Executor: rest.First(string(now.Handle.Kind.Base()), sb.Executor),
-		Image: sb.Image.Name, State: string(state), StateReason: now.Reason, IdleSeconds: sb.IdleMs / 1000, CreatedAt: sb.CreatedAt, UsedAt: sb.UsedAt, EndsAt: sb.EndsAt}
+		Image: sb.Image.Name, State: string(state), StateReason: now.Reason, IdleSeconds: sb.IdleMs / 1000, CreatedAt: sb.CreatedAt, UsedAt: sb.UsedAt, EndsAt: sb.EndsAt, EndsBy: sb.EndsBy}
 	if n := sb.Network; n.Mode != "" {
 		out.Network = &api.ApiSandboxNetwork{Mode: api.ApiSandboxNetworkMode(n.Mode)}
 		if n.Mode == executors.NetworkAllow {

@@ -7269,6 +7269,11 @@ export interface components {
             via: "api" | "inbox" | "workspace" | "phone" | "notification";
         };
         ApiSandbox: {
+            /**
+             * Format: int64
+             * @description What it cost so far, nano-USD; absent for those who may not see costs
+             */
+            cost_nano?: number;
             /** Format: int64 */
             created_at: number;
             /**
@@ -7276,6 +7281,11 @@ export interface components {
              * @description When it ends if nobody uses it
              */
             ends_at: number;
+            /**
+             * Format: int64
+             * @description When it ends at the latest, used or not; 0 = only when nobody uses it
+             */
+            ends_by: number;
             executor: string;
             id: string;
             /** Format: int64 */

@@ -190,6 +190,9 @@ function AccountMenu() {
       <MenuItem onSelect={() => perform("go.machines")} keys="g m">
         Machines
       </MenuItem>
+      <MenuItem onSelect={() => perform("go.sandboxes")} keys="g z">
+        Sandboxes
+      </MenuItem>
       {team.can("costs.view") && (
         <MenuItem onSelect={() => perform("go.usage")} keys="g u">
           Usage

@@ -101,6 +101,13 @@ const watchRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/terminal/watch-screen")), "WatchScreen"),
 });
 
+/** The public demo, for people who are not signed in. */
+const demoRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/demo",
+  component: lazyRouteComponent(() => part(() => import("@/standalone/demo-screen")), "DemoScreen"),
+});
+
 export interface TeamSearch {
   /** The dialog for a new workspace is open; the value is a project id, or "1" for none chosen. */
   new?: string;
@@ -219,6 +226,12 @@ const machineRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/machines/machine-screen")), "MachineScreen"),
 });
 
+const sandboxesRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/sandboxes",
+  component: lazyRouteComponent(() => part(() => import("@/standalone/sandboxes-screen")), "SandboxesScreen"),
+});
+
 const usageRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/usage",
@@ -258,6 +271,7 @@ const routeTree = rootRoute.addChildren([
   resetRoute,
   joinRoute,
   watchRoute,
+  demoRoute,
   teamRoute.addChildren([
     teamIndexRoute,
     inboxRoute,
@@ -272,6 +286,7 @@ const routeTree = rootRoute.addChildren([
     projectRoute,
     machinesRoute,
     machineRoute,
+    sandboxesRoute,
     usageRoute,
     settingsRoute,
   ]),

@@ -20,7 +20,7 @@ const LANGUAGES: [Language, string][] = [
 ];
 
 /** Code that people and agents ran in interpreters that keep their variables, oldest first, and a field to run more. */
-export default function CodeTab({ workspace: w, canRun }: { workspace: Workspace; canRun: boolean }) {
+export default function CodeTab({ workspace: w, canRun }: { workspace: Pick<Workspace, "id">; canRun: boolean }) {
   const list = useInfiniteQuery({
     queryKey: keys.code(w.id),
     queryFn: ({ pageParam }) =>

@@ -8,7 +8,7 @@ import { openPreview } from "./preview";
 import { openPort, type Ports as PortList } from "./remote";
 
 /** What listens in the sandbox, each with a way to look at it. */
-export function Ports({ workspace: w, ports }: { workspace: Workspace; ports: PortList }) {
+export function Ports({ workspace: w, ports }: { workspace: Pick<Workspace, "id">; ports: PortList }) {
   const team = useTeam();
   const open = useMutation({
     mutationFn: (port: number) => openPreview(() => openPort(w.id, port)),
