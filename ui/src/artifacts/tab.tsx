@@ -17,9 +17,22 @@ type Artifact = Schemas["Artifact"];
 
 const listKey = (workspaceId: string) => ["workspace", workspaceId, "artifacts"] as const;
 
+interface Props {
+  workspace: Workspace;
+  /** The artifact that somebody followed a link to, in the version it has. */
+  linked: string | undefined;
+}
+
 /** The files that outlive the workspace's sandbox: a list, and the one that was chosen. */
-export default function ArtifactsTab({ workspace: w }: { workspace: Workspace }) {
-  const [chosen, setChosen] = useState<string>();
+export default function ArtifactsTab({ workspace: w, linked }: Props) {
+  const [picked, setChosen] = useState<string>();
+  const link = useQuery({
+    queryKey: ["artifact", linked],
+    queryFn: () => data(api.GET("/artifacts/{id}", { params: { path: { id: linked ?? "" } } })),
+    enabled: linked !== undefined,
+    retry: false, // it was deleted
+  });
+  const chosen = picked ?? link.data?.name;
   const now = useNow();
   const list = useInfiniteQuery({
     queryKey: listKey(w.id),
@@ -43,7 +56,7 @@ export default function ArtifactsTab({ workspace: w }: { workspace: Workspace })
       />
     );
   const items = list.data.pages.flatMap((p) => p.items);
-  const shown = items.find((a) => a.name === chosen);
+  const shown = items.find((a) => a.name === chosen) ?? (chosen === link.data?.name ? link.data : undefined);
   if (items.length === 0)
     return (
       <Empty title="No artifacts yet">
@@ -82,19 +95,24 @@ export default function ArtifactsTab({ workspace: w }: { workspace: Workspace })
         )}
       </div>
       {shown ? (
-        <Shown key={shown.name} workspace={w} newest={shown} />
+        <Shown
+          key={shown.name}
+          workspace={w}
+          newest={shown}
+          first={link.data?.name === shown.name ? linked : undefined}
+        />
       ) : (
-        <p className="text-fg3">Choose an artifact to see it.</p>
+        <p className="text-fg3">{link.isError ? "That artifact was deleted." : "Choose an artifact to see it."}</p>
       )}
     </div>
   );
 }
 
 /** One artifact with its versions, and what can be done with it. */
-function Shown({ workspace: w, newest }: { workspace: Workspace; newest: Artifact }) {
+function Shown({ workspace: w, newest, first }: { workspace: Workspace; newest: Artifact; first: string | undefined }) {
   const client = useQueryClient();
   const team = useTeam();
-  const [id, setId] = useState<string>();
+  const [id, setId] = useState(first);
   const [sharing, setSharing] = useState(false);
   const versions = useQuery({
     queryKey: [...listKey(w.id), newest.name],

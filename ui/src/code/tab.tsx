@@ -5,6 +5,7 @@ import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
+import { cx } from "@/kit/cx";
 import { Empty, Failure, FormError, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { RunBody } from "./run";
@@ -19,8 +20,15 @@ const LANGUAGES: [Language, string][] = [
   ["shell", "Shell"],
 ];
 
+interface Props {
+  workspace: Pick<Workspace, "id">;
+  canRun: boolean;
+  /** The run that somebody followed a link to. */
+  linked?: string | undefined;
+}
+
 /** Code that people and agents ran in interpreters that keep their variables, oldest first, and a field to run more. */
-export default function CodeTab({ workspace: w, canRun }: { workspace: Pick<Workspace, "id">; canRun: boolean }) {
+export default function CodeTab({ workspace: w, canRun, linked }: Props) {
   const list = useInfiniteQuery({
     queryKey: keys.code(w.id),
     queryFn: ({ pageParam }) =>
@@ -35,9 +43,18 @@ export default function CodeTab({ workspace: w, canRun }: { workspace: Pick<Work
   const runs = (list.data?.pages.flatMap((p) => p.items) ?? []).toReversed();
   const newest = runs.at(-1)?.id;
   const end = useRef<HTMLDivElement>(null);
+  const there = runs.some((r) => r.id === linked);
+  const { hasNextPage: older, isFetching, fetchNextPage } = list;
   useEffect(() => {
-    if (newest) end.current?.scrollIntoView({ block: "end" });
-  }, [newest]);
+    if (linked && !there && older && !isFetching) void fetchNextPage();
+  }, [linked, there, older, isFetching, fetchNextPage]);
+  const followed = useRef<string>(undefined);
+  useEffect(() => {
+    if (linked && there && followed.current !== linked) {
+      followed.current = linked;
+      document.getElementById(linked)?.scrollIntoView({ block: "start" });
+    } else if (newest) end.current?.scrollIntoView({ block: "end" });
+  }, [linked, there, newest]);
   if (list.isPending) return <Skeleton rows={6} label="Loading what ran" />;
   if (list.isError && !list.data)
     return (
@@ -64,7 +81,7 @@ export default function CodeTab({ workspace: w, canRun }: { workspace: Pick<Work
         ) : (
           <ol className="space-y-6">
             {runs.map((r) => (
-              <Ran key={r.id} run={r} canRun={canRun} />
+              <Ran key={r.id} run={r} canRun={canRun} linked={r.id === linked} />
             ))}
           </ol>
         )}
@@ -76,10 +93,10 @@ export default function CodeTab({ workspace: w, canRun }: { workspace: Pick<Work
 }
 
 /** One run: its code and what came of it. */
-function Ran({ run: r, canRun }: { run: Run; canRun: boolean }) {
+function Ran({ run: r, canRun, linked }: { run: Run; canRun: boolean; linked: boolean }) {
   const now = useNow();
   return (
-    <li>
+    <li id={r.id} aria-current={linked || undefined} className={cx(linked && "border-l-2 border-accent pl-3")}>
       <p className="mb-1 text-meta text-fg3">
         {r.agent || "Run by a person"} · {LANGUAGES.find(([l]) => l === r.language)?.[1]}
         {r.kernel !== "default" && ` · ${r.kernel}`} · <span title={exact(r.created_at)}>{ago(r.created_at, now)}</span>

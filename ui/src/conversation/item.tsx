@@ -280,15 +280,16 @@ function Texts({ item, call }: { item: Item; call: Call | undefined }) {
   );
 }
 
-/** Link to where the server recorded a call: the run in Code, any other in the tool calls of the timeline. */
+/** Link to what the server has of a call: the run in Code, the picture among the artifacts, any other in the tool calls of the timeline. */
 function Recorded({ call }: { call: Call }) {
+  const tab = call.run ? "code" : call.picture ? "artifacts" : "timeline";
   return (
     <Link
       to="."
-      search={(s) => ({ ...s, tab: call.run ? "code" : "timeline", session: undefined, place: undefined })}
+      search={(s) => ({ ...s, tab, item: call.run ?? call.picture, session: undefined, place: undefined })}
       className="min-h-6 text-meta text-accent hover:underline pointer-coarse:min-h-11"
     >
-      {call.run ? "Open in Code" : "Open the recorded calls"}
+      {call.run ? "Open in Code" : call.picture ? "Open the artifact" : "Open the recorded calls"}
     </Link>
   );
 }

@@ -79,6 +79,7 @@ export function WorkspaceTabs({
             q: undefined,
             at: undefined,
             when: undefined,
+            item: undefined,
           })}
           onPointerEnter={() => onNear(i.tab)}
           aria-current={i.tab === tab ? "page" : undefined}

@@ -111,6 +111,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         q: undefined,
         at: undefined,
         when: undefined,
+        item: undefined,
       }),
     });
   useAction("tab.terminal", () => go("terminal"));
@@ -184,9 +185,13 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             ) : tab === "timeline" ? (
               <TimelineTab workspace={w} />
             ) : tab === "artifacts" ? (
-              <ArtifactsTab workspace={w} />
+              <ArtifactsTab
+                key={search.item}
+                workspace={w}
+                linked={search.item?.startsWith("art_") ? search.item : undefined}
+              />
             ) : tab === "code" ? (
-              <CodeTab workspace={w} canRun={alive && !closed} />
+              <CodeTab workspace={w} canRun={alive && !closed} linked={search.item} />
             ) : tab === "conversation" ? (
               <ConversationTab workspace={w} />
             ) : tab === "history" ? (
