@@ -161,13 +161,12 @@ func bareChromium(dir, page string, seen chan<- sighting) (stop func(), err erro
 	var conn *cdp.Conn
 	conn = cdp.New(nulPipe{bufio.NewReaderSize(ourOut, 1<<20), ourIn, ourOut}, func(e cdp.Event) {
 		var p struct {
-			Data    []byte `json:"data"`
-			Session int    `json:"sessionId"`
+			Session int `json:"sessionId"`
 		}
 		if e.Method == "Page.screencastFrame" && e.Into(&p) {
 			conn.Post(e.Session, "Page.screencastFrameAck", map[string]any{"sessionId": p.Session})
 			select {
-			case seen <- sighting{time.Now(), p.Data}:
+			case seen <- sighting{time.Now(), e.Picture}:
 			default:
 			}
 		}

@@ -161,6 +161,10 @@ func TestAPersonWatchesTakesOverAndGivesBack(t *testing.T) {
 	b.call("record", map[string]any{"do": "start"})
 	b.call("type", map[string]any{"ref": field, "text": "agent "})
 
+	for _, key := range []string{"Q", "Shift+Q", "Backspace", "Backspace"} {
+		b.call("press", map[string]any{"key": key})
+	}
+
 	first.must(map[string]any{"type": "take"})
 	b.refused("control_taken", "type", map[string]any{"ref": field, "text": "no"})
 	b.refused("control_taken", "snapshot", map[string]any{})
@@ -217,7 +221,8 @@ func TestAPersonWatchesTakesOverAndGivesBack(t *testing.T) {
 		time.Sleep(5 * time.Millisecond) // saving tells nobody
 	}
 	if !bytes.HasPrefix(saved, []byte("PWBR1\n")) || !bytes.Contains(saved, []byte("\xff\xd8\xff")) || !bytes.Contains(saved, []byte(`"tool":"take_over"`)) ||
-		!bytes.Contains(saved, []byte(`"error":"control_taken"`)) || bytes.Contains(saved, []byte("geheim")) {
+		!bytes.Contains(saved, []byte(`"error":"control_taken"`)) || bytes.Contains(saved, []byte("geheim")) ||
+		!bytes.Contains(saved, []byte("Backspace")) || bytes.Contains(saved, []byte(`"Q"`)) || bytes.Contains(saved, []byte("Shift+Q")) {
 		t.Errorf("the recording of %d bytes lacks something, or holds what was typed", len(saved))
 	}
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/tools"
@@ -21,6 +22,9 @@ func (n noted) Call(ctx context.Context, c tools.Caller, raw json.RawMessage) (t
 	r, err := n.Tool.Call(ctx, c, raw)
 	var a struct{ Ref, URL, Key, Name string }
 	_ = json.Unmarshal(raw, &a) // the text that is typed is not among them: it may be a password
+	if utf8.RuneCountInString(strings.TrimPrefix(strings.ToLower(a.Key), "shift+")) == 1 {
+		a.Key = "" // nor when it is typed key by key
+	}
 	did := action{Tool: strings.TrimPrefix(n.Spec().Name, "browser_"), Target: strings.TrimSpace(a.Ref + " " + a.URL + a.Key + a.Name)}
 	if err != nil {
 		did.Error = fault.CodeOf(err)
