@@ -16,7 +16,7 @@ while line=$first; first=; [ -n "$line" ] || IFS= read -r line; do
   say working; echo "$line" >>told
   n=$(printf %s "$line" | sed 's/.* //')
   for ((i = 0; i < n; i++)); do
-    if IFS= read -r -n 1 -t 0.1 key && [ "$key" = $'\033' ]; then echo interrupted >>told; break; fi
+    key=; IFS= read -r -n 1 -t 0.1 key; if [ "$key" = $'\033' ]; then echo interrupted >>told; break; fi
   done
   say idle
 done
