@@ -54,6 +54,11 @@ func scripted(mode string) {
 		answer := func(result any) { say(map[string]any{"jsonrpc": "2.0", "id": m.ID, "result": result}) }
 		switch m.Method {
 		case "initialize":
+			for _, part := range []string{`"cachePriming":{"enable":false}`, `"checkOnSave":false`, `"buildScripts":{"enable":false}`, `"procMacro":{"enable":false}`, `"numThreads":2`, `"lru":{"capacity":64}`} {
+				if mode == "rust" && !strings.Contains(string(body), part) {
+					wrong("the settings lack " + part)
+				}
+			}
 			answer(map[string]any{"capabilities": map[string]any{}})
 		case "initialized":
 			if mode == "pushes" {
@@ -263,6 +268,28 @@ func TestTooManyEditsAreRefused(t *testing.T) {
 	}
 	if got := b.read("a.go"); got != "package a\n" {
 		t.Errorf("%q", got)
+	}
+}
+
+// rust-analyzer is told to save memory when it starts, and a second answer to a request of its own, which would end it, does not come after a
+// restart.
+func TestRustAnalyzerIsKeptSmall(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "rust-analyzer"), fmt.Appendf(nil, "#!/bin/sh\n[ \"$1\" = --version ] && echo 'rust-analyzer 1.90.0' && exit\nSCRIPTED_LANGUAGE_SERVER=rust exec %s\n", self), 0o755))
+	b := newBench(t, dir, map[string]string{"a.rs": "fn main() {}\n"}, nil)
+	for range 2 {
+		if got := b.report("a.rs"); got != "a.rs:1:1: error: wröng (7)" {
+			t.Error(got)
+		}
+		before := b.processes()
+		b.stop()
+		b.start(nil)
+		b.report("a.rs")
+		if now := b.processes(); len(now) != 1 || now[0] != before[0] {
+			t.Errorf("%v, before %v", now, before)
+		}
 	}
 }
 

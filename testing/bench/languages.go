@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/tools/lsp/protocol"
+)
+
+// languageFiles is how many files of 40 functions the Go project has in which a mistake is made.
+const languageFiles = 60
+
+// languages measures how long after an edit it is known what is wrong in the file: by the API, with the files that changed, the guest and the
+// sandbox between, beside gopls on a pipe that gets the same edit. Both alternate between a mistake and none.
+func (b *bench) languages() error {
+	if dir, err := filepath.Abs(".cache/language-servers/bin"); err == nil {
+		before := os.Getenv("PATH")
+		defer func() { _ = os.Setenv("PATH", before) }()
+		if err := os.Setenv("PATH", dir+string(filepath.ListSeparator)+before); err != nil {
+			return err
+		}
+	}
+	gopls, err := exec.LookPath("gopls")
+	if err != nil {
+		fmt.Println("  not measured, gopls is not installed: run testing/scripts/test-setup.sh")
+		return nil
+	}
+	h, err := b.ownHarness("languages")
+	if err != nil {
+		return err
+	}
+	defer h.stop()
+	w, err := h.openWorkspace(h.project, "edited")
+	if err != nil {
+		return err
+	}
+	alone := filepath.Join(b.dir, "gopls")
+	for _, dir := range []string{w.path, alone} {
+		if err := languageProject(dir); err != nil {
+			return err
+		}
+	}
+	bare, err := newBareServer(gopls, alone)
+	if err != nil {
+		return err
+	}
+	defer bare.stop()
+	var base, took []float64
+	for i := range b.size(60, 10) + 5 { // the first ones fill caches
+		text, wrong := languageEdit(i)
+		t0 := time.Now()
+		found, err := bare.problems(text)
+		if err != nil || (found > 0) != wrong {
+			return fmt.Errorf("gopls finds %d problems, a mistake: %v: %w", found, wrong, err)
+		}
+		t1 := time.Now()
+		if err := os.WriteFile(filepath.Join(w.path, "edited.go"), []byte(text), 0o600); err != nil {
+			return err
+		}
+		var out struct {
+			Ready  bool
+			Reason string
+			Items  []json.RawMessage
+		}
+		if err := h.do("GET", "/workspaces/"+w.id+"/diagnostics?path=edited.go", nil, &out); err != nil {
+			return err
+		}
+		if !out.Ready || (len(out.Items) > 0) != wrong {
+			return fmt.Errorf("the API finds %d problems, a mistake: %v, %s", len(out.Items), wrong, out.Reason)
+		}
+		if i >= 5 {
+			base, took = append(base, ms(t1.Sub(t0))), append(took, ms(time.Since(t1)))
+		}
+	}
+	m, own := median(took), median(base)
+	b.figure("diagnostics after an edit, API, p50, ms", f1(m), f1(own), m/own, "<= 2", m <= 2*own)
+	return nil
+}
+
+// languageProject writes the project's files.
+func languageProject(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	edited, _ := languageEdit(0)
+	files := map[string]string{"go.mod": "module example.com/edited\n\ngo 1.21\n", "edited.go": edited}
+	for i := range languageFiles {
+		var text strings.Builder
+		text.WriteString("package edited\n")
+		for f := range 40 {
+			fmt.Fprintf(&text, "\n// F%d_%d adds.\nfunc F%d_%d(a, b int) (sum int) {\n\tfor range a {\n\t\tsum += b\n\t}\n\treturn sum\n}\n", i, f, i, f)
+		}
+		files[fmt.Sprintf("f%d.go", i)] = text.String()
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// languageEdit returns the text of the edited file at a step, and whether it has a mistake.
+func languageEdit(i int) (text string, wrong bool) {
+	arg := fmt.Sprint(i)
+	if wrong = i%2 == 1; wrong {
+		arg = fmt.Sprintf("%q", arg)
+	}
+	return "package edited\n\nvar Sum = F0_0(1, " + arg + ")\n", wrong
+}
+
+// bareServer is a language server on a pipe.
+type bareServer struct {
+	conn    *protocol.Conn
+	cmd     *exec.Cmd
+	end     context.CancelFunc
+	served  chan struct{}
+	uri     string
+	version int
+}
+
+func newBareServer(program, dir string) (*bareServer, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, program, "serve")
+	cmd.Dir = dir
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := &bareServer{conn: protocol.NewConn("bench", time.Now), cmd: cmd, end: cancel, served: make(chan struct{}), uri: protocol.FileURI(filepath.Join(dir, "edited.go"))}
+	go func() { // ends with the server
+		defer close(s.served)
+		_ = s.conn.Serve(ctx, out, in, bareHandler{})
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	root := protocol.FileURI(dir)
+	options := map[string]any{"pullDiagnostics": true, "semanticTokens": false}
+	err = s.conn.Call(ctx, "initialize", map[string]any{"rootUri": root, "workspaceFolders": []any{map[string]string{"uri": root, "name": "edited"}}, "initializationOptions": options,
+		"capabilities": map[string]any{"textDocument": map[string]any{"diagnostic": map[string]any{}}, "workspace": map[string]any{"workspaceFolders": true}}}, nil)
+	if err == nil {
+		err = s.conn.Notify("initialized", struct{}{})
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// problems gives the server the file's new text, and returns how many problems it finds in it.
+func (s *bareServer) problems(text string) (int, error) {
+	s.version++
+	doc := map[string]any{"uri": s.uri, "languageId": "go", "version": s.version, "text": text}
+	method, params := "textDocument/didOpen", map[string]any{"textDocument": doc}
+	if s.version > 1 {
+		method, params = "textDocument/didChange", map[string]any{"textDocument": map[string]any{"uri": s.uri, "version": s.version}, "contentChanges": []any{map[string]string{"text": text}}}
+	}
+	if err := s.conn.Notify(method, params); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var r protocol.DocumentReport
+	err := s.conn.Call(ctx, "textDocument/diagnostic", map[string]any{"textDocument": map[string]string{"uri": s.uri}}, &r)
+	return len(r.Items), err
+}
+
+func (s *bareServer) stop() {
+	s.end()
+	<-s.served
+	_ = s.cmd.Wait()
+}
+
+// bareHandler answers a server nothing but that all is well.
+type bareHandler struct{}
+
+// Notified implements protocol.Handler.
+func (bareHandler) Notified(string, json.RawMessage) {}
+
+// Asked implements protocol.Handler.
+func (bareHandler) Asked(string, json.RawMessage) (any, error) { return nil, nil }
