@@ -31,14 +31,14 @@ import (
 // frameHead is what the live view of a browser sends before a picture, in bytes.
 const frameHead = 10
 
-// glass is a page that has the colour it is told, and one that moves all the time.
+// glass is a page that shows the colour it receives, and one that moves all the time.
 type glass struct {
 	*httptest.Server
 	told sync.Map // channels of colours, by the number of the page
 	n    int
 }
 
-// page is the address of a page that is told its colour, and how.
+// page is the address of a page that receives its colour, and the channel for it.
 func (g *glass) page() (address string, colours chan string) {
 	g.n++
 	colours = make(chan string)
@@ -83,7 +83,7 @@ type sighting struct {
 	jpeg []byte
 }
 
-// latency measures from the moment the page is told a colour until a picture that has it has come.
+// latency measures from the moment a colour is sent to the page until a picture that has it has come.
 func latency(n int, colours chan<- string, seen <-chan sighting) (took []float64, err error) {
 	for i := range n {
 		time.Sleep(time.Duration(100+rand.IntN(100)) * time.Millisecond) // in no step with pictures that come by themselves
