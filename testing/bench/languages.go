@@ -1,17 +1,15 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/parawork/parawork/tools/lsp/protocol"
+	"github.com/parawork/parawork/testing/testlsp"
 )
 
 // languageFiles is how many files of 40 functions the Go project has in which a mistake is made.
@@ -47,16 +45,16 @@ func (b *bench) languages() error {
 			return err
 		}
 	}
-	bare, err := newBareServer(gopls, alone)
+	bare, err := testlsp.Start(gopls, alone, "edited.go")
 	if err != nil {
 		return err
 	}
-	defer bare.stop()
+	defer bare.Stop()
 	var base, took []float64
 	for i := range b.size(60, 10) + 5 { // the first ones fill caches
 		text, wrong := languageEdit(i)
 		t0 := time.Now()
-		found, err := bare.problems(text)
+		found, err := bare.Problems(text)
 		if err != nil || (found > 0) != wrong {
 			return fmt.Errorf("gopls finds %d problems, a mistake: %v: %w", found, wrong, err)
 		}
@@ -115,83 +113,3 @@ func languageEdit(i int) (text string, wrong bool) {
 	}
 	return "package edited\n\nvar Sum = F0_0(1, " + arg + ")\n", wrong
 }
-
-// bareServer is a language server on a pipe.
-type bareServer struct {
-	conn    *protocol.Conn
-	cmd     *exec.Cmd
-	end     context.CancelFunc
-	served  chan struct{}
-	uri     string
-	version int
-}
-
-func newBareServer(program, dir string) (*bareServer, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, program, "serve")
-	cmd.Dir = dir
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	s := &bareServer{conn: protocol.NewConn("bench", time.Now), cmd: cmd, end: cancel, served: make(chan struct{}), uri: protocol.FileURI(filepath.Join(dir, "edited.go"))}
-	go func() { // ends with the server
-		defer close(s.served)
-		_ = s.conn.Serve(ctx, out, in, bareHandler{})
-		_, _ = io.Copy(io.Discard, out)
-	}()
-	root := protocol.FileURI(dir)
-	options := map[string]any{"pullDiagnostics": true, "semanticTokens": false}
-	err = s.conn.Call(ctx, "initialize", map[string]any{"rootUri": root, "workspaceFolders": []any{map[string]string{"uri": root, "name": "edited"}}, "initializationOptions": options,
-		"capabilities": map[string]any{"textDocument": map[string]any{"diagnostic": map[string]any{}}, "workspace": map[string]any{"workspaceFolders": true}}}, nil)
-	if err == nil {
-		err = s.conn.Notify("initialized", struct{}{})
-	}
-	if err != nil {
-		s.stop()
-		return nil, err
-	}
-	return s, nil
-}
-
-// problems gives the server the file's new text, and returns how many problems it finds in it.
-func (s *bareServer) problems(text string) (int, error) {
-	s.version++
-	doc := map[string]any{"uri": s.uri, "languageId": "go", "version": s.version, "text": text}
-	method, params := "textDocument/didOpen", map[string]any{"textDocument": doc}
-	if s.version > 1 {
-		method, params = "textDocument/didChange", map[string]any{"textDocument": map[string]any{"uri": s.uri, "version": s.version}, "contentChanges": []any{map[string]string{"text": text}}}
-	}
-	if err := s.conn.Notify(method, params); err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	var r protocol.DocumentReport
-	err := s.conn.Call(ctx, "textDocument/diagnostic", map[string]any{"textDocument": map[string]string{"uri": s.uri}}, &r)
-	return len(r.Items), err
-}
-
-func (s *bareServer) stop() {
-	s.end()
-	<-s.served
-	_ = s.cmd.Wait()
-}
-
-// bareHandler answers a server nothing but that all is well.
-type bareHandler struct{}
-
-// Notified implements protocol.Handler.
-func (bareHandler) Notified(string, json.RawMessage) {}
-
-// Asked implements protocol.Handler.
-func (bareHandler) Asked(string, json.RawMessage) (any, error) { return nil, nil }

@@ -271,7 +271,7 @@ func TestTooManyEditsAreRefused(t *testing.T) {
 	}
 }
 
-// rust-analyzer is told to save memory when it starts, and a second answer to a request of its own, which would end it, does not come after a
+// rust-analyzer gets settings that save memory when it starts, and a second answer to a request of its own, which would end it, does not come after a
 // restart.
 func TestRustAnalyzerIsKeptSmall(t *testing.T) {
 	self, err := os.Executable()
