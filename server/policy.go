@@ -105,7 +105,7 @@ var policy = map[string]rule{
 	"getDocs": {access: anyone},
 
 	// Who visits the demo shows a cookie that is good for their sandbox alone: see package demo.
-	"getDemo":          {access: anyone, ownProof: true, demo: true},
+	"getDemo":          {access: anyone, demo: true},
 	"startDemoSandbox": {access: anyone, ownProof: true, demo: true, body: 4 << 10},
 	"endDemoSandbox":   {access: anyone, ownProof: true, demo: true, body: 4 << 10},
 	"runDemoCode":      {access: anyone, ownProof: true, demo: true, body: 256 << 10},

@@ -61,7 +61,7 @@ var auditWords = map[string]string{
 	"getAuthorizationServer": quiet,
 
 	// What the payment service tells is kept by itself, and what it changes is recorded where it does.
-	"startDemoSandbox":    quiet, // strangers cannot be told apart: the access log has their addresses
+	"startDemoSandbox":    quiet, // nobody knows who strangers are: the access log has their addresses
 	"endDemoSandbox":      quiet,
 	"runDemoCode":         quiet,
 	"registerOauthClient": quiet, // anybody may, as often as they like: what a person allows a client is recorded
