@@ -6,14 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/parawork/parawork/testing/testlsp"
 )
-
-// languageFiles is how many files of 40 functions the Go project has in which a mistake is made.
-const languageFiles = 60
 
 // languages measures how long after an edit it is known what is wrong in the file: by the API, with the files that changed, the guest and the
 // sandbox between, beside gopls on a pipe that gets the same edit. Both alternate between a mistake and none.
@@ -41,7 +37,7 @@ func (b *bench) languages() error {
 	}
 	alone := filepath.Join(b.dir, "gopls")
 	for _, dir := range []string{w.path, alone} {
-		if err := languageProject(dir); err != nil {
+		if err := testlsp.Project(dir); err != nil {
 			return err
 		}
 	}
@@ -52,7 +48,7 @@ func (b *bench) languages() error {
 	defer bare.Stop()
 	var base, took []float64
 	for i := range b.size(60, 10) + 5 { // the first ones fill caches
-		text, wrong := languageEdit(i)
+		text, wrong := testlsp.Edit(i)
 		t0 := time.Now()
 		found, err := bare.Problems(text)
 		if err != nil || (found > 0) != wrong {
@@ -80,36 +76,4 @@ func (b *bench) languages() error {
 	m, own := median(took), median(base)
 	b.figure("diagnostics after an edit, API, p50, ms", f1(m), f1(own), m/own, "<= 2", m <= 2*own)
 	return nil
-}
-
-// languageProject writes the project's files.
-func languageProject(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	edited, _ := languageEdit(0)
-	files := map[string]string{"go.mod": "module example.com/edited\n\ngo 1.21\n", "edited.go": edited}
-	for i := range languageFiles {
-		var text strings.Builder
-		text.WriteString("package edited\n")
-		for f := range 40 {
-			fmt.Fprintf(&text, "\n// F%d_%d adds.\nfunc F%d_%d(a, b int) (sum int) {\n\tfor range a {\n\t\tsum += b\n\t}\n\treturn sum\n}\n", i, f, i, f)
-		}
-		files[fmt.Sprintf("f%d.go", i)] = text.String()
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// languageEdit returns the text of the edited file at a step, and whether it has a mistake.
-func languageEdit(i int) (text string, wrong bool) {
-	arg := fmt.Sprint(i)
-	if wrong = i%2 == 1; wrong {
-		arg = fmt.Sprintf("%q", arg)
-	}
-	return "package edited\n\nvar Sum = F0_0(1, " + arg + ")\n", wrong
 }

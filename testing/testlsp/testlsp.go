@@ -4,13 +4,51 @@ package testlsp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/parawork/parawork/tools/lsp/protocol"
 )
+
+// projectFiles is how many files of 40 functions a Project has.
+const projectFiles = 60
+
+// Project writes a Go project in which the file of Edit can be edited.
+func Project(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	edited, _ := Edit(0)
+	files := map[string]string{"go.mod": "module example.com/edited\n\ngo 1.21\n", "edited.go": edited}
+	for i := range projectFiles {
+		var text strings.Builder
+		text.WriteString("package edited\n")
+		for f := range 40 {
+			fmt.Fprintf(&text, "\n// F%d_%d adds.\nfunc F%d_%d(a, b int) (sum int) {\n\tfor range a {\n\t\tsum += b\n\t}\n\treturn sum\n}\n", i, f, i, f)
+		}
+		files[fmt.Sprintf("f%d.go", i)] = text.String()
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Edit returns the text of the edited file at a step, and whether it has a mistake.
+func Edit(i int) (text string, wrong bool) {
+	arg := fmt.Sprint(i)
+	if wrong = i%2 == 1; wrong {
+		arg = fmt.Sprintf("%q", arg)
+	}
+	return "package edited\n\nvar Sum = F0_0(1, " + arg + ")\n", wrong
+}
 
 // Server is gopls on a pipe, with one file open.
 type Server struct {
