@@ -408,6 +408,7 @@ func TestHostilePages(t *testing.T) {
 		t.Error("a page that asks is not shown")
 	}
 	b.call("open", map[string]any{"url": b.site + "/file.html"})
+	patient()
 	b.call("click", map[string]any{"ref": b.ref("Upload")})
 
 	b.call("open", map[string]any{"url": b.site + "/long.html"})
