@@ -278,7 +278,7 @@ func TestAnImageAndANetworkOfItsOwn(t *testing.T) {
 		}
 	}
 	first, err := ask(sandboxes.Request{Image: " python:3 ", Network: list})
-	if err != nil || first.Executor != "docker" || first.Image != (images.Choice{Name: "python:3", Public: "sha256:python:3"}) {
+	if err != nil || first.Executor != "docker" || !reflect.DeepEqual(first.Image, images.Choice{Name: "python:3", Public: "sha256:python:3"}) {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	for _, r := range []sandboxes.Request{{}, {Image: "python:3"}, {Network: list}} {
