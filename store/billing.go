@@ -209,7 +209,7 @@ func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.Exe
 
 // Living returns how many workspaces live in each executor.
 func (s *Billing) Living(ctx context.Context) (map[string]int64, error) {
-	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, COUNT(*) FROM workspaces WHERE deleted_at = 0 AND archived_at = 0 GROUP BY executor`)
+	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, COUNT(*) FROM workspaces WHERE deleted_at = 0 AND archived_at = 0 AND `+isWork+` GROUP BY executor`)
 	return Pairs[string, int64](rows, err)
 }
 

@@ -93,7 +93,7 @@ func (s *Accounts) addTeams(ctx context.Context, all []accounts.UserInfo) error 
 }
 
 const teamInfoColumns = `t.id, t.slug, t.name, t.created_at, t.suspended_at, t.second_factor,
-	(SELECT COUNT(*) FROM members m WHERE m.team_id = t.id), (SELECT COUNT(*) FROM workspaces w WHERE w.team_id = t.id AND w.deleted_at = 0),
+	(SELECT COUNT(*) FROM members m WHERE m.team_id = t.id), (SELECT COUNT(*) FROM workspaces w WHERE w.team_id = t.id AND w.deleted_at = 0 AND ` + workOf + `),
 	(SELECT COUNT(*) FROM sandboxes b WHERE b.team_id = t.id AND b.ended_at = 0) FROM teams t`
 
 func scanTeamInfo(r Scanner) (accounts.TeamInfo, error) {

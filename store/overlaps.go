@@ -113,7 +113,7 @@ func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]over
 
 // NewestTrees returns the tree of the newest snapshot of each workspace of a project.
 func (s *Overlaps) NewestTrees(ctx context.Context, projectID string) (map[string]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT s.workspace_id, s.tree_id FROM snapshots s JOIN workspaces w ON w.id = s.workspace_id WHERE w.project_id = ? AND {team:w}
+	rows, err := s.db.Query(ctx, `SELECT s.workspace_id, s.tree_id FROM snapshots s JOIN workspaces w ON w.id = s.workspace_id WHERE w.project_id = ? AND {team:w} AND `+workOf+`
 		AND NOT EXISTS (SELECT 1 FROM snapshots n /* every team: of the same workspace */ WHERE n.workspace_id = s.workspace_id AND (n.at > s.at OR n.at = s.at AND n.id > s.id))`, projectID)
 	out, err := Pairs[string, string](rows, err)
 	return out, Wrap(err, "reading the newest snapshots")

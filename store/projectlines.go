@@ -21,7 +21,7 @@ func (s *Workspaces) ProjectLines(ctx context.Context, teamID string) (map[strin
 
 // CountActive returns how many active workspaces each project of a team has.
 func (s *Workspaces) CountActive(ctx context.Context, teamID string) (map[string]int, error) {
-	rows, err := s.db.Query(ctx, `SELECT project_id, COUNT(*) FROM workspaces WHERE team_id = {team?} AND deleted_at = 0 AND archived_at = 0 GROUP BY project_id`, teamID)
+	rows, err := s.db.Query(ctx, `SELECT project_id, COUNT(*) FROM workspaces WHERE team_id = {team?} AND deleted_at = 0 AND archived_at = 0 AND `+isWork+` GROUP BY project_id`, teamID)
 	out, err := Pairs[string, int](rows, err)
 	return out, Wrap(err, "counting the workspaces of projects")
 }

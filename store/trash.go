@@ -30,7 +30,7 @@ func (s *Trash) Trash(ctx context.Context, teamID string) ([]reclaim.Trashed, er
 	if teamID != "" {
 		of, args = ` AND team_id = ?`, []any{teamID}
 	}
-	rows, err := s.db.Query(ctx, trashedWorkspaces+` WHERE {team} AND deleted_at <> 0 AND purged_at = 0`+of, args...)
+	rows, err := s.db.Query(ctx, trashedWorkspaces+` WHERE {team} AND deleted_at <> 0 AND purged_at = 0 AND `+isWork+of, args...)
 	all, err := trashed(rows, err)
 	if err != nil {
 		return nil, err

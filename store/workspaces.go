@@ -265,6 +265,12 @@ func (s *Workspaces) Workspace(ctx context.Context, id string) (workspaces.Works
 	return scanWorkspace(s.db.QueryRow(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE id = ? AND {team} AND purged_at = 0`, id))
 }
 
+// isWork leaves out the workspaces of teams' hidden projects, which are sandboxes without a repository. workOf is the same of the alias w.
+const (
+	isWork = `project_id <> '` + workspaces.SandboxesProject + `' || team_id`
+	workOf = `w.project_id <> '` + workspaces.SandboxesProject + `' || w.team_id`
+)
+
 // Workspaces returns a page of the team's workspaces, the newest first.
 func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces.Filter, pg page.Page) ([]workspaces.Workspace, string, error) {
 	query, scan := `SELECT `+workspaceColumns+` FROM workspaces WHERE {team} AND `+among("team_id", f.IDs), scanWorkspace
@@ -281,8 +287,8 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 	if f.Num != 0 {
 		query, args = query+` AND num = ?`, append(args, f.Num)
 	}
-	if f.ProjectID == "" && len(f.IDs) == 0 { // sandboxes have a list of their own
-		query += ` AND project_id NOT IN (SELECT p.id FROM projects p WHERE {team:p} AND p.source_kind = 'sandboxes')`
+	if f.Work || len(f.IDs) == 0 { // sandboxes have a list of their own
+		query += ` AND ` + isWork
 	}
 	these, ids := only("id", f.IDs)
 	query, args = query+these, append(args, ids...)

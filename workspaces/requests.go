@@ -29,6 +29,8 @@ const (
 	SourceRunner = "runner" // a folder of a member's own machine
 	// SourceSandboxes is the team's hidden project: its workspaces are sandboxes without a repository of a user. It is in no list.
 	SourceSandboxes = "sandboxes"
+	// SandboxesProject begins the id of that project, which the id of the team ends. Lists of work leave its workspaces out by it.
+	SandboxesProject = "prj_sandboxes_"
 )
 
 // NewProject is a request to add a project.
@@ -110,7 +112,8 @@ const (
 // Filter narrows a list of workspaces.
 type Filter struct {
 	ProjectID string
-	IDs       []string // only these ids; none = as the rest of the filter says
+	IDs       []string // only these ids; none = as the rest of the filter says, and no sandboxes without a repository
+	Work      bool     // leave out sandboxes without a repository, those of IDs too
 	Num       int64    // only the one with this number; 0 = any
 	State     State    // "" = any
 	Show      Show     // "" = active

@@ -96,7 +96,7 @@ func (h Inbox) inbox(ctx context.Context) ([]question.InboxItem, map[string]work
 // AskingWorkspaces returns the active workspaces that items are about, by id and in brief, and items with those of workspaces that could not be made. f says who
 // looks. What is read grows with what asks for somebody, not with the team's workspaces.
 func AskingWorkspaces(ctx context.Context, from *assembly.Workspaces, teamID string, f workspaces.Filter, items []question.InboxItem) ([]question.InboxItem, map[string]workspaces.Workspace, error) {
-	f.Show, f.State, f.Brief = workspaces.ShowActive, workspaces.Failed, true
+	f.Show, f.State, f.Brief, f.Work = workspaces.ShowActive, workspaces.Failed, true, true
 	all, err := from.Lifecycle.All(ctx, teamID, f)
 	if err != nil {
 		return nil, nil, err

@@ -17,7 +17,7 @@ import (
 // Sandboxes returns the team's hidden project, whose workspaces are sandboxes without a repository. The first call makes it. Its id follows
 // from the team's: of two servers that make it at once, one stores it.
 func (s *Service) Sandboxes(ctx context.Context, teamID, userID string) (workspaces.Project, error) {
-	id := "prj_sandboxes_" + teamID
+	id := workspaces.SandboxesProject + teamID
 	p, err := s.store.Project(ctx, id)
 	if !fault.Is(err, fault.NotFound) {
 		return p, err
