@@ -23,6 +23,7 @@ var groups = []Group{
 	{Name: "code", Title: "Code", Description: "Run Python, JavaScript and shell code in interpreters that keep their variables, with pictures and tables as results."},
 	{Name: "commands", Title: "Commands", Description: "Run a command in the sandbox, follow it and stop it. Agents with a terminal do not need it.", Off: true},
 	{Name: "files", Title: "Files", Description: "Read, write and find files of the worktree. Agents that have such tools of their own do not need it.", Off: true},
+	{Name: "web", Title: "Web pages", Description: "Read pages of the web from inside the sandbox. Agents that have such a tool of their own do not need it.", Off: true},
 }
 
 // Groups lists all groups, in the order in which people and agents see them.

@@ -13,13 +13,14 @@
 //	parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
 //	parawork-guest kernel [--memory BYTES] LANGUAGE
 //	parawork-guest connect HOST PORT
+//	parawork-guest fetch [--max-bytes N] URL
 //
 // "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
 // the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
 // "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "tool" is the same tools as a
 // command line: see guest/toolcmd. "edited" has the language server check what an agent edited. Started under the name "parawork" the program is that command line, and
 // under "bd" its tasks as beads' program has them. "browser" runs Chromium: see guest/browser. "desktop" runs a desktop: see guest/desktop. "kernel" runs
-// code in an interpreter that keeps its variables: see guest/kernel. "connect" is what ssh runs to
+// code in an interpreter that keeps its variables: see guest/kernel. "fetch" reads a page of the web: see guest/fetch. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
 //
@@ -53,6 +54,7 @@ import (
 	"github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/guest/desktop"
 	"github.com/parawork/parawork/guest/egressbridge"
+	"github.com/parawork/parawork/guest/fetch"
 	"github.com/parawork/parawork/guest/hook"
 	"github.com/parawork/parawork/guest/kernel"
 	"github.com/parawork/parawork/guest/launch"
@@ -77,6 +79,7 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
        parawork-guest desktop --probe | --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
        parawork-guest kernel [--memory BYTES] LANGUAGE
        parawork-guest connect HOST PORT
+       parawork-guest fetch [--max-bytes N] URL
        parawork-guest version
 `
 
@@ -128,6 +131,8 @@ func main() {
 		os.Exit(runKernel(args[1:]))
 	case "connect":
 		err = connect(args[1:])
+	case "fetch":
+		os.Exit(runFetch(args[1:]))
 	case "version", "--version":
 		fmt.Println("parawork-guest", version)
 	default:
@@ -202,6 +207,24 @@ func runKernel(args []string) int {
 		return 2
 	}
 	return kernel.Run(kernel.Config{Language: guest.KernelLanguage(flags.Arg(0)), In: os.Stdin, Out: os.Stdout, Memory: *memory})
+}
+
+// runFetch reads a page of the web, and returns the exit code.
+func runFetch(args []string) int {
+	spare()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
+	most := flags.Int("max-bytes", guest.MaxFetchedText, "bytes of the text that are printed")
+	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
+		fmt.Fprint(os.Stderr, usage)
+		return 2
+	}
+	if err := fetch.Run(ctx, fetch.Config{URL: flags.Arg(0), Most: *most, Out: os.Stdout}); err != nil {
+		fmt.Fprintln(os.Stderr, "parawork-guest:", err)
+		return 1
+	}
+	return 0
 }
 
 // runTool runs a command line of the tools, and returns its exit code.

@@ -28,6 +28,7 @@ import (
 	"github.com/parawork/parawork/tools/tasks/issues"
 	"github.com/parawork/parawork/tools/toolgroups"
 	"github.com/parawork/parawork/tools/verification"
+	"github.com/parawork/parawork/tools/web"
 	"github.com/parawork/parawork/workspaces/git"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
@@ -81,7 +82,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 		Tools: slices.Concat(
 			t.checkpoints.Tools(),
 			t.edits.Tools(),
-			[]tools.Tool{commands}, commands.Following(),
+			[]tools.Tool{commands, web.New(on.commands)}, commands.Following(),
 			t.tasks.Tools(),
 			t.artifacts.Tools(),
 			t.subagents.Tools(),
