@@ -3,6 +3,7 @@ package sandboxes_test
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
