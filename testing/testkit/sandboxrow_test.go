@@ -2,6 +2,8 @@ package testkit_test
 
 import (
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -69,8 +71,21 @@ func TestSandboxesWithoutARepository(t *testing.T) {
 	}
 	h.API("GET", "/workspaces/"+got[0].WorkspaceID, nil, &w)
 	h.Refused(409, "project_of_sandboxes", "PATCH", "/projects/"+w.ProjectID, map[string]any{"setup_script": "echo mine"})
+	var seen struct{ Items []struct{ ID string } }
+	for _, list := range []string{"/workspaces", "/inbox", "/trash", "/workspaces?project=" + w.ProjectID} {
+		if h.API("GET", "/teams/"+h.Team+list, nil, &seen); len(seen.Items) != 0 {
+			t.Errorf("%s shows a sandbox as work: %+v", list, seen.Items)
+		}
+	}
 	h.API("DELETE", at, nil, nil)
 	h.Refused(404, "not_found", "GET", at, nil)
+	repo := filepath.Join(h.DataDir(), "projects", w.ProjectID, "empty")
+	if left, err := exec.Command("git", "-C", repo, "for-each-ref", "refs/heads/sandbox/").CombinedOutput(); err != nil || len(left) > 0 {
+		t.Errorf("branches that an ended sandbox left: %s, %v", left, err)
+	}
+	if left, err := exec.Command("git", "-C", repo, "worktree", "list").CombinedOutput(); err != nil || strings.Contains(string(left), got[0].WorkspaceID) {
+		t.Errorf("a worktree that an ended sandbox left: %s, %v", left, err)
+	}
 }
 
 func (d *death) obtain() {
