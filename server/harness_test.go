@@ -119,6 +119,18 @@ type harness struct {
 // noBrowsers are sandboxes in which no browser is started.
 type noBrowsers struct{ *executortest.Managed }
 
+// demoRules say that the fake executor enforces networks where the public demo may use it.
+type demoRules struct {
+	sandboxes.Rules
+	on *atomic.Bool
+}
+
+func (r demoRules) Executor(ctx context.Context, teamID, userID string, asked executors.Kind) (sandboxes.Executor, error) {
+	e, err := r.Rules.Executor(ctx, teamID, userID, asked)
+	e.Network = e.Network || r.on.Load()
+	return e, err
+}
+
 func (noBrowsers) Place(context.Context, executors.Kind) (executors.Capabilities, bool) {
 	return executors.Capabilities{}, false
 }
@@ -272,11 +284,11 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 			return a.ID, err
 		}})
 	h.cfg.Sandboxes = sandboxes.New(sandboxes.Config{Store: toolstore.NewSandboxes(h.db), Workspaces: ws.ForSandboxes(), Places: places.Manager, Sessions: endedSessions{ss},
-		Rules: sandboxes.NewRules(places.Chooser, places.Registry, ii, nw), Actor: h.accounts.Actor})
+		Rules: demoRules{sandboxes.NewRules(places.Chooser, places.Registry, ii, nw), &h.demo}, Actor: h.accounts.Actor})
 	h.cfg.Demo = demo.New(demo.Config{Executor: fake.Kind, Key: make([]byte, 32), Teams: store.NewAccounts(h.db), Sandboxes: h.cfg.Sandboxes, Code: h.cfg.Code, Confine: ws.ForSandboxes().Confine,
 		Limits: demo.Limits{Life: time.Minute, Idle: time.Minute, AtOnce: 5, PerAddress: 1, StartsPerHour: 10, RunsPerMinute: 10, RunTime: time.Second, OutputBytes: 1000},
 		Place: func(context.Context, executors.Kind) (executors.Capabilities, bool) {
-			return executors.Capabilities{Available: h.demo.Load(), Isolated: true, Network: true}, true
+			return executors.Capabilities{Available: h.demo.Load(), Isolated: true, Network: true, Limits: true}, true
 		}})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)

@@ -10,7 +10,8 @@ import (
 )
 
 // Narrow checks a policy that a new workspace of the project may have of its own, and normalizes it. Such a policy takes away from what the
-// project's workspaces reach and adds nothing; its list stands alone, without the hosts that agents need. One that takes nothing away becomes the zero Policy.
+// project's workspaces reach and adds nothing; its list stands alone, without the hosts that agents need. Open becomes the zero Policy. None
+// stays none where the project has no network either: the project may get one, and not every executor enforces the project's policy.
 func (s *Service) Narrow(ctx context.Context, teamID, projectID string, p Policy) (Policy, error) {
 	p, err := CheckPolicy(p)
 	if err != nil || p.Mode == "" {
@@ -30,7 +31,7 @@ func (s *Service) Narrow(ctx context.Context, teamID, projectID string, p Policy
 		return Policy{}, err
 	}
 	switch {
-	case mode == p.Mode && mode != executors.NetworkAllow:
+	case mode == executors.NetworkOpen && p.Mode == executors.NetworkOpen:
 		return Policy{}, nil
 	case mode == executors.NetworkOpen, p.Mode == executors.NetworkNone:
 		return p, nil

@@ -245,6 +245,7 @@ func TestAWorkspacesOwnPolicyTakesAway(t *testing.T) {
 		{project: list, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"*.one.test"}}, code: "network_wider"},
 		{project: list, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"@registries"}}, code: "network_wider"},
 		{project: network.Policy{Mode: executors.NetworkNone}, own: network.Policy{Mode: executors.NetworkAllow, Allow: []string{"one.test"}}, code: "network_wider"},
+		{project: network.Policy{Mode: executors.NetworkNone}, own: network.Policy{Mode: executors.NetworkNone}, want: "none []"},
 	} {
 		h.set(c.project)
 		own, err := h.s.Narrow(t.Context(), h.team, h.project, c.own)
@@ -258,7 +259,10 @@ func TestAWorkspacesOwnPolicyTakesAway(t *testing.T) {
 			t.Errorf("%+v below %+v reaches %s %v, want %s", c.own, c.project, n.Mode, n.Allow, c.want)
 		}
 	}
-	h.set(network.Policy{})
+	h.set(network.Policy{}) // the last one asked for none where there was none: it keeps that
+	if n := h.network(); n.Mode != executors.NetworkNone {
+		t.Errorf("after the project was opened: %+v", n)
+	}
 	own, err := h.s.Narrow(t.Context(), h.team, h.project, network.Policy{Mode: executors.NetworkAllow, Allow: []string{"one.test", "other.test"}})
 	if err != nil {
 		t.Fatal(err)

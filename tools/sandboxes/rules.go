@@ -17,7 +17,7 @@ type Rules interface {
 	Executor(ctx context.Context, teamID, userID string, asked executors.Kind) (Executor, error)
 	// Image checks that the project's sandboxes may be made from the image of this name.
 	Image(ctx context.Context, projectID, name string) (images.Choice, error)
-	// Network checks that a policy takes away from what the project's sandboxes reach. One that takes nothing away becomes the zero Policy.
+	// Network checks that a policy takes away from what the project's sandboxes reach. Open becomes the zero Policy.
 	Network(ctx context.Context, teamID, projectID string, p network.Policy) (network.Policy, error)
 }
 
