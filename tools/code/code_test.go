@@ -3,10 +3,12 @@
 package code_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +49,8 @@ type world struct {
 	mu   sync.Mutex
 	rows map[string]code.Run
 	kept map[string][]byte
+	full bool         // there is no room for artifacts
+	log  bytes.Buffer // written by the Service alone
 }
 
 func newWorld(t *testing.T) *world {
@@ -62,7 +66,7 @@ func newWorld(t *testing.T) *world {
 
 // serve makes a Service that knows nothing but the store, as a restarted server's.
 func (w *world) serve() {
-	w.s = code.New(code.Config{Store: w, Sandboxes: w, Workspaces: w,
+	w.s = code.New(code.Config{Store: w, Sandboxes: w, Workspaces: w, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 		Secrets: func(context.Context, command.Command) (command.Secrets, error) {
 			return command.Secrets{Env: map[string]string{"TEAM_KEY": "hunter2-and-more"}, Masks: []string{"hunter2-and-more"}}, nil
 		},
@@ -70,6 +74,9 @@ func (w *world) serve() {
 		Keep: func(_ context.Context, r code.Run, mime string, content []byte) (string, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
+			if w.full {
+				return "", errors.New("no room")
+			}
 			name := fmt.Sprintf("art_%d", len(w.kept))
 			w.kept[name] = content
 			return name, nil
@@ -236,6 +243,13 @@ func TestLargeResultsAreKept(t *testing.T) {
 	r = w.run("for i in range(100000): print('line', i)")
 	if n := len(printed(r)); n > code.MaxOutputs || n < code.MaxOutputs-100 || !r.Truncated {
 		t.Errorf("%d bytes are kept of a flood, truncated %v", n, r.Truncated)
+	}
+	w.mu.Lock()
+	w.full = true
+	w.mu.Unlock()
+	r = w.run("for i in range(20): display('y' * 100000)")
+	if n := strings.Count(w.log.String(), "could not be saved"); !r.Truncated || n != 1 {
+		t.Errorf("results that cannot be kept: truncated %v, %d lines of the log", r.Truncated, n)
 	}
 }
 

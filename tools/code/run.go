@@ -158,10 +158,13 @@ func (r *run) keep(k *kernel, o *Output, mime string, content []byte) {
 	defer cancel()
 	artifactID, err := k.s.cfg.Keep(ctx, r.snapshot(), mime, content)
 	if err != nil {
-		k.s.cfg.Log.Warn("a result could not be saved as an artifact", "run_id", r.ID, "error", err)
 		r.mu.Lock()
+		first := !r.Truncated
 		r.Truncated = true
 		r.mu.Unlock()
+		if first { // code can display results without end
+			k.s.cfg.Log.Warn("a result could not be saved as an artifact", "run_id", r.ID, "error", err)
+		}
 		return
 	}
 	if o.Artifacts == nil {
