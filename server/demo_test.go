@@ -45,6 +45,9 @@ func TestTheDemo(t *testing.T) {
 	if r := h.do("DELETE", at, ""); r.StatusCode != http.StatusNoContent {
 		t.Errorf("ended by a stranger: %d", r.StatusCode)
 	}
+	if r := h.do("DELETE", "/api/v1/demo/sandboxes/asb_other", "", mine...); r.StatusCode != http.StatusNoContent || len(r.Cookies()) != 0 {
+		t.Errorf("a page that still shows an ended sandbox takes the cookie of the next one: %d %v", r.StatusCode, r.Cookies())
+	}
 	p := h.people(t)
 	for _, path := range []string{"/sandboxes/" + sb.Id, "/teams/demo", "/teams/demo/sandboxes"} {
 		if r := h.do("GET", "/api/v1"+path, "", bearer(p.tokens["owner"])...); r.StatusCode != http.StatusNotFound {
@@ -54,7 +57,9 @@ func TestTheDemo(t *testing.T) {
 	if h.do("GET", "/api/v1/demo", "", mine...).into(t, &d); d.Sandbox == nil {
 		t.Fatal("a stranger ended it")
 	}
-	h.do("DELETE", at, "", mine...)
+	if r := h.do("DELETE", at, "", mine...); len(r.Cookies()) != 2 || r.Cookies()[0].MaxAge >= 0 {
+		t.Errorf("the cookie of a sandbox that was ended: %v", r.Cookies())
+	}
 	d = api.Demo{}
 	if h.do("GET", "/api/v1/demo", "", mine...).into(t, &d); d.Sandbox != nil {
 		t.Error("it did not end")

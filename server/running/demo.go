@@ -53,10 +53,12 @@ func (h Demo) StartDemoSandbox(ctx context.Context, _ api.StartDemoSandboxReques
 func (h Demo) EndDemoSandbox(ctx context.Context, req api.EndDemoSandboxRequestObject) (api.EndDemoSandboxResponseObject, error) {
 	call := rest.CallOf(ctx)
 	err := h.cfg.Demo.End(ctx, h.ReadCookie(call.Request, demoCookie), req.Id)
-	if err != nil && !fault.Is(err, fault.NotFound) {
+	switch {
+	case err == nil:
+		h.DropCookie(call, demoCookie)
+	case !fault.Is(err, fault.NotFound): // else it has ended, and the cookie may be that of a newer one
 		return nil, err
 	}
-	h.DropCookie(call, demoCookie)
 	return api.EndDemoSandbox204Response{}, nil
 }
 
