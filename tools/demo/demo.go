@@ -26,7 +26,6 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/network"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/sandboxes"
@@ -48,7 +47,8 @@ type Limits struct {
 // Sandboxes gives out sandboxes: package sandboxes.
 type Sandboxes interface {
 	Obtain(ctx context.Context, actor accounts.Actor, teamID string, r sandboxes.Request) (sandboxes.Sandbox, bool, error)
-	List(ctx context.Context, teamID, userID string, pg page.Page) ([]sandboxes.Sandbox, string, error)
+	// Open returns those of ctx's team of which something is left, ended ones too.
+	Open(ctx context.Context) ([]sandboxes.Sandbox, error)
 	Get(ctx context.Context, sandboxID string) (sandboxes.Sandbox, error)
 	Use(ctx context.Context, sandboxID string) (sandboxes.Sandbox, error)
 	End(ctx context.Context, sandboxID string) error
@@ -88,6 +88,7 @@ type Service struct {
 
 	mu       sync.Mutex
 	prepared bool                     // the team and the bounds of its sandboxes are stored
+	all      *rate.Limiter            // starts of all addresses
 	starting map[string]bool          // keys of sandboxes that are being made
 	running  map[string]bool          // sandboxes in which code runs
 	runs     map[string]*rate.Limiter // by sandbox
@@ -103,7 +104,8 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, starting: map[string]bool{}, running: map[string]bool{}, runs: map[string]*rate.Limiter{}, starts: map[string]*rate.Limiter{}}
+	return &Service{cfg: cfg, all: rate.NewLimiter(rate.Limit(float64(cfg.Limits.AtOnce)/time.Minute.Seconds()), 2*cfg.Limits.AtOnce), starting: map[string]bool{}, running: map[string]bool{},
+		runs: map[string]*rate.Limiter{}, starts: map[string]*rate.Limiter{}}
 }
 
 // Limits returns what bounds the demo.
@@ -118,12 +120,16 @@ func scope(ctx context.Context) context.Context { return tenant.In(ctx, accounts
 // returns that one.
 func (s *Service) Start(ctx context.Context, token, address string) (sandboxes.Sandbox, string, error) {
 	ctx = scope(ctx)
-	open, err := s.open(ctx)
+	open, err := s.cfg.Sandboxes.Open(ctx)
 	if err != nil {
 		return sandboxes.Sandbox{}, "", err
 	}
-	if sb, ok := find(open, token); ok {
+	if sb, ok := s.find(open, token); ok {
 		return sb, token, nil
+	}
+	if err := s.prepare(ctx); err != nil {
+		s.cfg.Log.WarnContext(ctx, "the public demo cannot start sandboxes", "error", err)
+		return sandboxes.Sandbox{}, "", unavailable(err)
 	}
 	from := s.hash(addressOf(address))
 	token = rand.Text()
@@ -136,16 +142,15 @@ func (s *Service) Start(ctx context.Context, token, address string) (sandboxes.S
 		delete(s.starting, key)
 		s.mu.Unlock()
 	}()
-	if err := s.prepare(ctx); err != nil {
-		s.cfg.Log.WarnContext(ctx, "the public demo cannot start sandboxes", "error", err)
-		return sandboxes.Sandbox{}, "", unavailable(err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	sb, _, err := s.cfg.Sandboxes.Obtain(ctx, accounts.Actor{User: accounts.User{ID: visitor}}, accounts.DemoTeamID, sandboxes.Request{Key: key, Purpose: executors.ForExecution,
-		Executor: s.cfg.Executor, Idle: s.cfg.Limits.Idle, Life: s.cfg.Limits.Life, Network: &network.Policy{Mode: executors.NetworkNone}})
+		Executor: s.cfg.Executor, Idle: s.cfg.Limits.Idle, Life: s.cfg.Limits.Life, Network: &network.Policy{Mode: executors.NetworkNone}, Most: s.cfg.Limits.AtOnce})
 	if err == nil {
 		return sb, token, nil
+	}
+	if fault.CodeOf(err) == "sandbox_limit" { // another server was faster
+		return sandboxes.Sandbox{}, "", s.full(time.Minute.Milliseconds())
 	}
 	if ctx.Err() != nil { // the visitor has left without the token, or it took too long: nobody would use the sandbox
 		s.endLeft(context.WithoutCancel(ctx), key)
@@ -159,7 +164,7 @@ const startTime = 2 * time.Minute
 
 // endLeft ends the sandbox with a key, if there is one.
 func (s *Service) endLeft(ctx context.Context, key string) {
-	open, err := s.open(ctx)
+	open, err := s.cfg.Sandboxes.Open(ctx)
 	for _, sb := range open {
 		if sb.Key == key {
 			err = errors.Join(err, s.cfg.Sandboxes.End(ctx, sb.ID))
@@ -173,8 +178,8 @@ func (s *Service) endLeft(ctx context.Context, key string) {
 // prepare stores the team once, and what bounds its sandboxes: before there is any.
 func (s *Service) prepare(ctx context.Context) error {
 	c, ok := s.cfg.Place(ctx, s.cfg.Executor)
-	if !ok || !c.Available || !c.Isolated || !c.Network {
-		return fmt.Errorf("%q cannot be used now (isolates: %v, restricts the network: %v): %s", s.cfg.Executor, c.Isolated, c.Network, c.Reason)
+	if !ok || !c.Available || !c.Isolated || !c.Network || !c.Limits {
+		return fmt.Errorf("%q cannot be used now (isolates: %v, restricts the network: %v, enforces limits: %v): %s", s.cfg.Executor, c.Isolated, c.Network, c.Limits, cmp.Or(c.Reason, c.Warning))
 	}
 	if err := s.allowed(ctx); fault.Is(err, fault.NotFound) {
 		// False: another server has stored it, or the short name is a real team's.
@@ -211,41 +216,35 @@ func (s *Service) allowed(ctx context.Context) error {
 	return err
 }
 
-// open returns the demo's live sandboxes: few, as Limits.AtOnce bounds them.
-func (s *Service) open(ctx context.Context) ([]sandboxes.Sandbox, error) {
-	all, _, err := s.cfg.Sandboxes.List(ctx, accounts.DemoTeamID, visitor, page.Page{Limit: 2 * sandboxes.MaxOpen})
-	return all, err
-}
-
 // Find returns the live sandbox that a token opens.
 func (s *Service) Find(ctx context.Context, token string) (sandboxes.Sandbox, bool, error) {
 	if token == "" {
 		return sandboxes.Sandbox{}, false, nil
 	}
-	open, err := s.open(scope(ctx))
-	sb, ok := find(open, token)
+	open, err := s.cfg.Sandboxes.Open(scope(ctx))
+	sb, ok := s.find(open, token)
 	return sb, ok, err
 }
 
-func find(open []sandboxes.Sandbox, token string) (sandboxes.Sandbox, bool) {
+func (s *Service) find(open []sandboxes.Sandbox, token string) (sandboxes.Sandbox, bool) {
 	for _, sb := range open {
-		if opens(token, sb) {
+		if s.opens(token, sb) {
 			return sb, true
 		}
 	}
 	return sandboxes.Sandbox{}, false
 }
 
-// opens reports whether a token is that of a sandbox.
-func opens(token string, sb sandboxes.Sandbox) bool {
+// opens reports whether a token is that of a sandbox that lives.
+func (s *Service) opens(token string, sb sandboxes.Sandbox) bool {
 	_, want, ok := strings.Cut(sb.Key, ".")
-	return ok && token != "" && sb.TeamID == accounts.DemoTeamID && hmac.Equal([]byte(hash(token)), []byte(want))
+	return ok && token != "" && sb.TeamID == accounts.DemoTeamID && sb.EndedAt == 0 && sb.EndsBy > s.cfg.Now().UnixMilli() && hmac.Equal([]byte(hash(token)), []byte(want))
 }
 
 // get returns the live sandbox with an id, if a token opens it.
 func (s *Service) get(ctx context.Context, token, sandboxID string) (sandboxes.Sandbox, error) {
 	sb, err := s.cfg.Sandboxes.Get(ctx, sandboxID)
-	if err == nil && (!opens(token, sb) || sb.EndsBy <= s.cfg.Now().UnixMilli()) || fault.Is(err, fault.NotFound) {
+	if err == nil && !s.opens(token, sb) || fault.Is(err, fault.NotFound) {
 		return sandboxes.Sandbox{}, fault.New(fault.NotFound, "demo_sandbox_ended", "This sandbox has ended, or it is not yours. Start another one.")
 	}
 	return sb, err

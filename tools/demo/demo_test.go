@@ -2,6 +2,7 @@ package demo_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,7 +13,6 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/tools/code"
 	"github.com/parawork/parawork/tools/demo"
 	"github.com/parawork/parawork/tools/sandboxes"
@@ -28,6 +28,8 @@ type world struct {
 	open     []sandboxes.Sandbox
 	requests []sandboxes.Request
 	confined []executors.Network
+	blind    bool // a server sees no row of the other in time
+	keepEnds bool // sandboxes that end are not removed: their place does not answer
 	team     accounts.Team
 	making   func(context.Context) error
 	code     func(context.Context, code.Request, func(code.Event) error) (code.Run, error)
@@ -37,7 +39,7 @@ var limits = demo.Limits{Life: 10 * time.Minute, Idle: time.Minute, AtOnce: 3, P
 	Sandbox: executors.Limits{MemoryMB: 512}}
 
 func newWorld() *world {
-	w := &world{now: time.Unix(1000, 0), place: executors.Capabilities{Available: true, Isolated: true, Network: true}}
+	w := &world{now: time.Unix(1000, 0), place: executors.Capabilities{Available: true, Isolated: true, Network: true, Limits: true}}
 	w.Service = w.another()
 	return w
 }
@@ -47,17 +49,23 @@ func (w *world) another() *demo.Service {
 	return demo.New(demo.Config{Executor: "docker", Limits: limits, Key: []byte("key"), Teams: w, Sandboxes: w, Code: w, Now: func() time.Time { return w.now },
 		Place: func(context.Context, executors.Kind) (executors.Capabilities, bool) { return w.place, true },
 		Confine: func(_ context.Context, _, _ string, l executors.Limits, n executors.Network) error {
+			w.mu.Lock()
+			defer w.mu.Unlock()
 			w.confined = append(w.confined, n)
 			return nil
 		}})
 }
 
 func (w *world) InsertTeam(_ context.Context, t accounts.Team) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.team = t
 	return true, nil
 }
 
 func (w *world) TeamByID(context.Context, string) (accounts.Team, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.team.ID == "" {
 		return w.team, fault.New(fault.NotFound, "not_found", "none")
 	}
@@ -66,6 +74,10 @@ func (w *world) TeamByID(context.Context, string) (accounts.Team, error) {
 
 func (w *world) Obtain(ctx context.Context, a accounts.Actor, teamID string, r sandboxes.Request) (sandboxes.Sandbox, bool, error) {
 	w.mu.Lock()
+	if live := len(w.open); live >= r.Most {
+		w.mu.Unlock()
+		return sandboxes.Sandbox{}, false, fault.New(fault.Conflict, "sandbox_limit", "%d", live)
+	}
 	at := w.now.UnixMilli()
 	sb := sandboxes.Sandbox{ID: fmt.Sprintf("asb_%d", len(w.requests)), TeamID: teamID, UserID: a.User.ID, Key: r.Key, CreatedAt: at, EndsAt: at + r.Idle.Milliseconds(), EndsBy: at + r.Life.Milliseconds()}
 	w.requests = append(w.requests, r)
@@ -77,15 +89,18 @@ func (w *world) Obtain(ctx context.Context, a accounts.Actor, teamID string, r s
 	return sb, true, nil
 }
 
-func (w *world) List(context.Context, string, string, page.Page) ([]sandboxes.Sandbox, string, error) {
+func (w *world) Open(context.Context) ([]sandboxes.Sandbox, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]sandboxes.Sandbox(nil), w.open...), "", nil
+	if w.blind {
+		return nil, nil
+	}
+	return append([]sandboxes.Sandbox(nil), w.open...), nil
 }
 
 func (w *world) Get(_ context.Context, id string) (sandboxes.Sandbox, error) {
 	for _, sb := range w.open {
-		if sb.ID == id {
+		if sb.ID == id && sb.EndedAt == 0 {
 			return sb, nil
 		}
 	}
@@ -98,9 +113,14 @@ func (w *world) End(_ context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, sb := range w.open {
-		if sb.ID == id {
-			w.open = append(w.open[:i:i], w.open[i+1:]...)
+		if sb.ID != id {
+			continue
 		}
+		if w.keepEnds {
+			w.open[i].EndedAt = w.now.UnixMilli()
+			return errors.New("the place does not answer")
+		}
+		w.open = append(w.open[:i:i], w.open[i+1:]...)
 	}
 	return nil
 }
@@ -168,10 +188,13 @@ func TestAVisitorIsConfined(t *testing.T) {
 	if again, same, err := w.Start(t.Context(), token, "198.51.100.9"); err != nil || again.ID != sb.ID || same != token {
 		t.Errorf("the token finds %v %v", again.ID, err)
 	}
-	for _, c := range []executors.Capabilities{{}, {Available: true, Isolated: true}, {Available: true, Network: true}} {
+	able := w.place
+	for _, c := range []executors.Capabilities{{}, {Available: true, Isolated: true, Limits: true}, {Available: true, Network: true, Limits: true}, {Available: true, Isolated: true, Network: true}, {Isolated: true, Network: true, Limits: true}} {
 		w.place = c
 		w.refused(t, "192.0.2.3", "demo_unavailable")
 	}
+	w.place = able
+	w.start(t, "192.0.2.3") // what the server could not do counted for nobody
 }
 
 func TestLimitsOfStarts(t *testing.T) {
@@ -195,6 +218,62 @@ func TestLimitsOfStarts(t *testing.T) {
 	w.refused(t, "192.0.2.1", "demo_starts_limit")
 	w.now = w.now.Add(time.Hour / time.Duration(limits.StartsPerHour))
 	w.start(t, "192.0.2.1")
+}
+
+// What has ended counts until its place has removed it, and opens nothing.
+func TestASandboxThatCannotBeRemovedIsStillOne(t *testing.T) {
+	w := newWorld()
+	w.keepEnds = true
+	for i := range limits.AtOnce {
+		sb, token := w.start(t, fmt.Sprintf("192.0.2.%d", i))
+		_ = w.Service.End(t.Context(), token, sb.ID)
+		if _, ok, err := w.Find(t.Context(), token); ok || err != nil {
+			t.Errorf("the token of a sandbox that has ended finds it: %v", err)
+		}
+	}
+	w.refused(t, "192.0.2.9", "demo_full")
+}
+
+// A token whose sandbox's time is over starts another one, though nobody has ended that yet.
+func TestASandboxPastItsTimeIsNotGivenOut(t *testing.T) {
+	w := newWorld()
+	sb, token := w.start(t, "192.0.2.1")
+	w.now = w.now.Add(limits.Life)
+	if again, other, err := w.Start(t.Context(), token, "192.0.2.1"); err != nil || again.ID == sb.ID || other == token {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// Who has addresses without end cannot keep the server busy with starts and ends.
+func TestStartsOfManyAddresses(t *testing.T) {
+	w := newWorld()
+	n := 0
+	for ; n < 100; n++ {
+		sb, token, err := w.Start(t.Context(), "", fmt.Sprintf("2001:db8:0:%d::1", n))
+		if err != nil {
+			wants(t, err, "demo_full")
+			break
+		}
+		if err := w.Service.End(t.Context(), token, sb.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n != 2*limits.AtOnce {
+		t.Errorf("%d starts at once", n)
+	}
+	w.now = w.now.Add(time.Minute)
+	w.start(t, "2001:db8:0:ffff::1")
+}
+
+// Two servers that count at the same time have the rows decide.
+func TestTwoServersHaveOneLimit(t *testing.T) {
+	w := newWorld()
+	w.blind = true
+	for i := range limits.AtOnce {
+		w.start(t, fmt.Sprintf("192.0.2.%d", i))
+	}
+	w.Service = w.another()
+	w.refused(t, "192.0.2.9", "demo_full")
 }
 
 func TestAnOperatorStopsTheDemo(t *testing.T) {

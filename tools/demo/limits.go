@@ -40,7 +40,11 @@ func (s *Service) admit(open []sandboxes.Sandbox, from, key string) error {
 		return refused("demo_address_sandboxes", firstOfMine-now.UnixMilli(), "Your address has %d sandboxes of the demo, the most it may have at once. Wait until one has ended.", mine)
 	}
 	if len(live) >= l.AtOnce {
-		return refused("demo_full", first-now.UnixMilli(), "All %d sandboxes of the demo are in use. Try again in a few minutes, or sign in.", l.AtOnce)
+		return s.full(first - now.UnixMilli())
+	}
+	// Limits of one address do not hold who has very many.
+	if s.all.TokensAt(now) < 1 {
+		return s.full(time.Minute.Milliseconds() / int64(l.AtOnce))
 	}
 	b := s.starts[from]
 	if b == nil {
@@ -51,6 +55,7 @@ func (s *Service) admit(open []sandboxes.Sandbox, from, key string) error {
 	if wait := take(b, now); wait > 0 {
 		return refused("demo_starts_limit", wait.Milliseconds(), "Your address has started %d sandboxes of the demo within an hour, the most it may start. Try again later, or sign in.", l.StartsPerHour)
 	}
+	s.all.AllowN(now, 1)
 	s.starting[key] = true
 	for id := range s.runs { // of sandboxes that have ended
 		if !s.running[id] && !has(open, id) {
@@ -126,6 +131,10 @@ func earlier(a, b int64) int64 {
 		return b
 	}
 	return a
+}
+
+func (s *Service) full(waitMs int64) error {
+	return refused("demo_full", waitMs, "All %d sandboxes of the demo are in use, or too many were started lately. Try again in a few minutes, or sign in.", s.cfg.Limits.AtOnce)
 }
 
 func refused(code string, waitMs int64, format string, args ...any) error {

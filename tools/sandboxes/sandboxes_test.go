@@ -223,8 +223,14 @@ func TestAUserHasAtMostSoManySandboxes(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if w.left() != sandboxes.MaxOpen {
-		t.Errorf("%d sandboxes after requests at once, want %d", w.left(), sandboxes.MaxOpen)
+	if _, _, err := w.Obtain(t.Context(), accounts.Actor{User: accounts.User{ID: "usr_eve"}}, w.team, sandboxes.Request{Purpose: executors.ForApp, Most: 1}); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := w.Obtain(t.Context(), accounts.Actor{User: accounts.User{ID: "usr_eve"}}, w.team, sandboxes.Request{Purpose: executors.ForApp, Most: 1}); fault.CodeOf(err) != "sandbox_limit" {
+		t.Errorf("one more than the request allows: %v", err)
+	}
+	if w.left() != sandboxes.MaxOpen+1 {
+		t.Errorf("%d sandboxes after requests at once, want %d", w.left(), sandboxes.MaxOpen+1)
 	}
 }
 

@@ -179,7 +179,7 @@ func (s *Service) make(ctx context.Context, actor accounts.Actor, teamID string,
 	if err != nil {
 		return Sandbox{}, false, err
 	}
-	if err := s.cfg.Store.InsertSandbox(ctx, sb, MaxOpen); fault.Is(err, fault.Conflict) && fault.CodeOf(err) != "sandbox_limit" {
+	if err := s.cfg.Store.InsertSandbox(ctx, sb, cmp.Or(p.Most, MaxOpen)); fault.Is(err, fault.Conflict) && fault.CodeOf(err) != "sandbox_limit" {
 		return Sandbox{}, false, errTaken
 	} else if err != nil {
 		return Sandbox{}, false, err
@@ -307,6 +307,9 @@ func (s *Service) Get(ctx context.Context, sandboxID string) (Sandbox, error) {
 func (s *Service) List(ctx context.Context, teamID, userID string, pg page.Page) ([]Sandbox, string, error) {
 	return s.cfg.Store.Sandboxes(ctx, teamID, userID, pg)
 }
+
+// Open returns the sandboxes of ctx's teams of which something is left, ended ones too.
+func (s *Service) Open(ctx context.Context) ([]Sandbox, error) { return s.cfg.Store.OpenSandboxes(ctx) }
 
 // Use notes that a sandbox is used until ctx, which is that of a request, ends. It may be idle anew from then on.
 func (s *Service) Use(ctx context.Context, sandboxID string) (Sandbox, error) {

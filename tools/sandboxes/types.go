@@ -49,6 +49,7 @@ type Request struct {
 	Image     string          // name of the image it is made from; "" = any: the executor's own for a new one
 	Network   *network.Policy // what it reaches; nil = any: what the team's sandboxes reach for a new one
 	Life      time.Duration   // it ends after so long, used or not; 0 = only when nobody uses it
+	Most      int             // live sandboxes of the user in the team; 0 = MaxOpen
 	Replace   bool            // one with this key that has another image or network ends, and a new one is made
 }
 
@@ -64,7 +65,7 @@ type Store interface {
 	SandboxByKey(ctx context.Context, teamID, userID, key string, p executors.Purpose) (Sandbox, error)
 	// Sandboxes returns a page of a team's live sandboxes, the newest first; of one user unless userID is "".
 	Sandboxes(ctx context.Context, teamID, userID string, pg page.Page) ([]Sandbox, string, error)
-	// OpenSandboxes returns those of all teams of which something is left.
+	// OpenSandboxes returns those of ctx's teams of which something is left.
 	OpenSandboxes(ctx context.Context) ([]Sandbox, error)
 	// ForgetSandboxes deletes the rows of sandboxes that ended before a time and are cleaned up.
 	ForgetSandboxes(ctx context.Context, before int64) error
