@@ -21,6 +21,7 @@ export default defineConfig({
         codeSplitting: {
           groups: [
             { name: "webgl", test: /@xterm[\\/]addon-webgl/ },
+            { name: "novnc", test: /@novnc[\\/]novnc/ },
             { name: "terminal", test: /node_modules[\\/]@xterm[\\/]/ },
             {
               name: "vendor",

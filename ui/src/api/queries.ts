@@ -33,6 +33,7 @@ export const keys = {
   commits: (id: string) => ["workspace", id, "commits"] as const,
   activity: (id: string) => ["workspace", id, "activity"] as const,
   toolCalls: (id: string) => ["workspace", id, "tool-calls"] as const,
+  desktop: (id: string) => ["workspace", id, "desktop"] as const,
   code: (id: string) => ["workspace", id, "code"] as const,
   diagnostics: (id: string) => ["workspace", id, "diagnostics"] as const,
   checkpoints: (id: string) => ["workspace", id, "checkpoints"] as const,

@@ -1,4 +1,4 @@
-import { Backoff } from "@/net/backoff";
+import { LiveSocket, type Phase } from "./live";
 
 export interface Dialog {
   type: string;
@@ -30,8 +30,6 @@ export interface BrowserState {
   notice: string;
 }
 
-export type Phase = "connecting" | "live" | "waiting" | "denied";
-
 export interface Events {
   phase(p: Phase): void;
   state(s: BrowserState): void;
@@ -41,7 +39,6 @@ export interface Events {
 }
 
 const HEAD = 10; // bytes before the picture
-const NOT_ALLOWED = 4003;
 
 /** The head of a binary message, and where its JPEG begins. */
 export function readFrame(raw: ArrayBuffer): { seq: number; tab: number; jpeg: Uint8Array<ArrayBuffer> } | undefined {
@@ -50,59 +47,37 @@ export function readFrame(raw: ArrayBuffer): { seq: number; tab: number; jpeg: U
   return { seq: v.getUint32(0), tab: v.getUint16(4), jpeg: new Uint8Array(raw, HEAD) };
 }
 
-/**
- * A connection to the live view of a browser. It reconnects by itself, and acknowledges each picture when it is decoded. Whoever may not use
- * the browser any more is disconnected once, and comes back as somebody who watches. "denied" is who is not let in then.
- */
+/** A connection to the live view of a browser. It acknowledges each picture when it is decoded. */
 export class BrowserLink {
-  private socket: WebSocket | undefined;
-  private retry: ReturnType<typeof setTimeout> | undefined;
-  private readonly backoff = new Backoff(500, 10_000);
-  private closed = false;
-  private refused = false;
+  private readonly socket: LiveSocket;
+  private newest = 0; // number of the picture that was passed on
 
   constructor(
-    private readonly url: string,
+    url: string,
     private readonly events: Events,
-  ) {}
+  ) {
+    this.socket = new LiveSocket(url, {
+      phase: events.phase,
+      opened: () => {
+        this.newest = 0;
+      },
+      message: (s, data) => void this.take(s, data),
+    });
+  }
 
   start(): void {
-    if (!this.refused) this.events.phase("connecting");
-    let newest = 0; // number of the picture that was passed on
-    const s = new WebSocket(this.url);
-    this.socket = s;
-    s.binaryType = "arraybuffer";
-    s.onmessage = (e) =>
-      void this.take(s, e.data, (seq) => {
-        if (this.socket !== s || seq < newest) return false; // decoded later than the one after it
-        newest = seq;
-        return !this.closed;
-      });
-    s.onopen = () => {
-      this.backoff.reset();
-      this.refused = false;
-      this.events.phase("live");
-    };
-    s.onclose = (e) => {
-      if (this.closed || this.socket !== s) return;
-      this.events.phase(this.refused ? "denied" : "waiting");
-      if (e.code === NOT_ALLOWED) this.refused = true;
-      this.retry = setTimeout(() => this.start(), this.backoff.next());
-    };
+    this.socket.start();
   }
 
   close(): void {
-    this.closed = true;
-    clearTimeout(this.retry);
-    this.socket?.close();
+    this.socket.close();
   }
 
-  /** Sends input, unless there is no connection: nothing is kept for later. */
   send(input: Record<string, unknown>): void {
-    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(input));
+    this.socket.send(JSON.stringify(input));
   }
 
-  private async take(s: WebSocket, data: unknown, isNews: (seq: number) => boolean): Promise<void> {
+  private async take(s: WebSocket, data: unknown): Promise<void> {
     if (typeof data === "string") {
       const m = JSON.parse(data) as { type: string; message?: string };
       if (m.type === "state") this.events.state(m as unknown as BrowserState);
@@ -113,8 +88,10 @@ export class BrowserLink {
     if (!f) return;
     try {
       const picture = await createImageBitmap(new Blob([f.jpeg], { type: "image/jpeg" }));
-      if (isNews(f.seq)) this.events.picture(picture, f.tab);
-      else picture.close();
+      if (this.socket.isNow(s) && f.seq >= this.newest) {
+        this.newest = f.seq; // one that is decoded later than the one after it is not shown
+        this.events.picture(picture, f.tab);
+      } else picture.close();
     } catch {
       // a picture that is none: the next one comes
     }

@@ -1,21 +1,12 @@
 import { useCallback, useEffect, useRef, useState } from "react";
-import { BASE, type Workspace } from "@/api/client";
+import { socketUrl, type Workspace } from "@/api/client";
 import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
-import { Kbd } from "@/kit/kbd";
 import { Empty, Skeleton } from "@/kit/states";
+import { ControlBar, Controlled } from "./control";
 import { buttonName, modifiers, within, writes } from "./input";
-import { BrowserLink, type BrowserState, type Phase } from "./link";
-
-/** Takes over and gives back. It is one chord that pages hardly use. */
-const SWITCH = "ctrl+shift+o";
-const isSwitch = (e: React.KeyboardEvent) => e.ctrlKey && e.shiftKey && e.code === "KeyO";
-
-function socketUrl(id: string): string {
-  const url = new URL(`${BASE}/workspaces/${encodeURIComponent(id)}/browser/live`, location.href);
-  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  return url.href;
-}
+import { BrowserLink, type BrowserState } from "./link";
+import type { Phase } from "./live";
 
 /** The workspace's browser, live: what agents do in it, and using it oneself. */
 export default function BrowserTab({ workspace: w, canUse }: { workspace: Workspace; canUse: boolean }) {
@@ -36,7 +27,7 @@ export default function BrowserTab({ workspace: w, canUse }: { workspace: Worksp
     c.getContext("2d")?.drawImage(p, 0, 0);
   }, []);
   useEffect(() => {
-    const l = new BrowserLink(socketUrl(w.id), {
+    const l = new BrowserLink(socketUrl(`/workspaces/${encodeURIComponent(w.id)}/browser/live`), {
       phase: setPhase,
       state: (s) => {
         setState(s);
@@ -98,38 +89,21 @@ export default function BrowserTab({ workspace: w, canUse }: { workspace: Worksp
     );
   const tab = state.tabs.find((t) => t.active);
   return (
-    <div
-      className="flex h-full min-h-0 flex-col"
-      onKeyDownCapture={(e) => {
-        if (!isSwitch(e) || !canUse) return;
-        e.preventDefault();
-        e.stopPropagation();
-        toggle();
-      }}
-    >
-      <div className="flex flex-wrap items-center gap-2 border-b border-hairline px-3 py-1.5">
-        <p role="status" className="min-w-0 flex-1 basis-48 text-fg2">
-          {phase !== "live" ? "Reconnecting. " : ""}
-          {driver(state)}
-          {state.asleep && " The sandbox is suspended."}
-          {state.recording && " Recording."}
-          {state.viewers > 1 && ` ${state.viewers} people watch.`}
-        </p>
-        {canUse && (
-          <>
-            <Button
-              onClick={() => send({ type: "record", do: state.recording ? "stop" : "start" })}
-              title="A recording is saved as an artifact"
-            >
-              {state.recording ? "Stop recording" : "Record"}
-            </Button>
-            <Button look={state.yours ? "plain" : "primary"} onClick={toggle} aria-keyshortcuts="Control+Shift+O">
-              {state.yours ? "Give back" : "Take over"}
-              <Kbd keys={SWITCH} onFill={!state.yours} />
-            </Button>
-          </>
-        )}
-      </div>
+    <Controlled canUse={canUse} toggle={toggle}>
+      <ControlBar
+        state={state}
+        phase={phase}
+        canUse={canUse}
+        toggle={toggle}
+        notes={[state.asleep && "The sandbox is suspended.", state.recording && "Recording."]}
+      >
+        <Button
+          onClick={() => send({ type: "record", do: state.recording ? "stop" : "start" })}
+          title="A recording is saved as an artifact"
+        >
+          {state.recording ? "Stop recording" : "Record"}
+        </Button>
+      </ControlBar>
       <Tabs state={state} send={send} />
       <Address key={tab?.url} url={tab?.url ?? ""} loading={tab?.loading ?? false} enabled={state.yours} send={send} />
       {refused && (
@@ -150,15 +124,8 @@ export default function BrowserTab({ workspace: w, canUse }: { workspace: Worksp
         send={send}
       />
       {state.notice && <p className="truncate border-t border-hairline px-3 py-1 text-meta text-fg3">{state.notice}</p>}
-    </div>
+    </Controlled>
   );
-}
-
-function driver(s: BrowserState): string {
-  if (s.yours) return "You have control. Agents wait until you give it back.";
-  if (!s.control.person.id) return "Agents have control.";
-  const since = new Date(s.control.since).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  return `${s.control.person.name} has had control since ${since}.`;
 }
 
 type Send = (input: Record<string, unknown>) => void;

@@ -11,7 +11,8 @@ export type Tab =
   | "artifacts"
   | "code"
   | "preview"
-  | "browser";
+  | "browser"
+  | "desktop";
 
 const TABS = [
   "conversation",
@@ -24,6 +25,7 @@ const TABS = [
   "code",
   "preview",
   "browser",
+  "desktop",
 ] as const;
 
 /** Views that can stand beside a terminal. */

@@ -57,6 +57,7 @@ export function WorkspaceTabs({
     { tab: "code", label: "Code" },
     { tab: "preview", label: "Preview" },
     { tab: "browser", label: "Browser" },
+    { tab: "desktop", label: "Desktop" },
   ];
   return (
     <nav

@@ -30,6 +30,7 @@ const AskingElsewhere = lazy(() => import("@/inbox/other-questions"));
 const HistoryTab = lazy(() => import("@/history/tab"));
 const TimelineTab = lazy(() => import("@/timeline/tab"));
 const BrowserTab = lazy(() => import("@/browser/tab"));
+const DesktopTab = lazy(() => import("@/desktop/tab"));
 const CodeTab = lazy(() => import("@/code/tab"));
 const PortOffers = lazy(() => import("@/sandboxes/port-offers"));
 const PreviewTab = lazy(() => import("@/sandboxes/preview-tab"));
@@ -126,6 +127,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.code", () => go("code"));
   useAction("tab.preview", () => go("preview"));
   useAction("tab.browser", () => go("browser"));
+  useAction("tab.desktop", () => go("desktop"));
   const wide = useMedia("(min-width: 1024px)");
   const besides = tab === "terminal" || tab === "shell" || tab === "conversation";
   const beside = wide && alive && besides ? search.beside : undefined;
@@ -202,6 +204,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
               <Creation workspace={w} />
             ) : tab === "browser" || tab === "preview" ? (
               view(tab)
+            ) : tab === "desktop" ? (
+              <DesktopTab key={w.id} workspace={w} canUse={team.can("terminal.type")} />
             ) : tab === "changes" ? (
               <ChangesTab workspace={w} />
             ) : tab === "merge" ? (
