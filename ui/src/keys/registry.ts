@@ -119,7 +119,7 @@ export const ACTIONS = [
   { id: "tab.code", label: "Code", keys: ["g x"], scope: "workspace", group: "Workspace" },
   { id: "tab.preview", label: "Preview", keys: ["g e"], scope: "workspace", group: "Workspace" },
   { id: "tab.browser", label: "Browser", keys: ["g v"], scope: "workspace", group: "Workspace" },
-  { id: "tab.desktop", label: "Desktop", keys: ["g z"], scope: "workspace", group: "Workspace" },
+  { id: "tab.desktop", label: "Desktop", keys: ["g j"], scope: "workspace", group: "Workspace" },
   { id: "tab.artifacts", label: "Artifacts", keys: ["g l"], scope: "workspace", group: "Workspace" },
   { id: "files.open", label: "Open file…", keys: ["g f"], scope: "workspace", group: "Workspace" },
   { id: "session.new", label: "Start a session", keys: ["o s"], scope: "workspace", group: "Workspace" },
