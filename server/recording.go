@@ -60,17 +60,18 @@ var auditWords = map[string]string{
 	"getProtectedResource":   quiet,
 	"getAuthorizationServer": quiet,
 
-	// What the payment service tells is kept by itself, and what it changes is recorded where it does.
 	"startDemoSandbox":    quiet, // nobody knows who strangers are: the access log has their addresses
 	"endDemoSandbox":      quiet,
 	"runDemoCode":         quiet,
 	"registerOauthClient": quiet, // anybody may, as often as they like: what a person allows a client is recorded
-	"stripeWebhook":       quiet,
-	"callMcp":             quiet, // what it has done is recorded where it is done
-	"syncBilling":         quiet,
-	"beginCheckout":       "billing.checkout",
-	"openPortal":          "billing.portal",
-	"liftSuspension":      "billing.lift_suspension",
+
+	// What the payment service reports is kept by itself, and what it changes is recorded where it does.
+	"stripeWebhook":  quiet,
+	"callMcp":        quiet, // what it has done is recorded where it is done
+	"syncBilling":    quiet,
+	"beginCheckout":  "billing.checkout",
+	"openPortal":     "billing.portal",
+	"liftSuspension": "billing.lift_suspension",
 
 	"reconcileBilling":  "billing.reconcile",
 	"syncTeamBilling":   "billing.sync",

@@ -42,7 +42,7 @@ type running struct {
 	stdin                    []byte
 	stdout, stderr           keeper
 	grown                    broadcast // that there is more of them
-	outRedactor, errRedactor redactor // all output passes through them
+	outRedactor, errRedactor redactor  // all output passes through them
 
 	early *guest.Process // of a command that had ended when its start was answered: its exit and its whole output
 

@@ -44,7 +44,7 @@ const (
 	width, height = 1280, 800 // of a page, in CSS pixels
 	maxNotices    = 20
 	startTimeout  = 40 * time.Second
-	lostPatience  = 3 * time.Second // for the guest to say how the program beside a browser ended
+	lostPatience  = 3 * time.Second  // for the guest to say how the program beside a browser ended
 	callTimeout   = 20 * time.Second // of one command of the protocol
 	lookEvery     = 15 * time.Second // for idle browsers
 	processLog    = 32 << 20         // bytes the guest keeps while the server is away
