@@ -53,5 +53,6 @@ type FoundLine struct {
 	Number int    `json:"n"`
 	Text   string `json:"text"`
 	Match  bool   `json:"match,omitempty"`
+	At     int    `json:"at,omitempty"`  // where in Text the first match begins
 	Cut    bool   `json:"cut,omitempty"` // Text is a part of the line
 }

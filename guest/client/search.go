@@ -39,7 +39,7 @@ func checkSearch(a guest.SearchAnswer) error {
 		last := 0
 		for j := range one.Lines {
 			l := &one.Lines[j]
-			if l.Number <= last || len(l.Text) > 3*guest.MaxFoundLine || strings.ContainsRune(l.Text, '\n') || !utf8.ValidString(l.Text) {
+			if l.Number <= last || l.At < 0 || l.At > len(l.Text) || len(l.Text) > 3*guest.MaxFoundLine || strings.ContainsRune(l.Text, '\n') || !utf8.ValidString(l.Text) {
 				return errors.New("a line is none")
 			}
 			last = l.Number

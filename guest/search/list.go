@@ -33,8 +33,10 @@ type walk struct {
 	s      *Searcher
 	req    guest.SearchRequest
 	hidden bool
-	seen   int
+	seen   int // files
 	fn     func(p string) error
+
+	entries int // of folders that were listed here, whatever they are: a tree may have no file at all
 }
 
 // files calls fn with each file at or below a path of the root: regular ones, and such as may turn out to be something else.
@@ -55,6 +57,9 @@ func (w *walk) files(ctx context.Context, at string, depth int) error {
 	entries, err := w.s.folder(at)
 	if err != nil {
 		return nil // it was removed, or may not be read
+	}
+	if w.entries += len(entries); w.entries > maxFiles {
+		return errEnough
 	}
 	for _, e := range entries {
 		p := path.Join(at, e.Name())
@@ -150,7 +155,7 @@ func (s *Searcher) folder(at string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer f.Close()
-	entries, err := f.ReadDir(maxFiles)
+	entries, err := f.ReadDir(maxFiles + 1)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"regexp/syntax"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ const (
 	binaryHead = 8 << 10   // a NUL in so many first bytes makes a file a binary one
 	block      = 64 << 10  // bytes of whole lines between two looks at the clock
 	maxLine    = 256 << 10 // so much of a line is searched: nothing ends an expression that is at work
+	maxSteps   = 4000      // instructions of a compiled expression, of which each byte may take all
+	maxKept    = 8 * guest.MaxFoundBytes
 )
 
 // Searcher searches below a root. Safe for concurrent use.
@@ -103,6 +106,7 @@ type finder struct {
 
 	mu     sync.Mutex
 	answer guest.SearchAnswer
+	kept   int // bytes of its items
 }
 
 func (s *Searcher) newFinder(req guest.SearchRequest) (*finder, error) {
@@ -135,7 +139,7 @@ func (s *Searcher) newFinder(req guest.SearchRequest) (*finder, error) {
 	if req.IgnoreCase {
 		flags = "(?i)"
 	}
-	if f.re, err = regexp.Compile(flags + req.Pattern); err != nil {
+	if f.re, err = compile(flags + req.Pattern); err != nil {
 		return nil, fault.Wrap(err, fault.Invalid, "invalid_pattern", "The expression cannot be used: %.300s. It is in the syntax of RE2; put a backslash before a character that shall stand for itself.", err)
 	}
 	if !strings.Contains(req.Pattern, `\A`) && !strings.Contains(req.Pattern, `\z`) && !strings.Contains(req.Pattern, `(?`) {
@@ -144,10 +148,27 @@ func (s *Searcher) newFinder(req guest.SearchRequest) (*finder, error) {
 	return f, nil
 }
 
+// compile refuses an expression that is so large that one block of a file would take minutes.
+func compile(pattern string) (*regexp.Regexp, error) {
+	tree, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(prog.Inst) > maxSteps {
+		return nil, errors.New("it repeats too much")
+	}
+	return regexp.Compile(pattern)
+}
+
 func (f *finder) run(ctx context.Context) error {
 	info, err := f.s.root.Lstat(f.req.Path)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 { // a link that the caller names is followed inside the root
 		info, err = f.s.root.Stat(f.req.Path)
+		f.req.Ignored = true // git does not look through links
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
@@ -223,27 +244,70 @@ func found(p string, info fs.FileInfo) guest.Found {
 	return guest.Found{Path: guest.EncodePath(p), Size: info.Size(), Mtime: info.ModTime().UnixMilli()}
 }
 
-// add notes a file. Only as many are kept as the answer may have.
+// add notes a file. Not much more is kept than the answer may have.
 func (f *finder) add(one guest.Found) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answer.Files++
 	f.answer.Matches += one.Matches
 	f.answer.Items = append(f.answer.Items, one)
-	if len(f.answer.Items) >= 2*guest.MaxFound {
-		f.shorten(guest.MaxFound)
+	f.kept += cost(one.Path)
+	for _, l := range one.Lines {
+		f.kept += cost(l.Text)
+	}
+	if len(f.answer.Items) >= 2*guest.MaxFound || f.kept > maxKept {
+		f.fit()
 	}
 }
 
-// shorten sorts what was found and keeps the first. The caller holds mu.
-func (f *finder) shorten(most int) {
+// cost is about how many bytes a text has as JSON, with what is around it.
+func cost(text string) int {
+	n := 60 + len(text)
+	for _, c := range []byte(text) {
+		if c < ' ' || c == '<' || c == '>' || c == '&' || c == '"' || c == '\\' {
+			n += 5
+		}
+	}
+	return n
+}
+
+// fit sorts what was found, and keeps the first of it: as much as the answer may have. The caller holds mu.
+func (f *finder) fit() {
 	slices.SortFunc(f.answer.Items, func(a, b guest.Found) int {
 		if f.req.Lines {
 			return strings.Compare(a.Path, b.Path)
 		}
 		return cmp.Or(cmp.Compare(b.Mtime, a.Mtime), strings.Compare(a.Path, b.Path))
 	})
-	f.answer.Items = f.answer.Items[:min(len(f.answer.Items), most)]
+	left, size := f.req.Limit, 0
+	for i := range f.answer.Items {
+		one := &f.answer.Items[i]
+		if size += 60 + cost(one.Path); left <= 0 || size > guest.MaxFoundBytes {
+			f.keep(i)
+			break
+		}
+		if !f.req.Lines {
+			left--
+			continue
+		}
+		for j, l := range one.Lines {
+			if l.Match {
+				left--
+			}
+			if size += cost(l.Text); left < 0 || size > guest.MaxFoundBytes {
+				one.Lines = slices.Clone(one.Lines[:j])
+				left = 0
+				break
+			}
+		}
+	}
+	f.kept = size
+}
+
+// keep keeps the first items, and nothing of the others.
+func (f *finder) keep(n int) {
+	clear(f.answer.Items[n:])
+	f.answer.Items = f.answer.Items[:n]
 }
 
 // look searches a file for lines.
@@ -292,6 +356,11 @@ func (f *finder) read(p string) ([]byte, error) {
 
 // lines finds the lines of a content that match, with those around them.
 func (f *finder) lines(ctx context.Context, b []byte, into *guest.Found) {
+	size := 0
+	note := func(l guest.FoundLine) {
+		into.Lines = append(into.Lines, l)
+		size += cost(l.Text)
+	}
 	var before []guest.FoundLine // the last lines that are in no match's surroundings
 	after := 0                   // how many lines after a match are wanted
 	for n := 1; len(b) > 0 && ctx.Err() == nil; {
@@ -325,12 +394,15 @@ func (f *finder) lines(ctx context.Context, b []byte, into *guest.Found) {
 				into.Matches++
 			}
 			switch {
-			case !f.req.Lines || into.Matches > f.req.Limit:
+			case !f.req.Lines || into.Matches > f.req.Limit || size > guest.MaxFoundBytes: // the rest is counted
 			case at != nil:
-				into.Lines = append(append(into.Lines, before...), part(n, line, at[0], true))
+				for _, l := range before {
+					note(l)
+				}
+				note(part(n, line, at[0], true))
 				before, after = nil, f.req.Context
 			case after > 0:
-				into.Lines = append(into.Lines, part(n, line, 0, false))
+				note(part(n, line, 0, false))
 				after--
 			case f.req.Context > 0:
 				before = append(before, part(n, line, 0, false))
@@ -346,38 +418,16 @@ func part(n int, line []byte, at int, match bool) guest.FoundLine {
 	cut := len(line) > guest.MaxFoundLine
 	if cut {
 		from := max(min(at-guest.MaxFoundLine/4, len(line)-guest.MaxFoundLine), 0)
-		line = line[from : from+guest.MaxFoundLine]
+		line, at = line[from:from+guest.MaxFoundLine], at-from
 	}
-	return guest.FoundLine{Number: n, Text: strings.ToValidUTF8(string(line), "\uFFFD"), Match: match, Cut: cut}
+	valid := func(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+	return guest.FoundLine{Number: n, Text: valid(line), Match: match, At: len(valid(line[:at])), Cut: cut}
 }
 
 // result is the answer within its bounds.
 func (f *finder) result() guest.SearchAnswer {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.shorten(guest.MaxFound)
-	left, size := f.req.Limit, 0
-	for i := range f.answer.Items {
-		one := &f.answer.Items[i]
-		size += 100 + 6*len(one.Path)
-		if left <= 0 || size > guest.MaxFoundBytes {
-			f.answer.Items = f.answer.Items[:i]
-			break
-		}
-		if !f.req.Lines {
-			left--
-			continue
-		}
-		for j, l := range one.Lines {
-			if l.Match {
-				left--
-			}
-			if size += 60 + len(l.Text); left < 0 || size > guest.MaxFoundBytes {
-				one.Lines = one.Lines[:j]
-				left = 0
-				break
-			}
-		}
-	}
+	f.fit()
 	return f.answer
 }

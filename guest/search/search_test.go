@@ -2,6 +2,7 @@ package search_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -201,6 +202,10 @@ func TestHostileTrees(t *testing.T) {
 			must(t, err)
 			must(t, f.Close())
 		}
+		must(t, os.Symlink("dir", filepath.Join(tr.dir, "inside")))
+		if got := tr.finds(guest.SearchRequest{Path: "inside"}); got != "inside/deep.txt" {
+			t.Errorf("repository %v: through a link inside: %q", repository, got)
+		}
 		a := tr.search(guest.SearchRequest{Pattern: "needle"})
 		var got []string
 		for _, i := range a.Items {
@@ -220,6 +225,30 @@ func TestHostileTrees(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(outside, "ran")); err == nil {
 			t.Error("a program of the repository's configuration ran")
+		}
+	}
+}
+
+// Whatever files hold, an answer is one that the host reads.
+func TestAnswersFit(t *testing.T) {
+	t.Parallel()
+	line := strings.Repeat("\x01", 1000) + "\n"
+	tr := newTree(t, false, "a="+strings.Repeat(line, 1500), "b="+strings.Repeat(line, 1500))
+	a := tr.search(guest.SearchRequest{Pattern: `\x01`, Lines: true, Limit: guest.MaxFound})
+	b, err := json.Marshal(a)
+	must(t, err)
+	if len(b) > 2*guest.MaxFoundBytes || len(a.Items) != 1 || len(a.Items[0].Lines) < 100 || a.Files != 2 || a.Matches != 3000 {
+		t.Errorf("%d bytes, %d files of %d, %d lines", len(b), len(a.Items), a.Files, a.Matches)
+	}
+}
+
+// An expression that would take minutes for one file is refused: nothing could end it.
+func TestLargeExpressions(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t, false, "a="+strings.Repeat("a", 100<<10))
+	for pattern, refused := range map[string]bool{strings.Repeat("(?:[a-z]?){1000}", 200) + "!": true, `\w{1,100}foo.{0,500}bar`: false} {
+		if _, err := tr.s.Search(t.Context(), guest.SearchRequest{Pattern: pattern, TimeoutMs: 1}); (fault.CodeOf(err) == "invalid_pattern") != refused {
+			t.Errorf("%.40s: %v", pattern, err)
 		}
 	}
 }

@@ -98,9 +98,6 @@ func (s *Service) edit(ctx context.Context, c tools.Caller, given string, edits 
 			if text, err = e.in(text, p, field(i)); err != nil {
 				return "", err
 			}
-			if len(text) > maxEdit {
-				return "", tooLarge(p)
-			}
 		}
 		return text, nil
 	})

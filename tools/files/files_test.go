@@ -331,10 +331,21 @@ func TestEditsThatDoNotFit(t *testing.T) {
 	b.onDisk("a.go", strings.NewReplacer("func a", "func d", "return x", "return y").Replace(text))
 }
 
+// An edit that would fill the server's memory, or keep it busy for minutes, is refused at once.
+func TestEditsThatGrow(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, map[string]string{"a": strings.Repeat("a", 7<<20), "lines": strings.Repeat("}\n", 1<<20)})
+	for _, name := range []string{"a", "lines"} {
+		b.call("file_read", args{"path": name})
+	}
+	b.refused("file_too_large", "file_edit", args{"path": "a", "old": "a", "new": strings.Repeat("b", 400_000), "replace_all": true})
+	b.refused("edit_not_found", "file_edit", args{"path": "lines", "old": strings.Repeat("}\n", 200_000) + "end", "new": "x"})
+}
+
 // Searches answer within their limits and say what they left out.
 func TestFind(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, map[string]string{"a.go": "one\ntwo needle\nthree\n", "sub/b.go": "needle\nneedle\n", "prod.env": "needle", "conf.txt": "needle " + secretValue, "näh\n.go": "x"})
+	b := newBench(t, map[string]string{"a.go": "one\ntwo needle\nthree\n", "sub/b.go": "needle\nneedle\n", "prod.env": "needle", "conf.txt": "needle " + secretValue, "long": strings.Repeat("x", 5000) + "match" + strings.Repeat("y", 5000), "näh\n.go": "x"})
 	for _, c := range []struct {
 		tool string
 		a    args
@@ -348,6 +359,7 @@ func TestFind(t *testing.T) {
 		{"grep", args{"pattern": "needle", "path": b.root + "/sub/b.go", "limit": 1}, "sub/b.go\n     1: needle\n[1 more lines match, in 1 files altogether. Narrow the search, or raise limit.]"},
 		{"grep", args{"pattern": "needle", "path": "conf.txt"}, "conf.txt\n     1: needle " + strings.Repeat("*", len(secretValue))},
 		{"grep", args{"pattern": "one\ntwo"}, "Nothing matches."},
+		{"grep", args{"pattern": "match", "path": "long"}, "long\n     1: ... " + strings.Repeat("x", 100) + "match" + strings.Repeat("y", 395) + " [... the line is longer]"},
 	} {
 		if got := b.call(c.tool, c.a); got != c.want {
 			t.Errorf("%s %v: %q, not %q", c.tool, c.a, got, c.want)

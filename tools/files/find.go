@@ -91,15 +91,25 @@ func (s *Service) grep(ctx context.Context, c tools.Caller, a grepArgs) (tools.R
 			if l.Match {
 				mark = ":"
 			}
-			text := l.Text
-			if cut := len(text) > maxFoundRow; cut || l.Cut {
-				text = strings.ToValidUTF8(text[:min(len(text), maxFoundRow)], "") + " [... the line is longer]"
-			}
-			out = append(out, fmt.Sprintf("%6d%s %s", l.Number, mark, text))
+			out = append(out, fmt.Sprintf("%6d%s %s", l.Number, mark, aroundMatch(l)))
 			last = l.Number
 		}
 		return out
 	}, "Nothing matches.")
+}
+
+// aroundMatch is a line or, of a long one, what is around its match. The ends of what the guest sent are left out of a longer line: a secret
+// that was cut there was not masked.
+func aroundMatch(l guest.FoundLine) string {
+	if len(l.Text) <= maxFoundRow && !l.Cut {
+		return l.Text
+	}
+	from := max(min(l.At-maxFoundRow/5, len(l.Text)-maxFoundRow), 0)
+	text := strings.ToValidUTF8(l.Text[from:min(from+maxFoundRow, len(l.Text))], "")
+	if from > 0 {
+		text = "... " + text
+	}
+	return text + " [... the line is longer]"
 }
 
 // search searches in the sandbox. Files of secrets are left out, and values of secrets masked.

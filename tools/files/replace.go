@@ -26,6 +26,8 @@ func (r replacement) in(text, p, field string) (string, error) {
 		return "", r.missing(text, p, field)
 	case n > 1 && !r.All:
 		return "", fault.New(fault.Conflict, "edit_ambiguous", "%s occurs %d times in %s, at lines %s. Nothing was written. Give more of the lines around it, or replace_all.", field, n, shown(p), places(text, r.Old)).With("field", field)
+	case len(text)+n*(len(r.New)-len(r.Old)) > maxEdit: // asked before there is such a text
+		return "", tooLarge(p)
 	}
 	return strings.ReplaceAll(text, r.Old, r.New), nil
 }
@@ -63,7 +65,9 @@ func (r replacement) missing(text, p, field string) error {
 // Bounds of the search for what comes nearest.
 const (
 	mostCandidates = 3
-	mostCompared   = 4000 // places that are compared line by line
+	mostCompared   = 4000    // places that are compared line by line,
+	mostLines      = 200     // as many lines,
+	mostSearched   = 1 << 20 // in so many bytes at the file's beginning
 )
 
 // candidate is a place in a file that is like a text.
@@ -75,18 +79,16 @@ type candidate struct {
 
 // nearest describes the places that are most like a text: first those that differ in white space alone.
 func nearest(text, old string) []string {
-	lines, want := strings.Split(text, "\n"), strings.Split(strings.Trim(old, "\r\n"), "\n")
-	squeezed := make([]string, len(want))
-	for i, w := range want {
-		squeezed[i] = squeeze(w)
-	}
+	lines, want := strings.Split(text[:min(len(text), mostSearched)], "\n"), strings.Split(strings.Trim(old, "\r\n"), "\n")
+	whole := len(want) <= mostLines
+	want = want[:min(len(want), mostLines)]
+	squeezed, has := squeezeAll(want), squeezeAll(lines)
 	lead := slices.IndexFunc(squeezed, func(s string) bool { return s != "" }) // the first line with something in it
 	if lead < 0 {
 		return nil
 	}
 	var found []candidate
-	for i, l := range lines {
-		l = squeeze(l)
+	for i, l := range has {
 		if n := common(l, squeezed[lead]); n > 0 && i >= lead && len(found) < mostCompared {
 			found = append(found, candidate{line: i - lead, first: n})
 		}
@@ -94,7 +96,7 @@ func nearest(text, old string) []string {
 	for i := range found {
 		c := &found[i]
 		for j := range min(len(want), len(lines)-c.line) {
-			if squeeze(lines[c.line+j]) == squeezed[j] {
+			if has[c.line+j] == squeezed[j] {
 				c.alike++
 			}
 		}
@@ -104,7 +106,7 @@ func nearest(text, old string) []string {
 	})
 	var out []string
 	for _, c := range found[:min(len(found), mostCandidates)] {
-		if c.alike == len(want) {
+		if whole && c.alike == len(want) {
 			out = append(out, fmt.Sprintf("%s but for white space: %s.", whereIs(c.line, len(want), "are the same", "is the same"), whiteSpace(lines[c.line:c.line+len(want)], want)))
 			continue
 		}
@@ -123,8 +125,14 @@ func whereIs(line, n int, are, is string) string {
 	return fmt.Sprintf("Lines %d to %d %s", line+1, line+n, are)
 }
 
-// squeeze is a line with each white space as one space.
-func squeeze(l string) string { return strings.Join(strings.Fields(l), " ") }
+// squeezeAll are lines with each white space as one space.
+func squeezeAll(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = strings.Join(strings.Fields(l), " ")
+	}
+	return out
+}
 
 // common is how many bytes at the beginning and at the end of two lines are the same; 0 when less than half of the longer one is.
 func common(a, b string) int {
