@@ -10,17 +10,23 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/safetext"
 )
 
 const (
 	maxBody = 5 << 20 // bytes of a page that are read
+	maxKind = 200     // characters of its media type
 	within  = 30 * time.Second
 
 	policyWords = "Parawork: " // begins what the sandbox's proxy says when it refuses
@@ -68,6 +74,22 @@ func usable(u *url.URL) string {
 	return ""
 }
 
+// notMetadata refuses the addresses at which clouds give a machine its credentials: where no proxy stands between, a page could redirect there.
+// Addresses of the machine itself stay open: programs under development listen there.
+func notMetadata(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := at.Addr().Unmap(); ip.IsLinkLocalUnicast() || slices.Contains(metadata, ip) {
+		return fmt.Errorf("%s is an address of a cloud's metadata, which is not fetched", ip)
+	}
+	return nil
+}
+
+// metadata are such addresses that are not link-local: of AWS and Alibaba Cloud.
+var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200")}
+
 func get(ctx context.Context, address string) (f guest.Fetched, page string) {
 	f.URL = address
 	u, err := url.Parse(address)
@@ -78,7 +100,8 @@ func get(ctx context.Context, address string) (f guest.Fetched, page string) {
 	if f.Error = usable(u); f.Error != "" {
 		return f, ""
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: within, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true, ForceAttemptHTTP2: true}
+	dialer := &net.Dialer{Timeout: within, Control: notMetadata}
+	transport := &http.Transport{DialContext: dialer.DialContext, Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: within, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if len(via) > guest.MaxFetchedMoves {
 			return errMoves
@@ -148,7 +171,7 @@ func text(f *guest.Fetched, resp *http.Response, body []byte) string {
 	if err != nil {
 		kind = strings.TrimSpace(strings.SplitN(sent, ";", 2)[0])
 	}
-	f.MIME = strings.ToLower(kind)
+	f.MIME = safetext.Cut(strings.ToLower(kind), maxKind)
 	switch {
 	case f.MIME == "text/html" || f.MIME == "application/xhtml+xml":
 		var out string

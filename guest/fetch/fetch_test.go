@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,9 @@ func proxy(w http.ResponseWriter, r *http.Request) {
 	case "/nested":
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(strings.Repeat("<div><ul><a href=x>", 20_000) + "deep"))
+	case "/links/" + strings.Repeat("x", 7000) + "/":
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<title>" + strings.Repeat("t", 100_000) + "</title>" + strings.Repeat("<a href=b>c ", 40_000)))
 	case "/slow":
 		<-r.Context().Done()
 	default:
@@ -76,8 +80,8 @@ const asText = "[Home](http://site.test/home)Menu\n\n# First & last\n\nSome bold
 
 func TestMain(m *testing.M) {
 	s := httptest.NewServer(http.HandlerFunc(proxy))
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
-		if err := os.Setenv(name, s.URL); err != nil {
+	for name, value := range map[string]string{"HTTP_PROXY": s.URL, "HTTPS_PROXY": s.URL, "NO_PROXY": "169.254.169.254"} {
+		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}
 	}
@@ -123,6 +127,17 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// A page whose links are longer than itself takes no memory for them.
+func TestLinksThatGrow(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, text := get(t, t.Context(), "http://site.test/links/"+strings.Repeat("x", 7000)+"/", guest.MaxFetchedText)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 100<<20 || !f.Cut || len(text) != guest.MaxFetchedText || len(f.Title) != 1000 {
+		t.Errorf("%d bytes were taken for a text of %d and a title of %d", took, len(text), len(f.Title))
+	}
+}
+
 // What the sandbox may not reach is refused in the words of its policy, and only pages of the web are fetched.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
@@ -132,7 +147,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for url, words := range map[string]string{"http://site.test/round": "more than 10 times", "http://site.test/file": "only http and https", "file:///etc/passwd": "only http and https", "http://": "no host",
-		"http://a:b@site.test/": "user name", "http://[": "cannot be read", "gopher://x": "only http", "http://127.0.0.1:1/": "connection refused"} {
+		"http://a:b@site.test/": "user name", "http://[": "cannot be read", "gopher://x": "only http", "http://127.0.0.1:1/": "connection refused",
+		"http://169.254.169.254/latest/meta-data/": "metadata"} {
 		if f, text := get(t, t.Context(), url, 1000); !strings.Contains(f.Error, words) || f.Refused || text != "" {
 			t.Errorf("%s: %+v %q", url, f, text)
 		}

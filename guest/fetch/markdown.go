@@ -7,11 +7,15 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/safetext"
 )
 
 const (
 	maxToken = 1 << 20 // bytes of one tag or text
-	maxNest  = 20      // lists in lists that are told apart
+	maxTitle = 1000
+	maxNest  = 20 // lists in lists that are indented differently
 )
 
 // markdown turns a page into its title and a text in the manner of Markdown. It reads the page once, tag by tag, and builds no tree: what
@@ -20,10 +24,10 @@ func markdown(page string, base *url.URL) (title, text string) {
 	p := &printer{base: base}
 	z := html.NewTokenizer(strings.NewReader(page))
 	z.SetMaxBuf(maxToken)
-	for {
+	for p.out.Len() <= 2*guest.MaxFetchedText { // links grow by the page's address, so a page that fits can make a text that does not
 		switch z.Next() {
 		case html.ErrorToken:
-			return clean(p.title.String()), strings.TrimSpace(p.out.String())
+			return p.result()
 		case html.TextToken:
 			p.words(string(z.Text()))
 		case html.StartTagToken:
@@ -34,6 +38,7 @@ func markdown(page string, base *url.URL) (title, text string) {
 			p.end(z.Token().DataAtom)
 		}
 	}
+	return p.result()
 }
 
 // clean is a text with each white space as one space.
@@ -54,6 +59,10 @@ type printer struct {
 	lists int
 	link  string // of the link that is open
 	at    int    // where its text begins; -1 = none is open
+}
+
+func (p *printer) result() (title, text string) {
+	return safetext.Cut(clean(p.title.String()), maxTitle), strings.TrimSpace(p.out.String())
 }
 
 // skipped are elements whose content is not the page's text.
@@ -218,7 +227,7 @@ func (p *printer) words(s string) {
 	switch {
 	case p.skip != 0:
 	case p.named:
-		if p.title.Len() < 1000 {
+		if p.title.Len() < maxTitle {
 			p.title.WriteString(s)
 		}
 	case p.inPre:
