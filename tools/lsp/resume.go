@@ -39,6 +39,17 @@ type RecordState struct {
 	Known     []string        // files that differed from the base at some time: it may know them otherwise than they are when it is found again
 }
 
+// maxState is about how many bytes a state may have.
+const maxState = 1 << 20
+
+func (s RecordState) size() int {
+	n := len(s.Abilities)
+	for _, file := range slices.Concat(s.Open, s.Known) {
+		n += len(file)
+	}
+	return n
+}
+
 // Records keeps one Record for each language of a workspace.
 type Records interface {
 	// Record returns it; with ProcessID "" there is none.
@@ -151,8 +162,8 @@ func (sv *server) save(ctx context.Context, file string) error {
 	slices.Sort(open)
 	r := Record{WorkspaceID: sv.place.WorkspaceID, Language: sv.lang.ID, ProcessID: sv.id,
 		State: RecordState{Found: sv.found, Abilities: sv.abilities, Pulls: pulls, Version: sv.docs.version, Open: open, Known: slices.Sorted(maps.Keys(sv.docs.ever))}}
-	if len(r.State.Known) > maxEvents { // too much to bring up to date
-		r.ProcessID = ""
+	if len(r.State.Known) > maxEvents || r.State.size() > maxState { // too much to bring up to date, or to write down so often
+		r.ProcessID, r.State = "", RecordState{}
 	}
 	r.State.Read = sv.docs.saved.State.Read
 	if !sv.answered.Swap(false) && reflect.DeepEqual(r, sv.docs.saved) {

@@ -59,7 +59,11 @@ func scripted(mode string) {
 					wrong("the settings lack " + part)
 				}
 			}
-			answer(map[string]any{"capabilities": map[string]any{}})
+			able := map[string]any{}
+			if mode == "large" {
+				able["experimental"] = strings.Repeat("x", 2<<20)
+			}
+			answer(map[string]any{"capabilities": able})
 		case "initialized":
 			if mode == "pushes" {
 				continue
@@ -325,13 +329,19 @@ func TestServersGoOnOverARestart(t *testing.T) {
 	}
 }
 
-// A server that does not go on is ended, and another one answers at once; so does one in place of a process that nothing is known of.
+// A server that does not go on is ended, and another one answers at once; so does one in place of a process that nothing is known of, or of
+// which there is too much to know: what a hostile server says does not fill the database.
 func TestServersThatDoNotGoOnAreReplaced(t *testing.T) {
-	for mode, forget := range map[string]bool{"deaf": false, "good": true} {
+	for mode, forget := range map[string]bool{"deaf": false, "good": true, "large": false} {
 		b := withScript(t, mode)
 		b.report("a.go")
 		before := b.processes()
 		b.stop()
+		var size int
+		must(t, b.db.QueryRow(t.Context(), `SELECT MAX(LENGTH(state)) FROM language_servers`).Scan(&size))
+		if size > 1<<20 {
+			t.Errorf("%s: its record has %d bytes", mode, size)
+		}
 		if forget {
 			_, err := b.db.Exec(t.Context(), `DELETE FROM language_servers`)
 			must(t, err)
