@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"regexp/syntax"
 	"runtime"
@@ -117,8 +118,8 @@ func (s *Searcher) newFinder(req guest.SearchRequest) (*finder, error) {
 		req.Path = "."
 	} else if err := guest.CheckPath(req.Path); err != nil {
 		return nil, err
-	} else if req.Path = guest.DecodePath(req.Path); slices.ContainsFunc(strings.Split(req.Path, "/"), inGit) {
-		return nil, fault.New(fault.Forbidden, "git_directory", "Files of .git cannot be read or written here.")
+	} else if req.Path = guest.DecodePath(req.Path); throughGit(req.Path) {
+		return nil, errGit()
 	}
 	req.Limit = min(max(req.Limit, 1), guest.MaxFound)
 	req.Context = min(max(req.Context, 0), guest.MaxContext)
@@ -165,20 +166,17 @@ func compile(pattern string) (*regexp.Regexp, error) {
 }
 
 func (f *finder) run(ctx context.Context) error {
-	info, err := f.s.root.Lstat(f.req.Path)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 { // a link that the caller names is followed inside the root
-		info, err = f.s.root.Stat(f.req.Path)
-		f.req.Ignored = true // git does not look through links
-	}
+	at, info, err := f.s.behindLinks(f.req.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return fault.Wrap(err, fault.NotFound, "file_not_found", "There is no file or folder %q in the workspace.", guest.EncodePath(f.req.Path))
-	case errors.Is(err, syscall.ELOOP):
-		return fault.Wrap(err, fault.Invalid, "invalid_path", "%q is a link that leads in a circle.", guest.EncodePath(f.req.Path))
 	case err != nil:
-		return fault.Wrap(err, fault.Invalid, "path_escapes", "%q leads out of the workspace, or may not be read.", guest.EncodePath(f.req.Path))
-	case !info.IsDir():
-		return f.look(ctx, f.req.Path, info)
+		return fault.Wrap(err, fault.Invalid, "path_escapes", "%q leads out of the workspace or in a circle, or may not be read.", guest.EncodePath(f.req.Path))
+	case throughGit(at):
+		return errGit()
+	}
+	if f.req.Path = at; !info.IsDir() {
+		return f.look(ctx, at, info)
 	}
 	w := &walk{s: f.s, req: f.req, hidden: f.req.Hidden || asksForHidden(f.req)}
 	if f.re == nil {
@@ -220,6 +218,32 @@ func (f *finder) run(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
+
+// behindLinks is where a path leads inside the root: what the caller names may be a link, but .git is no less closed for it, and whoever looks for
+// secrets' files in the answer knows them by their own paths.
+func (s *Searcher) behindLinks(p string) (string, fs.FileInfo, error) {
+	root, err := filepath.EvalSymlinks(s.dir)
+	if err != nil {
+		return "", nil, err
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(s.dir, p))
+	if err != nil {
+		return "", nil, err
+	}
+	at, err := filepath.Rel(root, real)
+	if err != nil {
+		return "", nil, err
+	}
+	info, err := s.root.Lstat(at) // which refuses what is outside
+	return at, info, err
+}
+
+func errGit() error {
+	return fault.New(fault.Forbidden, "git_directory", "Files of .git cannot be read or written here.")
+}
+
+// throughGit reports whether a path is .git, or below it.
+func throughGit(p string) bool { return slices.ContainsFunc(strings.Split(p, "/"), inGit) }
 
 // asksForHidden reports whether a glob names something hidden.
 func asksForHidden(req guest.SearchRequest) bool {

@@ -203,8 +203,14 @@ func TestHostileTrees(t *testing.T) {
 			must(t, f.Close())
 		}
 		must(t, os.Symlink("dir", filepath.Join(tr.dir, "inside")))
-		if got := tr.finds(guest.SearchRequest{Path: "inside"}); got != "inside/deep.txt" {
+		if got := tr.finds(guest.SearchRequest{Path: "inside", Pattern: "needle"}); got != "dir/deep.txt" {
 			t.Errorf("repository %v: through a link inside: %q", repository, got)
+		}
+		if repository {
+			must(t, os.Symlink("../.git", filepath.Join(tr.dir, "dir", "closed")))
+			if a, err := tr.s.Search(t.Context(), guest.SearchRequest{Path: "dir/closed", Pattern: "core", Limit: 10}); fault.CodeOf(err) != "git_directory" {
+				t.Errorf("through a link to .git: %+v, %v", a, err)
+			}
 		}
 		a := tr.search(guest.SearchRequest{Pattern: "needle"})
 		var got []string

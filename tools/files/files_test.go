@@ -368,6 +368,12 @@ func TestFind(t *testing.T) {
 	if got := b.call("grep", args{"pattern": "needle", "mode": "files"}); strings.Contains(got, "prod.env") || strings.Count(got, "\n") != 2 {
 		t.Errorf("%q", got)
 	}
+	if err := os.Symlink("../prod.env", filepath.Join(b.root, "sub", "link")); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.call("grep", args{"pattern": "needle", "path": "sub/link"}); got != "Nothing matches." {
+		t.Errorf("a link to a secret's file: %q", got)
+	}
 	b.refused("invalid_pattern", "grep", args{"pattern": "("})
 	b.refused("invalid_glob", "glob", args{"pattern": "{a"})
 	b.refused("path_outside", "grep", args{"pattern": "x", "path": "/etc"})
