@@ -7,14 +7,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/parawork/parawork/tools/cli"
 	"github.com/parawork/parawork/tools/remote"
@@ -36,7 +39,7 @@ Sandboxes without a repository: make one, or find it again by its key, and use i
   list                            list them
   exec SANDBOX [--] COMMAND ...   run a command, and exit with its exit code
       --shell                     COMMAND is one line for /bin/sh
-      --stdin                     give it standard input, at most 1 MiB
+      --stdin                     give it standard input: UTF-8, at most 1 MiB
       --cwd DIR, --env NAME=VALUE, --timeout TIME
   code SANDBOX [FILE]             run the code of a file or of standard input in an interpreter that keeps its variables
       --language L                python (the default), javascript, typescript or shell
@@ -230,7 +233,7 @@ func createSandbox(ctx context.Context, c *sandboxCall) (int, error) {
 		}
 	}
 	if c.idle != 0 {
-		ask["idle_seconds"] = int64(c.idle.Seconds())
+		ask["idle_seconds"] = int64(math.Ceil(c.idle.Seconds()))
 	}
 	if c.replace {
 		ask["replace"] = true
@@ -270,7 +273,7 @@ func listSandboxes(ctx context.Context, c *sandboxCall) (int, error) {
 			if err := json.Unmarshal(raw, &sb); err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", sb.ID, sb.Key, sb.Purpose, sb.State, sb.Executor, time.UnixMilli(sb.EndsAt).Format(time.DateTime))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", sb.ID, printable(sb.Key), sb.Purpose, sb.State, sb.Executor, time.UnixMilli(sb.EndsAt).Format(time.DateTime))
 		}
 		return w.Flush()
 	})
@@ -356,11 +359,13 @@ func (c *sandboxCall) printed() func(string, json.RawMessage) error {
 	}
 }
 
-// read reads standard input.
+// read reads standard input, which travels as text.
 func (c *sandboxCall) read(most int64) ([]byte, error) {
 	in, err := io.ReadAll(io.LimitReader(c.program.stdin, most+1))
 	if err == nil && int64(len(in)) > most {
 		err = wrongly("standard input has more than %d bytes", most)
+	} else if err == nil && !utf8.Valid(in) {
+		err = wrongly("standard input is not UTF-8: write it to a file of the sandbox with put")
 	}
 	return in, err
 }
@@ -488,13 +493,21 @@ func listFiles(ctx context.Context, c *sandboxCall) (int, error) {
 		}
 		w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
 		for _, f := range list.Items {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", f.Type, f.Size, time.UnixMilli(f.Mtime).Format(time.DateTime), f.Name)
+			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", f.Type, f.Size, time.UnixMilli(f.Mtime).Format(time.DateTime), printable(f.Name))
 		}
 		if list.Truncated {
 			fmt.Fprintln(c.stderr, "parawork: the folder has more files than are listed.")
 		}
 		return w.Flush()
 	})
+}
+
+// printable quotes a name that a terminal would take as more than text.
+func printable(name string) string {
+	if q := strconv.Quote(name); q != `"`+name+`"` {
+		return q
+	}
+	return name
 }
 
 func removeFile(ctx context.Context, c *sandboxCall) (int, error) {

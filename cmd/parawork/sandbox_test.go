@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The command line finds a sandbox by its key, streams what a command prints, and exits as the command did.
@@ -41,6 +42,8 @@ func TestSandboxCommands(t *testing.T) {
 			said("event: started\ndata: {\"command_id\":\"c\"}\n\n: still running\n\nevent: stdout\ndata: {\"data\":\"b3V0\",\"offset\":0}\n\nevent: stderr\ndata: {\"data\":\"ZXJy\"}\n\nevent: command\ndata: " + end + "\n\n")
 		case "POST /api/v1/sandboxes/asb_1/code":
 			said("event: stdout\ndata: {\"text\":\"hi\\n\"}\n\nevent: run\ndata: {\"state\":\"ok\",\"results\":[{\"mime\":\"text/plain\",\"data\":\"42\",\"main\":true}],\"error\":null}\n\n")
+		case "GET /api/v1/sandboxes/asb_1/files/list":
+			said(`{"items":[{"name":"\u001b[2Jx","type":"file"},{"name":"grüße","type":"file"}]}`)
 		case "GET /api/v1/sandboxes/asb_1/files":
 			said("contents")
 		case "PUT /api/v1/sandboxes/asb_1/files", "DELETE /api/v1/sandboxes/asb_1/files", "DELETE /api/v1/sandboxes/asb_1", "POST /api/v1/sandboxes/asb_1/extend":
@@ -73,6 +76,10 @@ func TestSandboxCommands(t *testing.T) {
 		{line: "exec two true", exit: 1, errout: "asb_3, asb_4"},
 		{line: "exec none true", exit: 1, errout: "sandbox_not_found"},
 		{line: "code talk", stdin: "6*7", out: "hi\n42\n", asked: `POST /api/v1/sandboxes/asb_1/code {"code":"6*7","language":"python"}`},
+		{line: "exec talk --stdin cat", stdin: "\xff\xfe", exit: 2, errout: "UTF-8"},
+		{line: "code talk", stdin: "\xff", exit: 2, errout: "UTF-8"},
+		{line: "create --idle 10500ms", out: "asb_1\n", asked: `POST /api/v1/teams/harbour/sandboxes {"idle_seconds":11,"purpose":"execution"}`},
+		{line: "ls talk", out: "file  0  " + time.UnixMilli(0).Format(time.DateTime) + `  "\x1b[2Jx"` + "\nfile  0  " + time.UnixMilli(0).Format(time.DateTime) + "  grüße\n"},
 		{line: "get talk in/a.txt", out: "contents"},
 		{line: "get talk in/a.txt " + here},
 		{line: "put talk " + file + " up/", asked: "PUT /api/v1/sandboxes/asb_1/files?path=up%2Fa.txt contents"},
