@@ -86,6 +86,8 @@ type Config struct {
 type Service struct {
 	cfg Config
 
+	warned rate.Sometimes // anybody can ask as often as they like
+
 	mu       sync.Mutex
 	prepared bool                     // the team and the bounds of its sandboxes are stored
 	all      *rate.Limiter            // starts of all addresses
@@ -104,7 +106,7 @@ func New(cfg Config) *Service {
 		cfg.Now = time.Now
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, all: rate.NewLimiter(rate.Limit(float64(cfg.Limits.AtOnce)/time.Minute.Seconds()), 2*cfg.Limits.AtOnce), starting: map[string]bool{}, running: map[string]bool{},
+	return &Service{cfg: cfg, warned: rate.Sometimes{Interval: time.Minute}, all: rate.NewLimiter(rate.Limit(float64(cfg.Limits.AtOnce)/time.Minute.Seconds()), 2*cfg.Limits.AtOnce), starting: map[string]bool{}, running: map[string]bool{},
 		runs: map[string]*rate.Limiter{}, starts: map[string]*rate.Limiter{}}
 }
 
@@ -128,7 +130,7 @@ func (s *Service) Start(ctx context.Context, token, address string) (sandboxes.S
 		return sb, token, nil
 	}
 	if err := s.prepare(ctx); err != nil {
-		s.cfg.Log.WarnContext(ctx, "the public demo cannot start sandboxes", "error", err)
+		s.warned.Do(func() { s.cfg.Log.WarnContext(ctx, "the public demo cannot start sandboxes", "error", err) })
 		return sandboxes.Sandbox{}, "", unavailable(err)
 	}
 	from := s.hash(addressOf(address))

@@ -1,9 +1,11 @@
 package demo_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +30,7 @@ type world struct {
 	open     []sandboxes.Sandbox
 	requests []sandboxes.Request
 	confined []executors.Network
+	log      bytes.Buffer
 	blind    bool // a server sees no row of the other in time
 	keepEnds bool // sandboxes that end are not removed: their place does not answer
 	team     accounts.Team
@@ -46,7 +49,7 @@ func newWorld() *world {
 
 // another is a server on the same rows: the one of before was killed.
 func (w *world) another() *demo.Service {
-	return demo.New(demo.Config{Executor: "docker", Limits: limits, Key: []byte("key"), Teams: w, Sandboxes: w, Code: w, Now: func() time.Time { return w.now },
+	return demo.New(demo.Config{Executor: "docker", Limits: limits, Key: []byte("key"), Log: slog.New(slog.NewTextHandler(&w.log, nil)), Teams: w, Sandboxes: w, Code: w, Now: func() time.Time { return w.now },
 		Place: func(context.Context, executors.Kind) (executors.Capabilities, bool) { return w.place, true },
 		Confine: func(_ context.Context, _, _ string, l executors.Limits, n executors.Network) error {
 			w.mu.Lock()
@@ -218,6 +221,18 @@ func TestLimitsOfStarts(t *testing.T) {
 	w.refused(t, "192.0.2.1", "demo_starts_limit")
 	w.now = w.now.Add(time.Hour / time.Duration(limits.StartsPerHour))
 	w.start(t, "192.0.2.1")
+}
+
+// Who asks without end while the demo cannot be used does not fill the log.
+func TestTheLogOfADemoThatCannotBeUsed(t *testing.T) {
+	w := newWorld()
+	w.place.Available = false
+	for range 10 {
+		w.refused(t, "192.0.2.1", "demo_unavailable")
+	}
+	if n := strings.Count(w.log.String(), "\n"); n != 1 {
+		t.Errorf("%d lines: %s", n, w.log.String())
+	}
 }
 
 // What has ended counts until its place has removed it, and opens nothing.
