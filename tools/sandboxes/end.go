@@ -3,6 +3,7 @@ package sandboxes
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
@@ -15,22 +16,25 @@ import (
 
 // End ends a sandbox and removes everything in it. It is idempotent. An error says that something is left, which the loop removes.
 func (s *Service) End(ctx context.Context, sandboxID string) error {
-	return s.endIf(ctx, sandboxID, func(Sandbox) bool { return true })
+	sb, err := s.markEnded(ctx, sandboxID, func(Sandbox) bool { return true })
+	if err != nil || sb.Cleaned {
+		return err
+	}
+	return s.clean(ctx, sb)
 }
 
-// endIf is End for a sandbox that is due: what was read of it before may be old.
-func (s *Service) endIf(ctx context.Context, sandboxID string, due func(Sandbox) bool) error {
+// markEnded stores that a sandbox has ended if it is due: what was read of it before may be old.
+func (s *Service) markEnded(ctx context.Context, sandboxID string, due func(Sandbox) bool) (Sandbox, error) {
 	sb, err := s.cfg.Store.EditSandbox(ctx, sandboxID, func(sb *Sandbox) error {
 		if sb.EndedAt == 0 && due(*sb) {
 			sb.EndedAt = s.now()
 		}
 		return nil
 	})
-	if err != nil || sb.EndedAt == 0 || sb.Cleaned {
-		return err
+	if err == nil && sb.EndedAt != 0 {
+		failpoint.Reach(failpoint.SandboxRowEnded)
 	}
-	failpoint.Reach(failpoint.SandboxRowEnded)
-	return s.clean(ctx, sb)
+	return sb, err
 }
 
 // clean removes what is left of a sandbox that has ended.
@@ -61,14 +65,17 @@ const (
 	cleanTime = 5 * time.Minute
 	lookEvery = 15 * time.Second
 	keepRows  = time.Hour // of sandboxes that have ended
-	looks     = 8         // at once: one that cannot be removed does not keep others from ending
+	looks     = 8         // at once
+	removals  = 8         // of a team at once
 )
 
 // Run ends expired sandboxes until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	ctx = tenant.All(ctx, "sandboxes of all teams expire")
+	var cleaning sync.WaitGroup
+	defer cleaning.Wait()
 	for {
-		s.Expire(ctx)
+		s.expire(ctx, &cleaning)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -79,6 +86,13 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Expire ends what is due now, and removes what is left of what has ended.
 func (s *Service) Expire(ctx context.Context) {
+	var cleaning sync.WaitGroup
+	defer cleaning.Wait()
+	s.expire(ctx, &cleaning)
+}
+
+// expire is Expire that does not wait until what has ended is removed.
+func (s *Service) expire(ctx context.Context, cleaning *sync.WaitGroup) {
 	open, err := s.cfg.Store.OpenSandboxes(ctx)
 	if err == nil {
 		err = s.cfg.Store.ForgetSandboxes(ctx, s.now()-keepRows.Milliseconds())
@@ -87,6 +101,8 @@ func (s *Service) Expire(ctx context.Context) {
 		s.cfg.Log.WarnContext(ctx, "sandboxes could not be looked at", "error", err)
 	}
 	s.forget(open)
+	var mu sync.Mutex
+	ended := map[string][]Sandbox{} // by team
 	var all errgroup.Group
 	all.SetLimit(looks)
 	for _, sb := range open {
@@ -94,13 +110,56 @@ func (s *Service) Expire(ctx context.Context) {
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err := s.look(ctx, sb); err != nil && ctx.Err() == nil {
-				s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at or ended", "id", sb.ID, "error", err)
+			over, err := s.look(ctx, sb)
+			s.warn(ctx, sb, err)
+			if over {
+				mu.Lock()
+				ended[sb.TeamID] = append(ended[sb.TeamID], sb)
+				mu.Unlock()
 			}
 			return nil
 		})
 	}
 	_ = all.Wait()
+	for team, those := range ended {
+		if s.startCleaning(team) { // else the next look finds them
+			cleaning.Go(func() { s.cleanTeam(ctx, team, those) })
+		}
+	}
+}
+
+// startCleaning reports whether no sandboxes of a team are being removed: a place that does not answer delays its own team alone.
+func (s *Service) startCleaning(teamID string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.cleaning[teamID]
+	s.cleaning[teamID] = true
+	return !was
+}
+
+func (s *Service) cleanTeam(ctx context.Context, teamID string, ended []Sandbox) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.cleaning, teamID)
+	}()
+	var all errgroup.Group
+	all.SetLimit(removals)
+	for _, sb := range ended {
+		all.Go(func() error {
+			if ctx.Err() == nil {
+				s.warn(ctx, sb, s.clean(ctx, sb))
+			}
+			return nil
+		})
+	}
+	_ = all.Wait()
+}
+
+func (s *Service) warn(ctx context.Context, sb Sandbox, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at or ended", "id", sb.ID, "error", err)
+	}
 }
 
 // forget drops what was seen of sandboxes that are no longer open.
@@ -116,31 +175,31 @@ func (s *Service) forget(open []Sandbox) {
 	}
 }
 
-func (s *Service) look(ctx context.Context, sb Sandbox) error {
+// look ends a sandbox that is due, and reports whether one that has ended is to be removed.
+func (s *Service) look(ctx context.Context, sb Sandbox) (ended bool, err error) {
 	if sb.EndedAt != 0 {
-		return s.clean(ctx, sb)
+		return true, nil
 	}
-	if sb.SessionID != "" {
-		if ended, err := s.cfg.Sessions.Ended(ctx, sb.TeamID, sb.SessionID); err != nil {
-			return err
-		} else if ended {
-			return s.End(ctx, sb.ID)
+	over := sb.EndsBy != 0 && sb.EndsBy <= s.now()
+	if !over && sb.SessionID != "" {
+		if over, err = s.cfg.Sessions.Ended(ctx, sb.TeamID, sb.SessionID); err != nil {
+			return false, err
 		}
 	}
-	if sb.EndsBy != 0 && sb.EndsBy <= s.now() {
-		return s.End(ctx, sb.ID)
-	}
-	used, err := s.used(ctx, sb)
-	if err != nil {
-		return err
-	}
-	if used {
-		if _, err = s.touch(ctx, sb.ID, func(*Sandbox) {}); hasEnded(err) {
-			return nil // it was ended meanwhile
+	if !over {
+		used, err := s.used(ctx, sb)
+		if err != nil {
+			return false, err
 		}
-		return err
+		if used {
+			if _, err = s.touch(ctx, sb.ID, func(*Sandbox) {}); hasEnded(err) {
+				err = nil // meanwhile
+			}
+			return false, err
+		}
 	}
-	return s.endIf(ctx, sb.ID, func(sb Sandbox) bool { return sb.EndsAt <= s.now() && !s.isHeld(sb.ID) })
+	sb, err = s.markEnded(ctx, sb.ID, func(sb Sandbox) bool { return over || sb.EndsAt <= s.now() && !s.isHeld(sb.ID) })
+	return err == nil && sb.EndedAt != 0 && !sb.Cleaned, err
 }
 
 // used reports whether a sandbox was used since it was last looked at: by its user's commands, files, code and ports, or by a session.

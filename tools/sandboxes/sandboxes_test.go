@@ -33,6 +33,7 @@ type world struct {
 	workspaces map[string]workspaces.Workspace
 	starting   func(context.Context) error // what starting a sandbox does; nil = nothing
 	ended      map[string]bool             // sessions
+	removing   func(workspaceID string)    // what removing a workspace waits for; nil = nothing
 }
 
 func newWorld(t *testing.T) *world {
@@ -109,6 +110,9 @@ func (w *world) RetryCreate(_ context.Context, id string) (workspaces.Workspace,
 }
 
 func (w *world) Delete(_ context.Context, _ accounts.Actor, id string) (workspaces.Workspace, error) {
+	if w.removing != nil {
+		w.removing(id)
+	}
 	return w.set(workspaces.Workspace{ID: id, State: workspaces.Ready, DeletedAt: 1})
 }
 
@@ -307,6 +311,46 @@ func TestAnImageAndANetworkOfItsOwn(t *testing.T) {
 	other, err := ask(sandboxes.Request{Image: "python:4", Network: open, Replace: true})
 	if err != nil || other.ID == first.ID || other.Image.Name != "python:4" || other.Network.Mode != "" || w.left() != 1 {
 		t.Errorf("replaced: %+v, %v, %d workspaces", other, err, w.left())
+	}
+}
+
+// A place that does not answer, such as a member's own machine, delays the end of its team's sandboxes alone.
+func TestASlowPlaceDelaysNoOtherTeam(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if ok, err := store.NewAccounts(w.db).InsertTeam(t.Context(), accounts.Team{ID: "team_other", Slug: "other", Name: "Other"}); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	slow := map[string]bool{}
+	for range 20 {
+		sb, _ := w.obtain(t, w.ann, sandboxes.Request{Idle: 10 * time.Second})
+		slow[sb.WorkspaceID] = true
+	}
+	other, _, err := w.Obtain(t.Context(), w.ann, "team_other", sandboxes.Request{Purpose: executors.ForApp, Idle: 11 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed, answers := make(chan struct{}), make(chan struct{})
+	w.removing = func(id string) {
+		if id == other.WorkspaceID {
+			close(removed)
+		}
+		if slow[id] {
+			<-answers
+		}
+	}
+	w.pass(time.Minute)
+	var all sync.WaitGroup
+	all.Go(func() { w.Expire(t.Context()) })
+	select {
+	case <-removed:
+	case <-time.After(30 * time.Second):
+		t.Error("another team's sandbox does not end")
+	}
+	close(answers)
+	all.Wait()
+	for w.left() > 0 && t.Context().Err() == nil {
+		w.Expire(t.Context())
 	}
 }
 

@@ -5,7 +5,7 @@
 // The row is stored before the workspace is made and has its id, and says that a sandbox ended before the workspace is removed: after a
 // crash, the next request or the loop of Run goes on from what the row says.
 //
-// Goroutines: Run's, and a few of it that look at sandboxes. Locks: one for each key while a sandbox is looked for and made, one for each
+// Goroutines: Run's, a few of it that look at sandboxes, and a few for each team that remove its sandboxes. Locks: one for each key while a sandbox is looked for and made, one for each
 // sandbox while its workspace is made or removed, and one for what was seen of uses.
 package sandboxes
 
@@ -49,9 +49,10 @@ type Service struct {
 	cfg    Config
 	making locks.Keyed // by team, user, key and purpose; then by id
 
-	mu   sync.Mutex
-	seen map[string]uint64 // how often a sandbox was used when it was last looked at, by id
-	held map[string]int    // how many requests use a sandbox now, by id
+	mu       sync.Mutex
+	seen     map[string]uint64 // how often a sandbox was used when it was last looked at, by id
+	held     map[string]int    // how many requests use a sandbox now, by id
+	cleaning map[string]bool   // teams whose sandboxes Run removes now
 }
 
 // New makes a Service. It starts nothing.
@@ -66,7 +67,7 @@ func New(cfg Config) *Service {
 		cfg.After = time.After
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, seen: map[string]uint64{}, held: map[string]int{}}
+	return &Service{cfg: cfg, seen: map[string]uint64{}, held: map[string]int{}, cleaning: map[string]bool{}}
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
