@@ -20,6 +20,7 @@ func TestVisitorsOfTheDemo(t *testing.T) {
 			t.Skipf("%s is not installed", program)
 		}
 	}
+	grouped(t) // the demo runs only where limits are enforced
 	h := testkit.Start(t, `"demo":{"enabled":true,"executor":"bubblewrap","runSeconds":5,"memoryMb":256}`)
 	jar, err := cookiejar.New(nil)
 	if err != nil {

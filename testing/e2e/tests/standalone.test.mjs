@@ -4,6 +4,9 @@ import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { Instance, password } from "../lib/instance.mjs";
 
+// The demo runs only where limits are enforced: as root, and in CI, they are.
+const limited = process.getuid() === 0 || process.env.CI === "true";
+
 describe("sandboxes without a repository", { skip: !haveChromium && "Chromium is not installed" }, () => {
   let instance;
   let browser;
@@ -62,7 +65,7 @@ describe("sandboxes without a repository", { skip: !haveChromium && "Chromium is
     await page.getByText("No sandbox yet").waitFor();
   });
 
-  test("a visitor runs code without a login", async () => {
+  test("a visitor runs code without a login", { skip: !limited && "NOT TESTED: limits need root here" }, async () => {
     const page = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 } });
     await page.goto(`${instance.url}/demo`);
     const field = page.getByRole("textbox", { name: "Code" });
