@@ -8,15 +8,7 @@ import (
 
 	"github.com/gorilla/websocket"
 	"github.com/labstack/echo/v4"
-	"golang.org/x/time/rate"
-
 	"github.com/parawork/parawork/tools/desktop"
-)
-
-// Bounds of one viewer's socket.
-const (
-	desktopMessage  = 64 << 10 // bytes of one message from the viewer
-	desktopMessages = 1000     // messages a second; more wait
 )
 
 // desktopView is one person's socket to the desktop of a workspace: RFB in binary messages, the state in messages of text. Whoever writes a
@@ -108,8 +100,7 @@ func (v *desktopView) write(kind int, raw []byte) error {
 
 // up passes on what the viewer's program says until the client leaves or ctx ends.
 func (v *desktopView) up(ctx context.Context) {
-	v.conn.SetReadLimit(desktopMessage)
-	limit := rate.NewLimiter(desktopMessages, desktopMessages)
+	v.conn.SetReadLimit(desktop.MaxWrite)
 	patience := func() { _ = v.conn.SetReadDeadline(time.Now().Add(readPatience)) }
 	patience()
 	v.conn.SetPongHandler(func(string) error {
@@ -120,12 +111,12 @@ func (v *desktopView) up(ctx context.Context) {
 	})
 	for {
 		kind, raw, err := v.conn.ReadMessage()
-		if err != nil || limit.Wait(ctx) != nil {
+		if err != nil {
 			return
 		}
 		patience()
 		if kind != websocket.BinaryMessage {
-			continue
+			return
 		}
 		if _, err := v.view.Write(raw); err != nil {
 			return

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"image/png"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -282,4 +283,45 @@ func TestAgentsAndPeopleUseTheDesktop(t *testing.T) {
 func TestADesktopInBubblewrap(t *testing.T) {
 	t.Parallel()
 	newBench(t, "bubblewrap").run()
+}
+
+// Who only looks cannot flood the VNC server, which answers them, and a view ends when the sandbox sleeps.
+func TestAViewerIsSlowedAndEndsWithASleepingSandbox(t *testing.T) {
+	t.Parallel()
+	one := testguest.Sandbox(t, executors.Local, guestPath, nil)
+	dir := guest.DesktopDir(one.At.WorkspaceID)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	l, err := net.Listen("unix", filepath.Join(dir, string(guest.DesktopVNC)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			_, _ = io.Copy(io.Discard, conn)
+		}
+	}()
+	s := desktop.New(desktop.Config{Sandboxes: one, Workspaces: one})
+	v, err := s.Look(t.Context(), desktop.Looking{TeamID: one.At.TeamID, WorkspaceID: one.At.WorkspaceID, Person: control.Person{ID: "usr_ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	begin, fences := time.Now(), strings.Repeat("\xf8\x00\x00\x00\x80\x00\x00\x00\x00", desktop.MaxWrite/9)
+	for _, says := range []string{"RFB 003.008\n\x01\x01", fences, fences, fences} {
+		if _, err := v.Write([]byte(says)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begin); took < 900*time.Millisecond {
+		t.Errorf("%d bytes took %s", 3*len(fences), took)
+	}
+	one.At.MarkSuspended("idle")
+	if _, err := v.Write([]byte("\x04\x01\x00\x00\x00\x00\x00a")); fault.CodeOf(err) != "desktop_not_running" {
+		t.Errorf("input for a sandbox that sleeps: %v", err)
+	}
+	one.At.MarkResumed()
 }

@@ -22,10 +22,13 @@ import (
 
 // Bounds of what people do.
 const (
-	MaxViewers = 16 // connections that show one desktop at once
+	MaxViewers = 16       // connections that show one desktop at once
+	MaxWrite   = 64 << 10 // bytes that a viewer says at once
 
 	touchEvery = time.Minute            // between notes at the desktop that somebody uses it
 	inputsEach = 300                    // messages of input a second by one viewer; more wait
+	bytesEach  = 64 << 10               // a second by one viewer, of any kind: the VNC server answers also those who only look
+	eachWrite  = 64                     // bytes that a Write counts for, beside its own
 	rightsFor  = 500 * time.Millisecond // an answer about rights holds
 	sendWait   = 10 * time.Second       // for the VNC server to take input
 )
@@ -180,8 +183,9 @@ type View struct {
 	life  context.Context
 	end   context.CancelFunc
 	close func()
-	pace  *rate.Limiter
-	lost  atomic.Bool // the person may not use the desktop any more
+	pace  *rate.Limiter // of input
+	flow  *rate.Limiter // of bytes
+	lost  atomic.Bool   // the person may not use the desktop any more
 
 	mu      sync.Mutex // guards the rest
 	filter  rfb.Filter
@@ -207,7 +211,7 @@ func (s *Service) Look(ctx context.Context, who Looking) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &View{s: s, who: who, place: place, conn: conn, pace: rate.NewLimiter(inputsEach, inputsEach)}
+	v := &View{s: s, who: who, place: place, conn: conn, pace: rate.NewLimiter(inputsEach, inputsEach), flow: rate.NewLimiter(bytesEach, 2*MaxWrite)}
 	v.life, v.end = context.WithCancel(context.WithoutCancel(ctx))
 	v.filter = rfb.Filter{To: sender{conn}, Drives: v.drives, Input: v.input}
 	c, done := s.controlOf(who.TeamID, who.WorkspaceID)
@@ -243,7 +247,7 @@ func (s *Service) Look(ctx context.Context, who Looking) (*View, error) {
 type sender struct{ net.Conn }
 
 func (w sender) Write(p []byte) (int, error) {
-	_ = w.SetWriteDeadline(time.Now().Add(sendWait))
+	defer time.AfterFunc(sendWait, func() { _ = w.Close() }).Stop() // the pipe of some sandboxes knows no deadlines
 	return w.Conn.Write(p)
 }
 
@@ -252,11 +256,11 @@ func (v *View) drives() bool { return !v.lost.Load() && v.c.lock.Human(v.who.Per
 // input delays input that comes too fast, and refuses that of somebody who may not use the desktop any more. The caller holds mu.
 func (v *View) input() error {
 	if v.who.May != nil && time.Since(v.checked) > rightsFor {
-		v.checked = time.Now()
 		if v.who.May(v.life) != nil {
 			v.lost.Store(true) // at once; Write does the rest without mu
 			return nil
 		}
+		v.checked = time.Now()
 	}
 	v.due = true
 	return v.pace.Wait(v.life)
@@ -272,8 +276,15 @@ func (v *View) release() {
 	}
 }
 
-// Write passes on what the viewer's program says, without the input of somebody who does not drive.
+// Write passes on what the viewer's program says, at most MaxWrite bytes, without the input of somebody who does not drive. It fails when the
+// sandbox sleeps: nothing there would take it.
 func (v *View) Write(p []byte) (int, error) {
+	if err := v.flow.WaitN(v.life, len(p)+eachWrite); err != nil {
+		return 0, err
+	}
+	if v.place.Asleep() {
+		return 0, errNotRunning
+	}
 	v.mu.Lock()
 	err := v.filter.Pass(p)
 	touch := v.due && time.Since(v.used) > touchEvery

@@ -10,7 +10,7 @@ import (
 // Limits of what a viewer sends.
 const (
 	maxMessage = 256 << 10 // bytes of one message, of which the longest name encodings
-	maxPressed = 64        // keys that are held
+	maxPressed = 64        // keys that are held; more are not pressed
 )
 
 // Filter passes on what a viewer sends to the VNC server. Input - keys, the mouse, the clipboard - reaches the server only while the viewer's
@@ -78,10 +78,9 @@ func (f *Filter) input(m []byte) error {
 		}
 		passes = mayClip(extended, flags, passes)
 	}
-	if !passes {
+	if !passes || !f.note(m) {
 		return nil
 	}
-	f.note(m)
 	_, err := f.To.Write(m)
 	return err
 }
@@ -135,8 +134,8 @@ func (f *Filter) next() (n int, input bool, err error) {
 		return 1, false, nil
 	}
 	switch b[0] {
-	case setPixelFormat: // 32 bits, depth 24, true colour of 8 bits each, in any order: Screen counts on it
-		if len(b) >= 20 && (b[4] != 32 || b[5] != 24 || b[7] == 0 || string(b[8:14]) != "\x00\xff\x00\xff\x00\xff") {
+	case setPixelFormat:
+		if len(b) >= 20 && !wholeBytes(b) {
 			return 0, false, errors.New("the viewer asks for other pixels than those of 32 bits")
 		}
 		return 20, false, nil
@@ -172,8 +171,14 @@ func (f *Filter) next() (n int, input bool, err error) {
 	return 0, false, fmt.Errorf("the viewer sends a message, %d, which is not known here", b[0])
 }
 
-// note remembers what is held after a message of input.
-func (f *Filter) note(m []byte) {
+// wholeBytes reports whether a viewer asks for pixels of 32 bits, depth 24, true colour, with each colour a byte of its own, in any order. Screen
+// counts on it: of other pixels the server would send more bytes than Screen takes for them, and the rest for messages.
+func wholeBytes(m []byte) bool {
+	return m[4] == 32 && m[5] == 24 && m[7] != 0 && string(m[8:14]) == "\x00\xff\x00\xff\x00\xff" && (m[14]|m[15]|m[16])&7 == 0
+}
+
+// note remembers what is held after a message of input, and reports whether it may pass: what is not remembered would never be released.
+func (f *Filter) note(m []byte) bool {
 	switch m[0] {
 	case pointerEvent:
 		f.buttons, f.x, f.y = m[1], binary.BigEndian.Uint16(m[2:]), binary.BigEndian.Uint16(m[4:])
@@ -181,13 +186,17 @@ func (f *Filter) note(m []byte) {
 		keysym := binary.BigEndian.Uint32(m[4:])
 		if m[1] == 0 {
 			delete(f.pressed, keysym)
-		} else if len(f.pressed) < maxPressed {
-			if f.pressed == nil {
-				f.pressed = map[uint32]bool{}
-			}
-			f.pressed[keysym] = true
+			return true
 		}
+		if len(f.pressed) >= maxPressed && !f.pressed[keysym] {
+			return false
+		}
+		if f.pressed == nil {
+			f.pressed = map[uint32]bool{}
+		}
+		f.pressed[keysym] = true
 	}
+	return true
 }
 
 // release releases what is held by somebody who does not drive any more.

@@ -2,9 +2,12 @@ package rfb
 
 import (
 	"bufio"
+	"bytes"
+	"compress/zlib"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"image/jpeg"
 	"io"
 )
 
@@ -33,7 +36,7 @@ func known(encoding int32) bool {
 	return encoding >= -32 && encoding <= -23 || encoding >= -256 && encoding <= -247 // quality and compression
 }
 
-// MaxClipboard is how many bytes one message about the clipboard may have.
+// MaxClipboard is how many bytes one message about the clipboard may have, and the text in it.
 const MaxClipboard = 64 << 10
 
 // Flags of messages of the extended clipboard.
@@ -41,6 +44,7 @@ const (
 	clipboardText    = 1
 	clipboardFormats = 1<<16 - 1
 	clipboardCaps    = 1 << 24
+	clipboardProvide = 1 << 28
 )
 
 // mayClip reports whether a message about the clipboard may pass: text does for who drives. What each side can do is no content.
@@ -204,12 +208,30 @@ func (s *Screen) clipboard() error {
 		}
 		flags = binary.BigEndian.Uint32(head[8:])
 	}
-	if size <= MaxClipboard && mayClip(extended, flags, s.Drives()) {
-		_, err = s.pass(8 + size)
+	if size > MaxClipboard || !mayClip(extended, flags, s.Drives()) {
+		_, err = io.CopyN(io.Discard, s.in, int64(8+size))
 		return err
 	}
-	_, err = io.CopyN(io.Discard, s.in, int64(8+size))
+	message := make([]byte, 8+size)
+	if _, err := io.ReadFull(s.in, message); err != nil {
+		return err
+	}
+	if extended && flags&(clipboardCaps|clipboardProvide) == clipboardProvide && !shortText(message[12:]) {
+		return nil
+	}
+	_, err = s.out.Write(message)
 	return err
+}
+
+// shortText reports whether a compressed text says that it is no longer than MaxClipboard. The viewer's program makes room for what it says.
+func shortText(compressed []byte) bool {
+	r, err := zlib.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		return false
+	}
+	var length [4]byte
+	_, err = io.ReadFull(r, length[:])
+	return err == nil && binary.BigEndian.Uint32(length[:]) <= MaxClipboard
 }
 
 // update passes on parts of the screen.
@@ -286,8 +308,8 @@ func (s *Screen) tight(w, h int) error {
 	case kind == 8: // one colour
 		_, err := s.pass(3)
 		return err
-	case kind == 9: // JPEG
-		return s.compact()
+	case kind == 9:
+		return s.jpeg(w, h)
 	case kind > 9:
 		return fmt.Errorf("the VNC server sends %d as the kind of a Tight part", kind)
 	case kind&4 != 0: // with a filter
@@ -316,13 +338,38 @@ func (s *Screen) tight(w, h int) error {
 	return s.compact()
 }
 
-// compact passes on bytes after their number, which has one to three bytes.
+// jpeg passes on a picture in JPEG. A few bytes could be a picture of any size, which the viewer's program would make room for.
+func (s *Screen) jpeg(w, h int) error {
+	n, err := s.compactLength()
+	if err != nil {
+		return err
+	}
+	picture := make([]byte, n)
+	if _, err := io.ReadFull(s.in, picture); err != nil {
+		return err
+	}
+	if size, err := jpeg.DecodeConfig(bytes.NewReader(picture)); err != nil || size.Width != w || size.Height != h {
+		return fmt.Errorf("the VNC server sends a wrong picture for %dx%d pixels", w, h)
+	}
+	_, err = s.out.Write(picture)
+	return err
+}
+
+// compact passes on bytes after their number.
 func (s *Screen) compact() error {
-	n := 0
+	n, err := s.compactLength()
+	if err == nil {
+		_, err = s.pass(n)
+	}
+	return err
+}
+
+// compactLength passes on a number that has one to three bytes.
+func (s *Screen) compactLength() (n int, err error) {
 	for i := range 3 {
 		b, err := s.pass(1)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if i == 2 {
 			n |= int(b[0]) << 14
@@ -333,6 +380,5 @@ func (s *Screen) compact() error {
 			break
 		}
 	}
-	_, err := s.pass(n)
-	return err
+	return n, nil
 }

@@ -55,6 +55,11 @@ export class LiveSocket {
   /** Whether a connection is the one that counts. */
   isNow = (s: WebSocket): boolean => !this.closed && this.socket === s;
 
+  /** Ends a connection that is of no use any more. Another one follows. */
+  drop(): void {
+    this.socket?.close();
+  }
+
   close(): void {
     this.closed = true;
     clearTimeout(this.retry);

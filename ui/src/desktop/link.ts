@@ -27,7 +27,7 @@ interface Channel {
   close(): void;
 }
 
-/** A connection to a desktop. Each one that opens gets a screen of noVNC of its own; the last picture stays until then. */
+/** A connection to a desktop. Each one that opens gets a screen of noVNC of its own. When noVNC gives up, or cannot read what comes, another one is opened. */
 export class DesktopLink {
   rfb: RFB | undefined;
   private channel: Channel | undefined;
@@ -49,7 +49,7 @@ export class DesktopLink {
         events.ended();
       },
       message: (_, data) => {
-        if (typeof data !== "string") return this.channel?.onmessage?.({ data });
+        if (typeof data !== "string") return this.show(data);
         const m = JSON.parse(data) as { type: string } & ControlState;
         if (m.type !== "state") return;
         this.yours = m.yours;
@@ -89,7 +89,7 @@ export class DesktopLink {
       onclose: null,
       onmessage: null,
       send: (data) => this.socket.send(data),
-      close: () => {},
+      close: () => this.socket.drop(),
     };
     this.channel = channel;
     this.target.replaceChildren();
@@ -100,6 +100,14 @@ export class DesktopLink {
     );
     this.rfb = rfb;
     this.apply();
+  }
+
+  private show(data: unknown): void {
+    try {
+      this.channel?.onmessage?.({ data });
+    } catch {
+      this.socket.drop();
+    }
   }
 
   private cut(): void {
