@@ -39,6 +39,7 @@ const (
 	startTimeout = 40 * time.Second
 	callTimeout  = 20 * time.Second
 	lookEvery    = 100 * time.Millisecond // while a desktop starts
+	probeEvery   = 15 * time.Second       // people's tabs ask more often
 	probeLog     = 64 << 10
 )
 
@@ -95,6 +96,7 @@ type Service struct {
 type probed struct {
 	sandboxID string
 	missing   string // "" = nothing
+	at        time.Time
 }
 
 // maxProbed bounds how many answers are remembered.
@@ -184,13 +186,13 @@ func running(a guest.DesktopAnswer) State {
 	return State{Status: Running, Width: guest.DesktopWidth, Height: guest.DesktopHeight, Display: a.Display, XAuthority: a.XAuthority, Chromium: a.Chromium}
 }
 
-// probe asks a sandbox, once, what it lacks.
+// probe asks a sandbox what it lacks: once, or now and then while something is missing, which somebody may install.
 func (s *Service) probe(ctx context.Context, place *executors.Place) (missing string, err error) {
 	s.mu.Lock()
 	known, ok := s.probed[place.WorkspaceID]
 	s.mu.Unlock()
-	if ok && known.sandboxID == place.SandboxID && known.missing == "" {
-		return "", nil
+	if ok && known.sandboxID == place.SandboxID && (known.missing == "" || time.Since(known.at) < probeEvery) {
+		return known.missing, nil
 	}
 	p, err := place.Guest.Start(ctx, guest.ProcessSpec{ID: id.New("prb"), Argv: []string{guest.Self, "desktop", "--probe"}, MaxLog: probeLog, SettleMs: guest.MaxSettle, Helper: true})
 	if err != nil {
@@ -209,7 +211,7 @@ func (s *Service) probe(ctx context.Context, place *executors.Place) (missing st
 	if len(s.probed) >= maxProbed {
 		clear(s.probed)
 	}
-	s.probed[place.WorkspaceID] = probed{place.SandboxID, clean(said, 500)}
+	s.probed[place.WorkspaceID] = probed{place.SandboxID, clean(said, 500), time.Now()}
 	return clean(said, 500), nil
 }
 
