@@ -31,10 +31,12 @@ func (b *bench) languages() error {
 		return err
 	}
 	defer h.stop()
+	defer func() { _ = h.do("POST", "/workspaces/"+h.workspace+"/destroy-sandbox", nil, nil) }() // its guest outlives the server
 	w, err := h.openWorkspace(h.project, "edited")
 	if err != nil {
 		return err
 	}
+	defer func() { _ = h.do("POST", "/workspaces/"+w.id+"/destroy-sandbox", nil, nil) }()
 	alone := filepath.Join(b.dir, "gopls")
 	for _, dir := range []string{w.path, alone} {
 		if err := testlsp.Project(dir); err != nil {
