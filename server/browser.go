@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/gorilla/websocket"
 	"github.com/labstack/echo/v4"
@@ -18,12 +17,11 @@ import (
 // inputsEach is how many inputs a second one viewer may send; more wait.
 const inputsEach = 300
 
-// browserView is one person's socket to the browser of a workspace. Whoever writes a data frame has the pen.
+// browserView is one person's socket to the browser of a workspace.
 type browserView struct {
-	conn   *websocket.Conn
+	liveSocket
 	viewer *agentbrowser.Viewer
 	cancel context.CancelCauseFunc
-	pen    sync.Mutex
 }
 
 // watchBrowser is GET /workspaces/{id}/browser/live.
@@ -43,7 +41,7 @@ func (s *Server) watchBrowser(c echo.Context) error {
 		return nil
 	}
 	defer l.revoked(viewer.Revoke)()
-	v := &browserView{conn: conn, viewer: viewer, cancel: l.cancel}
+	v := &browserView{liveSocket: liveSocket{conn: conn}, viewer: viewer, cancel: l.cancel}
 	v.serve(l.ctx)
 	return nil
 }
@@ -86,37 +84,19 @@ func (v *browserView) down(ctx context.Context) error {
 	}
 }
 
-func (v *browserView) write(kind int, raw []byte) error {
-	v.pen.Lock()
-	defer v.pen.Unlock()
-	_ = v.conn.SetWriteDeadline(time.Now().Add(writePatience))
-	return v.conn.WriteMessage(kind, raw)
-}
-
 // up reads input until the client leaves or ctx ends.
 func (v *browserView) up(ctx context.Context) {
-	v.conn.SetReadLimit(agentbrowser.MaxInputBytes)
 	limit := rate.NewLimiter(inputsEach, inputsEach)
-	patience := func() { _ = v.conn.SetReadDeadline(time.Now().Add(readPatience)) }
-	patience()
-	v.conn.SetPongHandler(func(string) error {
-		if ctx.Err() == nil {
-			patience()
+	v.read(ctx, agentbrowser.MaxInputBytes, func(_ int, raw []byte) bool {
+		if limit.Wait(ctx) != nil {
+			return false
 		}
-		return nil
+		err := v.viewer.Input(ctx, raw)
+		if err == nil || ctx.Err() != nil {
+			return true
+		}
+		body := rest.Translate(err).Body
+		answer, err := json.Marshal(map[string]string{"type": "error", "code": body.Code, "message": body.Message})
+		return err == nil && v.write(websocket.TextMessage, answer) == nil
 	})
-	for {
-		_, raw, err := v.conn.ReadMessage()
-		if err != nil || limit.Wait(ctx) != nil {
-			return
-		}
-		patience()
-		if err := v.viewer.Input(ctx, raw); err != nil && ctx.Err() == nil {
-			body := rest.Translate(err).Body
-			answer, jerr := json.Marshal(map[string]string{"type": "error", "code": body.Code, "message": body.Message})
-			if jerr != nil || v.write(websocket.TextMessage, answer) != nil {
-				return
-			}
-		}
-	}
 }

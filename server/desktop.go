@@ -4,20 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"time"
 
 	"github.com/gorilla/websocket"
 	"github.com/labstack/echo/v4"
+
 	"github.com/parawork/parawork/tools/desktop"
 )
 
-// desktopView is one person's socket to the desktop of a workspace: RFB in binary messages, the state in messages of text. Whoever writes a
-// message has the pen.
+// desktopView is one person's socket to the desktop of a workspace: RFB in binary messages, the state in messages of text.
 type desktopView struct {
-	conn   *websocket.Conn
+	liveSocket
 	view   *desktop.View
 	cancel context.CancelCauseFunc
-	pen    sync.Mutex
 }
 
 // watchDesktop is GET /workspaces/{id}/desktop/live.
@@ -37,7 +35,7 @@ func (s *Server) watchDesktop(c echo.Context) error {
 		return nil
 	}
 	defer l.revoked(view.Revoke)()
-	v := &desktopView{conn: conn, view: view, cancel: l.cancel}
+	v := &desktopView{liveSocket: liveSocket{conn: conn}, view: view, cancel: l.cancel}
 	v.serve(l.ctx)
 	return nil
 }
@@ -91,35 +89,13 @@ func (v *desktopView) Write(p []byte) (int, error) {
 	return len(p), v.write(websocket.BinaryMessage, p)
 }
 
-func (v *desktopView) write(kind int, raw []byte) error {
-	v.pen.Lock()
-	defer v.pen.Unlock()
-	_ = v.conn.SetWriteDeadline(time.Now().Add(writePatience))
-	return v.conn.WriteMessage(kind, raw)
-}
-
 // up passes on what the viewer's program says until the client leaves or ctx ends.
 func (v *desktopView) up(ctx context.Context) {
-	v.conn.SetReadLimit(desktop.MaxWrite)
-	patience := func() { _ = v.conn.SetReadDeadline(time.Now().Add(readPatience)) }
-	patience()
-	v.conn.SetPongHandler(func(string) error {
-		if ctx.Err() == nil {
-			patience()
-		}
-		return nil
-	})
-	for {
-		kind, raw, err := v.conn.ReadMessage()
-		if err != nil {
-			return
-		}
-		patience()
+	v.read(ctx, desktop.MaxWrite, func(kind int, raw []byte) bool {
 		if kind != websocket.BinaryMessage {
-			return
+			return false
 		}
-		if _, err := v.view.Write(raw); err != nil {
-			return
-		}
-	}
+		_, err := v.view.Write(raw)
+		return err == nil
+	})
 }

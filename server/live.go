@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -79,6 +80,43 @@ func (l *liveView) revoked(revoke func()) (stop func()) {
 		}
 	})
 	return func() { end() }
+}
+
+// liveSocket is a socket on which several goroutines write. Whoever writes a message has the pen.
+type liveSocket struct {
+	conn *websocket.Conn
+	pen  sync.Mutex
+}
+
+func (l *liveSocket) write(kind int, raw []byte) error {
+	l.pen.Lock()
+	defer l.pen.Unlock()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(writePatience))
+	return l.conn.WriteMessage(kind, raw)
+}
+
+// read passes the client's messages, of at most so many bytes, to take until it returns false, the client leaves, or ctx ends: then a client
+// that only answers pings is no longer waited for.
+func (l *liveSocket) read(ctx context.Context, most int64, take func(kind int, raw []byte) bool) {
+	l.conn.SetReadLimit(most)
+	patience := func() { _ = l.conn.SetReadDeadline(time.Now().Add(readPatience)) }
+	patience()
+	l.conn.SetPongHandler(func(string) error {
+		if ctx.Err() == nil {
+			patience()
+		}
+		return nil
+	})
+	for {
+		kind, raw, err := l.conn.ReadMessage()
+		if err != nil {
+			return
+		}
+		patience()
+		if !take(kind, raw) {
+			return
+		}
+	}
 }
 
 // slowOr returns how a socket ends after an error of writing: the client did not take a message in time, or otherwise.

@@ -112,7 +112,7 @@ func (t *Tool) own(ctx context.Context, c tools.Caller, id string) (command.Comm
 
 // news formats what is new within a limit, of which the end is kept.
 func (t *Tool) news(cmd command.Command, out, errs command.Part, missing bool, most int) (tools.Result, error) {
-	stdout, stderr := strings.ToValidUTF8(string(out.Bytes), "\uFFFD"), strings.ToValidUTF8(string(errs.Bytes), "\uFFFD")
+	stdout, stderr := valid(out.Bytes), valid(errs.Bytes)
 	a := outputAnswer{CommandID: cmd.ID, State: cmd.State, StateReason: cmd.Reason, ExitCode: cmd.ExitCode, Stdout: stdout, Stderr: stderr, After: out.End, AfterErrors: errs.End,
 		DurationMs: cmd.DurationMs(t.now().UnixMilli()), Truncated: missing}
 	for keep := max(len(stdout), len(stderr)); ; keep /= 2 {
@@ -146,13 +146,7 @@ func (a outputAnswer) text() string {
 		b.WriteString(" It printed nothing new.")
 	}
 	fmt.Fprintf(&b, " Go on with after_bytes %d, after_stderr_bytes %d.", a.After, a.AfterErrors)
-	if a.Stdout != "" {
-		b.WriteString("\nstdout:\n" + a.Stdout)
-	}
-	if a.Stderr != "" {
-		b.WriteString("\nstderr:\n" + a.Stderr)
-	}
-	return b.String()
+	return b.String() + printed(a.Stdout, a.Stderr)
 }
 
 // end returns the end of a text.

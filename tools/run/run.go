@@ -128,7 +128,7 @@ func (t *Tool) Call(ctx context.Context, c tools.Caller, args json.RawMessage) (
 
 // result formats a command within a limit: it cuts the output, which is in the text and in the object, until both fit.
 func (t *Tool) result(ran command.Command, most int) (tools.Result, error) {
-	out, errs := strings.ToValidUTF8(string(ran.Stdout), "\uFFFD"), strings.ToValidUTF8(string(ran.Stderr), "\uFFFD")
+	out, errs := valid(ran.Stdout), valid(ran.Stderr)
 	a := answer{CommandID: ran.ID, WorkspaceID: ran.WorkspaceID, State: ran.State, StateReason: ran.Reason, ExitCode: ran.ExitCode, Stdout: out, Stderr: errs,
 		DurationMs: ran.DurationMs(t.now().UnixMilli()), Truncated: ran.Truncated, CreatedAt: ran.CreatedAt}
 	for keep := max(len(out), len(errs)); ; keep /= 2 {
@@ -140,6 +140,9 @@ func (t *Tool) result(ran command.Command, most int) (tools.Result, error) {
 		a.Stdout, a.Stderr, a.Truncated = ends(out, keep/2), ends(errs, keep/2), true
 	}
 }
+
+// valid is output as text.
+func valid(output []byte) string { return strings.ToValidUTF8(string(output), "\uFFFD") }
 
 // failed reports whether the command failed.
 func (a answer) failed() bool {
@@ -165,13 +168,18 @@ func (a answer) text() string {
 	if a.Truncated {
 		b.WriteString(" The middle of the output is left out.")
 	}
-	if a.Stdout != "" {
-		b.WriteString("\nstdout:\n" + a.Stdout)
+	return b.String() + printed(a.Stdout, a.Stderr)
+}
+
+// printed shows what a command printed, as far as it printed something.
+func printed(stdout, stderr string) (text string) {
+	if stdout != "" {
+		text = "\nstdout:\n" + stdout
 	}
-	if a.Stderr != "" {
-		b.WriteString("\nstderr:\n" + a.Stderr)
+	if stderr != "" {
+		text += "\nstderr:\n" + stderr
 	}
-	return b.String()
+	return text
 }
 
 // ends returns the beginning and the end of a text, each at most half of most bytes, with a line between them that marks the
