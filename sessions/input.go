@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"time"
@@ -10,13 +9,14 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
 )
 
 // typed records that a person types p: v, or nil for the API. It fails when somebody else holds the keyboard. It ignores mouse
 // and focus reports: looking at a question is not answering it.
 func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) error {
-	if !isMouseReport(p) {
+	if !prompt.IsMouseReport(p) {
 		l.mu.Lock()
 		err := l.allows(user)
 		l.mu.Unlock()
@@ -32,7 +32,7 @@ func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) erro
 	if err := l.allows(user); err != nil {
 		return err
 	}
-	if isMouseReport(p) {
+	if prompt.IsMouseReport(p) {
 		return nil
 	}
 	now := time.Now()
@@ -79,35 +79,4 @@ func notRunning(row Session) error {
 		return fault.New(fault.Unavailable, "session_not_ready", "The server is reconnecting to the session. Try again in a moment.")
 	}
 	return fault.New(fault.Conflict, "session_not_running", "The session has ended: %s. Resume it to continue.", cmp.Or(row.StateReason, string(row.State)))
-}
-
-// isMouseReport reports whether p consists only of a terminal's mouse and focus reports: nobody typed it.
-func isMouseReport(p []byte) bool {
-	if len(p) < 3 {
-		return false
-	}
-	for len(p) > 0 {
-		rest, ok := bytes.CutPrefix(p, []byte("\x1b["))
-		if !ok || len(rest) == 0 {
-			return false
-		}
-		switch rest[0] {
-		case 'I', 'O': // focus gained or lost
-			p = rest[1:]
-		case 'M': // a button, and two coordinates
-			if len(rest) < 4 {
-				return false
-			}
-			p = rest[4:]
-		case '<':
-			end := bytes.IndexAny(rest, "Mm")
-			if end < 0 || len(bytes.Trim(rest[1:end], "0123456789;")) > 0 {
-				return false
-			}
-			p = rest[end+1:]
-		default:
-			return false
-		}
-	}
-	return true
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -23,9 +22,9 @@ import (
 	"github.com/parawork/parawork/internal/failpoint"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/environ"
 	"github.com/parawork/parawork/sessions/masks"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
@@ -191,7 +190,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	maps.Copy(env, plan.Env)
 	maps.Copy(env, plan.Secrets)
 	maps.Copy(env, req.Env)
-	hidden := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env), g.Masks)
+	hidden := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), environ.Secrets(plan.Env), environ.Secrets(req.Env), g.Masks)
 	hidden = append(hidden, s.Masks.ShareMasks(row.WorkspaceID, hidden)...)
 	to := s.Masks.Placement(place, in != nil, row.CreatedBy)
 	files, skipped := to.Plan(g.Files)
@@ -342,8 +341,6 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 	return row.ID, err
 }
 
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 func (r StartRequest) check() error {
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.Invalid, "invalid_session", format, args...)
@@ -360,41 +357,7 @@ func (r StartRequest) check() error {
 	if r.Cols > maxCols || r.Rows > maxRows {
 		return bad("A terminal has at most %d columns and %d rows.", maxCols, maxRows)
 	}
-	size := 0
-	for _, a := range r.Argv {
-		if size += len(a) + 1; strings.ContainsRune(a, 0) {
-			return bad("An argument holds a NUL character.")
-		}
-	}
-	if size > guest.MaxArgv/2 {
-		return bad("The arguments are too long in total.")
-	}
-	size = 0
-	for k, v := range r.Env {
-		if !envName.MatchString(k) {
-			return bad("%q is not a valid name for an environment variable.", safetext.Cut(safetext.Line(k), 60))
-		}
-		if size += len(k) + len(v) + 2; strings.ContainsRune(v, 0) {
-			return bad("The environment variable %s holds a NUL character.", k)
-		}
-	}
-	if size > guest.MaxEnv/2 {
-		return bad("The environment is too large.")
-	}
-	return nil
-}
-
-var secretName = regexp.MustCompile(`(?i)(^|_)([a-z0-9]*(key|token|secret|pass|passwd|password|passphrase|credential)|auth)s?(_|$)`)
-
-// secretValues returns the values whose names sound secret.
-func secretValues(env map[string]string) []string {
-	var out []string
-	for k, v := range env {
-		if secretName.MatchString(k) {
-			out = append(out, v)
-		}
-	}
-	return out
+	return environ.Check(r.Argv, r.Env)
 }
 
 // newUUID returns a random UUID, version 4.

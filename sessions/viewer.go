@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/history"
 	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/screen"
 )
 
@@ -388,7 +389,7 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
-	if _, paused := v.l.paused(); paused && isMouseReport(p) {
+	if _, paused := v.l.paused(); paused && prompt.IsMouseReport(p) {
 		return nil // looking at it is no reason to wake it
 	}
 	if err := v.l.typed(ctx, v, v.user, p); err != nil {
