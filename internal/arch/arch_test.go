@@ -66,7 +66,7 @@ type rule struct {
 }
 
 // features are the packages with the program's rules. Each declares the storage and the neighbours it needs.
-var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./tools/...", "./workspaces/...",
+var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./tools/...", "./workspaces/...", "./agent/...",
 	"./executors", "./executors/caches", "./executors/choice", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/metering", "./executors/network", "./executors/pool",
 	"./executors/preview", "./executors/settings", "./executors/runner/*"}
 
@@ -140,13 +140,18 @@ func rules() []rule {
 		add(who, nil, "it names the methods it needs: only who starts the server and the server itself are given all of workspaces", "./workspaces/assembly")
 	}
 	for _, low := range []string{"./accounts/...", "./billing/...", "./config/...", "./executors/...", "./guest/...", "./internal/...", "./notify/...", "./sessions/...", "./store/...", "./sync/...", "./workspaces/..."} {
-		add(low, []string{"./store/toolstore"}, "tools call what the features offer, not the other way round", "./tools/...")
+		add(low, []string{"./store/toolstore", "./store/threadstore"}, "tools call what the features offer, not the other way round", "./tools/...")
+		add(low, []string{"./store/threadstore"}, "the agent calls what the features offer, not the other way round", "./agent/...")
 	}
 	add("./tools", nil, "the contract knows no tool, and none of the services that tools call", "./tools/*", "./accounts/...", "./billing/...", "./executors/...", "./guest/...", "./notify/...", "./sessions/...", "./sync/...", "./workspaces/...")
 	add("./sync/...", nil, "changed files are those of sandboxes; sessions come and go", "./sessions/...", "./workspaces/...")
 	for _, end := range []string{"identity", "policy", "machine", "tunnel", "wire", "folder", "guard", "cli"} {
 		add("./executors/runner/"+end, nil, "the end on the member's machine knows sandboxes, and nothing of people or what the server keeps", append([]string{"./accounts/...", "./billing/..."}, aboutExecutors...)...)
 	}
+	add("./tools/...", nil, "the agent calls tools, which know nothing of who calls them", "./agent/...")
+	add("./agent/...", nil, "store, server and the model gateway are joined to it by cmd", "./store/...", "./server/...", "./cmd/...", "./billing/gateway")
+	add("./agent/providers", nil, "it asks models and knows neither threads nor tools, nor who asks", "./agent", "./accounts/...", "./billing/...", "./config/...", "./executors/...", "./guest/...", "./notify/...", "./sessions/...",
+		"./store/...", "./server/...", "./sync/...", "./tools/...", "./workspaces/...", "./cmd/...")
 	add("./notify/mail", nil, "it sends what it is given", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...")
 	add("./store", nil, "store and server are leaves: cmd joins them", append([]string{"./server/...", "./ui/...", "./cmd/..."}, kinds...)...)
 	for subject, others := range map[string][]string{"rest": {"./server/money", "./server/people", "./server/places"}, "money": {"./server/people", "./server/places"},
@@ -255,6 +260,7 @@ func TestRulesBite(t *testing.T) {
 		"sessions/history": module + "sessions", "sessions/prompt": module + "sessions/question",
 		"workspaces/git": module + "workspaces/sandboxgit", "workspaces/stage": module + "workspaces/merge", "workspaces/checks": module + "workspaces/assembly",
 		"tools": module + "executors/command", "tools/run": module + "store", "sessions/masks": module + "tools",
+		"agent/providers": module + "agent", "agent": module + "store", "tools/files": module + "agent", "sessions/question": module + "agent/providers",
 	} {
 		all := map[string]pkg{"./" + from: {Imports: []string{module + "between"}, Deps: []string{module + "between", to}}, "./between": {Imports: []string{to}, Deps: []string{to}}}
 		v := violations(all)
