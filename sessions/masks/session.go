@@ -70,6 +70,13 @@ func (s *Session) Leave() {
 // Text returns text with secrets masked, without changing its length.
 func (s *Session) Text(text string) string { return s.hiding.text(text) }
 
+// Stream returns what masks the secrets that the session has by now in a text that comes in pieces.
+func (s *Session) Stream() *redact.Masker {
+	s.hiding.mu.Lock()
+	defer s.hiding.mu.Unlock()
+	return s.hiding.masker.Again()
+}
+
 // hiding masks texts that are not part of the terminal's stream. Safe for concurrent use.
 type hiding struct {
 	mu     sync.Mutex

@@ -26,6 +26,7 @@ const (
 	AskedByHook   = "hook"
 	AskedOnScreen = "screen"
 	AskedByNotice = "notice"
+	AskedByAgent  = "agent" // by an agent that works in the server
 )
 
 // ViaTerminal is the Via of a question that was answered by typing into the session's terminal.

@@ -9,6 +9,7 @@ package transcript
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -92,6 +93,9 @@ type Session struct {
 	ending    chan struct{}      // closed when the session ends: read the rest
 	over      chan struct{}      // closed when nothing will be read any more
 	now       chan chan struct{} // requests reading what there is now; the sent channel is closed when that is done
+
+	adding sync.Mutex
+	added  *conversation.Writer // of Add; guarded by adding
 }
 
 // Session returns the part of a session that follows its record. It starts nothing.
