@@ -32,6 +32,7 @@ const (
 	UseMCP     ToolUse = "mcp"     // JSON-RPC messages of the Model Context Protocol, one a line, until either side closes
 	UseCommand ToolUse = "command" // one ToolCommand on a line, then one ToolAnswer on a line
 	UseLSP     ToolUse = "lsp"     // a LanguageClient on a line, then messages of the language server protocol, until either side closes
+	UseAgent   ToolUse = "agent"   // the terminal of the server's own agent: see AgentInput
 )
 
 // Languages are those of which a program in the sandbox may share the language server.
@@ -44,7 +45,7 @@ type LanguageClient struct {
 }
 
 // Known reports whether the use is one of this build's.
-func (u ToolUse) Known() bool { return u == UseMCP || u == UseCommand || u == UseLSP }
+func (u ToolUse) Known() bool { return u == UseMCP || u == UseCommand || u == UseLSP || u == UseAgent }
 
 // ToolHello is the first line of a program.
 type ToolHello struct {

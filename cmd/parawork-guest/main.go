@@ -8,6 +8,7 @@
 //	parawork-guest egress-bridge SOCKET
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest mcp
+//	parawork-guest agent
 //	parawork-guest tool ARGUMENT...
 //	parawork-guest edited
 //	parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
@@ -17,7 +18,8 @@
 //
 // "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "egress-bridge" is
 // the same for the way out: see guest/egressbridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
-// "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "tool" is the same tools as a
+// "mcp" is the MCP server that agents start, a relay to the server's tools: see guest/mcprelay. "agent" is the terminal
+// of the server's own agent: see guest/agentterm. "tool" is the same tools as a
 // command line: see guest/toolcmd. "edited" has the language server check what an agent edited. Started under the name "parawork" the program is that command line, and
 // under "bd" its tasks as beads' program has them. "browser" runs Chromium: see guest/browser. "desktop" runs a desktop: see guest/desktop. "kernel" runs
 // code in an interpreter that keeps its variables: see guest/kernel. "fetch" reads a page of the web: see guest/fetch. "connect" is what ssh runs to
@@ -73,6 +75,7 @@ const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [-
        parawork-guest egress-bridge SOCKET
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest mcp
+       parawork-guest agent
        parawork-guest tool ARGUMENT...
        parawork-guest edited
        parawork-guest browser --id ID [--memory BYTES] [--idle DURATION] [--no-sandbox]
@@ -119,6 +122,8 @@ func main() {
 		os.Exit(runBeads(args[1:]))
 	case "mcp":
 		err = runMCP()
+	case "agent":
+		err = runAgent()
 	case "tool":
 		os.Exit(runTool(args[1:]))
 	case "desktop":
