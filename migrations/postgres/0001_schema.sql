@@ -2036,3 +2036,84 @@ CREATE TABLE port_links (
 );
 CREATE INDEX port_links_by_workspace ON port_links(workspace_id);
 CREATE INDEX port_links_by_maker ON port_links(team_id, created_by);
+
+-- === Threads of Parawork's own agent ===
+
+CREATE TABLE threads (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id   TEXT NOT NULL,
+    workspace_id TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,
+    session_id   TEXT NOT NULL,              -- the session it belongs to now
+    conversation TEXT NOT NULL,              -- sessions' ID of it
+    parent_id    TEXT NOT NULL DEFAULT '',   -- the thread it was forked from
+    created_by   TEXT NOT NULL,
+    model        TEXT NOT NULL,
+    mode         TEXT NOT NULL,              -- build, plan, ask, review
+    state        TEXT NOT NULL,              -- idle, working, waiting, failed
+    reason       TEXT NOT NULL DEFAULT '',
+    code         TEXT NOT NULL DEFAULT '',
+    version      BIGINT NOT NULL,            -- grows with every change of the thread and its rows
+    created_at   BIGINT NOT NULL,
+    updated_at   BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX threads_by_conversation ON threads(workspace_id, conversation);
+
+CREATE TABLE thread_messages (
+    id         TEXT PRIMARY KEY,
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    thread_id  TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+    turn_id    TEXT NOT NULL,
+    seq        BIGINT NOT NULL,
+    role       TEXT NOT NULL,                -- user, assistant, summary, clear
+    state      TEXT NOT NULL,                -- streaming, complete, discarded, undone
+    user_id    TEXT NOT NULL DEFAULT '',
+    parts      TEXT NOT NULL,                -- JSON
+    model      TEXT NOT NULL DEFAULT '',
+    stop       TEXT NOT NULL DEFAULT '',
+    usage      TEXT NOT NULL DEFAULT '{}',   -- JSON
+    note       TEXT NOT NULL DEFAULT '',     -- why it was discarded
+    version    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    done_at    BIGINT NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX thread_messages_by_seq ON thread_messages(thread_id, seq);
+CREATE INDEX thread_messages_by_version ON thread_messages(thread_id, version);
+
+CREATE TABLE thread_turns (
+    id          TEXT PRIMARY KEY,
+    team_id     TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    thread_id   TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+    state       TEXT NOT NULL,               -- running, completed, interrupted, failed
+    reason      TEXT NOT NULL DEFAULT '',
+    code        TEXT NOT NULL DEFAULT '',
+    steps       BIGINT NOT NULL DEFAULT 0,
+    compactions BIGINT NOT NULL DEFAULT 0,
+    owner       TEXT NOT NULL,               -- the server that runs it
+    lease_until BIGINT NOT NULL,
+    version     BIGINT NOT NULL,
+    started_at  BIGINT NOT NULL,
+    ended_at    BIGINT NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX thread_turns_running ON thread_turns(thread_id) WHERE state = 'running';
+CREATE INDEX thread_turns_by_thread ON thread_turns(thread_id, version);
+
+CREATE TABLE thread_calls (
+    id         TEXT PRIMARY KEY,
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    thread_id  TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+    turn_id    TEXT NOT NULL,
+    message_id TEXT NOT NULL REFERENCES thread_messages(id) ON DELETE CASCADE,
+    ordinal    BIGINT NOT NULL,
+    call_id    TEXT NOT NULL,                -- the model's ID of it
+    tool       TEXT NOT NULL,
+    args       TEXT NOT NULL,                -- JSON
+    state      TEXT NOT NULL,                -- pending, asked, running, done, failed, denied, unknown, skipped
+    content    TEXT NOT NULL DEFAULT '[]',   -- JSON: the result, as the model is sent it
+    cut        BOOLEAN NOT NULL DEFAULT FALSE,
+    version    BIGINT NOT NULL,
+    started_at BIGINT NOT NULL DEFAULT 0,
+    ended_at   BIGINT NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX thread_calls_by_message ON thread_calls(message_id, ordinal);
+CREATE INDEX thread_calls_by_version ON thread_calls(thread_id, version);

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// Enter takes a line that a person entered: a prompt, or one of the agent's own commands. It returns what a command has to say.
+func (s *Service) Enter(ctx context.Context, threadID string, p Prompt) (words string, err error) {
+	t, err := s.cfg.Store.Thread(ctx, threadID)
+	if err != nil {
+		return "", err
+	}
+	name, rest, _ := strings.Cut(strings.TrimSpace(p.Text), " ")
+	rest = strings.TrimSpace(rest)
+	switch mode := Mode(strings.TrimPrefix(name, "/")); {
+	case name == "/help":
+		return "/plan, /build, /ask and /review change the mode; /model NAME the model; /compact summarizes the conversation; /clear begins a new one; /help.", nil
+	case name == "/clear":
+		return "", s.Clear(ctx, t)
+	case name == "/compact":
+		return "", s.Compact(ctx, t, p.UserID)
+	case name == "/model" && rest != "":
+		return "The model is now " + rest + ".", s.Set(ctx, t, rest, "")
+	case strings.HasPrefix(name, "/") && slices.Contains(Modes, mode):
+		if err := s.Set(ctx, t, "", mode); err != nil || rest == "" {
+			return fmt.Sprintf("The mode is now %s.", mode), err
+		}
+		p.Text = rest
+	case strings.HasPrefix(name, "/") && !strings.Contains(name[1:], "/") && rest == "":
+		return "", fault.New(fault.Invalid, "unknown_command", "There is no command %s. /help lists those there are.", name)
+	}
+	if t, err = s.cfg.Store.Thread(ctx, threadID); err != nil {
+		return "", err
+	}
+	_, err = s.send(ctx, t, p)
+	return "", err
+}
+
+// Set changes the model or the mode for the next turns; "" leaves one as it is. Errors: turn_running.
+func (s *Service) Set(ctx context.Context, t Thread, model string, mode Mode) error {
+	_, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: s.now(), NoTurn: true, Thread: &ThreadChange{Model: model, Mode: mode}})
+	if err == nil {
+		s.changed(ctx, t)
+	}
+	return err
+}
+
+// Clear has the model be sent nothing of what there is. People can still read it. Errors: turn_running.
+func (s *Service) Clear(ctx context.Context, t Thread) error {
+	now := s.now()
+	m := &Message{ID: id.New("msg"), ThreadID: t.ID, Role: Clear, State: Complete, Parts: textParts(""), CreatedAt: now, DoneAt: now}
+	_, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: now, NoTurn: true, Messages: []*Message{m}, Thread: &ThreadChange{State: Idle}})
+	if err == nil {
+		s.changed(ctx, t)
+	}
+	return err
+}
+
+// Compact summarizes the conversation now, in a turn of its own. Errors: turn_running, session_not_running.
+func (s *Service) Compact(ctx context.Context, t Thread, _ string) error {
+	host, ok := s.cfg.Sessions.Hosted(t.SessionID)
+	if !ok {
+		return errNotRunning
+	}
+	now := s.cfg.Now()
+	turn := &Turn{ID: id.New("trn"), ThreadID: t.ID, TeamID: t.TeamID, State: TurnRunning, Reason: compactOnly, Owner: s.cfg.Owner, LeaseUntil: now.Add(leaseFor).UnixMilli(), StartedAt: now.UnixMilli()}
+	if _, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: now.UnixMilli(), NoTurn: true, Turn: turn, Thread: &ThreadChange{State: Working}}); err != nil {
+		return err
+	}
+	s.changed(ctx, t)
+	s.begin(t, *turn, host)
+	return nil
+}
+
+// compactOnly is the reason of a running turn that only summarizes the conversation.
+const compactOnly = "compact"
+
+var errNotRunning = fault.New(fault.Conflict, "session_not_running", "The session has ended, or is not connected yet. Resume it, or try again.")

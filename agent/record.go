@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/sessions/conversation"
+)
+
+// item is an entry of a session's conversation, which is searched, exported and reported like that of any agent.
+type item = conversation.Item
+
+// answerItems are those of a complete answer, except for its calls.
+func answerItems(m *Message) []item {
+	var out []item
+	for i, p := range m.Parts {
+		it := item{ID: fmt.Sprintf("%s/%d", m.ID, i), At: m.DoneAt, Text: p.Text}
+		switch {
+		case p.Kind == providers.Text && p.Text != "":
+			it.Kind = conversation.Text
+		case p.Kind == providers.Reasoning && p.Text != "":
+			it.Kind = conversation.Thinking
+		default:
+			continue
+		}
+		out = append(out, it)
+	}
+	u := m.Usage
+	return append(out, item{ID: m.ID + "/usage", At: m.DoneAt, Kind: conversation.Spent,
+		Usage: &conversation.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning, Model: m.Model}})
+}
+
+// items are those of the turn so far.
+func (r *running) items() (out []item) {
+	for _, m := range r.messages {
+		switch {
+		case m.TurnID != r.turn.ID || m.State != Complete:
+		case m.Role == User:
+			out = append(out, promptItem(m))
+		case m.Role == Summary:
+			out = append(out, noteItem(m))
+		case m.Role == Assistant:
+			out = append(out, answerItems(m)...)
+			for _, c := range r.calls[m.ID] {
+				if c.StartedAt+c.EndedAt > 0 {
+					out = append(out, callItem(c))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// promptItem is that of a person's message.
+func promptItem(m *Message) item {
+	return item{ID: m.ID, At: m.CreatedAt, Kind: conversation.Prompt, Text: textOf(m.Parts)}
+}
+
+// callItem is that of a call in its present state.
+func callItem(c *Call) item {
+	it := item{ID: c.ID, At: c.StartedAt, Kind: conversation.Tool, Tool: c.Tool, Title: title(c), Input: detail(c), Output: textOf(c.Content)}
+	if it.At == 0 {
+		it.At = c.EndedAt
+	}
+	if strings.HasPrefix(c.Tool, "file_") && c.Tool != "file_read" {
+		it.Kind, it.Path = conversation.Edit, argument(c, "path")
+	}
+	switch c.State {
+	case CallDone:
+		it.Status = conversation.OK
+	case CallFailed:
+		it.Status = conversation.Failed
+	case CallDenied:
+		it.Status = conversation.Denied
+	case CallUnknown, CallSkipped:
+		it.Status = conversation.Stopped
+	default:
+		it.Status = conversation.Running
+	}
+	if c.EndedAt > 0 && c.StartedAt > 0 {
+		it.Duration = c.EndedAt - c.StartedAt
+	}
+	return it
+}
+
+func noteItem(m *Message) item {
+	return item{ID: m.ID, At: m.DoneAt, Kind: conversation.Note, Topic: conversation.Compaction, Text: textOf(m.Parts)}
+}
+
+func failureItem(t *Turn, now int64) item {
+	return item{ID: t.ID + "/end", At: now, Kind: conversation.Error, Text: t.Reason}
+}
+
+// title says in one line what a call does.
+func title(c *Call) string {
+	for _, name := range []string{"command", "path", "pattern", "url", "title", "query", "code", "name", "task", "ref"} {
+		if v := argument(c, name); v != "" {
+			return safetext.Cut(safetext.Line(v), 200)
+		}
+	}
+	var a struct{ Argv []string }
+	if json.Unmarshal(c.Args, &a) == nil && len(a.Argv) > 0 {
+		return safetext.Cut(safetext.Line(strings.Join(a.Argv, " ")), 200)
+	}
+	return ""
+}
+
+// detail is a call's arguments, for people.
+func detail(c *Call) string {
+	if cmd := argument(c, "command"); cmd != "" {
+		return cmd
+	}
+	var v any
+	if json.Unmarshal(c.Args, &v) != nil {
+		return string(c.Args)
+	}
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return string(c.Args)
+	}
+	return string(b)
+}
+
+func argument(c *Call, name string) string {
+	var all map[string]json.RawMessage
+	var s string
+	if json.Unmarshal(c.Args, &all) != nil || json.Unmarshal(all[name], &s) != nil {
+		return ""
+	}
+	return s
+}

@@ -1,0 +1,431 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/internal/tasks"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/question"
+	"github.com/parawork/parawork/tools"
+)
+
+// Config configures a Service. All but Instructions and Events is required; limits that are zero take their defaults.
+type Config struct {
+	Store    Store
+	Sessions Sessions
+	Tools    Tools
+	// Model returns the model that a session's turns ask. Its errors are shown to people.
+	Model func(ctx context.Context, s sessions.Session, o Options) (Model, error)
+	// Caller says for whom a session's tools are called, and refuses when that person may no longer work in the workspace.
+	Caller func(ctx context.Context, s sessions.Session) (tools.Caller, error)
+	// Project returns the project of a workspace.
+	Project func(ctx context.Context, workspaceID string) (projectID string, err error)
+	// Instructions returns the instructions of the repository, such as AGENTS.md. Nil: there are none.
+	Instructions func(ctx context.Context, workspaceID string) ([]Instruction, error)
+	Owner        string // this server; the same after a restart
+	Events       events.Publisher
+	Now          func() time.Time
+	Log          *slog.Logger
+
+	Limits Limits
+}
+
+// Limits bound a turn.
+type Limits struct {
+	Steps       int64         // requests to the model; default 250
+	Time        time.Duration // default 6 h
+	Compactions int64         // default 10
+	ResultBytes int           // of one tool result; default 48 KiB
+	Parallel    int           // calls of tools that change nothing, at once; default 4
+}
+
+// Model is what a turn asks.
+type Model struct {
+	Provider providers.Provider
+	Name     string
+	Window   int64 // tokens of input and output together
+	Output   int   // tokens of one answer at most
+}
+
+// Instruction is a file with instructions for agents.
+type Instruction struct{ Path, Text string }
+
+// Tools are what the agent may call; tools.Set has them.
+type Tools interface {
+	Specs() []tools.Spec
+	Call(ctx context.Context, c tools.Caller, name string, args json.RawMessage) (tools.Result, error)
+}
+
+// Sessions gives access to the sessions of this agent that run.
+type Sessions interface {
+	// Hosted returns a running session; false when it is not in memory.
+	Hosted(id string) (Host, bool)
+	// Session returns a session as it is stored.
+	Session(ctx context.Context, id string) (sessions.Session, error)
+}
+
+// Host is a running session of this agent.
+type Host interface {
+	Row() sessions.Session
+	// Done is closed when the session has ended.
+	Done() <-chan struct{}
+	// Observe reports what the agent does.
+	Observe(h agents.Hint)
+	// Ask asks a person and waits for the answer, at most until ctx ends. A question with the same key that an earlier server opened is
+	// taken over.
+	Ask(ctx context.Context, key string, a agents.Ask) (agents.Answer, error)
+	// Prompted notes a prompt that did not come through the session's queue or terminal.
+	Prompted(text string)
+	// Record adds to the session's conversation.
+	Record(items []conversation.Item)
+	// Mask hides the secrets of the session in a text, without changing its length. Stream does so in one that comes in pieces.
+	Mask(text string) string
+	Stream() *redact.Masker
+}
+
+// Validate checks the configuration and fills in the defaults.
+func (c *Config) Validate() error {
+	if c.Store == nil || c.Sessions == nil || c.Tools == nil || c.Model == nil || c.Caller == nil || c.Project == nil || c.Owner == "" {
+		return errors.New("agent: Store, Sessions, Tools, Model, Caller, Project and Owner are required")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	l := &c.Limits
+	l.Steps, l.Time, l.Compactions = cmp.Or(l.Steps, 250), cmp.Or(l.Time, 6*time.Hour), cmp.Or(l.Compactions, 10)
+	l.ResultBytes, l.Parallel = cmp.Or(l.ResultBytes, 48<<10), cmp.Or(l.Parallel, 4)
+	return nil
+}
+
+// Service runs the turns of threads. Safe for concurrent use.
+type Service struct {
+	cfg   Config
+	work  *tasks.Group
+	life  context.Context // of turns: ends when Run returns
+	end   context.CancelCauseFunc
+	mu    sync.Mutex
+	turns map[string]*running   // under way here, by thread
+	feeds map[string]*subscript // followed threads
+}
+
+// New returns a Service. It starts nothing; it panics on a Config that Validate rejects.
+func New(cfg Config) *Service {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	life, end := context.WithCancelCause(tenant.All(context.Background(), "the turns of the agent"))
+	return &Service{cfg: cfg, work: new(tasks.Group), life: life, end: end, turns: map[string]*running{}, feeds: map[string]*subscript{}}
+}
+
+// errClosing is why turns stop when the server does: the next one goes on with them.
+var errClosing = fmt.Errorf("the server is stopping: %w", question.ErrStays)
+
+// Run keeps the leases of running turns until ctx ends, then stops the turns where they are, for the next server to go on with.
+func (s *Service) Run(ctx context.Context) error {
+	t := time.NewTicker(leaseFor / 3)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			s.renew(ctx)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	s.end(errClosing)
+	s.work.Close()
+	return nil
+}
+
+// leaseFor is how long a turn stays with a server that says nothing.
+const leaseFor = time.Minute
+
+// renew extends the leases of the turns that run here, and stops those that another server has taken.
+func (s *Service) renew(ctx context.Context) {
+	s.mu.Lock()
+	all := make([]*running, 0, len(s.turns))
+	for _, r := range s.turns {
+		all = append(all, r)
+	}
+	s.mu.Unlock()
+	now := s.cfg.Now()
+	for _, r := range all {
+		ctx, cancel := context.WithTimeout(tenant.In(ctx, r.turn.TeamID), 10*time.Second)
+		mine, err := s.cfg.Store.Claim(ctx, r.turn.ID, s.cfg.Owner, now.UnixMilli(), now.Add(leaseFor).UnixMilli())
+		cancel()
+		switch {
+		case err != nil:
+			s.cfg.Log.Warn("the lease of a turn could not be extended", "thread_id", r.turn.ThreadID, "error", err)
+		case !mine:
+			r.cancel(errLost)
+		}
+	}
+}
+
+// Recover goes on with the turns that an earlier server left.
+func (s *Service) Recover(ctx context.Context) error {
+	turns, err := s.cfg.Store.Running(tenant.All(ctx, "turns of all teams go on"))
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		s.work.Go(func() { s.resume(t) })
+	}
+	return nil
+}
+
+// resume goes on with a turn once its session is there, or ends it when its session has ended.
+func (s *Service) resume(t Turn) {
+	ctx := tenant.In(s.life, t.TeamID)
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		over, err := s.resumed(ctx, t)
+		if err != nil {
+			s.cfg.Log.Warn("a turn could not be continued yet", "thread_id", t.ThreadID, "error", err)
+		}
+		if over || !tasks.Sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// resumed reports whether nothing is left to do for resume.
+func (s *Service) resumed(ctx context.Context, t Turn) (over bool, err error) {
+	v, err := s.cfg.Store.View(ctx, t.ThreadID, 0)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	case v.Turn == nil || v.Turn.ID != t.ID || v.Turn.State != TurnRunning || s.runs(t):
+		return true, nil
+	}
+	host, ok := s.cfg.Sessions.Hosted(v.Thread.SessionID)
+	if !ok {
+		row, err := s.cfg.Sessions.Session(ctx, v.Thread.SessionID)
+		if !fault.Is(err, fault.NotFound) && (err != nil || !row.State.Ended()) {
+			return false, err // it is being reconnected
+		}
+	}
+	now := s.cfg.Now()
+	mine, err := s.cfg.Store.Claim(ctx, t.ID, s.cfg.Owner, now.UnixMilli(), now.Add(leaseFor).UnixMilli())
+	if err != nil || !mine {
+		return false, err
+	}
+	if ok {
+		s.begin(v.Thread, *v.Turn, host)
+		return true, nil
+	}
+	r := s.newRunning(v.Thread, *v.Turn, nil)
+	defer r.cancel(nil)
+	if err := r.refresh(ctx); err != nil {
+		return false, err
+	}
+	err = r.finish(ctx, ending{TurnInterrupted, "its session has ended", "session_ended"})
+	return err == nil, err
+}
+
+// runs reports whether a turn runs here.
+func (s *Service) runs(t Turn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.turns[t.ThreadID]
+	return r != nil && r.turn.ID == t.ID
+}
+
+// begin runs a turn in a goroutine of its own, after the thread's turn before it.
+func (s *Service) begin(t Thread, turn Turn, host Host) {
+	r := s.newRunning(t, turn, host)
+	s.mu.Lock()
+	before := s.turns[t.ID]
+	if before != nil && before.turn.ID == turn.ID {
+		s.mu.Unlock()
+		r.cancel(nil)
+		return
+	}
+	s.turns[t.ID] = r
+	s.mu.Unlock()
+	if !s.work.Go(func() {
+		defer s.left(r)
+		if before != nil { // its end is stored; it is about to return
+			<-before.over
+		}
+		r.run()
+	}) {
+		s.left(r)
+	}
+}
+
+func (s *Service) left(r *running) {
+	r.cancel(nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(r.over)
+	if s.turns[r.turn.ThreadID] == r {
+		delete(s.turns, r.turn.ThreadID)
+	}
+}
+
+func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
+
+// Open returns the thread of a session of this agent. A new one begins with the session's prompt.
+func (s *Service) Open(ctx context.Context, row sessions.Session, o Options) (Thread, error) {
+	ctx = tenant.In(ctx, row.TeamID)
+	t, err := s.cfg.Store.ThreadOf(ctx, row.WorkspaceID, row.Conversation)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		projectID, err := s.cfg.Project(ctx, row.WorkspaceID)
+		if err != nil {
+			return t, err
+		}
+		now := s.now()
+		t = Thread{ID: id.New("thr"), TeamID: row.TeamID, ProjectID: projectID, WorkspaceID: row.WorkspaceID, SessionID: row.ID, Conversation: row.Conversation, CreatedBy: row.CreatedBy,
+			Model: o.Model, Mode: cmp.Or(o.Mode, Build), State: Idle, CreatedAt: now, UpdatedAt: now, Version: 1}
+		if err := s.cfg.Store.CreateThread(ctx, t); fault.Is(err, fault.Conflict) { // two connections
+			if t, err = s.cfg.Store.ThreadOf(ctx, row.WorkspaceID, row.Conversation); err != nil {
+				return t, err
+			}
+		} else if err != nil {
+			return t, err
+		}
+		s.changed(ctx, t)
+	case err != nil:
+		return t, err
+	case t.SessionID != row.ID:
+		if _, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: s.now(), Thread: &ThreadChange{SessionID: row.ID, Model: o.Model, Mode: o.Mode}, NoTurn: true}); err != nil {
+			return t, err
+		}
+		if t, err = s.cfg.Store.Thread(ctx, t.ID); err != nil {
+			return t, err
+		}
+		s.changed(ctx, t)
+	}
+	if err := s.adopt(ctx, t); err != nil || row.Prompt == "" {
+		return t, err
+	}
+	// The session's first prompt is its thread's message with the session's ID: once, however often a session is opened.
+	_, err = s.send(ctx, t, Prompt{Text: row.Prompt, UserID: row.CreatedBy, id: "msg_" + strings.TrimPrefix(row.ID, "ses_"), first: true})
+	return t, err
+}
+
+// adopt goes on with a turn of a thread that runs nowhere, as when the session was not there at the server's start.
+func (s *Service) adopt(ctx context.Context, t Thread) error {
+	v, err := s.cfg.Store.View(ctx, t.ID, t.Version)
+	if err == nil && v.Turn != nil && v.Turn.State == TurnRunning && !s.runs(*v.Turn) {
+		s.work.Go(func() { s.resume(*v.Turn) })
+	}
+	return err
+}
+
+// Options are how a session is started.
+type Options struct {
+	Model string // "" = the default
+	Mode  Mode   // "" = Build
+	API   string // messages, responses or chat: the one that the account's address speaks; "" = the usual one for its key
+}
+
+// Prompt is what a person says to the agent.
+type Prompt struct {
+	Text   string
+	UserID string
+
+	id    string // "" = a new one
+	first bool   // of the session
+}
+
+const maxPrompt = 1 << 20 // bytes
+
+// Send gives the agent a prompt: it starts a turn, or joins the one that runs. Errors: not_found, invalid_prompt, session_not_running.
+func (s *Service) Send(ctx context.Context, threadID string, p Prompt) (Message, error) {
+	t, err := s.cfg.Store.Thread(ctx, threadID)
+	if err != nil {
+		return Message{}, err
+	}
+	return s.send(ctx, t, p)
+}
+
+func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error) {
+	text := strings.TrimSpace(p.Text)
+	if text == "" || len(text) > maxPrompt || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return Message{}, fault.New(fault.Invalid, "invalid_prompt", "A prompt is UTF-8 text of at most 1 MiB without NUL characters, and not empty.")
+	}
+	host, ok := s.cfg.Sessions.Hosted(t.SessionID)
+	if !ok {
+		return Message{}, errNotRunning
+	}
+	m := &Message{ID: cmp.Or(p.id, id.New("msg")), ThreadID: t.ID, Role: User, State: Complete, UserID: p.UserID, Parts: []providers.Part{{Kind: providers.Text, Text: host.Mask(text)}}}
+	for {
+		now := s.cfg.Now()
+		m.CreatedAt, m.DoneAt = now.UnixMilli(), now.UnixMilli()
+		turn := &Turn{ID: id.New("trn"), ThreadID: t.ID, TeamID: t.TeamID, State: TurnRunning, Owner: s.cfg.Owner, LeaseUntil: now.Add(leaseFor).UnixMilli(), StartedAt: now.UnixMilli()}
+		m.TurnID, m.Seq = turn.ID, 0
+		_, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: now.UnixMilli(), Thread: &ThreadChange{State: Working}, Messages: []*Message{m}, Turn: turn, NoTurn: true, Fresh: p.first})
+		switch {
+		case err == nil:
+			s.prompted(ctx, t, host, m, p)
+			s.begin(t, *turn, host)
+			return *m, nil
+		case fault.CodeOf(err) == "message_exists":
+			return *m, nil
+		case fault.CodeOf(err) != "turn_running":
+			return Message{}, err
+		}
+		v, err := s.cfg.Store.View(ctx, t.ID, t.Version)
+		if err != nil {
+			return Message{}, err
+		}
+		if v.Turn == nil || v.Turn.State != TurnRunning {
+			continue // it has just ended
+		}
+		m.TurnID = v.Turn.ID
+		_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: now.UnixMilli(), Messages: []*Message{m}, TurnID: v.Turn.ID, Fresh: p.first})
+		switch {
+		case err == nil:
+			s.prompted(ctx, t, host, m, p)
+			return *m, nil
+		case fault.CodeOf(err) == "message_exists":
+			return *m, nil
+		case fault.CodeOf(err) != "turn_lost":
+			return Message{}, err
+		}
+	}
+}
+
+// prompted tells everybody of a prompt that was stored.
+func (s *Service) prompted(ctx context.Context, t Thread, host Host, m *Message, p Prompt) {
+	s.changed(ctx, t)
+	host.Record([]item{promptItem(m)})
+	if !p.first { // who started the session knows its own
+		host.Prompted(textOf(m.Parts))
+	}
+}
+
+// Interrupt stops the thread's turn: what was done stays done. It returns false when no turn runs here.
+func (s *Service) Interrupt(threadID string) bool {
+	s.mu.Lock()
+	r := s.turns[threadID]
+	s.mu.Unlock()
+	if r == nil {
+		return false
+	}
+	r.cancel(errInterrupted)
+	return true
+}

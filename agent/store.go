@@ -1,0 +1,49 @@
+package agent
+
+import "context"
+
+// Store stores threads. A missing row is fault.NotFound.
+type Store interface {
+	// CreateThread stores a new thread; fault.Conflict when its workspace has one with the same Conversation.
+	CreateThread(ctx context.Context, t Thread) error
+	// Thread returns a thread, ThreadOf that of a workspace with this Conversation.
+	Thread(ctx context.Context, id string) (Thread, error)
+	ThreadOf(ctx context.Context, workspaceID, conversation string) (Thread, error)
+	// View returns a thread with all rows of it that changed after a version: with 0 all.
+	View(ctx context.Context, id string, since int64) (View, error)
+	// Apply stores a change in one transaction and returns the thread's new version, which all changed rows have.
+	Apply(ctx context.Context, threadID string, c Change) (version int64, err error)
+	// Running returns the turns that have not ended.
+	Running(ctx context.Context) ([]Turn, error)
+	// Claim makes owner the owner of a running turn until a time, unless another owner's lease has not run out at now. It returns false
+	// for a turn that has ended.
+	Claim(ctx context.Context, turnID, owner string, now, until int64) (bool, error)
+}
+
+// Change is what Apply stores: rows are inserted, or replaced when they exist. A message without a Seq gets the next one.
+type Change struct {
+	At       int64 // ms UTC
+	Thread   *ThreadChange
+	Messages []*Message
+	Calls    []*Call
+	Turn     *Turn
+
+	// The rest refuses the change where the thread is not as its author believes.
+	NoTurn bool   // while a turn runs: fault.Conflict, turn_running
+	TurnID string // unless this turn runs: fault.Conflict, turn_lost
+	Owner  string // with TurnID: unless this server owns it; "" = whoever does
+	// LastSeq: when there is a later message than this one: fault.Conflict, thread_moved. 0 = any.
+	LastSeq int64
+	// Fresh refuses messages that exist: fault.Conflict, message_exists.
+	Fresh bool
+}
+
+// ThreadChange holds what changes in a thread.
+type ThreadChange struct {
+	State     ThreadState // "" = stays, with Reason and Code
+	Reason    string
+	Code      string
+	Model     string // "" = stays
+	Mode      Mode   // "" = stays
+	SessionID string // "" = stays
+}

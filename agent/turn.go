@@ -1,0 +1,600 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/question"
+	"github.com/parawork/parawork/tools"
+)
+
+// Why a turn's context ends.
+var (
+	errInterrupted = errors.New("interrupted")
+	errLost        = fmt.Errorf("another server continues the turn: %w", question.ErrStays)
+	errTime        = errors.New("the turn took too long")
+	errSession     = errors.New("the session has ended")
+)
+
+// running is a turn under way on this server. Only its own goroutine changes it, except for what mu guards.
+type running struct {
+	svc    *Service
+	thread Thread
+	turn   *Turn // its IDs never change
+	host   Host  // nil: the session has ended
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	over   chan struct{} // closed when nothing of it runs any more
+
+	model    Model
+	caller   tools.Caller
+	specs    map[string]tools.Spec
+	offered  []providers.Tool
+	system   []providers.System
+	messages []*Message             // of the thread, in order
+	calls    map[string][]*Call     // by message
+	allowed  map[string]bool        // what a person allowed for the session
+	recent   []string               // signatures of the last steps' calls and results
+	used     int64                  // tokens that the last request and its answer took; 0 = unknown
+	streams  map[int]*redact.Masker // of the parts that are being written
+
+	mu      sync.Mutex
+	writing *Message // being written by the model
+}
+
+func (s *Service) newRunning(t Thread, turn Turn, host Host) *running {
+	r := &running{svc: s, thread: t, turn: &turn, host: host, over: make(chan struct{}), calls: map[string][]*Call{}, allowed: map[string]bool{}}
+	r.ctx, r.cancel = context.WithCancelCause(tenant.In(s.life, t.TeamID))
+	return r
+}
+
+// ending is how a turn ends.
+type ending struct {
+	state        TurnState
+	reason, code string
+}
+
+// run goes through the steps of the turn until it ends, or until the server does.
+func (r *running) run() {
+	ctx, stop := context.WithTimeoutCause(r.ctx, r.svc.cfg.Limits.Time, errTime)
+	defer stop()
+	go func() { // ends with ctx
+		select {
+		case <-r.host.Done():
+			r.cancel(errSession)
+		case <-ctx.Done():
+		}
+	}()
+	r.host.Observe(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
+	for again := true; again; {
+		e, ends := r.endOf(ctx, r.work(ctx))
+		again = ends && r.conclude(e)
+	}
+}
+
+// work does what is left of the turn.
+func (r *running) work(ctx context.Context) error {
+	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	if r.turn.Reason == compactOnly && r.turn.Compactions == 0 {
+		if err := r.compact(ctx); err != nil {
+			return err
+		}
+	}
+	for more := r.turn.Reason != compactOnly || r.joined(); more; {
+		var err error
+		if more, err = r.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joined reports whether a person wrote in this turn.
+func (r *running) joined() bool {
+	return slices.ContainsFunc(r.messages, func(m *Message) bool { return m.Role == User && m.TurnID == r.turn.ID })
+}
+
+// conclude stores the turn's end. It returns true when there is more to do: a prompt came in the last moment.
+func (r *running) conclude(e ending) (again bool) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := r.finish(context.WithoutCancel(r.ctx), e)
+		switch code := fault.CodeOf(err); {
+		case err == nil, code == "turn_lost":
+			return false
+		case code == "thread_moved" && r.ctx.Err() == nil:
+			return true
+		case code == "thread_moved": // nobody wants the prompt answered any more
+			var ends bool
+			if e, ends = r.endOf(r.ctx, context.Cause(r.ctx)); !ends {
+				return false
+			}
+			continue
+		}
+		r.svc.cfg.Log.Warn("the end of a turn could not be stored", "thread_id", r.thread.ID, "error", err)
+		if !tasks.Sleep(r.svc.life, wait) {
+			return false // the next server goes on with it
+		}
+	}
+}
+
+// endOf says how the turn ends; false when another server goes on with it.
+func (r *running) endOf(ctx context.Context, err error) (ending, bool) {
+	cause := context.Cause(ctx)
+	stop, stopped := errors.AsType[*stop](err)
+	switch {
+	case errors.Is(cause, errClosing), errors.Is(cause, errLost):
+		return ending{}, false
+	case stopped:
+		return ending{stop.state, stop.reason, stop.code}, true
+	case err == nil:
+		return ending{state: TurnCompleted}, true
+	case errors.Is(cause, errInterrupted):
+		return ending{TurnInterrupted, "interrupted", ""}, true
+	case errors.Is(cause, errSession):
+		return ending{TurnInterrupted, "its session has ended", "session_ended"}, true
+	case errors.Is(cause, errTime):
+		return ending{TurnFailed, fmt.Sprintf("The turn took longer than %s. Send a prompt to go on.", r.svc.cfg.Limits.Time), "turn_time"}, true
+	}
+	if p, ok := errors.AsType[*providers.Error](err); ok {
+		return ending{TurnFailed, safetext.Cut(safetext.Line(r.mask(p.Error())), 1000), "model_" + string(p.Kind)}, true
+	}
+	code := fault.CodeOf(err)
+	if code == "turn_lost" {
+		return ending{}, false
+	}
+	r.svc.cfg.Log.Warn("a turn failed", "thread_id", r.thread.ID, "error", err)
+	return ending{TurnFailed, fault.Words(err, "The turn failed unexpectedly. The server's log has the details."), code}, true
+}
+
+// stop ends a turn at a bound.
+type stop struct{ ending }
+
+func (s *stop) Error() string { return s.reason }
+
+// finish stores the turn's end and tells the session.
+func (r *running) finish(ctx context.Context, e ending) error {
+	ctx, cancel := context.WithTimeout(tenant.In(ctx, r.thread.TeamID), 10*time.Second)
+	defer cancel()
+	now := r.svc.now()
+	turn := *r.turn
+	turn.State, turn.Reason, turn.Code, turn.EndedAt = e.state, e.reason, e.code, now
+	c := Change{At: now, Turn: &turn, Thread: &ThreadChange{State: Idle, Reason: e.reason, Code: e.code}}
+	if e.state == TurnFailed {
+		c.Thread.State = Failed
+	}
+	if e.state == TurnCompleted {
+		c.LastSeq = r.lastSeq()
+	}
+	c.Messages, c.Calls = r.leftovers(now)
+	if err := r.apply(ctx, c); err != nil {
+		return err
+	}
+	if r.host == nil {
+		return nil
+	}
+	var items []item
+	for _, call := range c.Calls {
+		items = append(items, callItem(call))
+	}
+	h := agents.Hint{Source: agents.FromHook, Mood: agents.Ready}
+	if e.state == TurnFailed {
+		h.Mood, h.Reason = agents.Trouble, e.reason
+		items = append(items, failureItem(&turn, now))
+	}
+	r.host.Record(items)
+	r.host.Observe(h)
+	return nil
+}
+
+// lastSeq is the position of the newest message that the turn knows.
+func (r *running) lastSeq() (last int64) {
+	for _, m := range r.messages {
+		last = max(last, m.Seq)
+	}
+	return last
+}
+
+// leftovers are what an ended turn leaves open, ended: a message that is being written, calls without a result.
+func (r *running) leftovers(now int64) (messages []*Message, calls []*Call) {
+	for _, m := range r.messages {
+		if m.State == Streaming {
+			o := *m
+			o.State, o.Note, o.DoneAt = Discarded, "the turn ended before the answer was complete", now
+			messages = append(messages, &o)
+		}
+		for _, c := range r.calls[m.ID] {
+			if c.State.Ended() {
+				continue
+			}
+			o := *c
+			if o.EndedAt = now; c.State == CallRunning {
+				o.State, o.Content = CallUnknown, textParts(unknownWords)
+			} else {
+				o.State, o.Content = CallSkipped, textParts("The call was not begun: the turn had ended.")
+			}
+			calls = append(calls, &o)
+		}
+	}
+	return messages, calls
+}
+
+// apply stores a change of the turn's thread.
+func (r *running) apply(ctx context.Context, c Change) error {
+	if c.TurnID == "" {
+		c.TurnID, c.Owner = r.turn.ID, r.svc.cfg.Owner
+	}
+	if c.At == 0 {
+		c.At = r.svc.now()
+	}
+	if _, err := r.svc.cfg.Store.Apply(ctx, r.thread.ID, c); err != nil {
+		return err
+	}
+	r.svc.changed(ctx, r.thread)
+	return nil
+}
+
+// refresh reads what is new in the thread: all of it, the first time.
+func (r *running) refresh(ctx context.Context) error {
+	var since int64
+	if len(r.messages) > 0 {
+		since = r.thread.Version
+	}
+	v, err := r.svc.cfg.Store.View(ctx, r.thread.ID, since)
+	if err != nil {
+		return err
+	}
+	r.thread = v.Thread
+	for i := range v.Messages {
+		m := &v.Messages[i]
+		if at := slices.IndexFunc(r.messages, func(o *Message) bool { return o.ID == m.ID }); at >= 0 {
+			*r.messages[at] = *m
+		} else {
+			r.messages = append(r.messages, m)
+		}
+	}
+	slices.SortFunc(r.messages, func(a, b *Message) int { return int(a.Seq - b.Seq) })
+	for i := range v.Calls {
+		c := &v.Calls[i]
+		all := r.calls[c.MessageID]
+		if at := slices.IndexFunc(all, func(o *Call) bool { return o.ID == c.ID }); at >= 0 {
+			*all[at] = *c
+		} else {
+			r.calls[c.MessageID] = append(all, c)
+		}
+	}
+	return nil
+}
+
+// prepare makes ready what all steps use, and ends what a server that was killed left half done.
+func (r *running) prepare(ctx context.Context) (err error) {
+	if err := r.refresh(ctx); err != nil {
+		return err
+	}
+	row := r.host.Row()
+	o := optionsOf(row.Argv)
+	o.Model = r.thread.Model
+	if r.model, err = r.svc.cfg.Model(ctx, row, o); err != nil {
+		return err
+	}
+	if err := r.equip(ctx); err != nil {
+		return err
+	}
+	now := r.svc.now()
+	var c Change
+	for _, m := range r.messages {
+		if m.State == Streaming {
+			m.State, m.Note, m.DoneAt = Discarded, "the server was restarted while the model answered", now
+			c.Messages = append(c.Messages, m)
+		}
+		for _, call := range r.calls[m.ID] {
+			if call.State == CallRunning && r.specs[call.Tool].Needs.Writes {
+				call.State, call.Content, call.EndedAt = CallUnknown, textParts(unknownWords), now
+				c.Calls = append(c.Calls, call)
+			} else if call.State == CallRunning {
+				call.State = CallPending // it changes nothing: it is done again
+			}
+		}
+	}
+	if len(c.Messages)+len(c.Calls) > 0 {
+		if err := r.apply(ctx, c); err != nil {
+			return err
+		}
+	}
+	r.host.Record(r.items()) // a server that was killed may have stored the rows alone; what is there is not added again
+	return nil
+}
+
+const unknownWords = "The server was restarted during this call. It is unknown whether it was done. Look at what it would have changed before you repeat it."
+
+// step asks the model once and makes the calls it wants; false when the turn is complete.
+func (r *running) step(ctx context.Context) (more bool, err error) {
+	if m := r.lastAnswer(); m != nil && r.hasOpen(m) {
+		if err := r.callAll(ctx, m); err != nil {
+			return false, err
+		}
+	}
+	if err := r.refresh(ctx); err != nil {
+		return false, err
+	}
+	if m := r.lastAnswer(); m != nil && m.TurnID == r.turn.ID && len(r.calls[m.ID]) == 0 && !r.promptedSince(m) && m.Stop != providers.StopPause {
+		return false, cut(m)
+	}
+	if r.turn.Steps >= r.svc.cfg.Limits.Steps {
+		return false, &stop{ending{TurnFailed, fmt.Sprintf("The turn took %d steps, which is the most. Send a prompt to go on.", r.turn.Steps), "turn_steps"}}
+	}
+	if r.caller, err = r.svc.cfg.Caller(ctx, r.host.Row()); err != nil { // asked at each step: the person's rights may have ended
+		return false, err
+	}
+	r.caller.Limits.ResultBytes = r.svc.cfg.Limits.ResultBytes
+	if err := r.makeRoom(ctx); err != nil {
+		return false, err
+	}
+	m, err := r.ask(ctx)
+	if p, ok := errors.AsType[*providers.Error](err); ok && p.Kind == providers.ErrContextTooLong {
+		if err = r.compact(ctx); err == nil {
+			m, err = r.ask(ctx)
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := r.callAll(ctx, m); err != nil {
+		return false, err
+	}
+	return true, r.repeats(m)
+}
+
+// lastAnswer is the newest message of the model that counts.
+func (r *running) lastAnswer() *Message {
+	for _, m := range slices.Backward(r.messages) {
+		if m.Role == Assistant && m.State == Complete {
+			return m
+		}
+		if m.Role == Summary || m.Role == Clear {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (r *running) hasOpen(m *Message) bool {
+	return slices.ContainsFunc(r.calls[m.ID], func(c *Call) bool { return !c.State.Ended() })
+}
+
+// promptedSince reports whether a person wrote after an answer.
+func (r *running) promptedSince(m *Message) bool {
+	return slices.ContainsFunc(r.messages, func(o *Message) bool { return o.Role == User && o.State == Complete && o.Seq > m.Seq })
+}
+
+// cut is why a turn fails whose last answer the model or its provider broke off.
+func cut(m *Message) error {
+	switch m.Stop {
+	case providers.StopMaxOutput:
+		return &stop{ending{TurnFailed, "The answer was cut: it was longer than the model may write at once. Send a prompt to have it go on.", "model_output_cut"}}
+	case providers.StopRefusal:
+		return &stop{ending{TurnFailed, "The model refused to go on. Ask for something else, or in other words.", "model_refused"}}
+	}
+	return nil
+}
+
+// ask asks the model and stores its answer. A prompt that comes before the answer begins is part of the request.
+func (r *running) ask(ctx context.Context) (*Message, error) {
+	for {
+		m, err := r.attempt(ctx)
+		if fault.CodeOf(err) != "thread_moved" {
+			return m, err
+		}
+		if err := r.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *running) attempt(ctx context.Context) (*Message, error) {
+	req := r.request()
+	m, err := r.newAnswer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept := r.svc.cfg.Now()
+	for e, err := range r.model.Provider.Stream(ctx, req) {
+		if err != nil {
+			return nil, r.discard(ctx, m, err)
+		}
+		switch e.Kind {
+		case providers.Retry:
+			why := "the model could not be asked"
+			if e.Error != nil {
+				why = e.Error.Error()
+			}
+			note := fmt.Sprintf("%s; tried again after %s", safetext.Cut(safetext.Line(r.mask(why)), 300), e.Wait.Round(100*time.Millisecond))
+			if err := r.end(m, Discarded, note); err != nil {
+				return nil, err
+			}
+			r.host.Observe(agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: note})
+			if m, err = r.newAnswer(ctx); err != nil {
+				tasks.Sleep(ctx, e.Wait) // what the provider asked for, where the thread moved and the request is made anew
+				return nil, err
+			}
+		case providers.Done:
+			return m, r.answered(ctx, m, e, req)
+		default:
+			r.write(m, e)
+			if now := r.svc.cfg.Now(); now.Sub(kept) >= keepEvery { // what a person saw outlives the server
+				kept = now
+				if err := r.apply(ctx, Change{Messages: []*Message{r.draft(m)}}); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return nil, r.discard(ctx, m, &providers.Error{Kind: providers.ErrCut, Message: "The model's answer ended before it was complete."})
+}
+
+// keepEvery is how often an answer that is being written is stored.
+const keepEvery = time.Second
+
+// newAnswer begins a message of the model. Errors: thread_moved, when there is a prompt that the request does not hold.
+func (r *running) newAnswer(ctx context.Context) (*Message, error) {
+	m := &Message{ID: id.New("msg"), ThreadID: r.thread.ID, TurnID: r.turn.ID, Role: Assistant, State: Streaming, Model: r.model.Name, CreatedAt: r.svc.now(), Parts: []providers.Part{}}
+	if err := r.apply(ctx, Change{Messages: []*Message{m}, LastSeq: r.lastSeq()}); err != nil {
+		return nil, err
+	}
+	r.messages, r.streams = append(r.messages, m), map[int]*redact.Masker{}
+	r.mu.Lock()
+	r.writing = m
+	r.mu.Unlock()
+	r.svc.stirred(r.thread.ID)
+	return m, nil
+}
+
+// write adds a piece of the answer. Followers see it at once.
+func (r *running) write(m *Message, e providers.Event) {
+	if e.Kind == providers.PartDone {
+		e.Part = r.masked(e.Part)
+	} else if e.Text != "" {
+		if r.streams[e.Index] == nil {
+			r.streams[e.Index] = r.host.Stream()
+		}
+		e.Text = string(r.streams[e.Index].Write([]byte(e.Text)))
+	}
+	r.mu.Lock()
+	for len(m.Parts) <= e.Index {
+		m.Parts = append(m.Parts, providers.Part{Kind: providers.Text})
+	}
+	p := &m.Parts[e.Index]
+	switch e.Kind {
+	case providers.TextDelta:
+		p.Kind = providers.Text
+		p.Text += e.Text
+	case providers.ReasoningDelta:
+		p.Kind = providers.Reasoning
+		p.Text += e.Text
+	case providers.CallBegun:
+		p.Kind, p.Name, p.CallID = providers.ToolCall, e.Part.Name, e.Part.CallID
+	case providers.CallDelta:
+		p.Kind = providers.ToolCall
+		p.RawArgs += e.Text
+	case providers.PartDone:
+		*p = e.Part
+	}
+	r.mu.Unlock()
+	r.svc.stirred(r.thread.ID)
+}
+
+// masked is a part with its secrets hidden.
+func (r *running) masked(p providers.Part) providers.Part {
+	p.Text, p.RawArgs = r.mask(p.Text), r.mask(p.RawArgs)
+	if len(p.Args) > 0 {
+		p.Args = json.RawMessage(r.mask(string(p.Args)))
+	}
+	return p
+}
+
+// draft is a copy of a message that is being written.
+func (r *running) draft(m *Message) *Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := *m
+	c.Parts = slices.Clone(m.Parts)
+	return &c
+}
+
+// answered stores a complete answer, with its calls.
+func (r *running) answered(ctx context.Context, m *Message, e providers.Event, req providers.Request) error {
+	if r.used = e.Usage.Input + e.Usage.CacheRead + e.Usage.CacheWrite + e.Usage.Output; r.used == 0 {
+		r.used = providers.Estimate(req)
+	}
+	done := r.draft(m)
+	done.State, done.Stop, done.Usage, done.DoneAt = Complete, e.Stop, e.Usage, r.svc.now()
+	turn := *r.turn
+	turn.Steps++
+	c := Change{Messages: []*Message{done}, Turn: &turn}
+	for i, p := range done.Parts {
+		if p = r.masked(p); p.Kind == providers.ToolCall {
+			if e.Stop != providers.StopMaxOutput { // of what was cut, nobody knows the end
+				p = repaired(p)
+			}
+			call := &Call{ID: id.New("cll"), ThreadID: r.thread.ID, TurnID: r.turn.ID, MessageID: m.ID, Ordinal: int64(i), CallID: p.CallID, Tool: p.Name, Args: p.Args, State: CallPending}
+			if call.Args == nil {
+				call.Args = quoted(p.RawArgs)
+			}
+			c.Calls = append(c.Calls, call)
+		}
+		done.Parts[i] = p // the model reads what was called
+	}
+	if err := r.apply(ctx, c); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	*m, r.writing = *done, nil
+	r.mu.Unlock()
+	r.turn.Steps, r.calls[m.ID] = turn.Steps, c.Calls
+	r.host.Record(answerItems(m))
+	return nil
+}
+
+// discard ends an attempt. What a person had the model stop in the middle of stays part of the conversation.
+func (r *running) discard(ctx context.Context, m *Message, err error) error {
+	note := "the model's answer was cut"
+	if p, ok := errors.AsType[*providers.Error](err); ok {
+		note = safetext.Cut(safetext.Line(r.mask(p.Error())), 300)
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) || errors.Is(cause, errSession) {
+		r.mu.Lock()
+		said := false
+		for i, p := range m.Parts { // calls are not made, and reasoning without its end means nothing
+			if p.Kind != providers.Text {
+				m.Parts[i] = providers.Part{Kind: providers.Text}
+			}
+			said = said || m.Parts[i].Text != ""
+		}
+		r.mu.Unlock()
+		if note = "interrupted"; said {
+			return errors.Join(err, r.end(m, Complete, note))
+		}
+	}
+	return errors.Join(err, r.end(m, Discarded, note))
+}
+
+// end stores how a message of the model ended.
+func (r *running) end(m *Message, state MessageState, note string) error {
+	if errors.Is(context.Cause(r.ctx), errClosing) || errors.Is(context.Cause(r.ctx), errLost) {
+		return nil // the server that goes on ends it
+	}
+	r.mu.Lock()
+	m.State, m.Note, m.DoneAt = state, note, r.svc.now()
+	if r.writing == m {
+		r.writing = nil
+	}
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 10*time.Second)
+	defer cancel()
+	return r.apply(ctx, Change{Messages: []*Message{r.draft(m)}})
+}
+
+func (r *running) mask(text string) string {
+	if r.host == nil {
+		return text
+	}
+	return r.host.Mask(text)
+}
+
+func textParts(text string) []providers.Part {
+	return []providers.Part{{Kind: providers.Text, Text: text}}
+}

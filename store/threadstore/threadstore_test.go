@@ -1,0 +1,172 @@
+package threadstore_test
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"sync"
+	"testing"
+
+	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/store/threadstore"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// thread stores a team with a thread.
+func thread(t *testing.T, db *store.DB) (ctx context.Context, s *threadstore.Threads, th agent.Thread) {
+	t.Helper()
+	user, team := storetest.Seed(t, db)
+	rows := store.NewWorkspaces(db)
+	if err := rows.InsertProject(t.Context(), workspaces.Project{ID: "prj_1", TeamID: team.ID, Name: "p", State: workspaces.ProjectReady, CreatedBy: user.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rows.InsertWorkspace(t.Context(), workspaces.Workspace{ID: "ws_1", TeamID: team.ID, ProjectID: "prj_1", Name: "w", Branch: "b", State: workspaces.Ready, CreatedBy: user.ID}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, s = tenant.In(t.Context(), team.ID), threadstore.New(db)
+	th = agent.Thread{ID: "thr_1", TeamID: team.ID, ProjectID: "prj_1", WorkspaceID: "ws_1", SessionID: "ses_1", Conversation: "c", CreatedBy: user.ID, Model: "m", Mode: agent.Build, State: agent.Idle,
+		Version: 1, CreatedAt: 5, UpdatedAt: 5}
+	if err := s.CreateThread(ctx, th); err != nil {
+		t.Fatal(err)
+	}
+	return ctx, s, th
+}
+
+func apply(ctx context.Context, t *testing.T, s *threadstore.Threads, c agent.Change) int64 {
+	t.Helper()
+	v, err := s.Apply(ctx, "thr_1", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func message(id string, text string) *agent.Message {
+	return &agent.Message{ID: id, ThreadID: "thr_1", TurnID: "trn_1", Role: agent.User, State: agent.Complete, Parts: []providers.Part{{Kind: providers.Text, Text: text}}, CreatedAt: 7}
+}
+
+// What is stored comes back as it was, and a view since a version holds what changed after it.
+func TestThreadsKeepWhatTheyAreGiven(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, s, th := thread(t, db)
+		if got, err := s.ThreadOf(ctx, "ws_1", "c"); err != nil || got != th {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if err := s.CreateThread(ctx, agent.Thread{ID: "thr_2", TeamID: th.TeamID, WorkspaceID: "ws_1", Conversation: "c"}); !fault.Is(err, fault.Conflict) {
+			t.Errorf("a second thread of the conversation: %v", err)
+		}
+		turn := &agent.Turn{ID: "trn_1", ThreadID: "thr_1", TeamID: th.TeamID, State: agent.TurnRunning, Owner: "a", LeaseUntil: 100, StartedAt: 10}
+		m := message("msg_1", "hello\nthere")
+		first := apply(ctx, t, s, agent.Change{At: 10, Messages: []*agent.Message{m}, Turn: turn, NoTurn: true, Thread: &agent.ThreadChange{State: agent.Working}})
+		answer := message("msg_2", "yes")
+		answer.Role, answer.Model, answer.Stop, answer.Usage, answer.Note, answer.DoneAt = agent.Assistant, "m", providers.StopToolCalls, providers.Usage{Input: 3, CacheRead: 1 << 40}, "n", 12
+		answer.Parts = append(answer.Parts, providers.Part{Kind: providers.ToolCall, CallID: "x", Name: "t", Args: json.RawMessage(`{"a":1}`)})
+		call := &agent.Call{ID: "cll_1", ThreadID: "thr_1", TurnID: "trn_1", MessageID: "msg_2", Ordinal: 1, CallID: "x", Tool: "t", Args: json.RawMessage(`{"a":1}`), State: agent.CallDone,
+			Content: []providers.Part{{Kind: providers.Image, MIME: "image/png", Data: []byte{0, 1}}}, Cut: true, StartedAt: 11, EndedAt: 12}
+		second := apply(ctx, t, s, agent.Change{At: 12, Messages: []*agent.Message{answer}, Calls: []*agent.Call{call}, TurnID: "trn_1", Owner: "a", LastSeq: 1})
+		if first != 2 || second != 3 || m.Seq != 1 || answer.Seq != 2 || answer.Version != 3 {
+			t.Errorf("versions %d and %d, %+v", first, second, answer)
+		}
+		v, err := s.View(ctx, "thr_1", 0)
+		if err != nil || len(v.Messages) != 2 || len(v.Calls) != 1 || v.Turn == nil {
+			t.Fatalf("%+v, %v", v, err)
+		}
+		if !reflect.DeepEqual(v.Messages[1], *answer) || !reflect.DeepEqual(v.Calls[0], *call) || *v.Turn != *turn || v.Thread.State != agent.Working || v.Thread.UpdatedAt != 12 {
+			t.Errorf("%+v", v)
+		}
+		if v, err = s.View(ctx, "thr_1", first); err != nil || len(v.Messages) != 1 || v.Messages[0].ID != "msg_2" || v.Turn == nil {
+			t.Errorf("since %d: %+v, %v", first, v, err)
+		}
+		apply(ctx, t, s, agent.Change{At: 13, Thread: &agent.ThreadChange{Model: "n", Mode: agent.Plan, SessionID: "ses_2"}}) // the state stays
+		if got, err := s.Thread(ctx, "thr_1"); err != nil || got.State != agent.Working || got.Model != "n" || got.Mode != agent.Plan || got.SessionID != "ses_2" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if _, err := s.Thread(tenant.In(t.Context(), "another"), "thr_1"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("another team's thread: %v", err)
+		}
+		if _, err := s.Apply(ctx, "none", agent.Change{At: 1}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("no thread: %v", err)
+		}
+	})
+}
+
+// A change is refused whose author believes the thread to be other than it is, and then nothing of it is stored.
+func TestChangesThatComeTooLate(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, s, th := thread(t, db)
+		turn := &agent.Turn{ID: "trn_1", ThreadID: "thr_1", TeamID: th.TeamID, State: agent.TurnRunning, Owner: "a", LeaseUntil: 100, StartedAt: 10}
+		refused := func(code string, c agent.Change) {
+			t.Helper()
+			c.Messages = append(c.Messages, message("msg_9", "never"))
+			if _, err := s.Apply(ctx, "thr_1", c); fault.CodeOf(err) != code {
+				t.Errorf("not %s: %v", code, err)
+			}
+		}
+		refused("turn_lost", agent.Change{TurnID: "trn_1"})
+		apply(ctx, t, s, agent.Change{Messages: []*agent.Message{message("msg_1", "a"), message("msg_2", "b")}, Turn: turn, NoTurn: true})
+		refused("turn_running", agent.Change{NoTurn: true})
+		refused("turn_lost", agent.Change{TurnID: "trn_2"})
+		refused("turn_lost", agent.Change{TurnID: "trn_1", Owner: "b"})
+		refused("thread_moved", agent.Change{TurnID: "trn_1", Owner: "a", LastSeq: 1})
+		refused("message_exists", agent.Change{Messages: []*agent.Message{message("msg_1", "other")}, Fresh: true})
+		if v, err := s.View(ctx, "thr_1", 0); err != nil || len(v.Messages) != 2 || v.Thread.Version != 2 {
+			t.Errorf("%+v, %v", v, err)
+		}
+
+		all, err := s.Running(tenant.All(t.Context(), "test"))
+		if err != nil || len(all) != 1 || all[0].ID != "trn_1" {
+			t.Errorf("%+v, %v", all, err)
+		}
+		for _, c := range []struct {
+			owner      string
+			now, until int64
+			mine       bool
+		}{{"b", 50, 90, false}, {"a", 50, 200, true}, {"b", 150, 300, false}, {"b", 201, 300, true}, {"a", 250, 400, false}} {
+			if mine, err := s.Claim(ctx, "trn_1", c.owner, c.now, c.until); err != nil || mine != c.mine {
+				t.Errorf("%+v: %v %v", c, mine, err)
+			}
+		}
+		turn.State, turn.EndedAt = agent.TurnCompleted, 300
+		apply(ctx, t, s, agent.Change{Turn: turn, TurnID: "trn_1", Owner: "b"})
+		if mine, err := s.Claim(ctx, "trn_1", "b", 301, 400); err != nil || mine {
+			t.Errorf("an ended turn was claimed: %v", err)
+		}
+	})
+}
+
+// Of turns that start at once one runs, and messages that are sent at once all have a place of their own.
+func TestChangesAtOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, s, th := thread(t, db)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		started := 0
+		for i := range 8 {
+			all.Go(func() {
+				name := string(rune('a' + i))
+				turn := &agent.Turn{ID: "trn_" + name, ThreadID: "thr_1", TeamID: th.TeamID, State: agent.TurnRunning, Owner: "a"}
+				_, err := s.Apply(ctx, "thr_1", agent.Change{Turn: turn, NoTurn: true})
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					started++
+				} else if fault.CodeOf(err) != "turn_running" {
+					t.Error(err)
+				}
+				if _, err := s.Apply(ctx, "thr_1", agent.Change{Messages: []*agent.Message{message("msg_"+name, "x")}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		v, err := s.View(ctx, "thr_1", 0)
+		if err != nil || started != 1 || len(v.Messages) != 8 || v.Messages[7].Seq != 8 {
+			t.Errorf("%d turns started; %+v, %v", started, v.Messages, err)
+		}
+	})
+}
