@@ -109,6 +109,7 @@ type facts struct {
 	version     []string // arguments that print the version; nil = do not ask
 	login       string   // the file with its login, below the account's folder; "" = none
 	permissions bool     // it asks for permissions, and this can be turned off
+	hosted      bool     // it works in the server, which asks its model: its program in the sandbox is only its terminal
 	shared      []string // folders that all accounts of the agent share, so that a conversation can continue with another one
 }
 

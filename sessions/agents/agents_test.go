@@ -329,7 +329,7 @@ func TestListTellsVersionsAndHowToInstall(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(names, ","); got != "Claude Code,Codex,Gemini CLI,OpenCode,Shell,Command,Aider" {
+	if got := strings.Join(names, ","); got != "Parawork,Claude Code,Codex,Gemini CLI,OpenCode,Shell,Command,Aider" {
 		t.Errorf("got %s", got)
 	}
 	h.write(t, filepath.Join(h.bin, "claude"), "#!/bin/sh\necho 2.0.0, new\n", 0o755)

@@ -20,6 +20,7 @@ type Recipe struct {
 
 // builtin are the built-in agents, in the order people see them. To add one, write its file and add a line here.
 var builtin = []adapter{
+	parawork{},
 	claudeCode{},
 	codex{},
 	gemini{},

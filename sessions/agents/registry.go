@@ -172,7 +172,7 @@ func (r *Registry) Info(ctx context.Context, name string) Info {
 	}
 	f, s := a.facts(), r.settings(name)
 	info := Info{Agent: name, Name: r.Name(name), Enabled: s.Enabled, Install: f.installing(), Accounts: f.accounts, Permissions: f.permissions}
-	if name == Command || name == Setup {
+	if name == Command || name == Setup || f.hosted {
 		info.Installed = true
 		return info
 	}
@@ -218,7 +218,7 @@ func (r *Registry) check(name string, in *Inside) (program string, err error) {
 	if !r.settings(name).Enabled {
 		return "", fault.New(fault.Conflict, "agent_disabled", "%s is turned off in config.json (agents.%s.enabled).", r.Name(name), name)
 	}
-	if name == Command {
+	if name == Command || a.facts().hosted {
 		return "", nil
 	}
 	want := r.program(name)
@@ -341,7 +341,7 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 	maps.Copy(env, s.Env)
 	p.Env = env
 	p.showGateway(l.Account.Gateway)
-	p.ByKey = l.Account.Gateway == nil && l.Account.keyed() && !strings.HasPrefix(l.Account.Secret, subscriptionToken)
+	p.ByKey = !f.hosted && l.Account.Gateway == nil && l.Account.keyed() && !strings.HasPrefix(l.Account.Secret, subscriptionToken)
 	return p, nil
 }
 

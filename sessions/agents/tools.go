@@ -63,7 +63,7 @@ func (r *Registry) binsInside() []string {
 
 // inside returns where the agent's program is in a sandbox that uses programs of this server, and what must be mounted for it.
 func (r *Registry) inside(name string) (program string, shown []Shown, ok bool) {
-	if name == Command || name == Setup || !r.settings(name).Enabled {
+	if name == Command || name == Setup || r.adapters[name].facts().hosted || !r.settings(name).Enabled {
 		return "", nil, false
 	}
 	path, err := r.cfg.LookPath(r.program(name))

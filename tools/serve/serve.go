@@ -111,11 +111,11 @@ func (s *Server) serveMCP(ctx context.Context, of toolrelay.Session, conn net.Co
 	return mcpserver.ServeConn(ctx, conn, mcpserver.Config{
 		Specs: s.specs, Name: "parawork", Title: "Parawork", Version: s.cfg.Version, Instructions: instructions, Log: s.cfg.Log.With("session_id", of.ID),
 		Listed: func(context.Context) ([]tools.Spec, error) {
-			c, err := s.caller(ctx, of, "")
+			c, err := s.Caller(ctx, of, "")
 			return tools.Listed(s.specs, c.Groups), err
 		},
 		Call: func(callCtx context.Context, client, name string, args json.RawMessage) (tools.Result, error) {
-			c, err := s.caller(callCtx, of, client)
+			c, err := s.Caller(callCtx, of, client)
 			if err != nil {
 				return tools.Result{}, err
 			}
@@ -128,12 +128,12 @@ func (s *Server) serveLanguage(ctx context.Context, of toolrelay.Session, conn n
 	if s.cfg.Languages == nil {
 		return errors.New("there are no language servers")
 	}
-	c, err := s.caller(ctx, of, commandClient)
+	c, err := s.Caller(ctx, of, commandClient)
 	if err != nil {
 		return err
 	}
 	return s.cfg.Languages.ServeClient(ctx, c, func(ctx context.Context) error {
-		c, err := s.caller(ctx, of, commandClient)
+		c, err := s.Caller(ctx, of, commandClient)
 		if err == nil && !c.Groups.Has("language_servers") {
 			err = fault.New(fault.Forbidden, "tool_off", "The project has switched its language servers off for agents.")
 		}
@@ -141,9 +141,9 @@ func (s *Server) serveLanguage(ctx context.Context, of toolrelay.Session, conn n
 	}, conn)
 }
 
-// caller says who calls, and whether they may: what the API asks of who calls a tool in a workspace, it asks of who started the
+// Caller says who calls, and whether they may: what the API asks of who calls a tool in a workspace, it asks of who started the
 // session.
-func (s *Server) caller(ctx context.Context, of toolrelay.Session, client string) (c tools.Caller, err error) {
+func (s *Server) Caller(ctx context.Context, of toolrelay.Session, client string) (c tools.Caller, err error) {
 	w, err := s.cfg.Workspaces.Workspace(ctx, of.WorkspaceID)
 	if err != nil {
 		return c, err
@@ -242,7 +242,7 @@ func (s *Server) run(ctx context.Context, of toolrelay.Session, line []byte) []b
 		err = fault.New(fault.Invalid, "tool_command_invalid", "The command cannot be read: it is no JSON object of this server's form.")
 	default:
 		var by tools.Caller
-		if by, err = s.caller(ctx, of, commandClient); err == nil {
+		if by, err = s.Caller(ctx, of, commandClient); err == nil {
 			in := cli.Input{Argv: c.Argv, Dir: c.Dir, Stdin: c.Stdin}
 			on := tools.On(s.specs, by.Groups)
 			for _, spec := range s.specs {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync/atomic"
 
@@ -111,7 +112,14 @@ func (l *later) linkEnded(linkID string) { l.access.Load().front.server.Recheck(
 
 // ServeTools serves a connection of an agent to the tools.
 func (l *later) ServeTools(ctx context.Context, of toolrelay.Session, use guest.ToolUse, conn net.Conn) {
-	l.toolbox.Load().relayed.ServeTools(ctx, of, use, conn)
+	t := l.toolbox.Load()
+	if use != guest.UseAgent {
+		t.relayed.ServeTools(ctx, of, use, conn)
+		return
+	}
+	if err := t.agent.Serve(ctx, of, conn); err != nil && ctx.Err() == nil {
+		slog.DebugContext(ctx, "a terminal of the agent ended", "session_id", of.ID, "error", err)
+	}
 }
 
 // runningMasks are what hides secrets in what runs.

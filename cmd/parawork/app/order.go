@@ -19,6 +19,7 @@ func (a *App) components() []component {
 		{"suspension", a.suspension.Run},       // ends sessions and sandboxes
 		{"enforce", a.enforcer.Run},            // suspends and wakes sandboxes
 		{"sandboxes", a.toolbox.sandboxes.Run}, // deletes workspaces
+		{"agent", a.toolbox.agent.Run},         // calls tools, asks in sessions
 		{"subagents", a.subagents.Run},         // asks for workspaces and sessions
 		{"runs", a.runs.Run},                   // too
 		{"reviews", a.reviews.Run},             // too
@@ -91,6 +92,7 @@ func (a *App) recovery() []step {
 		{"cleaning up artifacts", a.artifacts.Recover},
 		{"recovering subagents", a.subagents.Recover},
 		{"recovering code", a.code.Recover},
+		{"continuing turns of the agent", a.toolbox.agent.Recover},
 	}
 }
 
