@@ -175,4 +175,5 @@ type View struct {
 	Messages []Message // in order
 	Calls    []Call    // in order of their messages
 	Turn     *Turn     // the newest one, changed or not
+	More     bool      // there are older messages that the window's limit left out
 }

@@ -131,7 +131,7 @@ func (r *running) askPermission(ctx context.Context, c *Call, spec tools.Spec) (
 	if _, word, ok := strings.Cut(like, " "); ok {
 		session = fmt.Sprintf("For this session: commands that begin with %s", word)
 	}
-	answer, err := r.host.Ask(ctx, "call/"+c.ID, agents.Ask{Kind: agents.Permission, Title: spec.Title + ": " + safetext.Cut(safetext.Line(title(c)), 200), Detail: detail(c), FreeText: true,
+	answer, err := r.host.Ask(ctx, "call/"+c.ID, agents.Ask{Kind: agents.Permission, Title: spec.Title + ": " + safetext.Cut(safetext.Line(c.Title()), 200), Detail: detail(c), FreeText: true,
 		Options: []agents.Option{{ID: "allow", Label: "Allow", Role: agents.Allow}, {ID: "session", Label: session, Role: agents.AllowSession}, {ID: "deny", Label: "Deny", Role: agents.Deny}}})
 	gone := fault.CodeOf(err) == "question_gone"
 	if err != nil && !gone {

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/sessions"
 )
 
 // subscript wakes those who follow a thread.
@@ -55,6 +56,9 @@ type Delta struct {
 	Tool      string // of a call whose arguments are being written
 }
 
+// mostFollowed bounds the messages of one update: View.More says that older ones are left out.
+const mostFollowed = 500
+
 // Follow calls each with what changes in a thread after a version, until ctx ends or each fails. A follower that is slow gets several
 // changes at once. A delta belongs to a message that the follower has, and continues it at its offset: of one that was being written before
 // Follow began, the first is all that there is.
@@ -72,7 +76,7 @@ func (s *Service) Follow(ctx context.Context, threadID string, since int64, each
 		wake, rows, r := f.wake, f.rows, s.turns[threadID]
 		s.mu.Unlock()
 		if rows != had {
-			v, err := s.cfg.Store.View(ctx, threadID, since)
+			v, err := s.cfg.Store.View(ctx, threadID, Window{Since: since, Limit: mostFollowed})
 			if err != nil {
 				return err
 			}
@@ -176,7 +180,17 @@ func wholeRunes(text string) string {
 	return text
 }
 
-// View returns a thread with what changed since a version.
-func (s *Service) View(ctx context.Context, threadID string, since int64) (View, error) {
-	return s.cfg.Store.View(ctx, threadID, since)
+// View returns a part of a thread.
+func (s *Service) View(ctx context.Context, threadID string, w Window) (View, error) {
+	return s.cfg.Store.View(ctx, threadID, w)
+}
+
+// Thread returns a thread.
+func (s *Service) Thread(ctx context.Context, id string) (Thread, error) {
+	return s.cfg.Store.Thread(ctx, id)
+}
+
+// ThreadOf returns the thread of a session. Errors: not_found, also before the session's terminal has connected for the first time.
+func (s *Service) ThreadOf(ctx context.Context, row sessions.Session) (Thread, error) {
+	return s.cfg.Store.ThreadOf(ctx, row.WorkspaceID, row.Conversation)
 }

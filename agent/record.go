@@ -61,7 +61,7 @@ func promptItem(m *Message) item {
 
 // callItem is that of a call in its present state.
 func callItem(c *Call) item {
-	it := item{ID: c.ID, At: c.StartedAt, Kind: conversation.Tool, Tool: c.Tool, Title: title(c), Input: detail(c), Output: textOf(c.Content)}
+	it := item{ID: c.ID, At: c.StartedAt, Kind: conversation.Tool, Tool: c.Tool, Title: c.Title(), Input: detail(c), Output: textOf(c.Content)}
 	if it.At == 0 {
 		it.At = c.EndedAt
 	}
@@ -94,8 +94,8 @@ func failureItem(t *Turn, now int64) item {
 	return item{ID: t.ID + "/end", At: now, Kind: conversation.Error, Text: t.Reason}
 }
 
-// title says in one line what a call does.
-func title(c *Call) string {
+// Title says in one line what the call is about: its command, its file or the like. It may be empty.
+func (c *Call) Title() string {
 	for _, name := range []string{"command", "path", "pattern", "url", "title", "query", "code", "name", "task", "ref"} {
 		if v := argument(c, name); v != "" {
 			return safetext.Cut(safetext.Line(v), 200)

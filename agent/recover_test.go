@@ -169,7 +169,7 @@ func TestAnotherServerOwnsTheTurn(t *testing.T) {
 	}
 	close(on)
 	h.kill()
-	v, err := h.store.View(h.ctx, th.ID, 0)
+	v, err := h.store.View(h.ctx, th.ID, agent.Window{})
 	if err != nil || v.Turn.State != agent.TurnRunning || v.Calls[0].State != agent.CallRunning {
 		t.Errorf("%v: turn %+v, call %s", err, v.Turn, v.Calls[0].State)
 	}

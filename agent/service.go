@@ -209,7 +209,7 @@ func (s *Service) resume(t Turn) {
 
 // resumed reports whether nothing is left to do for resume.
 func (s *Service) resumed(ctx context.Context, t Turn) (over bool, err error) {
-	v, err := s.cfg.Store.View(ctx, t.ThreadID, 0)
+	v, err := s.cfg.Store.View(ctx, t.ThreadID, Window{Limit: 1})
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return true, nil
@@ -328,7 +328,7 @@ func (s *Service) Open(ctx context.Context, row sessions.Session, o Options) (Th
 
 // adopt goes on with a turn of a thread that runs nowhere, as when the session was not there at the server's start.
 func (s *Service) adopt(ctx context.Context, t Thread) error {
-	v, err := s.cfg.Store.View(ctx, t.ID, t.Version)
+	v, err := s.cfg.Store.View(ctx, t.ID, Window{Limit: 1})
 	if err == nil && v.Turn != nil && v.Turn.State == TurnRunning && !s.runs(*v.Turn) {
 		s.work.Go(func() { s.resume(*v.Turn) })
 	}
@@ -388,7 +388,7 @@ func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error)
 		case fault.CodeOf(err) != "turn_running":
 			return Message{}, err
 		}
-		v, err := s.cfg.Store.View(ctx, t.ID, t.Version)
+		v, err := s.cfg.Store.View(ctx, t.ID, Window{Limit: 1})
 		if err != nil {
 			return Message{}, err
 		}

@@ -9,8 +9,8 @@ type Store interface {
 	// Thread returns a thread, ThreadOf that of a workspace with this Conversation.
 	Thread(ctx context.Context, id string) (Thread, error)
 	ThreadOf(ctx context.Context, workspaceID, conversation string) (Thread, error)
-	// View returns a thread with all rows of it that changed after a version: with 0 all.
-	View(ctx context.Context, id string, since int64) (View, error)
+	// View returns a thread with a part of its rows, as of one moment.
+	View(ctx context.Context, id string, w Window) (View, error)
 	// Apply stores a change in one transaction and returns the thread's new version, which all changed rows have.
 	Apply(ctx context.Context, threadID string, c Change) (version int64, err error)
 	// Running returns the turns that have not ended.
@@ -18,6 +18,13 @@ type Store interface {
 	// Claim makes owner the owner of a running turn until a time, unless another owner's lease has not run out at now. It returns false
 	// for a turn that has ended.
 	Claim(ctx context.Context, turnID, owner string, now, until int64) (bool, error)
+}
+
+// Window is a part of a thread's rows; the zero Window is all of them.
+type Window struct {
+	Since  int64 // rows that changed after this version
+	Before int64 // messages before this position, with their calls; 0 = until the end
+	Limit  int   // so many messages at most, the newest, with their calls; 0 = any number
 }
 
 // Change is what Apply stores: rows are inserted, or replaced when they exist. A message without a Seq gets the next one.

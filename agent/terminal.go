@@ -244,7 +244,7 @@ func (p *printer) call(b *strings.Builder, c Call) {
 	if c.State != CallDone {
 		colour = "31"
 	}
-	fmt.Fprintf(b, "\x1b[%sm●\x1b[0m %s \x1b[2m%s\x1b[0m\n", colour, plain(c.Tool), plain(title(&c)))
+	fmt.Fprintf(b, "\x1b[%sm●\x1b[0m %s \x1b[2m%s\x1b[0m\n", colour, plain(c.Tool), plain(c.Title()))
 	lines := strings.Split(strings.TrimSpace(plain(textOf(c.Content))), "\n")
 	for i, l := range lines {
 		if i == shownOutput {

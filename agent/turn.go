@@ -254,7 +254,7 @@ func (r *running) refresh(ctx context.Context) error {
 	if len(r.messages) > 0 {
 		since = r.thread.Version
 	}
-	v, err := r.svc.cfg.Store.View(ctx, r.thread.ID, since)
+	v, err := r.svc.cfg.Store.View(ctx, r.thread.ID, Window{Since: since})
 	if err != nil {
 		return err
 	}

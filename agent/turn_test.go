@@ -403,7 +403,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		t.Errorf("followers got %q", v.text)
 	}
 	h.mood(agents.Ready)
-	stored, err := h.svc.View(h.ctx, th.ID, 0)
+	stored, err := h.svc.View(h.ctx, th.ID, agent.Window{})
 	if err != nil {
 		t.Fatal(err)
 	}

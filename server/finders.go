@@ -181,6 +181,10 @@ func byPrompt(s *Server) find {
 	return inWorkspace(s, session, func(call *rest.Call, v sessions.Session) string { call.Session = v; return v.WorkspaceID })
 }
 
+func byThread(s *Server) find {
+	return inWorkspace(s, s.ops.ThreadWorkspace, func(_ *rest.Call, workspaceID string) string { return workspaceID })
+}
+
 // Of these not everybody in the team may know.
 
 func byReview(s *Server) find    { return byID(s.ops.ByReview) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 	"github.com/parawork/parawork/accounts/secrets"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
+	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -60,6 +62,7 @@ import (
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/oauthstore"
 	"github.com/parawork/parawork/store/storetest"
+	"github.com/parawork/parawork/store/threadstore"
 	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/testing/testaccounts"
@@ -146,6 +149,14 @@ func (p managed) Ensure(ctx context.Context, workspaceID string) error {
 func (p managed) Live(workspaceID string) bool {
 	_, ok := p.Manager.Live(workspaceID)
 	return ok
+}
+
+// unhosted gives the agent no session that runs.
+type unhosted struct{ h *harness }
+
+func (unhosted) Hosted(string) (agent.Host, bool) { return nil, false }
+func (u unhosted) Session(ctx context.Context, id string) (sessions.Session, error) {
+	return u.h.cfg.Sessions.Get(ctx, id)
 }
 
 // silentInbox has nothing to tell.
@@ -275,6 +286,12 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
 	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Records: toolstore.NewLanguages(h.db), Settings: toolstore.NewLanguages(h.db)})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
+	h.cfg.Agent = agent.New(agent.Config{Store: threadstore.New(h.db), Sessions: unhosted{h}, Tools: h.cfg.Tools, Owner: "server", Events: h.bus,
+		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
+			return agent.Model{}, errors.New("there is no model")
+		},
+		Caller:  func(context.Context, sessions.Session) (tools.Caller, error) { return tools.Caller{}, nil },
+		Project: func(context.Context, string) (string, error) { return "", nil }})
 	h.cfg.Desktops = desktop.New(desktop.Config{Sandboxes: noBrowsers{places}, Workspaces: ws.Records})
 	h.cfg.Browsers = agentbrowser.New(agentbrowser.Config{Sandboxes: noBrowsers{places}, Workspaces: ws.Records})
 	h.cfg.Code = code.New(code.Config{Store: toolstore.NewCode(h.db), Sandboxes: places, Workspaces: ws.Records, Secrets: commandSecrets(ws, sec), Events: h.bus,
@@ -533,7 +550,11 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	thread := agent.Thread{ID: id.New("thr"), TeamID: team.ID, ProjectID: ws.ProjectID, WorkspaceID: ws.ID, SessionID: ses.ID, Conversation: ses.Conversation, CreatedBy: userID, Mode: agent.Build, State: agent.Idle, Version: 1}
+	if err := threadstore.New(h.db).CreateThread(ctx, thread); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"thread": thread.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -613,7 +634,9 @@ func kindOf(op string) string {
 		return "task"
 	case "updatePrompt", "deletePrompt":
 		return "prompt"
-	case "listPrompts", "createPrompt", "interruptSession":
+	case "getThread", "followThread", "sendToThread", "interruptThread":
+		return "thread"
+	case "listPrompts", "createPrompt", "interruptSession", "getSessionThread":
 		return "session"
 	case "updateWebhook", "deleteWebhook", "testWebhook", "listDeliveries", "redeliver":
 		return "webhook"

@@ -410,6 +410,11 @@ getRun                  viewer    read
 keepRun                 member    write
 listPrompts             viewer    attach
 createPrompt            member    attach
+getSessionThread        viewer    attach
+getThread               viewer    attach
+followThread            viewer    attach
+sendToThread            member    attach
+interruptThread         member    attach
 updatePrompt            member    attach
 deletePrompt            member    attach
 interruptSession        member    attach

@@ -544,6 +544,12 @@ var policy = map[string]rule{
 	"deletePrompt":     of(accounts.TypeTerminal, byPrompt),
 	"interruptSession": of(accounts.TypeTerminal, bySession),
 
+	"getSessionThread": of(accounts.ViewTerminal, bySession),
+	"getThread":        of(accounts.ViewTerminal, byThread),
+	"followThread":     of(accounts.ViewTerminal, byThread),
+	"sendToThread":     of(accounts.TypeTerminal, byThread).working().repeatable(),
+	"interruptThread":  of(accounts.TypeTerminal, byThread),
+
 	"listToolCalls":        of(accounts.ViewTerminal, byWorkspace),
 	"exportToolCalls":      of(accounts.ViewTerminal, byWorkspace).costs(rest.Exporting),
 	"listSessionToolCalls": of(accounts.ViewTerminal, bySession),

@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
+	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -129,6 +130,7 @@ type Config struct {
 	Code          *code.Service
 	Sandboxes     *sandboxes.Service
 	Demo          *demo.Service // nil = off
+	Agent         *agent.Service
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Edits         *edits.Service

@@ -2668,6 +2668,7 @@ func (e QuestionKind) Valid() bool {
 
 // Defines values for QuestionSource.
 const (
+	QuestionSourceAgent  QuestionSource = "agent"
 	QuestionSourceHook   QuestionSource = "hook"
 	QuestionSourceNotice QuestionSource = "notice"
 	QuestionSourceScreen QuestionSource = "screen"
@@ -2676,6 +2677,8 @@ const (
 // Valid indicates whether the value is a known member of the QuestionSource enum.
 func (e QuestionSource) Valid() bool {
 	switch e {
+	case QuestionSourceAgent:
+		return true
 	case QuestionSourceHook:
 		return true
 	case QuestionSourceNotice:
@@ -3737,6 +3740,186 @@ func (e TaskStatus) Valid() bool {
 	case TaskStatusInProgress:
 		return true
 	case TaskStatusOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ThreadMode.
+const (
+	ThreadModeAsk    ThreadMode = "ask"
+	ThreadModeBuild  ThreadMode = "build"
+	ThreadModePlan   ThreadMode = "plan"
+	ThreadModeReview ThreadMode = "review"
+)
+
+// Valid indicates whether the value is a known member of the ThreadMode enum.
+func (e ThreadMode) Valid() bool {
+	switch e {
+	case ThreadModeAsk:
+		return true
+	case ThreadModeBuild:
+		return true
+	case ThreadModePlan:
+		return true
+	case ThreadModeReview:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ThreadState.
+const (
+	ThreadStateFailed  ThreadState = "failed"
+	ThreadStateIdle    ThreadState = "idle"
+	ThreadStateWaiting ThreadState = "waiting"
+	ThreadStateWorking ThreadState = "working"
+)
+
+// Valid indicates whether the value is a known member of the ThreadState enum.
+func (e ThreadState) Valid() bool {
+	switch e {
+	case ThreadStateFailed:
+		return true
+	case ThreadStateIdle:
+		return true
+	case ThreadStateWaiting:
+		return true
+	case ThreadStateWorking:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ThreadCallState.
+const (
+	ThreadCallStateAsked   ThreadCallState = "asked"
+	ThreadCallStateDenied  ThreadCallState = "denied"
+	ThreadCallStateDone    ThreadCallState = "done"
+	ThreadCallStateFailed  ThreadCallState = "failed"
+	ThreadCallStatePending ThreadCallState = "pending"
+	ThreadCallStateRunning ThreadCallState = "running"
+	ThreadCallStateSkipped ThreadCallState = "skipped"
+	ThreadCallStateUnknown ThreadCallState = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the ThreadCallState enum.
+func (e ThreadCallState) Valid() bool {
+	switch e {
+	case ThreadCallStateAsked:
+		return true
+	case ThreadCallStateDenied:
+		return true
+	case ThreadCallStateDone:
+		return true
+	case ThreadCallStateFailed:
+		return true
+	case ThreadCallStatePending:
+		return true
+	case ThreadCallStateRunning:
+		return true
+	case ThreadCallStateSkipped:
+		return true
+	case ThreadCallStateUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ThreadMessageRole.
+const (
+	ThreadMessageRoleAssistant ThreadMessageRole = "assistant"
+	ThreadMessageRoleClear     ThreadMessageRole = "clear"
+	ThreadMessageRoleSummary   ThreadMessageRole = "summary"
+	ThreadMessageRoleUser      ThreadMessageRole = "user"
+)
+
+// Valid indicates whether the value is a known member of the ThreadMessageRole enum.
+func (e ThreadMessageRole) Valid() bool {
+	switch e {
+	case ThreadMessageRoleAssistant:
+		return true
+	case ThreadMessageRoleClear:
+		return true
+	case ThreadMessageRoleSummary:
+		return true
+	case ThreadMessageRoleUser:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ThreadMessageState.
+const (
+	ThreadMessageStateComplete  ThreadMessageState = "complete"
+	ThreadMessageStateDiscarded ThreadMessageState = "discarded"
+	ThreadMessageStateStreaming ThreadMessageState = "streaming"
+	ThreadMessageStateUndone    ThreadMessageState = "undone"
+)
+
+// Valid indicates whether the value is a known member of the ThreadMessageState enum.
+func (e ThreadMessageState) Valid() bool {
+	switch e {
+	case ThreadMessageStateComplete:
+		return true
+	case ThreadMessageStateDiscarded:
+		return true
+	case ThreadMessageStateStreaming:
+		return true
+	case ThreadMessageStateUndone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ThreadPartKind.
+const (
+	ThreadPartKindImage     ThreadPartKind = "image"
+	ThreadPartKindReasoning ThreadPartKind = "reasoning"
+	ThreadPartKindText      ThreadPartKind = "text"
+	ThreadPartKindToolCall  ThreadPartKind = "tool_call"
+)
+
+// Valid indicates whether the value is a known member of the ThreadPartKind enum.
+func (e ThreadPartKind) Valid() bool {
+	switch e {
+	case ThreadPartKindImage:
+		return true
+	case ThreadPartKindReasoning:
+		return true
+	case ThreadPartKindText:
+		return true
+	case ThreadPartKindToolCall:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ThreadTurnState.
+const (
+	ThreadTurnStateCompleted   ThreadTurnState = "completed"
+	ThreadTurnStateFailed      ThreadTurnState = "failed"
+	ThreadTurnStateInterrupted ThreadTurnState = "interrupted"
+	ThreadTurnStateRunning     ThreadTurnState = "running"
+)
+
+// Valid indicates whether the value is a known member of the ThreadTurnState enum.
+func (e ThreadTurnState) Valid() bool {
+	switch e {
+	case ThreadTurnStateCompleted:
+		return true
+	case ThreadTurnStateFailed:
+		return true
+	case ThreadTurnStateInterrupted:
+		return true
+	case ThreadTurnStateRunning:
 		return true
 	default:
 		return false
@@ -11555,6 +11738,159 @@ type TeamUser struct {
 	Name  string  `json:"name"`
 }
 
+// Thread defines model for Thread.
+type Thread struct {
+	// Code Of what failed
+	Code      string     `json:"code"`
+	CreatedAt int64      `json:"created_at"`
+	CreatedBy string     `json:"created_by"`
+	Id        string     `json:"id"`
+	Mode      ThreadMode `json:"mode"`
+
+	// Model Empty for the default of its account
+	Model     string `json:"model"`
+	ProjectId string `json:"project_id"`
+
+	// Reason Why, as text
+	Reason string `json:"reason"`
+
+	// SessionId The session that continues it now
+	SessionId string `json:"session_id"`
+
+	// State waiting: for an answer to a question. failed: a prompt tries again
+	State     ThreadState `json:"state"`
+	UpdatedAt int64       `json:"updated_at"`
+
+	// Version Grows with every change
+	Version     int64  `json:"version"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// ThreadMode defines model for Thread.Mode.
+type ThreadMode string
+
+// ThreadState waiting: for an answer to a question. failed: a prompt tries again
+type ThreadState string
+
+// ThreadCall defines model for ThreadCall.
+type ThreadCall struct {
+	// Arguments JSON: an object, or a string with what the model wrote instead of one
+	Arguments string `json:"arguments"`
+	CallId    string `json:"call_id"`
+
+	// Content The result
+	Content   []ThreadPart `json:"content"`
+	EndedAt   int64        `json:"ended_at"`
+	Id        string       `json:"id"`
+	MessageId string       `json:"message_id"`
+
+	// Ordinal The part of the message
+	Ordinal   int64 `json:"ordinal"`
+	StartedAt int64 `json:"started_at"`
+
+	// State asked: a person is asked for permission. unknown: the server ended during the call
+	State ThreadCallState `json:"state"`
+
+	// Title What it is about, in one line
+	Title     string `json:"title"`
+	Tool      string `json:"tool"`
+	Truncated bool   `json:"truncated"`
+	TurnId    string `json:"turn_id"`
+	Version   int64  `json:"version"`
+}
+
+// ThreadCallState asked: a person is asked for permission. unknown: the server ended during the call
+type ThreadCallState string
+
+// ThreadInterruption defines model for ThreadInterruption.
+type ThreadInterruption struct {
+	// Interrupted False: the agent was doing nothing
+	Interrupted bool `json:"interrupted"`
+}
+
+// ThreadMessage defines model for ThreadMessage.
+type ThreadMessage struct {
+	CreatedAt int64  `json:"created_at"`
+	DoneAt    int64  `json:"done_at"`
+	Id        string `json:"id"`
+	Model     string `json:"model"`
+
+	// Note Why it was discarded
+	Note  string       `json:"note"`
+	Parts []ThreadPart `json:"parts"`
+
+	// Role summary replaces what is before it in what the model is sent, clear removes it
+	Role ThreadMessageRole `json:"role"`
+
+	// Seq Its position
+	Seq    int64              `json:"seq"`
+	State  ThreadMessageState `json:"state"`
+	TurnId string             `json:"turn_id"`
+
+	// Usage `input` excludes tokens read from the cache or written to it; `output` includes `reasoning`
+	Usage   TokenUsage `json:"usage"`
+	UserId  string     `json:"user_id"`
+	Version int64      `json:"version"`
+}
+
+// ThreadMessageRole summary replaces what is before it in what the model is sent, clear removes it
+type ThreadMessageRole string
+
+// ThreadMessageState defines model for ThreadMessage.State.
+type ThreadMessageState string
+
+// ThreadPart defines model for ThreadPart.
+type ThreadPart struct {
+	// CallId Of a tool call
+	CallId *string        `json:"call_id,omitempty"`
+	Kind   ThreadPartKind `json:"kind"`
+
+	// Mime Of an image
+	Mime *string `json:"mime,omitempty"`
+
+	// Name The tool that is called
+	Name *string `json:"name,omitempty"`
+
+	// Size Of an image, bytes
+	Size *int64  `json:"size,omitempty"`
+	Text *string `json:"text,omitempty"`
+}
+
+// ThreadPartKind defines model for ThreadPart.Kind.
+type ThreadPartKind string
+
+// ThreadPrompt defines model for ThreadPrompt.
+type ThreadPrompt struct {
+	Text string `json:"text"`
+}
+
+// ThreadTurn defines model for ThreadTurn.
+type ThreadTurn struct {
+	Code      string          `json:"code"`
+	EndedAt   int64           `json:"ended_at"`
+	Id        string          `json:"id"`
+	Reason    string          `json:"reason"`
+	StartedAt int64           `json:"started_at"`
+	State     ThreadTurnState `json:"state"`
+
+	// Steps Answers of the model
+	Steps int64 `json:"steps"`
+}
+
+// ThreadTurnState defines model for ThreadTurn.State.
+type ThreadTurnState string
+
+// ThreadView defines model for ThreadView.
+type ThreadView struct {
+	Calls    []ThreadCall    `json:"calls"`
+	Messages []ThreadMessage `json:"messages"`
+
+	// More There are older messages
+	More   bool        `json:"more"`
+	Thread Thread      `json:"thread"`
+	Turn   *ThreadTurn `json:"turn,omitempty"`
+}
+
 // Timeline defines model for Timeline.
 type Timeline struct {
 	Items []TimelineItem `json:"items"`
@@ -13213,6 +13549,26 @@ type CreateWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// GetThreadParams defines parameters for GetThread.
+type GetThreadParams struct {
+	Since  *int64 `form:"since,omitempty" json:"since,omitempty"`
+	Before *int64 `form:"before,omitempty" json:"before,omitempty"`
+
+	// Limit Of messages
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// FollowThreadParams defines parameters for FollowThread.
+type FollowThreadParams struct {
+	Since       *int64  `form:"since,omitempty" json:"since,omitempty"`
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// SendToThreadParams defines parameters for SendToThread.
+type SendToThreadParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListDeliveriesParams defines parameters for ListDeliveries.
 type ListDeliveriesParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -13886,6 +14242,9 @@ type CreateWebhookJSONRequestBody = NewWebhook
 
 // CreateWorkspaceJSONRequestBody defines body for CreateWorkspace for application/json ContentType.
 type CreateWorkspaceJSONRequestBody = NewWorkspace
+
+// SendToThreadJSONRequestBody defines body for SendToThread for application/json ContentType.
+type SendToThreadJSONRequestBody = ThreadPrompt
 
 // OpenWatchJSONRequestBody defines body for OpenWatch for application/json ContentType.
 type OpenWatchJSONRequestBody = OpenWatch
@@ -14645,6 +15004,9 @@ type ServerInterface interface {
 	// SpawnSubagent Start an agent on a part of a session's work
 	// (POST /sessions/{id}/subagents)
 	SpawnSubagent(ctx echo.Context, id Id, params SpawnSubagentParams) error
+	// GetSessionThread Get the thread of a session of Parawork's own agent
+	// (GET /sessions/{id}/thread)
+	GetSessionThread(ctx echo.Context, id Id) error
 	// GetTiming Get the timing of the output, for a replay
 	// (GET /sessions/{id}/timing)
 	GetTiming(ctx echo.Context, id Id, params GetTimingParams) error
@@ -14909,6 +15271,18 @@ type ServerInterface interface {
 	// CreateWorkspace Create a workspace
 	// (POST /teams/{team}/workspaces)
 	CreateWorkspace(ctx echo.Context, team TeamSlug, params CreateWorkspaceParams) error
+	// GetThread Get a conversation of Parawork's own agent
+	// (GET /threads/{id})
+	GetThread(ctx echo.Context, id Id, params GetThreadParams) error
+	// FollowThread Follow a conversation of Parawork's own agent (server-sent events)
+	// (GET /threads/{id}/events)
+	FollowThread(ctx echo.Context, id Id, params FollowThreadParams) error
+	// InterruptThread Stop what Parawork's own agent does; the session goes on
+	// (POST /threads/{id}/interrupt)
+	InterruptThread(ctx echo.Context, id Id) error
+	// SendToThread Give Parawork's own agent a prompt
+	// (POST /threads/{id}/messages)
+	SendToThread(ctx echo.Context, id Id, params SendToThreadParams) error
 	// OpenWatch Open a link to watch a session
 	// (POST /watch)
 	OpenWatch(ctx echo.Context) error
@@ -18901,6 +19275,22 @@ func (w *ServerInterfaceWrapper) SpawnSubagent(ctx echo.Context) error {
 	return err
 }
 
+// GetSessionThread converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSessionThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSessionThread(ctx, id)
+	return err
+}
+
 // GetTiming converts echo context to params.
 func (w *ServerInterfaceWrapper) GetTiming(ctx echo.Context) error {
 	var err error
@@ -20961,6 +21351,139 @@ func (w *ServerInterfaceWrapper) CreateWorkspace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateWorkspace(ctx, team, params)
+	return err
+}
+
+// GetThread converts echo context to params.
+func (w *ServerInterfaceWrapper) GetThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetThreadParams
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", ctx.QueryParams(), &params.Since, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter since: %s", err))
+	}
+
+	// ------------- Optional query parameter "before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", ctx.QueryParams(), &params.Before, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter before: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetThread(ctx, id, params)
+	return err
+}
+
+// FollowThread converts echo context to params.
+func (w *ServerInterfaceWrapper) FollowThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FollowThreadParams
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", ctx.QueryParams(), &params.Since, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter since: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Last-Event-ID, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Last-Event-ID: %s", err))
+		}
+
+		params.LastEventID = &LastEventID
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FollowThread(ctx, id, params)
+	return err
+}
+
+// InterruptThread converts echo context to params.
+func (w *ServerInterfaceWrapper) InterruptThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.InterruptThread(ctx, id)
+	return err
+}
+
+// SendToThread converts echo context to params.
+func (w *ServerInterfaceWrapper) SendToThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SendToThreadParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SendToThread(ctx, id, params)
 	return err
 }
 
@@ -24509,6 +25032,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/screen", wrapper.GetScreen, options.OperationMiddlewares["getScreen"]...)
 	router.GET(options.BaseURL+"/sessions/:id/journal", wrapper.GetJournal, options.OperationMiddlewares["getJournal"]...)
 	router.GET(options.BaseURL+"/sessions/:id/conversation", wrapper.GetConversation, options.OperationMiddlewares["getConversation"]...)
+	router.GET(options.BaseURL+"/sessions/:id/thread", wrapper.GetSessionThread, options.OperationMiddlewares["getSessionThread"]...)
+	router.GET(options.BaseURL+"/threads/:id", wrapper.GetThread, options.OperationMiddlewares["getThread"]...)
+	router.GET(options.BaseURL+"/threads/:id/events", wrapper.FollowThread, options.OperationMiddlewares["followThread"]...)
+	router.POST(options.BaseURL+"/threads/:id/messages", wrapper.SendToThread, options.OperationMiddlewares["sendToThread"]...)
+	router.POST(options.BaseURL+"/threads/:id/interrupt", wrapper.InterruptThread, options.OperationMiddlewares["interruptThread"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/conversations", wrapper.ListConversations, options.OperationMiddlewares["listConversations"]...)
 	router.GET(options.BaseURL+"/sessions/:id/timing", wrapper.GetTiming, options.OperationMiddlewares["getTiming"]...)
 	router.GET(options.BaseURL+"/sessions/:id/moment", wrapper.GetMoment, options.OperationMiddlewares["getMoment"]...)
@@ -32889,6 +33417,45 @@ func (response SpawnSubagentdefaultApplicationProblemPlusJSONResponse) VisitSpaw
 	return err
 }
 
+type GetSessionThreadRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetSessionThreadResponseObject interface {
+	VisitGetSessionThreadResponse(w http.ResponseWriter) error
+}
+
+type GetSessionThread200JSONResponse Thread
+
+func (response GetSessionThread200JSONResponse) VisitGetSessionThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessionThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSessionThreaddefaultApplicationProblemPlusJSONResponse) VisitGetSessionThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTimingRequestObject struct {
 	Id     Id `json:"id"`
 	Params GetTimingParams
@@ -36427,6 +36994,195 @@ type CreateWorkspacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateWorkspacedefaultApplicationProblemPlusJSONResponse) VisitCreateWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetThreadRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetThreadParams
+}
+
+type GetThreadResponseObject interface {
+	VisitGetThreadResponse(w http.ResponseWriter) error
+}
+
+type GetThread200JSONResponse ThreadView
+
+func (response GetThread200JSONResponse) VisitGetThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetThreaddefaultApplicationProblemPlusJSONResponse) VisitGetThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FollowThreadRequestObject struct {
+	Id     Id `json:"id"`
+	Params FollowThreadParams
+}
+
+type FollowThreadResponseObject interface {
+	VisitFollowThreadResponse(w http.ResponseWriter) error
+}
+
+type FollowThread200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response FollowThread200TexteventStreamResponse) VisitFollowThreadResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type FollowThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FollowThreaddefaultApplicationProblemPlusJSONResponse) VisitFollowThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type InterruptThreadRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type InterruptThreadResponseObject interface {
+	VisitInterruptThreadResponse(w http.ResponseWriter) error
+}
+
+type InterruptThread200JSONResponse ThreadInterruption
+
+func (response InterruptThread200JSONResponse) VisitInterruptThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type InterruptThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response InterruptThreaddefaultApplicationProblemPlusJSONResponse) VisitInterruptThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendToThreadRequestObject struct {
+	Id     Id `json:"id"`
+	Params SendToThreadParams
+	Body   *SendToThreadJSONRequestBody
+}
+
+type SendToThreadResponseObject interface {
+	VisitSendToThreadResponse(w http.ResponseWriter) error
+}
+
+type SendToThread201JSONResponse ThreadMessage
+
+func (response SendToThread201JSONResponse) VisitSendToThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendToThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SendToThreaddefaultApplicationProblemPlusJSONResponse) VisitSendToThreadResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -42232,6 +42988,9 @@ type StrictServerInterface interface {
 	// SpawnSubagent Start an agent on a part of a session's work
 	// (POST /sessions/{id}/subagents)
 	SpawnSubagent(ctx context.Context, request SpawnSubagentRequestObject) (SpawnSubagentResponseObject, error)
+	// GetSessionThread Get the thread of a session of Parawork's own agent
+	// (GET /sessions/{id}/thread)
+	GetSessionThread(ctx context.Context, request GetSessionThreadRequestObject) (GetSessionThreadResponseObject, error)
 	// GetTiming Get the timing of the output, for a replay
 	// (GET /sessions/{id}/timing)
 	GetTiming(ctx context.Context, request GetTimingRequestObject) (GetTimingResponseObject, error)
@@ -42496,6 +43255,18 @@ type StrictServerInterface interface {
 	// CreateWorkspace Create a workspace
 	// (POST /teams/{team}/workspaces)
 	CreateWorkspace(ctx context.Context, request CreateWorkspaceRequestObject) (CreateWorkspaceResponseObject, error)
+	// GetThread Get a conversation of Parawork's own agent
+	// (GET /threads/{id})
+	GetThread(ctx context.Context, request GetThreadRequestObject) (GetThreadResponseObject, error)
+	// FollowThread Follow a conversation of Parawork's own agent (server-sent events)
+	// (GET /threads/{id}/events)
+	FollowThread(ctx context.Context, request FollowThreadRequestObject) (FollowThreadResponseObject, error)
+	// InterruptThread Stop what Parawork's own agent does; the session goes on
+	// (POST /threads/{id}/interrupt)
+	InterruptThread(ctx context.Context, request InterruptThreadRequestObject) (InterruptThreadResponseObject, error)
+	// SendToThread Give Parawork's own agent a prompt
+	// (POST /threads/{id}/messages)
+	SendToThread(ctx context.Context, request SendToThreadRequestObject) (SendToThreadResponseObject, error)
 	// OpenWatch Open a link to watch a session
 	// (POST /watch)
 	OpenWatch(ctx context.Context, request OpenWatchRequestObject) (OpenWatchResponseObject, error)
@@ -49600,6 +50371,31 @@ func (sh *strictHandler) SpawnSubagent(ctx echo.Context, id Id, params SpawnSuba
 	return nil
 }
 
+// GetSessionThread operation middleware
+func (sh *strictHandler) GetSessionThread(ctx echo.Context, id Id) error {
+	var request GetSessionThreadRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSessionThread(ctx.Request().Context(), request.(GetSessionThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSessionThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSessionThreadResponseObject); ok {
+		return validResponse.VisitGetSessionThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetTiming operation middleware
 func (sh *strictHandler) GetTiming(ctx echo.Context, id Id, params GetTimingParams) error {
 	var request GetTimingRequestObject
@@ -52533,6 +53329,132 @@ func (sh *strictHandler) CreateWorkspace(ctx echo.Context, team TeamSlug, params
 		return err
 	} else if validResponse, ok := response.(CreateWorkspaceResponseObject); ok {
 		return validResponse.VisitCreateWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetThread operation middleware
+func (sh *strictHandler) GetThread(ctx echo.Context, id Id, params GetThreadParams) error {
+	var request GetThreadRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetThread(ctx.Request().Context(), request.(GetThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetThreadResponseObject); ok {
+		return validResponse.VisitGetThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FollowThread operation middleware
+func (sh *strictHandler) FollowThread(ctx echo.Context, id Id, params FollowThreadParams) error {
+	var request FollowThreadRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FollowThread(ctx.Request().Context(), request.(FollowThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FollowThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FollowThreadResponseObject); ok {
+		return validResponse.VisitFollowThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// InterruptThread operation middleware
+func (sh *strictHandler) InterruptThread(ctx echo.Context, id Id) error {
+	var request InterruptThreadRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.InterruptThread(ctx.Request().Context(), request.(InterruptThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "InterruptThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(InterruptThreadResponseObject); ok {
+		return validResponse.VisitInterruptThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SendToThread operation middleware
+func (sh *strictHandler) SendToThread(ctx echo.Context, id Id, params SendToThreadParams) error {
+	var request SendToThreadRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body SendToThreadJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SendToThread(ctx.Request().Context(), request.(SendToThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SendToThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SendToThreadResponseObject); ok {
+		return validResponse.VisitSendToThreadResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

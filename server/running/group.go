@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
@@ -39,6 +40,7 @@ type Config struct {
 	Code      *code.Service
 	Sandboxes *sandboxes.Service
 	Demo      *demo.Service // nil = off
+	Agent     *agent.Service
 	Places    *manager.Manager
 	Images    *images.Service
 	Tokens    *tokens.Meter
@@ -81,6 +83,8 @@ type (
 	Demo struct{ *group }
 	// Images are what sandboxes of projects are made from.
 	Images struct{ *group }
+	// Threads are the conversations of Parawork's own agent.
+	Threads struct{ *group }
 )
 
 // Running has all operations of the package.
@@ -96,10 +100,11 @@ type Running struct {
 	Sandboxes
 	Demo
 	Images
+	Threads
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Running {
 	g := &group{shared, cfg}
-	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Demo{g}, Images{g}}
+	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Demo{g}, Images{g}, Threads{g}}
 }

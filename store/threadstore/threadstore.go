@@ -2,7 +2,10 @@
 package threadstore
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"slices"
 
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/internal/fault"
@@ -44,16 +47,20 @@ func (s *Threads) ThreadOf(ctx context.Context, workspaceID, conversation string
 	return t, store.Wrap(err, "reading a thread")
 }
 
-// View returns a thread with what changed in it since a version, as of one moment.
-func (s *Threads) View(ctx context.Context, id string, since int64) (v agent.View, err error) {
+// View returns a thread with a part of its rows, as of one moment.
+func (s *Threads) View(ctx context.Context, id string, w agent.Window) (v agent.View, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if v.Thread, err = s.Thread(ctx, id); err != nil {
 			return err
 		}
-		if v.Messages, err = s.messages(ctx, id, since); err != nil {
+		if v.Messages, v.More, err = s.messages(ctx, id, w); err != nil {
 			return err
 		}
-		if v.Calls, err = s.calls(ctx, id, since); err != nil {
+		first := int64(0)
+		if v.More {
+			first = v.Messages[0].Seq
+		}
+		if v.Calls, err = s.calls(ctx, id, w, first); err != nil {
 			return err
 		}
 		turn, found, err := store.Optional(scanTurn(s.db.QueryRow(ctx, `SELECT `+turnColumns+` FROM thread_turns WHERE thread_id = ? AND {team} ORDER BY version DESC LIMIT 1`, id)))
@@ -67,25 +74,41 @@ func (s *Threads) View(ctx context.Context, id string, since int64) (v agent.Vie
 
 const messageColumns = `id, team_id, thread_id, turn_id, seq, role, state, user_id, parts, model, stop, usage, note, version, created_at, done_at`
 
-func (s *Threads) messages(ctx context.Context, threadID string, since int64) ([]agent.Message, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+messageColumns+` FROM thread_messages WHERE thread_id = ? AND version > ? AND {team} ORDER BY seq`, threadID, since)
-	return store.Collect(rows, err, func(r store.Scanner) (m agent.Message, err error) {
-		var team, parts, usage string
-		if err = r.Scan(&m.ID, &team, &m.ThreadID, &m.TurnID, &m.Seq, &m.Role, &m.State, &m.UserID, &parts, &m.Model, &m.Stop, &usage, &m.Note, &m.Version, &m.CreatedAt, &m.DoneAt); err != nil {
-			return m, err
-		}
-		if err = store.FromJSON(parts, &m.Parts); err == nil {
-			err = store.FromJSON(usage, &m.Usage)
-		}
+// end is the position before which the messages of a window are.
+func end(w agent.Window) int64 { return cmp.Or(w.Before, math.MaxInt64) }
+
+func (s *Threads) messages(ctx context.Context, threadID string, w agent.Window) (all []agent.Message, more bool, err error) {
+	limit := math.MaxInt32
+	if w.Limit > 0 {
+		limit = w.Limit + 1
+	}
+	rows, err := s.db.Query(ctx, `SELECT `+messageColumns+` FROM thread_messages WHERE thread_id = ? AND version > ? AND seq < ? AND {team} ORDER BY seq DESC LIMIT ?`, threadID, w.Since, end(w), limit)
+	all, err = store.Collect(rows, err, scanMessage)
+	if more = len(all) == limit; more {
+		all = all[:w.Limit]
+	}
+	slices.Reverse(all)
+	return all, more, err
+}
+
+func scanMessage(r store.Scanner) (m agent.Message, err error) {
+	var team, parts, usage string
+	if err = r.Scan(&m.ID, &team, &m.ThreadID, &m.TurnID, &m.Seq, &m.Role, &m.State, &m.UserID, &parts, &m.Model, &m.Stop, &usage, &m.Note, &m.Version, &m.CreatedAt, &m.DoneAt); err != nil {
 		return m, err
-	})
+	}
+	if err = store.FromJSON(parts, &m.Parts); err == nil {
+		err = store.FromJSON(usage, &m.Usage)
+	}
+	return m, err
 }
 
 const callColumns = `id, team_id, thread_id, turn_id, message_id, ordinal, call_id, tool, args, state, content, cut, version, started_at, ended_at`
 
-func (s *Threads) calls(ctx context.Context, threadID string, since int64) ([]agent.Call, error) {
+// calls returns those of messages from a position on.
+func (s *Threads) calls(ctx context.Context, threadID string, w agent.Window, first int64) ([]agent.Call, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+callColumns+` FROM thread_calls WHERE thread_id = ? AND version > ? AND {team}
-		ORDER BY (SELECT seq FROM thread_messages m WHERE m.id = thread_calls.message_id), ordinal`, threadID, since)
+		AND message_id IN (SELECT id FROM thread_messages WHERE thread_id = ? AND seq >= ? AND seq < ? AND {team})
+		ORDER BY (SELECT seq FROM thread_messages m WHERE m.id = thread_calls.message_id), ordinal`, threadID, w.Since, threadID, first, end(w))
 	return store.Collect(rows, err, func(r store.Scanner) (c agent.Call, err error) {
 		var team, args, content string
 		if err = r.Scan(&c.ID, &team, &c.ThreadID, &c.TurnID, &c.MessageID, &c.Ordinal, &c.CallID, &c.Tool, &args, &c.State, &content, &c.Cut, &c.Version, &c.StartedAt, &c.EndedAt); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -72,15 +73,30 @@ func TestThreadsKeepWhatTheyAreGiven(t *testing.T) {
 		if first != 2 || second != 3 || m.Seq != 1 || answer.Seq != 2 || answer.Version != 3 {
 			t.Errorf("versions %d and %d, %+v", first, second, answer)
 		}
-		v, err := s.View(ctx, "thr_1", 0)
+		v, err := s.View(ctx, "thr_1", agent.Window{})
 		if err != nil || len(v.Messages) != 2 || len(v.Calls) != 1 || v.Turn == nil {
 			t.Fatalf("%+v, %v", v, err)
 		}
 		if !reflect.DeepEqual(v.Messages[1], *answer) || !reflect.DeepEqual(v.Calls[0], *call) || *v.Turn != *turn || v.Thread.State != agent.Working || v.Thread.UpdatedAt != 12 {
 			t.Errorf("%+v", v)
 		}
-		if v, err = s.View(ctx, "thr_1", first); err != nil || len(v.Messages) != 1 || v.Messages[0].ID != "msg_2" || v.Turn == nil {
+		if v, err = s.View(ctx, "thr_1", agent.Window{Since: first}); err != nil || len(v.Messages) != 1 || v.Messages[0].ID != "msg_2" || v.Turn == nil {
 			t.Errorf("since %d: %+v, %v", first, v, err)
+		}
+		for _, c := range []struct {
+			w        agent.Window
+			messages string
+			calls    int
+			more     bool
+		}{{agent.Window{Limit: 2}, "msg_1 msg_2", 1, false}, {agent.Window{Limit: 1}, "msg_2", 1, true}, {agent.Window{Before: 2, Limit: 1}, "msg_1", 0, false}, {agent.Window{Before: 1}, "", 0, false}} {
+			v, err := s.View(ctx, "thr_1", c.w)
+			var ids []string
+			for _, m := range v.Messages {
+				ids = append(ids, m.ID)
+			}
+			if err != nil || strings.Join(ids, " ") != c.messages || len(v.Calls) != c.calls || v.More != c.more {
+				t.Errorf("%+v: %q, %d calls, more %v, %v", c.w, ids, len(v.Calls), v.More, err)
+			}
 		}
 		apply(ctx, t, s, agent.Change{At: 13, Thread: &agent.ThreadChange{Model: "n", Mode: agent.Plan, SessionID: "ses_2"}}) // the state stays
 		if got, err := s.Thread(ctx, "thr_1"); err != nil || got.State != agent.Working || got.Model != "n" || got.Mode != agent.Plan || got.SessionID != "ses_2" {
@@ -114,7 +130,7 @@ func TestChangesThatComeTooLate(t *testing.T) {
 		refused("turn_lost", agent.Change{TurnID: "trn_1", Owner: "b"})
 		refused("thread_moved", agent.Change{TurnID: "trn_1", Owner: "a", LastSeq: 1})
 		refused("message_exists", agent.Change{Messages: []*agent.Message{message("msg_1", "other")}, Fresh: true})
-		if v, err := s.View(ctx, "thr_1", 0); err != nil || len(v.Messages) != 2 || v.Thread.Version != 2 {
+		if v, err := s.View(ctx, "thr_1", agent.Window{}); err != nil || len(v.Messages) != 2 || v.Thread.Version != 2 {
 			t.Errorf("%+v, %v", v, err)
 		}
 
@@ -164,7 +180,7 @@ func TestChangesAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		v, err := s.View(ctx, "thr_1", 0)
+		v, err := s.View(ctx, "thr_1", agent.Window{})
 		if err != nil || started != 1 || len(v.Messages) != 8 || v.Messages[7].Seq != 8 {
 			t.Errorf("%d turns started; %+v, %v", started, v.Messages, err)
 		}

@@ -67,6 +67,10 @@ func TestOwnAgent(t *testing.T) {
 		if !strings.HasPrefix(kinds, "prompt text usage tool text usage") {
 			t.Errorf("the conversation: %s", kinds)
 		}
+		var thread struct{ ID string }
+		h.API("GET", "/sessions/"+s.ID+"/thread", nil, &thread)
+		h.API("POST", "/threads/"+thread.ID+"/messages", map[string]any{"text": script(t, says("Asked by a script.", 120, 5, 50, 0))}, nil)
+		w.waits("the answer to a prompt of the API", func() bool { return strings.Contains(w.screen(), "Asked by a script.") })
 		unseen(t, h, key)
 	})
 }

@@ -3459,6 +3459,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get the thread of a session of Parawork's own agent
+         * @description The agent `parawork` has one once its terminal has connected. Sessions of other agents have none.
+         */
+        get: operations["getSessionThread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/timing": {
         parameters: {
             query?: never;
@@ -4881,6 +4903,97 @@ export interface paths {
          * @description Returns immediately in state `creating`; `steps` shows the progress.
          */
         post: operations["createWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/threads/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Get a conversation of Parawork's own agent
+         * @description The newest messages with their tool calls, oldest first. `more` says that there are older ones: ask again with `before`, the `seq` of the first. With `since`, the `version` of an earlier answer, only rows that were added or changed after it.
+         */
+        get: operations["getThread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/threads/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Follow a conversation of Parawork's own agent (server-sent events)
+         * @description First `view`, then `view` and `delta` events as the conversation goes on. The data of `view` is a ThreadView: the rows that were added or
+         *     changed; replace those of the same ID. Its ID is the thread's version: a client that connects again with it as `Last-Event-ID`, or with
+         *     `since`, is sent what changed after it. Where such a view has `more`, too much has changed: get the conversation anew.
+         *     The data of `delta` is `{"message_id","part","kind","offset","text","tool"}`: text that the model has just written in a part of a message
+         *     that a view has named, from the byte `offset` of the part in UTF-8 on. A part that was begun earlier comes whole, from 0, once.
+         *     When the message is complete, a view has it, and that counts.
+         *     A comment comes every 15 seconds. The server ends the stream after some minutes: connect again.
+         */
+        get: operations["followThread"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/threads/{id}/interrupt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Stop what Parawork's own agent does; the session goes on */
+        post: operations["interruptThread"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/threads/{id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give Parawork's own agent a prompt
+         * @description It starts a turn, or joins the one that runs. The session must be running.
+         */
+        post: operations["sendToThread"];
         delete?: never;
         options?: never;
         head?: never;
@@ -11209,7 +11322,7 @@ export interface components {
              * @description How the server learned of it
              * @enum {string}
              */
-            source: "hook" | "screen" | "notice";
+            source: "hook" | "screen" | "notice" | "agent";
             /** @enum {string} */
             state: "open" | "answered" | "withdrawn";
             /** @description The question in one line */
@@ -13007,6 +13120,141 @@ export interface components {
             email?: string;
             id: string;
             name: string;
+        };
+        Thread: {
+            /** @description Of what failed */
+            code: string;
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            id: string;
+            /** @enum {string} */
+            mode: "build" | "plan" | "ask" | "review";
+            /** @description Empty for the default of its account */
+            model: string;
+            project_id: string;
+            /** @description Why, as text */
+            reason: string;
+            /** @description The session that continues it now */
+            session_id: string;
+            /**
+             * @description waiting: for an answer to a question. failed: a prompt tries again
+             * @enum {string}
+             */
+            state: "idle" | "working" | "waiting" | "failed";
+            /** Format: int64 */
+            updated_at: number;
+            /**
+             * Format: int64
+             * @description Grows with every change
+             */
+            version: number;
+            workspace_id: string;
+        };
+        ThreadCall: {
+            /** @description JSON: an object, or a string with what the model wrote instead of one */
+            arguments: string;
+            call_id: string;
+            /** @description The result */
+            content: components["schemas"]["ThreadPart"][];
+            /** Format: int64 */
+            ended_at: number;
+            id: string;
+            message_id: string;
+            /**
+             * Format: int64
+             * @description The part of the message
+             */
+            ordinal: number;
+            /** Format: int64 */
+            started_at: number;
+            /**
+             * @description asked: a person is asked for permission. unknown: the server ended during the call
+             * @enum {string}
+             */
+            state: "pending" | "asked" | "running" | "done" | "failed" | "denied" | "unknown" | "skipped";
+            /** @description What it is about, in one line */
+            title: string;
+            tool: string;
+            truncated: boolean;
+            turn_id: string;
+            /** Format: int64 */
+            version: number;
+        };
+        ThreadInterruption: {
+            /** @description False: the agent was doing nothing */
+            interrupted: boolean;
+        };
+        ThreadMessage: {
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            done_at: number;
+            id: string;
+            model: string;
+            /** @description Why it was discarded */
+            note: string;
+            parts: components["schemas"]["ThreadPart"][];
+            /**
+             * @description summary replaces what is before it in what the model is sent, clear removes it
+             * @enum {string}
+             */
+            role: "user" | "assistant" | "summary" | "clear";
+            /**
+             * Format: int64
+             * @description Its position
+             */
+            seq: number;
+            /** @enum {string} */
+            state: "streaming" | "complete" | "discarded" | "undone";
+            turn_id: string;
+            usage: components["schemas"]["TokenUsage"];
+            user_id: string;
+            /** Format: int64 */
+            version: number;
+        };
+        ThreadPart: {
+            /** @description Of a tool call */
+            call_id?: string;
+            /** @enum {string} */
+            kind: "text" | "reasoning" | "tool_call" | "image";
+            /** @description Of an image */
+            mime?: string;
+            /** @description The tool that is called */
+            name?: string;
+            /**
+             * Format: int64
+             * @description Of an image, bytes
+             */
+            size?: number;
+            text?: string;
+        };
+        ThreadPrompt: {
+            text: string;
+        };
+        ThreadTurn: {
+            code: string;
+            /** Format: int64 */
+            ended_at: number;
+            id: string;
+            reason: string;
+            /** Format: int64 */
+            started_at: number;
+            /** @enum {string} */
+            state: "running" | "completed" | "interrupted" | "failed";
+            /**
+             * Format: int64
+             * @description Answers of the model
+             */
+            steps: number;
+        };
+        ThreadView: {
+            calls: components["schemas"]["ThreadCall"][];
+            messages: components["schemas"]["ThreadMessage"][];
+            /** @description There are older messages */
+            more: boolean;
+            thread: components["schemas"]["Thread"];
+            turn?: components["schemas"]["ThreadTurn"];
         };
         Timeline: {
             items: components["schemas"]["TimelineItem"][];
@@ -19298,6 +19546,29 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getSessionThread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The thread */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Thread"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getTiming: {
         parameters: {
             query?: {
@@ -21669,6 +21940,113 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Workspace"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getThread: {
+        parameters: {
+            query?: {
+                before?: number;
+                /** @description Of messages */
+                limit?: number;
+                since?: number;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The conversation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadView"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    followThread: {
+        parameters: {
+            query?: {
+                since?: number;
+            };
+            header?: {
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    interruptThread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Whether there was something to stop */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadInterruption"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    sendToThread: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ThreadPrompt"];
+            };
+        };
+        responses: {
+            /** @description The message */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadMessage"];
                 };
             };
             default: components["responses"]["Problem"];
