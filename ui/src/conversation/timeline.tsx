@@ -14,6 +14,7 @@ import { useStore } from "@/state/store";
 import { toastError } from "@/state/toasts";
 import { ConversationFeed, type Kind } from "./feed";
 import { ItemRow } from "./item";
+import { LiveMessage } from "./live-message";
 import { rowsOf, unfolds } from "./rows";
 import { spent } from "./words";
 
@@ -70,6 +71,11 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
     const el = scroller.current;
     if (following && el) el.scrollTop = el.scrollHeight;
   }, [following, total]);
+
+  const grow = useCallback(() => {
+    const el = scroller.current;
+    if (following && el) el.scrollTop = el.scrollHeight;
+  }, [following]);
 
   // Older rows are put before the first: what is read stays where it is.
   const anchor = useRef<{ id: string; delta: number } | undefined>(undefined);
@@ -207,6 +213,9 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
             })}
           </div>
         )}
+        {session.agent === "parawork" && !hasEnded(session) && words === "" && kinds.length === 0 && (
+          <LiveMessage session={session.id} items={items} onGrow={grow} />
+        )}
       </div>
       {!following && rows.length > 0 && (
         <Button onClick={toEnd} className="absolute! right-4 bottom-10 bg-bg1! shadow-float">
@@ -248,7 +257,7 @@ interface NothingProps {
 /** Why there is nothing to show, and what to do. */
 function Nothing({ session: s, record, filtered, total }: NothingProps) {
   if (filtered && total > 0) return <Empty title="Nothing found">Try other words or “Everything”.</Empty>;
-  if (record === "waiting" && !hasEnded(s))
+  if ((record === "waiting" || s.agent === "parawork") && !hasEnded(s))
     return <Empty title="Nothing said yet">What {s.agent_name} does appears here after its first prompt.</Empty>;
   if (record === "waiting" || s.agent === "claude-code" || s.agent === "codex")
     return <Empty title="No conversation was recorded">The terminal shows everything this session printed.</Empty>;
