@@ -1,4 +1,4 @@
-package main
+package scripted
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ type geminiPart struct {
 
 // generate answers POST /v1beta/models/{model}:generateContent and :streamGenerateContent:
 // https://ai.google.dev/api/generate-content.
-func generate(w http.ResponseWriter, r *http.Request) {
+func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
 	model, action, _ := strings.Cut(r.PathValue("call"), ":")
 	if action == "countTokens" {
 		reply(w, map[string]any{"totalTokens": 100})
@@ -56,17 +56,18 @@ func generate(w http.ResponseWriter, r *http.Request) {
 	case ok && len(req.Tools) > 0:
 		part = geminiPart{Call: map[string]any{"name": "write_file", "args": map[string]any{"file_path": t.Path, "content": t.Text}}}
 	}
-	answer := map[string]any{"modelVersion": model, "responseId": nextID("resp"),
+	answer := map[string]any{"modelVersion": model, "responseId": s.nextID("resp"),
 		"candidates":    []any{map[string]any{"index": 0, "finishReason": "STOP", "content": map[string]any{"role": "model", "parts": []geminiPart{part}}}},
 		"usageMetadata": map[string]any{"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110}}
 	if action != "streamGenerateContent" {
 		reply(w, answer)
 		return
 	}
-	s := newStream(w)
+	s.bill(func(b *bill) { b.Begun++ })
+	w.Header().Set("Content-Type", "text/event-stream")
 	b, err := json.Marshal(answer)
 	if err != nil {
 		return
 	}
-	fmt.Fprintf(s.w, "data: %s\n\n", b)
+	fmt.Fprintf(w, "data: %s\n\n", b)
 }
