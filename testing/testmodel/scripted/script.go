@@ -184,7 +184,7 @@ func (c *conversation) user(text string) {
 		*c = conversation{prompt: text, said: c.said}
 	}
 	if steps, ok := scriptIn(text); ok {
-		*c = conversation{prompt: text, steps: steps}
+		*c = conversation{prompt: text, steps: steps, answered: c.answered}
 	}
 }
 
