@@ -51,7 +51,7 @@ func startForge(t *testing.T, kind string) (f *testforge.Forge, env []string) {
 	f, err := testforge.New(kind, t.TempDir())
 	must(t, err)
 	t.Cleanup(f.Close)
-	f.Know(testforge.Token{Value: forgeToken, User: "mika", Scopes: []string{"repo", "checks", "api", "write:repository"}})
+	f.Know(testforge.Token{Value: forgeToken, User: "mika", Scopes: []string{"repo", "checks", "api", "write:repository", "write:issue"}})
 	_, err = f.MakeRepo(forgeRepo)
 	must(t, err)
 	_, err = f.Put(forgeRepo, "main", "README.md", "# App\n")
