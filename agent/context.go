@@ -67,7 +67,7 @@ func (r *running) conversation() []providers.Message {
 		case m.Role == Clear:
 			out = nil
 		case m.Role == Summary:
-			out = []providers.Message{{Role: providers.User, Parts: textParts(summaryIntro + textOf(m.Parts))}}
+			out = []providers.Message{{Role: providers.User, Parts: textParts(summaryIntro + textOf(m.Parts) + r.worksOn(m))}}
 		case m.Role == User:
 			out = append(out, providers.Message{Role: providers.User, Parts: m.Parts})
 		case m.Role == Assistant:
@@ -82,6 +82,31 @@ func (r *running) conversation() []providers.Message {
 		}
 	}
 	return out
+}
+
+const mostPrompt = 16 << 10 // bytes of a prompt beside a summary
+
+// worksOn is, after a summary in the middle of a turn, what the person asked for: in their words, which the summary may not have.
+func (r *running) worksOn(summary *Message) string {
+	most := mostPrompt
+	if r.model.Window > 0 {
+		most = min(most, int(r.model.Window/2)) // an eighth of the window
+	}
+	var b strings.Builder
+	for _, m := range r.messages {
+		if m.Role != User || m.State != Complete || m.TurnID != summary.TurnID || m.Seq > summary.Seq {
+			continue
+		}
+		text := textOf(m.Parts)
+		if len(text) > most {
+			text = ends(text, most)
+		}
+		if b.Len()+len(text) > 2*most {
+			break
+		}
+		b.WriteString(promptIntro + text)
+	}
+	return b.String()
 }
 
 func textOf(parts []providers.Part) string {
@@ -107,10 +132,30 @@ func (r *running) makeRoom(ctx context.Context) error {
 	if room < r.model.Window/4 {
 		room = r.model.Window / 4
 	}
-	if max(r.used, providers.Estimate(r.request())) < room {
+	if r.filled() < room {
 		return nil
 	}
 	return r.compact(ctx)
+}
+
+// filled is how many tokens the next request has: what the model reported for the last answer, also in a turn or a server before this one,
+// with an estimate of what came since. Where that is more, or nothing was reported, it is an estimate of everything.
+func (r *running) filled() int64 {
+	req := r.request()
+	estimated := providers.Estimate(req)
+	m := r.lastAnswer()
+	if m == nil || m.Usage == (providers.Usage{}) {
+		return estimated
+	}
+	since := req.Messages
+	for i, o := range slices.Backward(since) {
+		if o.Role == providers.Assistant {
+			since = since[i+1:]
+			break
+		}
+	}
+	u := m.Usage
+	return max(estimated, u.Input+u.CacheRead+u.CacheWrite+u.Output+providers.Estimate(providers.Request{Messages: since}))
 }
 
 // compact replaces what the model is sent by a summary that it writes itself. A turn may do so only so often: a conversation that does not
@@ -139,7 +184,7 @@ func (r *running) compact(ctx context.Context) error {
 	if err := r.apply(ctx, Change{Messages: []*Message{&done}, Turn: &turn}); err != nil {
 		return err
 	}
-	*m, r.turn.Compactions, r.used = done, turn.Compactions, 0
+	*m, r.turn.Compactions = done, turn.Compactions
 	r.host.Record([]item{noteItem(m)})
 	return nil
 }

@@ -328,13 +328,15 @@ func (m *model) Stream(ctx context.Context, req providers.Request) iter.Seq2[pro
 // says answers with a text, in pieces, and ends the turn.
 func says(pieces ...string) answer { return stopped(providers.StopEndTurn, pieces...) }
 
-func stopped(why providers.Stop, pieces ...string) answer {
+func stopped(why providers.Stop, pieces ...string) answer { return saysUsing(10, why, pieces...) }
+
+func saysUsing(tokens int64, why providers.Stop, pieces ...string) answer {
 	return func(_ context.Context, _ providers.Request, say func(providers.Event)) error {
 		for _, p := range pieces {
 			say(providers.Event{Kind: providers.TextDelta, Text: p})
 		}
 		say(providers.Event{Kind: providers.PartDone, Part: providers.Part{Kind: providers.Text, Text: strings.Join(pieces, "")}})
-		say(providers.Event{Kind: providers.Done, Stop: why, Usage: providers.Usage{Input: 10, Output: 5}})
+		say(providers.Event{Kind: providers.Done, Stop: why, Usage: providers.Usage{Input: tokens, Output: 5}})
 		return nil
 	}
 }

@@ -30,6 +30,8 @@ var modePrompts = map[Mode]string{
 
 const summaryIntro = "The conversation so far was summarized to make room. The summary:\n\n"
 
+const promptIntro = "\n\nYou are still working on this prompt:\n\n"
+
 const summaryPrompt = `The conversation is about to be cut to make room. Write a summary with which you can go on without anything else. Call no tool. Use these sections:
 
 ## Current state

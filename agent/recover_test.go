@@ -237,7 +237,7 @@ func TestSummaries(t *testing.T) {
 	v := h.rest(th.ID)
 	equal(t, "messages", v.said(), []string{"user:Go.", "assistant:", "summary:All is well so far.", "user:And the tests.", "assistant:Done."})
 	sent := h.model.asked()[2].Messages
-	if len(sent) != 2 || !strings.HasSuffix(sent[0].Parts[0].Text, "All is well so far.") || sent[1].Parts[0].Text != "And the tests." || v.turn.Compactions != 1 {
+	if len(sent) != 2 || !strings.Contains(sent[0].Parts[0].Text, "All is well so far.\n") || !strings.HasSuffix(sent[0].Parts[0].Text, "Go.") || sent[1].Parts[0].Text != "And the tests." || v.turn.Compactions != 1 {
 		t.Errorf("after the summary the model was sent %+v", sent)
 	}
 
@@ -246,6 +246,24 @@ func TestSummaries(t *testing.T) {
 	v = h.until(th.ID, func(v *view) bool { return v.turn.ID == m.TurnID && v.turn.State != agent.TurnRunning })
 	if got := v.said(); v.turn.State != agent.TurnCompleted || !slices.Contains(got, "summary:In short.") || got[len(got)-1] != "assistant:Done again." {
 		t.Errorf("%s %q: %q", v.turn.State, v.turn.Reason, got)
+	}
+}
+
+// What filled the model's context in an earlier turn fills it in the next one, also after a restart.
+func TestFullInTheTurnBefore(t *testing.T) {
+	h := newHarness(t)
+	h.window = 10_000
+	h.model.then(saysUsing(9000, providers.StopEndTurn, "I did."), says("In short."), says("Done."))
+	th := h.open(agent.Options{})
+	h.send(th.ID, "Read.")
+	h.rest(th.ID)
+	h.kill()
+	h.boot()
+	m := h.send(th.ID, "Go on.")
+	v := h.until(th.ID, func(v *view) bool { return v.turn.ID == m.TurnID && v.turn.State != agent.TurnRunning })
+	equal(t, "messages", v.said(), []string{"user:Read.", "assistant:I did.", "user:Go on.", "summary:In short.", "assistant:Done."})
+	if sent := last(h.model.asked()[2]); !strings.Contains(sent, "In short.") || !strings.HasSuffix(sent, "Go on.") {
+		t.Errorf("after the summary the model was sent %q", sent)
 	}
 }
 

@@ -48,7 +48,6 @@ type running struct {
 	calls    map[string][]*Call     // by message
 	allowed  map[string]bool        // what a person allowed for the session
 	recent   []string               // signatures of the last steps' calls and results
-	used     int64                  // tokens that the last request and its answer took; 0 = unknown
 	streams  map[int]*redact.Masker // of the parts that are being written
 
 	mu      sync.Mutex
@@ -432,7 +431,7 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 				return nil, err
 			}
 		case providers.Done:
-			return m, r.answered(ctx, m, e, req)
+			return m, r.answered(ctx, m, e)
 		default:
 			r.write(m, e)
 			if now := r.svc.cfg.Now(); now.Sub(kept) >= keepEvery { // what a person saw outlives the server
@@ -516,10 +515,7 @@ func (r *running) draft(m *Message) *Message {
 }
 
 // answered stores a complete answer, with its calls.
-func (r *running) answered(ctx context.Context, m *Message, e providers.Event, req providers.Request) error {
-	if r.used = e.Usage.Input + e.Usage.CacheRead + e.Usage.CacheWrite + e.Usage.Output; r.used == 0 {
-		r.used = providers.Estimate(req)
-	}
+func (r *running) answered(ctx context.Context, m *Message, e providers.Event) error {
 	done := r.draft(m)
 	done.State, done.Stop, done.Usage, done.DoneAt = Complete, e.Stop, e.Usage, r.svc.now()
 	turn := *r.turn
