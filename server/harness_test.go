@@ -28,6 +28,7 @@ import (
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -318,6 +319,15 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
 		Account: func(context.Context, gateway.Grant) (gateway.Account, error) {
 			return gateway.Account{}, rest.ErrNotFound
+		}})
+	h.cfg.Models = models.New(models.Config{Allowed: h.cfg.Gateway.AllowedModels, Project: func(context.Context, string) (string, error) { return "", nil },
+		Account: func(ctx context.Context, actor accounts.Actor, teamID, accountID string) (accounts.AgentAccount, error) {
+			a, _, err := h.accounts.Agents.AgentAccountFor(ctx, actor, teamID, agent.Name, accountID)
+			return a, err
+		},
+		Direct: func(ctx context.Context, s sessions.Session, _ string) (models.Access, error) {
+			d, err := h.cfg.Gateway.Direct(ctx, gateway.Grant{TeamID: s.TeamID, UserID: s.CreatedBy, AccountID: s.AccountID})
+			return models.Access{Client: d.Client, Anthropic: gateway.AnthropicBase, OpenAI: gateway.OpenAIBase}, err
 		}})
 	h.cfg.Payments = stripe.New(stripe.Config{Store: store.NewStripe(h.db), Team: func(ctx context.Context, teamID string) (stripe.Team, error) {
 		t, err := h.accounts.TeamByID(ctx, teamID)

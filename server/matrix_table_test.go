@@ -190,6 +190,7 @@ removeMember            viewer    admin
 listExecutors           viewer    read
 listTools               viewer    read
 listAgents              viewer    read
+listModels              viewer    read
 listTeamAgentAccounts   viewer    read
 addTeamAgentAccount     admin     admin
 followEvents            viewer    read

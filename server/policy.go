@@ -264,6 +264,7 @@ var policy = map[string]rule{
 	"listExecutors":   of(accounts.ViewTeam, byTeam),
 	"listTools":       of(accounts.ViewTeam, byTeam),
 	"listAgents":      of(accounts.ViewTeam, byTeam),
+	"listModels":      of(accounts.ViewTeam, byTeam),
 
 	"listTeamAgentAccounts": of(accounts.ViewTeam, byTeam),
 	"addTeamAgentAccount":   of(accounts.ManageTeam, byTeam),

@@ -26,6 +26,7 @@ import (
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -131,6 +132,7 @@ type Config struct {
 	Sandboxes     *sandboxes.Service
 	Demo          *demo.Service // nil = off
 	Agent         *agent.Service
+	Models        *models.Service // of Agent
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Edits         *edits.Service

@@ -21,10 +21,16 @@ type Direct struct {
 // BaseURL is the address at which Client takes requests, in the form that clients of the API expect.
 func (d Direct) BaseURL() string {
 	if d.API == string(openAIDialect) {
-		return "http://gateway/openai/v1"
+		return OpenAIBase
 	}
-	return "http://gateway/anthropic"
+	return AnthropicBase
 }
+
+// Addresses at which a Direct's Client takes requests of the two kinds of API.
+const (
+	AnthropicBase = "http://gateway/anthropic"
+	OpenAIBase    = "http://gateway/openai/v1"
+)
 
 // Direct returns how the agent of a grant asks its model. The caller vouches for the grant: it is that of a session that runs.
 func (s *Service) Direct(ctx context.Context, g Grant) (Direct, error) {

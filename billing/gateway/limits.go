@@ -88,6 +88,18 @@ func (s *Service) Limits(ctx context.Context, teamID string) ([]Limit, error) {
 	return slices.DeleteFunc(all, func(l Limit) bool { return l.TeamID != teamID }), nil
 }
 
+// AllowedModels returns those of models that the rules of a team, and of every team, allow.
+func (s *Service) AllowedModels(ctx context.Context, teamID string, models []string) ([]string, error) {
+	all, err := s.rules.of(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(models), func(m string) bool {
+		_, forbidden := fitting(all, m)
+		return forbidden
+	}), nil
+}
+
 // rules decides by limits, and counts the minutes. It counts in this process alone.
 type rules struct {
 	store Store

@@ -1799,6 +1799,27 @@ func (e MeterBillMeter) Valid() bool {
 	}
 }
 
+// Defines values for ModelListApi.
+const (
+	ModelListApiChat      ModelListApi = "chat"
+	ModelListApiMessages  ModelListApi = "messages"
+	ModelListApiResponses ModelListApi = "responses"
+)
+
+// Valid indicates whether the value is a known member of the ModelListApi enum.
+func (e ModelListApi) Valid() bool {
+	switch e {
+	case ModelListApiChat:
+		return true
+	case ModelListApiMessages:
+		return true
+	case ModelListApiResponses:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MoveState.
 const (
 	MoveStateCancelled MoveState = "cancelled"
@@ -4526,6 +4547,27 @@ func (e GetScrollbackParamsStyle) Valid() bool {
 	case Plain:
 		return true
 	case Sgr:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListModelsParamsApi.
+const (
+	ListModelsParamsApiChat      ListModelsParamsApi = "chat"
+	ListModelsParamsApiMessages  ListModelsParamsApi = "messages"
+	ListModelsParamsApiResponses ListModelsParamsApi = "responses"
+)
+
+// Valid indicates whether the value is a known member of the ListModelsParamsApi enum.
+func (e ListModelsParamsApi) Valid() bool {
+	switch e {
+	case ListModelsParamsApiChat:
+		return true
+	case ListModelsParamsApiMessages:
+		return true
+	case ListModelsParamsApiResponses:
 		return true
 	default:
 		return false
@@ -7816,6 +7858,21 @@ type MissingFile struct {
 	Size   int64  `json:"size"`
 }
 
+// Model defines model for Model.
+type Model struct {
+	// ContextWindow Tokens of input and output together; 0 = unknown
+	ContextWindow int64 `json:"context_window"`
+
+	// MaxOutput Tokens of one answer at most; 0 = unknown
+	MaxOutput int64 `json:"max_output"`
+
+	// Name What `--model` takes
+	Name string `json:"name"`
+
+	// Title Display name; empty when the provider has none
+	Title string `json:"title"`
+}
+
 // ModelLimit defines model for ModelLimit.
 type ModelLimit struct {
 	Allowed bool `json:"allowed"`
@@ -7836,6 +7893,21 @@ type ModelLimitList struct {
 	Instance []ModelLimit `json:"instance"`
 	Items    []ModelLimit `json:"items"`
 }
+
+// ModelList defines model for ModelList.
+type ModelList struct {
+	AccountId string `json:"account_id"`
+
+	// Api How the account is asked
+	Api ModelListApi `json:"api"`
+
+	// DefaultModel The model of sessions that name none; empty when they must name one
+	DefaultModel string  `json:"default_model"`
+	Items        []Model `json:"items"`
+}
+
+// ModelListApi How the account is asked
+type ModelListApi string
 
 // ModelPrice Nano-USD per million tokens. null = not priced separately, same as input.
 type ModelPrice struct {
@@ -13356,6 +13428,18 @@ type ListAgentsParams struct {
 	Refresh *bool `form:"refresh,omitempty" json:"refresh,omitempty"`
 }
 
+// ListModelsParams defines parameters for ListModels.
+type ListModelsParams struct {
+	// AccountId Without it, your default account, or else the team's
+	AccountId *string `form:"account_id,omitempty" json:"account_id,omitempty"`
+
+	// Api The API that the server at the account's base URL speaks; without it, the usual one for the key
+	Api *ListModelsParamsApi `form:"api,omitempty" json:"api,omitempty"`
+}
+
+// ListModelsParamsApi defines parameters for ListModels.
+type ListModelsParamsApi string
+
 // ListTeamAuditParams defines parameters for ListTeamAudit.
 type ListTeamAuditParams struct {
 	// From At or after this time, ms UTC
@@ -15103,6 +15187,9 @@ type ServerInterface interface {
 	// ListAgents List the agents that can be started, with version and account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx echo.Context, team TeamSlug, params ListAgentsParams) error
+	// ListModels List the models that Parawork's own agent can use with an account
+	// (GET /teams/{team}/agents/parawork/models)
+	ListModels(ctx echo.Context, team TeamSlug, params ListModelsParams) error
 	// ListTeamAudit List the team's audit log, newest first
 	// (GET /teams/{team}/audit)
 	ListTeamAudit(ctx echo.Context, team TeamSlug, params ListTeamAuditParams) error
@@ -19931,6 +20018,38 @@ func (w *ServerInterfaceWrapper) ListAgents(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListAgents(ctx, team, params)
+	return err
+}
+
+// ListModels converts echo context to params.
+func (w *ServerInterfaceWrapper) ListModels(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListModelsParams
+	// ------------- Optional query parameter "account_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "account_id", ctx.QueryParams(), &params.AccountId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter account_id: %s", err))
+	}
+
+	// ------------- Optional query parameter "api" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "api", ctx.QueryParams(), &params.Api, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter api: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListModels(ctx, team, params)
 	return err
 }
 
@@ -24877,6 +24996,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/teams/:team/agent-accounts", wrapper.ListTeamAgentAccounts, options.OperationMiddlewares["listTeamAgentAccounts"]...)
 	router.POST(options.BaseURL+"/teams/:team/agent-accounts", wrapper.AddTeamAgentAccount, options.OperationMiddlewares["addTeamAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams/:team/agents", wrapper.ListAgents, options.OperationMiddlewares["listAgents"]...)
+	router.GET(options.BaseURL+"/teams/:team/agents/parawork/models", wrapper.ListModels, options.OperationMiddlewares["listModels"]...)
 	router.GET(options.BaseURL+"/teams/:team/folders", wrapper.BrowseFolders, options.OperationMiddlewares["browseFolders"]...)
 	router.GET(options.BaseURL+"/teams/:team/folders/search", wrapper.SearchFolders, options.OperationMiddlewares["searchFolders"]...)
 	router.GET(options.BaseURL+"/teams/:team/projects", wrapper.ListProjects, options.OperationMiddlewares["listProjects"]...)
@@ -34728,6 +34848,46 @@ func (response ListAgentsdefaultApplicationProblemPlusJSONResponse) VisitListAge
 	return err
 }
 
+type ListModelsRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListModelsParams
+}
+
+type ListModelsResponseObject interface {
+	VisitListModelsResponse(w http.ResponseWriter) error
+}
+
+type ListModels200JSONResponse ModelList
+
+func (response ListModels200JSONResponse) VisitListModelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListModelsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListModelsdefaultApplicationProblemPlusJSONResponse) VisitListModelsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTeamAuditRequestObject struct {
 	Team   TeamSlug `json:"team"`
 	Params ListTeamAuditParams
@@ -43087,6 +43247,9 @@ type StrictServerInterface interface {
 	// ListAgents List the agents that can be started, with version and account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx context.Context, request ListAgentsRequestObject) (ListAgentsResponseObject, error)
+	// ListModels List the models that Parawork's own agent can use with an account
+	// (GET /teams/{team}/agents/parawork/models)
+	ListModels(ctx context.Context, request ListModelsRequestObject) (ListModelsResponseObject, error)
 	// ListTeamAudit List the team's audit log, newest first
 	// (GET /teams/{team}/audit)
 	ListTeamAudit(ctx context.Context, request ListTeamAuditRequestObject) (ListTeamAuditResponseObject, error)
@@ -51469,6 +51632,32 @@ func (sh *strictHandler) ListAgents(ctx echo.Context, team TeamSlug, params List
 		return err
 	} else if validResponse, ok := response.(ListAgentsResponseObject); ok {
 		return validResponse.VisitListAgentsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListModels operation middleware
+func (sh *strictHandler) ListModels(ctx echo.Context, team TeamSlug, params ListModelsParams) error {
+	var request ListModelsRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListModels(ctx.Request().Context(), request.(ListModelsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListModels")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListModelsResponseObject); ok {
+		return validResponse.VisitListModelsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

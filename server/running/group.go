@@ -12,6 +12,7 @@ import (
 
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
@@ -41,6 +42,7 @@ type Config struct {
 	Sandboxes *sandboxes.Service
 	Demo      *demo.Service // nil = off
 	Agent     *agent.Service
+	Models    *models.Service // of Agent
 	Places    *manager.Manager
 	Images    *images.Service
 	Tokens    *tokens.Meter

@@ -1,6 +1,11 @@
 package agents
 
 import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -34,4 +39,22 @@ func (parawork) read(s Signal) Hint { return plainHint(s) }
 
 func (parawork) keys() Keys {
 	return Keys{Interrupt: []string{"\x1b"}, Name: "Esc", Submit: "\r", Commands: "/"}
+}
+
+// probe lists the models, as the server's model gateway would ask for them.
+func (parawork) probe(ctx context.Context, a Account) (*http.Request, error) {
+	if !strings.HasPrefix(a.Secret, "sk-ant-") {
+		return bearerProbe(ctx, cmp.Or(a.BaseURL, openAIBase), a.Secret)
+	}
+	if strings.HasPrefix(a.Secret, "sk-ant-oat") { // a login may not do that
+		return nil, nil
+	}
+	base := strings.TrimSuffix(strings.TrimRight(cmp.Or(a.BaseURL, "https://api.anthropic.com"), "/"), "/v1")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/models?limit=1", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("anthropic-version", "2023-06-01")
+	req.Header.Set("X-Api-Key", a.Secret)
+	return req, nil
 }

@@ -16,7 +16,7 @@ import (
 
 func TestAccountsAreTriedWithoutSpending(t *testing.T) {
 	t.Parallel()
-	good := map[string]string{"claude-code": "sk-ant-api03-good-0123456789", "codex": "sk-proj-good-0123456789", "opencode": "sk-ant-api03-good-0123456789"}
+	good := map[string]string{"claude-code": "sk-ant-api03-good-0123456789", "codex": "sk-proj-good-0123456789", "opencode": "sk-ant-api03-good-0123456789", "parawork": "sk-ant-api03-good-0123456789"}
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/v1/models") {
 			t.Errorf("%s %s was asked", r.Method, r.URL)
@@ -61,6 +61,9 @@ func TestAccountsAreTriedWithoutSpending(t *testing.T) {
 	}
 	if got := try(h, "claude-code", agents.Account{Kind: agents.APIKey, Secret: "sk-ant-oat01-0123456789", BaseURL: vendor.URL}); got != agents.ProbeUntestable {
 		t.Errorf("a login token: %s", got)
+	}
+	if got := try(h, "parawork", agents.Account{Kind: agents.APIKey, Secret: "local-good-0123456789", BaseURL: vendor.URL + "/v1"}); got != agents.ProbeOK {
+		t.Errorf("a key of a compatible server: %s", got)
 	}
 	guarded := newHarnessWith(t, func(c *agents.Config) { c.Client = egress.New(egress.Config{}).Client }, nil)
 	if got := try(guarded, "codex", agents.Account{Kind: agents.APIKey, Secret: good["codex"], BaseURL: vendor.URL + "/v1"}); got != agents.ProbeUnreachable {

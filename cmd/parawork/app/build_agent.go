@@ -8,8 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent"
-	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
@@ -24,14 +25,10 @@ import (
 const owner = "server"
 
 // newAgent makes Parawork's own agent.
-func newAgent(a *App, set *tools.Set, relayed *serve.Server) *agent.Service {
-	project := func(ctx context.Context, workspaceID string) (string, error) {
-		w, err := a.workspaces.Records.Workspace(ctx, workspaceID)
-		return w.ProjectID, err
-	}
+func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Service) *agent.Service {
 	return agent.New(agent.Config{
-		Store: threadstore.New(a.db), Sessions: hostedSessions{a.sessions}, Tools: set, Project: project, Owner: owner, Events: a.events, Log: a.logOf("agent"),
-		Model: models{a.money.gateway, project}.of,
+		Store: threadstore.New(a.db), Sessions: hostedSessions{a.sessions}, Tools: set, Project: a.projectOf, Owner: owner, Events: a.events, Log: a.logOf("agent"),
+		Model: chosen.Of,
 		Caller: func(ctx context.Context, s sessions.Session) (tools.Caller, error) {
 			c, err := relayed.Caller(ctx, toolrelay.Session{ID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, UserID: s.CreatedBy, Agent: s.Agent}, agent.Name)
 			c.Groups.On = slices.Concat(c.Groups.On, agent.CoreGroups())
@@ -52,54 +49,23 @@ func (h hostedSessions) Session(ctx context.Context, id string) (sessions.Sessio
 	return h.Get(ctx, id)
 }
 
-// models finds the model of a session: that of its account, asked through the model gateway.
-type models struct {
-	gateway *gateway.Service
-	project func(ctx context.Context, workspaceID string) (string, error)
+// newModels finds the models of sessions, and those that people choose from.
+func newModels(a *App) *models.Service {
+	return models.New(models.Config{Allowed: a.money.gateway.AllowedModels, Project: a.projectOf,
+		Account: func(ctx context.Context, actor accounts.Actor, teamID, accountID string) (accounts.AgentAccount, error) {
+			account, _, err := a.people.agentAccounts.AgentAccountFor(ctx, actor, teamID, agent.Name, accountID)
+			return account, err
+		},
+		Direct: func(ctx context.Context, s sessions.Session, projectID string) (models.Access, error) {
+			d, err := a.money.gateway.Direct(ctx, gateway.Grant{SessionID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, ProjectID: projectID, UserID: s.CreatedBy, Agent: s.Agent, AccountID: s.AccountID})
+			return models.Access{Client: d.Client, Anthropic: gateway.AnthropicBase, OpenAI: gateway.OpenAIBase, ForAnthropic: d.API == "anthropic", Own: d.Own}, err
+		}})
 }
 
-// Defaults where a session names no model, and bounds where the provider's are unknown.
-const (
-	anthropicModel  = "claude-sonnet-4-5"
-	openAIModel     = "gpt-5"
-	anthropicWindow = 200_000
-	openAIWindow    = 400_000
-	unknownWindow   = 128_000
-	mostOutput      = 32_000
-)
-
-func (m models) of(ctx context.Context, s sessions.Session, o agent.Options) (agent.Model, error) {
-	project, err := m.project(ctx, s.WorkspaceID)
-	if err != nil {
-		return agent.Model{}, err
-	}
-	d, err := m.gateway.Direct(ctx, gateway.Grant{SessionID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, ProjectID: project, UserID: s.CreatedBy, Agent: s.Agent, AccountID: s.AccountID})
-	if err != nil {
-		return agent.Model{}, err
-	}
-	out := agent.Model{Name: o.Model, Output: mostOutput}
-	cfg := providers.Config{HTTP: d.Client, BaseURL: d.BaseURL(), Account: s.AccountID}
-	switch {
-	case o.API == "messages" || o.API == "" && d.API == "anthropic":
-		d.API = "anthropic"
-		cfg.BaseURL = d.BaseURL()
-		out.Provider, out.Window = providers.Anthropic(cfg), anthropicWindow
-		if out.Name == "" {
-			out.Name = anthropicModel
-		}
-	case o.API == "responses" || o.API == "" && d.Own:
-		out.Provider, out.Window = providers.Responses(cfg), openAIWindow
-		if out.Name == "" {
-			out.Name = openAIModel
-		}
-	default:
-		out.Provider, out.Window, out.Output = providers.Chat(cfg), unknownWindow, 8_000
-		if out.Name == "" {
-			return out, fault.New(fault.Invalid, "model_not_chosen", "The account's server has models of its own. Choose one: enter /model and its name, or start the session with it.")
-		}
-	}
-	out.Provider = providers.Retrying(out.Provider, providers.Policy{})
-	return out, nil
+// projectOf returns the project of a workspace.
+func (a *App) projectOf(ctx context.Context, workspaceID string) (string, error) {
+	w, err := a.workspaces.Records.Workspace(ctx, workspaceID)
+	return w.ProjectID, err
 }
 
 // instructionFiles are read in the root of the worktree; the first of each row that exists counts.

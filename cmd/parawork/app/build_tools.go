@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
@@ -54,6 +55,7 @@ type toolbox struct {
 	languages   *lsp.Service
 	relayed     *serve.Server // to agents in sandboxes
 	agent       *agent.Service
+	models      *models.Service // of it
 }
 
 // newToolbox makes the services below tools, and of their tools one Set.
@@ -103,7 +105,8 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	}
 	t.groups = toolgroups.New(toolstore.NewGroups(b.db), t.tools.Specs())
 	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Languages: t.languages, Narrow: t.subagents.GroupsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
-	t.agent = newAgent(a, t.tools, t.relayed)
+	t.models = newModels(a)
+	t.agent = newAgent(a, t.tools, t.relayed, t.models)
 	return t, nil
 }
 

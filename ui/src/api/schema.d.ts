@@ -3984,6 +3984,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/agents/parawork/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the models that Parawork's own agent can use with an account
+         * @description The provider of the account is asked; the server remembers its answer for ten minutes. Models that the team does not allow are left out. When the provider has no such list, the error is `models_unavailable`: enter the name of a model.
+         */
+        get: operations["listModels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/audit": {
         parameters: {
             query?: never;
@@ -9842,6 +9865,22 @@ export interface components {
             /** Format: int64 */
             size: number;
         };
+        Model: {
+            /**
+             * Format: int64
+             * @description Tokens of input and output together; 0 = unknown
+             */
+            context_window: number;
+            /**
+             * Format: int64
+             * @description Tokens of one answer at most; 0 = unknown
+             */
+            max_output: number;
+            /** @description What `--model` takes */
+            name: string;
+            /** @description Display name; empty when the provider has none */
+            title: string;
+        };
         ModelLimit: {
             allowed: boolean;
             /** @description A name, a prefix followed by *, or * for all. The most specific match says whether a model is allowed */
@@ -9861,6 +9900,17 @@ export interface components {
             /** @description The server's own */
             instance: components["schemas"]["ModelLimit"][];
             items: components["schemas"]["ModelLimit"][];
+        };
+        ModelList: {
+            account_id: string;
+            /**
+             * @description How the account is asked
+             * @enum {string}
+             */
+            api: "messages" | "responses" | "chat";
+            /** @description The model of sessions that name none; empty when they must name one */
+            default_model: string;
+            items: components["schemas"]["Model"][];
         };
         /** @description Nano-USD per million tokens. null = not priced separately, same as input. */
         ModelPrice: {
@@ -20388,6 +20438,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listModels: {
+        parameters: {
+            query?: {
+                /** @description Without it, your default account, or else the team's */
+                account_id?: string;
+                /** @description The API that the server at the account's base URL speaks; without it, the usual one for the key */
+                api?: "messages" | "responses" | "chat";
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Models */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelList"];
                 };
             };
             default: components["responses"]["Problem"];
