@@ -25,6 +25,8 @@ type answer struct {
 	bytes   int
 	written int             // characters of what the model wrote, for an estimate
 	calls   int             // that are finished
+	broken  bool            // one of them has no JSON object as its arguments
+	sent    map[string]bool // the finished calls with the server's own ids, to know one that comes twice
 	ids     map[string]bool // of calls, in the whole conversation
 	open    []*openPart     // in the order in which they began
 	usage   Usage
@@ -35,6 +37,7 @@ type answer struct {
 type openPart struct {
 	Part
 	a     *answer
+	id    string // of a call, as the server named it
 	index int
 	text  strings.Builder // or arguments
 	raw   bytes.Buffer
@@ -42,7 +45,7 @@ type openPart struct {
 }
 
 func newAnswer(req Request, origin string, yield func(Event, error) bool) *answer {
-	a := &answer{yield: yield, origin: origin, model: req.Model, ids: map[string]bool{}}
+	a := &answer{yield: yield, origin: origin, model: req.Model, ids: map[string]bool{}, sent: map[string]bool{}}
 	for _, m := range req.Messages {
 		for _, p := range m.Parts {
 			if p.Kind == ToolCall {
@@ -82,6 +85,7 @@ func (a *answer) begin(kind PartKind) *openPart {
 // beginCall begins a call of a tool. Its id becomes one of our own where the server gave none, or one that another call has.
 func (a *answer) beginCall(callID, name string) *openPart {
 	p := a.begin(ToolCall)
+	p.id = callID
 	if callID == "" || a.ids[callID] {
 		callID = id.New("call")
 	}
@@ -132,7 +136,7 @@ func (p *openPart) finish(raw json.RawMessage) {
 	switch p.Kind {
 	case ToolCall:
 		p.Args, p.RawArgs = object(text)
-		p.a.calls++
+		p.a.finished(p)
 	case Reasoning:
 		p.Text, p.Raw, p.Provider, p.Model = text, raw, p.a.origin, p.a.model
 	default:
@@ -141,6 +145,18 @@ func (p *openPart) finish(raw json.RawMessage) {
 		}
 	}
 	p.a.emit(Event{Kind: PartDone, Index: p.index, Part: p.Part})
+}
+
+// finished counts a call. One that the server sent twice becomes an empty text: it is made once.
+func (a *answer) finished(p *openPart) {
+	same := p.id + "\x00" + p.Name + "\x00" + p.text.String()
+	if p.id != "" && a.sent[same] {
+		p.Part = Part{Kind: Text}
+		return
+	}
+	a.sent[same] = true
+	a.calls++
+	a.broken = a.broken || p.RawArgs != ""
 }
 
 // object reads arguments: a JSON object, or what stands for an empty one. Anything else is returned as it is.
@@ -168,6 +184,8 @@ func (a *answer) done(req Request, stop Stop) {
 		u.Output, u.Estimated = int64(a.written+charsPerToken-1)/charsPerToken, true
 	}
 	switch {
+	case stop == StopUnknown && a.calls > 0 && a.broken: // the answer may have been cut in a call
+		stop = StopMaxOutput
 	case stop == StopEndTurn && a.calls > 0, stop == StopUnknown && a.calls > 0: // some servers do not say that calls are why they stop
 		stop = StopToolCalls
 	case stop == StopToolCalls && a.calls == 0:

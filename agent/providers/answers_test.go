@@ -353,3 +353,74 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("an event without end: %+v", e)
 	}
 }
+
+// Reasoning that a server leaves in the text is reasoning, in whatever pieces it comes, and no text that goes back.
+func TestReasoningInTheText(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string][2]string{
+		"<think>Hm.</think>\n\nHi":      {"Hm.", "Hi"},
+		"\n <think>a < b</thin</think>": {"a < b</thin", ""},
+		"<think>cut </thi":              {"cut </thi", ""},
+		"<thin":                         {"", "<thin"},
+		"Use <think>x</think>.":         {"", "Use <think>x</think>."},
+		"<think>Hm,</think><think>b":    {"Hm,", "<think>b"},
+		" \n":                           {"", " \n"},
+	} {
+		for size := 1; size <= len(said); size++ {
+			var events []string
+			for rest := said; rest != ""; rest = rest[min(size, len(rest)):] {
+				events = append(events, `{"choices":[{"index":0,"delta":{"content":`+asJSON(t, rest[:min(size, len(rest))])+`}}]}`)
+			}
+			got := ask(t.Context(), t, apis[2].answers(sse(append(events, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `[DONE]`)...), 0), hello())
+			if got.Err != nil || got.Thought != want[0] || got.Text != want[1] {
+				t.Errorf("%q by %d: reasoning %q, text %q, %v", said, size, got.Thought, got.Text, got.Err)
+			}
+			req := hello()
+			req.Messages = append(req.Messages, assistant(append(got.Parts, call("c", "read", "{}"))...), user(returned("c", text("x"))))
+			if _, body := apis[2].sent(t, req); want[0] != "" && strings.Contains(asJSON(t, body), want[0]) {
+				t.Errorf("%q: the reasoning is sent back: %s", said, asJSON(t, body))
+			}
+		}
+	}
+}
+
+// A call that a server sends twice is made once, and one whose end nobody knows is no whole one.
+func TestCallsThatComeTwice(t *testing.T) {
+	t.Parallel()
+	block := func(index int, id, args string) string {
+		return sse(fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":%q,"name":"write","input":{}}}`, index, id),
+			fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"input_json_delta","partial_json":%q}}`, index, args), fmt.Sprintf(`{"type":"content_block_stop","index":%d}`, index))
+	}
+	item := func(id, callID, args string) string {
+		return fmt.Sprintf(`{"type":"function_call","id":%q,"call_id":%q,"name":"write","arguments":%q}`, id, callID, args)
+	}
+	completed := func(kind, items string) string {
+		return `{"type":"response.` + kind + `","response":{"output":[` + items + `],"usage":{"input_tokens":1,"output_tokens":1}}}`
+	}
+	for name, test := range map[string]struct {
+		api    int
+		stream string
+		calls  int
+		stop   providers.Stop
+	}{
+		"the same block twice":           {0, block(0, "a", `{"n":1}`) + block(1, "a", `{"n":1}`) + sse(`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":1}}`, `{"type":"message_stop"}`), 1, providers.StopToolCalls},
+		"one id for two calls":           {0, block(0, "a", `{"n":1}`) + block(1, "a", `{"n":2}`) + sse(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`, `{"type":"message_stop"}`), 2, providers.StopToolCalls},
+		"repeated at the end":            {1, sse(`{"type":"response.output_item.done","output_index":1,"item":`+item("fc_1", "a", `{"n":1}`)+`}`, completed("completed", item("fc_1", "a", `{"n":1}`))), 1, providers.StopToolCalls},
+		"repeated without the item's id": {1, sse(`{"type":"response.output_item.done","output_index":1,"item":`+item("", "a", `{"n":1}`)+`}`, completed("completed", item("", "a", `{"n":1}`))), 1, providers.StopToolCalls},
+		"incomplete, nobody says why":    {1, sse(completed("incomplete", item("fc_1", "a", `{"n":[1,2`))), 1, providers.StopMaxOutput},
+		"incomplete, but whole":          {1, sse(completed("incomplete", item("fc_1", "a", `{"n":1}`))), 1, providers.StopToolCalls},
+		"no reason, then the end":        {2, sse(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"write","arguments":"{\"n\":[1"}}]}}]}`, `[DONE]`), 1, providers.StopMaxOutput},
+		"another reason at the end":      {2, sse(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"write","arguments":"{}"}}]},"finish_reason":"stop"}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `[DONE]`), 1, providers.StopToolCalls},
+	} {
+		got := ask(t.Context(), t, apis[test.api].answers(test.stream, 0), hello())
+		calls := 0
+		for _, p := range got.Parts {
+			if p.Kind == providers.ToolCall {
+				calls++
+			}
+		}
+		if got.Err != nil || calls != test.calls || got.Stop != test.stop {
+			t.Errorf("%s: %d calls, stop %q, %v", name, calls, got.Stop, got.Err)
+		}
+	}
+}

@@ -24,8 +24,11 @@ const (
 
 func (messagesAPI) name() string { return "anthropic" }
 
-func (messagesAPI) headers(h http.Header, token string) {
+func (messagesAPI) headers(h http.Header, req Request, token string) {
 	h.Set("Anthropic-Version", "2023-06-01")
+	if req.Effort != "" && interleaves(req.Model) {
+		h.Set("Anthropic-Beta", "interleaved-thinking-2025-05-14")
+	}
 	if token != "" {
 		h.Set("X-Api-Key", token)
 	}
@@ -186,6 +189,13 @@ func (r *messagesRequest) think(req Request) {
 }
 
 var claude = regexp.MustCompile(`claude-(?:[a-z]+-)*(\d{1,2})(?:[-.](\d{1,2}))?(?:\D|$)`)
+
+// interleaves reports whether a model thinks between calls of tools when a header asks it to: Claude 4 before 4.6. Newer ones do so
+// anyway, older ones cannot, and servers of other vendors may refuse the header.
+func interleaves(model string) bool {
+	m := claude.FindStringSubmatch(model)
+	return m != nil && m[1] == "4" && !adaptive(model)
+}
 
 // adaptive reports whether a model decides itself how much to think. Names are such as claude-opus-4-8, claude-3-7-sonnet-20250219, and
 // claude-mythos-preview, which are newer than numbers.

@@ -14,8 +14,8 @@ func Chat(cfg Config) Provider { return newClient(cfg, chatAPI{}) }
 
 type chatAPI struct{}
 
-func (chatAPI) name() string                        { return "openai-chat" }
-func (chatAPI) headers(h http.Header, token string) { bearer(h, token) }
+func (chatAPI) name() string                                   { return "openai-chat" }
+func (chatAPI) headers(h http.Header, _ Request, token string) { bearer(h, token) }
 
 type chatRequest struct {
 	Model         string           `json:"model"`

@@ -15,6 +15,7 @@ type chatReader struct {
 	a         *answer
 	text      *openPart
 	reasoning *openPart
+	inline    thinkTags
 	field     string           // of reasoningFields that the text of the reasoning came in
 	details   []map[string]any // of the reasoning
 	calls     []*chatOpen
@@ -123,23 +124,16 @@ func chatStop(reason string) Stop {
 
 func (r *chatReader) delta(d chatDelta) {
 	if thought := cmp.Or(d.ReasoningContent, d.Reasoning); thought != "" || len(d.Details) > 0 {
-		if r.reasoning == nil {
-			r.reasoning = r.a.begin(Reasoning)
-		}
+		r.think(thought)
 		if d.ReasoningContent != "" {
 			r.field = reasoningFields[0]
 		} else if thought != "" {
 			r.field = reasoningFields[1]
 		}
-		r.reasoning.add(thought)
 		r.detail(d.Details)
 	}
-	if said := string(d.Content) + d.Refusal; said != "" {
-		if r.text == nil {
-			r.text = r.a.begin(Text)
-		}
-		r.text.add(said)
-	}
+	r.say(r.inline.split(string(d.Content)))
+	r.say("", d.Refusal)
 	for _, c := range d.Calls {
 		args := string(c.Function.Args)
 		var text string
@@ -151,6 +145,27 @@ func (r *chatReader) delta(d chatDelta) {
 			call.add(args)
 		}
 	}
+}
+
+func (r *chatReader) think(thought string) {
+	if r.reasoning == nil {
+		r.reasoning = r.a.begin(Reasoning)
+	}
+	r.reasoning.add(thought)
+}
+
+// say adds to the reasoning that came in the text, and to the text.
+func (r *chatReader) say(thought, text string) {
+	if thought != "" {
+		r.think(thought)
+	}
+	if text == "" {
+		return
+	}
+	if r.text == nil {
+		r.text = r.a.begin(Text)
+	}
+	r.text.add(text)
 }
 
 // call finds the call that a piece belongs to, or begins it. Servers number calls and name them, do one of both, neither, or give all calls
@@ -220,9 +235,10 @@ func (r *chatReader) end() Stop {
 	if r.stop == "" {
 		return ""
 	}
+	r.say(r.inline.rest())
 	for _, p := range r.a.open {
 		var raw json.RawMessage
-		if p == r.reasoning {
+		if p == r.reasoning && (r.field != "" || len(r.details) > 0) {
 			fields := map[string]any{}
 			if r.field != "" {
 				fields[r.field] = p.text.String()

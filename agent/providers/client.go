@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/internal/egress"
@@ -38,7 +40,7 @@ type format interface {
 	name() string
 	// request returns the path of the API, and the body.
 	request(req Request) (path string, body any)
-	headers(h http.Header, token string)
+	headers(h http.Header, req Request, token string)
 	// reader returns what reads one answer.
 	reader(a *answer) reader
 }
@@ -55,13 +57,16 @@ type reader interface {
 type client struct {
 	cfg Config
 	format
+
+	mu      sync.Mutex
+	refused map[[sha256.Size]byte]bool // reasoning that the provider could not read
 }
 
 func newClient(cfg Config, f format) *client {
 	cfg.BaseURL = strings.TrimRight(cfg.BaseURL, "/")
 	cfg.FirstByte = cmp.Or(cfg.FirstByte, 11*time.Minute)
 	cfg.Silence = cmp.Or(cfg.Silence, 5*time.Minute)
-	return &client{cfg, f}
+	return &client{cfg: cfg, format: f, refused: map[[sha256.Size]byte]bool{}}
 }
 
 // errStalled is why a request is ended of which nothing comes.
@@ -77,14 +82,20 @@ func (c *client) origin() string {
 	return c.name() + "/" + c.cfg.Account
 }
 
-// Stream implements Provider.
+// Stream implements Provider. Where the provider refuses the reasoning of earlier answers, it asks once more without it.
 func (c *client) Stream(ctx context.Context, req Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		req.Messages = Repair(readable(req.Messages, c.origin(), req.Model))
+		messages := req.Messages
+		req.Messages = Repair(c.readable(messages, req.Model))
 		a := newAnswer(req, c.origin(), yield)
 		err := c.ask(ctx, cancel, req, a)
+		if e, ok := errors.AsType[*Error](err); ok && e.reasoning && a.parts == 0 && c.forget(req.Messages) {
+			req.Messages = Repair(c.readable(messages, req.Model))
+			a = newAnswer(req, c.origin(), yield)
+			err = c.ask(ctx, cancel, req, a)
+		}
 		switch {
 		case a.left || err == nil && a.err == nil:
 		case a.err != nil:
@@ -95,13 +106,29 @@ func (c *client) Stream(ctx context.Context, req Request) iter.Seq2[Event, error
 	}
 }
 
-// readable drops the reasoning that another provider or model made, which this one would refuse.
-func readable(messages []Message, origin, model string) []Message {
+// forget notes that the provider cannot read the reasoning in messages. It returns false when there is none.
+func (c *client) forget(messages []Message) (some bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if p.Kind == Reasoning {
+				c.refused[sha256.Sum256(p.Raw)], some = true, true
+			}
+		}
+	}
+	return some
+}
+
+// readable drops the reasoning that another provider or model made, which this one would refuse, and what it has refused.
+func (c *client) readable(messages []Message, model string) []Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	out := make([]Message, len(messages))
 	for i, m := range messages {
 		out[i].Role = m.Role
 		for _, p := range m.Parts {
-			if p.Kind != Reasoning || p.Provider == origin && p.Model == model && len(p.Raw) > 0 {
+			if p.Kind != Reasoning || p.Provider == c.origin() && p.Model == model && len(p.Raw) > 0 && (len(c.refused) == 0 || !c.refused[sha256.Sum256(p.Raw)]) {
 				out[i].Parts = append(out[i].Parts, p)
 			}
 		}
@@ -124,7 +151,7 @@ func (c *client) ask(ctx context.Context, cancel context.CancelCauseFunc, req Re
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Accept-Encoding", "identity") // pieces must not wait for each other
 	r.Header.Set("User-Agent", "Parawork")
-	c.headers(r.Header, c.cfg.Token)
+	c.headers(r.Header, req, c.cfg.Token)
 	silent := time.AfterFunc(c.cfg.FirstByte, func() { cancel(errStalled) })
 	defer silent.Stop()
 	resp, err := c.cfg.HTTP.Do(r)

@@ -40,7 +40,8 @@ type Error struct {
 	Message    string        // for people
 	RetryAfter time.Duration // how long the provider asks to wait, 0 when it does not say
 
-	final bool // trying again is no use, although its kind suggests it
+	final     bool // trying again is no use, although its kind suggests it
+	reasoning bool // the provider cannot read, or does not take, reasoning that it was sent
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -112,6 +113,10 @@ func failureIn(text []byte) (f failure, ok bool) {
 var tooLong = []string{"prompt is too long", "context window", "context length", "context limit", "context size", "context_length", "exceed_context",
 	"input is too long", "reduce the length", "maximum prompt length", "input token count"}
 
+// unreadable are texts of errors that say that reasoning of an earlier answer is not taken: another account or model made it, or what
+// must follow it is missing.
+var unreadable = regexp.MustCompile(`thinking.{0,40}(?:signature|block|cannot be modified)|signature.{0,40}thinking|redacted_thinking|encrypted.content|of type 'reasoning'|reasoning item`)
+
 // failed makes the error of what a provider said. Status is 0 when it came in a stream that had begun well.
 func (f failure) failed(status int) *Error {
 	if n, err := strconv.Atoi(string(f.Code)); err == nil && n >= 400 && n < 600 {
@@ -131,6 +136,7 @@ func (f failure) failed(status int) *Error {
 	if status == http.StatusTooManyRequests { // a request that is larger than a minute's bound
 		long = strings.Contains(message, "request too large")
 	}
+	e.reasoning = named("invalid_encrypted_content", "thinking_signature_invalid") || status < 500 && unreadable.MatchString(message)
 	switch {
 	case named("context_length_exceeded", "exceed_context_size_error", "request_too_large") || status == http.StatusRequestEntityTooLarge || long && status < 500:
 		e.Kind = ErrContextTooLong
@@ -147,7 +153,7 @@ func (f failure) failed(status int) *Error {
 	case named("api_error", "server_error", "timeout_error", "internal_server_error") || status >= 500,
 		slices.Contains([]int{http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly}, status):
 		e.Kind = ErrUnavailable
-	case status >= 400 || named("invalid_request_error", "not_found_error", "BadRequestError", "invalid_image"):
+	case status >= 400 || named("invalid_encrypted_content", "invalid_request_error", "not_found_error", "BadRequestError", "invalid_image"):
 		e.Kind = ErrInvalidRequest
 	default:
 		e.Kind = ErrUnavailable

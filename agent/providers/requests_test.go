@@ -271,3 +271,78 @@ func TestEstimate(t *testing.T) {
 		}
 	}
 }
+
+// Reasoning that the provider cannot read, because the account or the model behind its name changed, is left out, and the request is
+// made once more; from then on it is left out at once.
+func TestReasoningThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		api    int
+		status int
+		body   string
+		again  bool
+	}{
+		{0, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0: Invalid ` + "`signature` in `thinking`" + ` block"}}`, true},
+		{0, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0: ` + "`thinking` or `redacted_thinking`" + ` blocks in the latest assistant message cannot be modified."}}`, true},
+		{0, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens must be greater than thinking.budget_tokens"}}`, false},
+		{0, 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, false},
+		{1, 400, `{"error":{"message":"The encrypted content gAAA... could not be verified. Reason: Encrypted content could not be decrypted or parsed.","type":"invalid_request_error","code":"invalid_encrypted_content"}}`, true},
+		{1, 400, `{"error":{"message":"Encrypted content organization_id did not match the target organization.","type":"invalid_request_error","code":null}}`, true},
+		{1, 400, `{"error":{"message":"Item 'rs_1' of type 'reasoning' was provided without its required following item.","type":"invalid_request_error"}}`, true},
+		{1, 200, sse(`{"type":"response.failed","response":{"status":"failed","error":{"code":"invalid_encrypted_content","message":"No."}}}`), true},
+		{1, 400, `{"error":{"message":"Unknown parameter: 'x'.","type":"invalid_request_error"}}`, false},
+	} {
+		a := apis[test.api]
+		var bodies []string
+		p := a.serve(t, func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			bodies = append(bodies, string(b))
+			if strings.Contains(string(b), "Let me see") || !test.again {
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, test.body)
+				return
+			}
+			_, _ = io.WriteString(w, whole[a.name])
+		})
+		got := ask(t.Context(), t, p, conversation(a))
+		if !test.again {
+			if failed(t, got.Err); len(bodies) != 1 {
+				t.Errorf("%s: asked %d times", test.body, len(bodies))
+			}
+			continue
+		}
+		if got.Err != nil || len(bodies) != 2 || !strings.Contains(bodies[1], "I look.") || strings.Contains(bodies[1], "Let me see") {
+			t.Errorf("%s: %v, sent %q", test.body, got.Err, bodies)
+		}
+		if got := ask(t.Context(), t, p, conversation(a)); got.Err != nil || len(bodies) != 3 {
+			t.Errorf("%s: %v, asked %d times", test.body, got.Err, len(bodies))
+		}
+		if test.status == 400 { // refused even without reasoning: that is the answer
+			n := 0
+			p = a.serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				n++
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, test.body)
+			})
+			if e := failed(t, ask(t.Context(), t, p, conversation(a)).Err); n != 2 || e.Retryable() {
+				t.Errorf("asked %d times: %+v", n, e)
+			}
+		}
+	}
+}
+
+// Claude 4 before 4.6 thinks between its calls when it is asked to think; nobody else is sent the header.
+func TestThinkingBetweenCalls(t *testing.T) {
+	t.Parallel()
+	for model, want := range map[string]bool{"claude-sonnet-4-5": true, "claude-opus-4-1-20250805": true, "claude-sonnet-4-20250514": true, "anthropic/claude-opus-4.5": true,
+		"claude-opus-4-6": false, "claude-sonnet-5": false, "claude-3-7-sonnet-20250219": false, "claude-mythos-preview": false, "glm-5": false} {
+		req := hello()
+		req.Model = model
+		for effort, want := range map[string]bool{"": false, "high": want} {
+			req.Effort = effort
+			if h, _ := apis[0].sent(t, req); (h.Get("Anthropic-Beta") == "interleaved-thinking-2025-05-14") != want {
+				t.Errorf("%s, effort %q: %q", model, effort, h.Get("Anthropic-Beta"))
+			}
+		}
+	}
+}

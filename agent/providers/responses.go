@@ -14,8 +14,8 @@ func Responses(cfg Config) Provider { return newClient(cfg, responsesAPI{cfg.Rea
 
 type responsesAPI struct{ summaries bool }
 
-func (responsesAPI) name() string                        { return "openai" }
-func (responsesAPI) headers(h http.Header, token string) { bearer(h, token) }
+func (responsesAPI) name() string                                   { return "openai" }
+func (responsesAPI) headers(h http.Header, _ Request, token string) { bearer(h, token) }
 
 type responsesRequest struct {
 	Model        string          `json:"model"`
@@ -146,6 +146,7 @@ func output(p Part) any {
 type responsesReader struct {
 	a       *answer
 	items   map[int]*responsesItem
+	ended   map[string]bool // ids of items: some servers number them otherwise when they repeat them at the end
 	refused bool
 }
 
@@ -156,11 +157,12 @@ type responsesItem struct {
 }
 
 func (responsesAPI) reader(a *answer) reader {
-	return &responsesReader{a: a, items: map[int]*responsesItem{}}
+	return &responsesReader{a: a, items: map[int]*responsesItem{}, ended: map[string]bool{}}
 }
 
 // item is an item of the output.
 type item struct {
+	ID      string `json:"id"`
 	Type    string `json:"type"`
 	Phase   string `json:"phase"`
 	CallID  string `json:"call_id"`
@@ -312,14 +314,15 @@ func (r *responsesReader) delta(index, piece int, kind PartKind, raw json.RawMes
 
 // finish ends an item with what it is at its end.
 func (r *responsesReader) finish(index int, raw json.RawMessage) error {
+	var it item
+	if err := parse(raw, &it); err != nil || it.ID != "" && r.ended[it.ID] {
+		return err
+	}
 	i, err := r.item(index, raw)
 	if err != nil || i.openPart == nil || i.done {
 		return err
 	}
-	var it item
-	if err := parse(raw, &it); err != nil {
-		return err
-	}
+	r.ended[it.ID] = true
 	for _, c := range it.Content {
 		r.refused = r.refused || c.Type == "refusal"
 	}
