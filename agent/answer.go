@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/internal/safetext"
+	"github.com/parawork/parawork/internal/tasks"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// ask asks the model and stores its answer. A prompt that comes before the answer begins is part of the request.
+func (r *running) ask(ctx context.Context) (*Message, error) {
+	for {
+		m, err := r.attempt(ctx)
+		if fault.CodeOf(err) != "thread_moved" {
+			return m, err
+		}
+		if err := r.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *running) attempt(ctx context.Context) (*Message, error) {
+	req := r.request()
+	m, err := r.newAnswer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kept := r.svc.cfg.Now()
+	for e, err := range r.model.Provider.Stream(ctx, req) {
+		if err != nil {
+			return nil, r.discard(ctx, m, err)
+		}
+		switch e.Kind {
+		case providers.Retry:
+			why := "the model could not be asked"
+			if e.Error != nil {
+				why = e.Error.Error()
+			}
+			note := fmt.Sprintf("%s; tried again after %s", safetext.Cut(safetext.Line(r.mask(why)), 300), e.Wait.Round(100*time.Millisecond))
+			if err := r.end(m, Discarded, note); err != nil {
+				return nil, err
+			}
+			r.host.Observe(agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: note})
+			if m, err = r.newAnswer(ctx); err != nil {
+				tasks.Sleep(ctx, e.Wait) // what the provider asked for, where the thread moved and the request is made anew
+				return nil, err
+			}
+		case providers.Done:
+			return m, r.answered(ctx, m, e)
+		default:
+			r.write(m, e)
+			if now := r.svc.cfg.Now(); now.Sub(kept) >= keepEvery { // what a person saw outlives the server
+				kept = now
+				if err := r.apply(ctx, Change{Messages: []*Message{r.draft(m)}}); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return nil, r.discard(ctx, m, &providers.Error{Kind: providers.ErrCut, Message: "The model's answer ended before it was complete."})
+}
+
+// keepEvery is how often an answer that is being written is stored.
+const keepEvery = time.Second
+
+// newAnswer begins a message of the model. Errors: thread_moved, when there is a prompt that the request does not hold.
+func (r *running) newAnswer(ctx context.Context) (*Message, error) {
+	m := &Message{ID: id.New("msg"), ThreadID: r.thread.ID, TurnID: r.turn.ID, Role: Assistant, State: Streaming, Model: r.model.Name, CreatedAt: r.svc.now(), Parts: []providers.Part{}}
+	if err := r.apply(ctx, Change{Messages: []*Message{m}, LastSeq: r.lastSeq()}); err != nil {
+		return nil, err
+	}
+	r.messages, r.streams = append(r.messages, m), map[int]*redact.Masker{}
+	r.mu.Lock()
+	r.writing = m
+	r.mu.Unlock()
+	r.svc.stirred(r.thread.ID)
+	return m, nil
+}
+
+// write adds a piece of the answer. Followers see it at once.
+func (r *running) write(m *Message, e providers.Event) {
+	if e.Kind == providers.PartDone {
+		e.Part = r.masked(e.Part)
+	} else if e.Text != "" {
+		if r.streams[e.Index] == nil {
+			r.streams[e.Index] = r.host.Stream()
+		}
+		e.Text = string(r.streams[e.Index].Write([]byte(e.Text)))
+	}
+	r.mu.Lock()
+	for len(m.Parts) <= e.Index {
+		m.Parts = append(m.Parts, providers.Part{Kind: providers.Text})
+	}
+	p := &m.Parts[e.Index]
+	switch e.Kind {
+	case providers.TextDelta:
+		p.Kind = providers.Text
+		p.Text += e.Text
+	case providers.ReasoningDelta:
+		p.Kind = providers.Reasoning
+		p.Text += e.Text
+	case providers.CallBegun:
+		p.Kind, p.Name, p.CallID = providers.ToolCall, e.Part.Name, e.Part.CallID
+	case providers.CallDelta:
+		p.Kind = providers.ToolCall
+		p.RawArgs += e.Text
+	case providers.PartDone:
+		*p = e.Part
+	}
+	r.mu.Unlock()
+	r.svc.stirred(r.thread.ID)
+}
+
+// masked is a part with its secrets hidden.
+func (r *running) masked(p providers.Part) providers.Part {
+	p.Text, p.RawArgs = r.mask(p.Text), r.mask(p.RawArgs)
+	if len(p.Args) > 0 {
+		p.Args = json.RawMessage(r.mask(string(p.Args)))
+	}
+	return p
+}
+
+// draft is a copy of a message that is being written.
+func (r *running) draft(m *Message) *Message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := *m
+	c.Parts = slices.Clone(m.Parts)
+	return &c
+}
+
+// answered stores a complete answer, with its calls.
+func (r *running) answered(ctx context.Context, m *Message, e providers.Event) error {
+	done := r.draft(m)
+	done.State, done.Stop, done.Usage, done.DoneAt = Complete, e.Stop, e.Usage, r.svc.now()
+	turn := *r.turn
+	turn.Steps++
+	c := Change{Messages: []*Message{done}, Turn: &turn}
+	for i, p := range done.Parts {
+		if p = r.masked(p); p.Kind == providers.ToolCall {
+			if e.Stop != providers.StopMaxOutput { // of what was cut, nobody knows the end
+				p = repaired(p)
+			}
+			call := &Call{ID: id.New("cll"), ThreadID: r.thread.ID, TurnID: r.turn.ID, MessageID: m.ID, Ordinal: int64(i), CallID: p.CallID, Tool: p.Name, Args: p.Args, State: CallPending}
+			if call.Args == nil {
+				call.Args = quoted(p.RawArgs)
+			}
+			c.Calls = append(c.Calls, call)
+		}
+		done.Parts[i] = p // the model reads what was called
+	}
+	if err := r.apply(ctx, c); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	*m, r.writing = *done, nil
+	r.mu.Unlock()
+	r.turn.Steps, r.calls[m.ID] = turn.Steps, c.Calls
+	r.host.Record(answerItems(m))
+	return nil
+}
+
+// discard ends an attempt. What a person had the model stop in the middle of stays part of the conversation.
+func (r *running) discard(ctx context.Context, m *Message, err error) error {
+	note := "the model's answer was cut"
+	if p, ok := errors.AsType[*providers.Error](err); ok {
+		note = safetext.Cut(safetext.Line(r.mask(p.Error())), 300)
+	}
+	if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) || errors.Is(cause, errSession) {
+		r.mu.Lock()
+		said := false
+		for i, p := range m.Parts { // calls are not made, and reasoning without its end means nothing
+			if p.Kind != providers.Text {
+				m.Parts[i] = providers.Part{Kind: providers.Text}
+			}
+			said = said || m.Parts[i].Text != ""
+		}
+		r.mu.Unlock()
+		if note = "interrupted"; said {
+			return errors.Join(err, r.end(m, Complete, note))
+		}
+	}
+	return errors.Join(err, r.end(m, Discarded, note))
+}
+
+// end stores how a message of the model ended.
+func (r *running) end(m *Message, state MessageState, note string) error {
+	if errors.Is(context.Cause(r.ctx), errClosing) || errors.Is(context.Cause(r.ctx), errLost) {
+		return nil // the server that goes on ends it
+	}
+	r.mu.Lock()
+	m.State, m.Note, m.DoneAt = state, note, r.svc.now()
+	if r.writing == m {
+		r.writing = nil
+	}
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 10*time.Second)
+	defer cancel()
+	return r.apply(ctx, Change{Messages: []*Message{r.draft(m)}})
+}
