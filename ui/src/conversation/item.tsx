@@ -10,6 +10,7 @@ import { type MarkKind, Shape } from "@/kit/mark";
 import { Counts } from "@/kit/states";
 import { type Call, callOf, toolWords } from "./call";
 import type { Item } from "./feed";
+import { Foldable } from "./foldable";
 import { Prose } from "./prose";
 import { type Row, unfolds } from "./rows";
 import { spent } from "./words";
@@ -172,36 +173,6 @@ function Time({ at, now }: { at: number; now: number }) {
     <time dateTime={new Date(at).toISOString()} title={exact(at)} className="shrink-0 text-fg3">
       {clock(at, now)}
     </time>
-  );
-}
-
-interface FoldableProps {
-  open: boolean;
-  toggle: (() => void) | undefined;
-  head: ReactNode;
-  children: ReactNode;
-}
-
-/** A line that unfolds. */
-function Foldable({ open, toggle, head, children }: FoldableProps) {
-  if (!toggle) return <div className="flex min-h-6 items-center gap-2">{head}</div>;
-  return (
-    <>
-      <button
-        type="button"
-        aria-expanded={open}
-        onClick={toggle}
-        className="-mx-1 flex min-h-6 w-full min-w-0 items-center gap-2 rounded-sm px-1 text-left hover:bg-bg2 pointer-coarse:min-h-11"
-      >
-        <Icon
-          name="chevronRight"
-          size={12}
-          className={cx("shrink-0 text-fg3 transition-transform", open && "rotate-90")}
-        />
-        {head}
-      </button>
-      {open && <div className="mt-1 mb-2 ml-5 grid gap-1.5">{children}</div>}
-    </>
   );
 }
 

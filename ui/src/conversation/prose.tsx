@@ -4,16 +4,22 @@ import { CodeBlock } from "@/highlight/code";
 import { openLink } from "@/terminal/open-link";
 import { type Block, type Inline, languageNamed, parseMarkdown } from "./markdown";
 
-/** What an agent wrote, with its Markdown drawn. Nothing of it becomes HTML. */
-export const Prose = memo(function Prose({ text }: { text: string }) {
-  return <div className="prose-agent">{blocks(parseMarkdown(text))}</div>;
-});
-
-function blocks(list: readonly Block[]): ReactNode {
-  return list.map((b, i) => <One key={i} block={b} />);
+interface Props {
+  text: string;
+  /** More of it comes: its code is coloured when it is complete. */
+  growing?: boolean;
 }
 
-function One({ block: b }: { block: Block }) {
+/** What an agent wrote, with its Markdown drawn. Nothing of it becomes HTML. */
+export const Prose = memo(function Prose({ text, growing = false }: Props) {
+  return <div className="prose-agent">{blocks(parseMarkdown(text), growing)}</div>;
+});
+
+function blocks(list: readonly Block[], growing: boolean): ReactNode {
+  return list.map((b, i) => <One key={i} block={b} growing={growing} />);
+}
+
+function One({ block: b, growing }: { block: Block; growing: boolean }) {
   switch (b.kind) {
     case "heading":
       // The page has headings of its own: these are not among them.
@@ -29,16 +35,16 @@ function One({ block: b }: { block: Block }) {
     case "paragraph":
       return <p>{inline(b.parts)}</p>;
     case "code":
-      return <CodeBlock language={languageNamed(b.language)} text={b.text} />;
+      return <CodeBlock language={growing ? "" : languageNamed(b.language)} text={b.text} />;
     case "quote":
-      return <blockquote className="border-l-2 border-control pl-3 text-fg2">{blocks(b.blocks)}</blockquote>;
+      return <blockquote className="border-l-2 border-control pl-3 text-fg2">{blocks(b.blocks, growing)}</blockquote>;
     case "rule":
       return <hr className="border-hairline" />;
     case "list": {
       const items = b.items.map((item, i) => (
         <li key={i}>
           {item.done !== undefined && <span className="text-fg2">{item.done ? "[done] " : "[open] "}</span>}
-          {blocks(item.blocks)}
+          {blocks(item.blocks, growing)}
         </li>
       ));
       return b.ordered ? (

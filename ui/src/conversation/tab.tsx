@@ -2,12 +2,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
 import { SETUP } from "@/agents/built-in";
+import { OWN } from "@/agents/own";
 import type { Session, Workspace } from "@/api/client";
 import { sessionsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { clock } from "@/format/time";
 import { useAction } from "@/keys/keyboard";
-import { IconButton } from "@/kit/button";
+import { Button, IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
@@ -16,11 +17,14 @@ import { Empty, Failure, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
 import { hasEnded, isShell, preferred } from "@/sessions/sessions";
 import { isBoolean, recall, remember } from "@/state/remember";
+import { useTeam } from "@/state/team";
 import type { Kind } from "./feed";
 import { Found } from "./found";
 import { SearchField } from "./search-field";
 import { Timeline } from "./timeline";
 
+const ThreadView = lazy(() => import("./thread/view"));
+const StartDialog = lazy(() => import("@/sessions/start-dialog").then((m) => ({ default: m.StartDialog })));
 const TerminalPane = lazy(() => import("@/sessions/terminal-pane"));
 
 const SPLIT = "conversation.split";
@@ -50,6 +54,9 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
     setSplit(!split);
   };
   useAction("conversation.split", flip, wide);
+  const may = useTeam().can("terminal.type") && !w.deleted_at && w.state !== "archived";
+  const [starting, setStarting] = useState(false);
+  useAction("session.new", () => setStarting(true), may);
 
   if (all.isPending) return <Skeleton label="Loading the sessions" />;
   if (all.isError && !all.data)
@@ -73,6 +80,8 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
     void navigate({ search: (s) => ({ ...s, session, place: at }) });
   };
   const beside = split && wide && !hasEnded(shown);
+  // What is searched, filtered or pointed at stands in the record.
+  const whole = shown.agent === OWN && words.trim() === "" && filter === 0 && search.place === undefined;
   return (
     <div className="flex h-full min-h-0 flex-col">
       <div className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
@@ -95,6 +104,14 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
             </option>
           ))}
         </select>
+        {shown.agent === OWN && search.place !== undefined && (
+          <Button onClick={() => open(shown.id)}>Back to the conversation</Button>
+        )}
+        {may && (
+          <IconButton label="Start another session" onClick={() => setStarting(true)}>
+            <Icon name="plus" />
+          </IconButton>
+        )}
         {wide && !hasEnded(shown) && (
           <IconButton label="Terminal beside the conversation" aria-pressed={split} onClick={flip}>
             <Icon name="split" />
@@ -105,14 +122,20 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
         <Found workspaceId={w.id} words={words.trim()} onOpen={open} />
       ) : (
         <div className={cx("min-h-0 flex-1", beside && "grid grid-cols-2")}>
-          <Timeline
-            key={`${shown.id} ${filter} ${words}`}
-            session={shown}
-            words={words.trim()}
-            kinds={FILTERS[filter]!.kinds}
-            at={search.place}
-            onSession={open}
-          />
+          {whole ? (
+            <Suspense fallback={<Skeleton label="Loading the conversation" />}>
+              <ThreadView key={shown.id} session={shown} />
+            </Suspense>
+          ) : (
+            <Timeline
+              key={`${shown.id} ${filter} ${words}`}
+              session={shown}
+              words={words.trim()}
+              kinds={FILTERS[filter]!.kinds}
+              at={search.place}
+              onSession={open}
+            />
+          )}
           {beside && (
             <div className="min-h-0 min-w-0 border-l border-hairline">
               <Suspense fallback={<Skeleton label="Opening the terminal" />}>
@@ -121,6 +144,18 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
             </div>
           )}
         </div>
+      )}
+      {starting && (
+        <Suspense>
+          <StartDialog
+            workspace={w}
+            onClose={() => setStarting(false)}
+            onStarted={(s) => {
+              setStarting(false);
+              void navigate({ search: (x) => ({ ...x, tab: isShell(s) ? "shell" : undefined, session: s.id }) });
+            }}
+          />
+        </Suspense>
       )}
     </div>
   );

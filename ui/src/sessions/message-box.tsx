@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { Suspense, useEffect, useRef, useState } from "react";
+import { Suspense, useRef, useState } from "react";
 import { COMMAND } from "@/agents/built-in";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
@@ -11,8 +11,8 @@ import { Icon } from "@/kit/icon";
 import { Menu, MenuItem, MenuLine } from "@/kit/menu";
 import { lazy } from "@/kit/part";
 import { wakeFor } from "@/sandboxes/acts";
-import { forget, isString, recall, remember } from "@/state/remember";
 import { toast, toastError } from "@/state/toasts";
+import { useDraft } from "./draft";
 import { PromptQueue } from "./prompt-queue";
 import { openPrompts, promptsQuery, queueWords } from "./prompts";
 import { useStop } from "./use-stop";
@@ -197,15 +197,4 @@ export default function MessageBox({ session: s, ended, may }: Props) {
       )}
     </section>
   );
-}
-
-/** What was written and not sent, kept in this browser for each session. */
-function useDraft(sessionId: string) {
-  const key = `draft.${sessionId}`;
-  const [text, setText] = useState(() => recall(key, isString) ?? "");
-  useEffect(() => {
-    if (text) remember(key, text);
-    else forget(key);
-  }, [key, text]);
-  return [text, setText] as const;
 }

@@ -15,6 +15,7 @@ export type Tab =
   | "desktop";
 
 const TABS = [
+  "terminal",
   "conversation",
   "changes",
   "merge",
@@ -37,7 +38,8 @@ const DIALOGS = ["archive", "delete", "place", "move"] as const;
 export type WorkspaceDialog = (typeof DIALOGS)[number];
 
 export interface WorkspaceSearch {
-  tab?: Exclude<Tab, "terminal">;
+  /** Without it, the view of the session in front: the terminal, or the conversation of Parawork's own agent. */
+  tab?: Tab;
   /** What stands beside the terminal, where the screen is wide. */
   beside?: Beside;
   session?: string;

@@ -6,6 +6,7 @@ import { Button } from "@/kit/button";
 import { Shape } from "@/kit/mark";
 import { ACTIVE_TAB } from "@/sessions/active-tab";
 import { hasEnded, isShell } from "@/sessions/sessions";
+import { isOwn, terminalTab } from "./first-tab";
 import type { Tab } from "./search";
 
 /** The views of a workspace. Leaving a terminal puts the focus on the one that is open. */
@@ -15,10 +16,13 @@ export function WorkspaceTabs({
   sessions,
   onNear,
   split,
+  shown,
 }: {
   tab: Tab;
   files: number;
   sessions: Session[];
+  /** The session in front. */
+  shown: Session | undefined;
   /** Somebody is about to open this one. */
   onNear: (tab: Tab) => void;
   /** Puts the open view beside the terminal, or takes away the one that is there. */
@@ -72,8 +76,9 @@ export function WorkspaceTabs({
           to="."
           search={(s) => ({
             ...s,
-            tab: i.tab === "terminal" ? undefined : i.tab,
-            session: undefined,
+            tab: i.tab === "terminal" ? terminalTab(shown) : i.tab,
+            // The two views of one session.
+            session: isOwn(shown) && (i.tab === "terminal" || i.tab === "conversation") ? shown.id : undefined,
             file: undefined,
             place: undefined,
             dialog: undefined,

@@ -16,6 +16,7 @@ import { useTitle } from "@/state/use-title";
 import { useWorkspaceByKey } from "@/state/use-workspace";
 import { PutAway } from "./archived";
 import { Creation } from "./creation";
+import { firstTab, isOwn, rememberTab, terminalTab } from "./first-tab";
 import { WorkspaceHead } from "./head";
 import { asBeside, type Beside, type Tab } from "./search";
 import { WorkspaceTabs } from "./tabs";
@@ -64,16 +65,19 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   const team = useTeam();
   const search = route.useSearch();
   const navigate = useNavigate({ from: "/$team/w/$key" });
-  const tab: Tab = search.tab ?? "terminal";
   const closed = Boolean(w.deleted_at) || w.state === "archived";
   // Send no queries for an archived or deleted workspace: the server would refuse them.
   const leaving = useIsMutating({ mutationKey: removeKey(w.id) }) > 0;
   const alive = !closed && !leaving && (w.state === "ready" || w.state === "paused");
-  const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !closed || tab === "conversation" });
+  const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !closed || search.tab === "conversation" });
   // Kept fresh in whatever tab: its count is in the tab's name.
   const changes = useQuery({ ...changesQuery(w.id), enabled: alive });
 
   const shown = useShownSession(sessions.data ?? []);
+  const tab: Tab = search.tab ?? firstTab(shown);
+  useEffect(() => {
+    if (shown && (search.tab === "terminal" || search.tab === "conversation")) rememberTab(shown, search.tab);
+  }, [shown, search.tab]);
 
   // The changes are what most people open next: what shows them comes while nothing else is done.
   useEffect(() => {
@@ -102,7 +106,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     void navigate({
       search: (s) => ({
         ...s,
-        tab: next === "terminal" ? undefined : next,
+        tab: next === "terminal" ? terminalTab(shown) : next,
         session: undefined,
         file: undefined,
         line: undefined,
@@ -136,7 +140,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     ? { label: `Close the ${beside}`, onClick: () => void navigate({ search: (s) => ({ ...s, beside: undefined }) }) }
     : splits && {
         label: "Beside the terminal",
-        onClick: () => void navigate({ search: (s) => ({ ...s, tab: undefined, beside: splits }) }),
+        onClick: () => void navigate({ search: (s) => ({ ...s, tab: terminalTab(shown), beside: splits }) }),
       };
   const view = (which: Beside) =>
     which === "browser" ? (
@@ -153,6 +157,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         tab={tab}
         files={changes.data?.items.length ?? w.changes.files}
         sessions={sessions.data ?? []}
+        shown={shown}
         split={split}
         onNear={(to) => to === "changes" && alive && tab !== "changes" && readChangesAhead(client, w.id)}
       />
@@ -167,7 +172,10 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         </Suspense>
       )}
       <Suspense>
-        <AskingElsewhere sessions={sessions.data ?? []} shown={tab === "terminal" ? shown?.id : undefined} />
+        <AskingElsewhere
+          sessions={sessions.data ?? []}
+          shown={tab === "terminal" || (tab === "conversation" && isOwn(shown)) ? shown?.id : undefined}
+        />
       </Suspense>
       {alive && !closed && tab !== "preview" && beside !== "preview" && (
         <Suspense>

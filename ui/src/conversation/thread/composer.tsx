@@ -1,0 +1,152 @@
+import { type KeyboardEvent, type RefObject, useRef, useState } from "react";
+import type { Session } from "@/api/client";
+import { useAction } from "@/keys/keyboard";
+import { Button } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import { useDraft } from "@/sessions/draft";
+import { hasEnded } from "@/sessions/sessions";
+import { isCoarse } from "@/state/look";
+import { useThreadActs } from "./acts";
+import { ModeChoice, ModelChoice } from "./choices";
+import type { Conversation } from "./feed";
+import { StateLine } from "./state-line";
+
+interface Props {
+  session: Session;
+  conversation: Conversation;
+  may: boolean;
+}
+
+/** What the agent does, and the field to write to it. */
+export function Composer({ session: s, conversation, may }: Props) {
+  const { thread } = conversation;
+  const [text, setText] = useDraft(s.id);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const acts = useThreadActs(s, thread);
+  const ended = hasEnded(s);
+  const resumes = ended && s.can_resume;
+  const works = !ended && (thread?.state === "working" || thread?.state === "waiting");
+  const ready = may && (resumes ? !acts.send.isPending : !ended && thread !== undefined);
+  const earlier = useEarlier(conversation, text, setText);
+
+  const say = (words: string) =>
+    acts.send.mutate({ text: words, failed: () => setText((now) => (now.trim() ? `${words}\n\n${now}` : words)) });
+  const go = () => {
+    if (!text.trim() || !ready) return;
+    say(text);
+    setText("");
+    earlier.reset();
+  };
+  const interrupt = () => acts.interrupt.mutate();
+  useAction("prompt.write", () => box.current?.focus(), may);
+  useAction("session.interrupt", interrupt, may && works);
+
+  const onKey = (e: KeyboardEvent<HTMLTextAreaElement>) => {
+    if (e.nativeEvent.isComposing) return;
+    // A phone's keyboard has no Shift+Enter: there the button sends.
+    if (e.key === "Enter" && !e.shiftKey && !e.altKey && (!isCoarse() || e.ctrlKey || e.metaKey)) {
+      e.preventDefault();
+      go();
+    } else if (e.key === "Escape" && works) {
+      e.preventDefault();
+      e.stopPropagation();
+      interrupt();
+    } else if ((e.key === "ArrowUp" || e.key === "ArrowDown") && earlier.step(e.key === "ArrowUp" ? 1 : -1, box)) {
+      e.preventDefault();
+    }
+  };
+  return (
+    <section aria-label={`Message to ${s.agent_name}`} className="border-t border-hairline bg-bg1 px-4 py-2 md:px-6">
+      <div className="max-w-[52rem]">
+        <StateLine
+          session={s}
+          conversation={conversation}
+          may={may && !ended}
+          busy={acts.send.isPending}
+          onAgain={() => say("Go on.")}
+        />
+        {may && (
+          <form
+            className="rounded-md border border-control bg-bg0 has-[textarea:focus-visible]:border-accent has-[textarea:focus-visible]:outline-1 has-[textarea:focus-visible]:outline-accent"
+            onSubmit={(e) => {
+              e.preventDefault();
+              go();
+            }}
+          >
+            <textarea
+              ref={box}
+              aria-label={`Message to ${s.agent_name}`}
+              placeholder={placeholder(s.agent_name, ended, resumes, works)}
+              disabled={ended && !resumes}
+              value={text}
+              rows={2}
+              maxLength={1_048_576}
+              enterKeyHint={isCoarse() ? "enter" : "send"}
+              onChange={(e) => setText(e.target.value)}
+              onKeyDown={onKey}
+              className="field-sizing-content block max-h-[40vh] min-h-12 w-full resize-none bg-transparent px-2.5 pt-2 leading-5 outline-none disabled:opacity-60 pointer-coarse:text-[16px]"
+            />
+            <div className="flex flex-wrap items-center gap-1 px-1.5 pb-1.5">
+              {thread && !ended && (
+                <>
+                  <ModeChoice
+                    thread={thread}
+                    busy={acts.set.isPending}
+                    onChange={(mode) => acts.set.mutate({ mode })}
+                  />
+                  <ModelChoice thread={thread} session={s} onChange={(model) => acts.set.mutate({ model })} />
+                </>
+              )}
+              <span className="ml-auto flex items-center gap-1.5">
+                {works && (
+                  <Button onClick={interrupt} busy={acts.interrupt.isPending && "Interrupting"} title="Interrupt (Esc)">
+                    <Icon name="stop" size={12} />
+                    Interrupt
+                  </Button>
+                )}
+                <Button type="submit" look="primary" disabled={!text.trim() || !ready} title={sendTitle(works)}>
+                  {resumes ? "Resume and send" : "Send"}
+                </Button>
+              </span>
+            </div>
+          </form>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function placeholder(agent: string, ended: boolean, resumes: boolean, works: boolean): string {
+  if (ended) return resumes ? `Resume ${agent} with a message…` : "The session has ended";
+  return works ? `Tell ${agent} something while it works…` : `What should ${agent} do?`;
+}
+
+const sendTitle = (works: boolean) =>
+  works
+    ? "Enter sends: it joins what the agent does. Shift+Enter begins a line"
+    : "Enter sends. Shift+Enter begins a line";
+
+/** The prompts that were sent before, by the arrow keys as in a shell. */
+function useEarlier({ messages }: Conversation, text: string, setText: (text: string) => void) {
+  const [back, setBack] = useState(0); // how many prompts back; 0 = what is being written
+  const prompts = () => messages.filter((m) => m.role === "user" && m.state === "complete");
+  const at = (n: number) =>
+    prompts()
+      .at(-n)
+      ?.parts.map((p) => p.text ?? "")
+      .join("\n") ?? "";
+  return {
+    reset: () => setBack(0),
+    /** Whether there was one to go to. */
+    step: (by: 1 | -1, box: RefObject<HTMLTextAreaElement | null>): boolean => {
+      const el = box.current;
+      const untouched = text === "" || (back > 0 && text === at(back));
+      if (!el || !untouched || (by < 0 && back === 0)) return false;
+      const next = back + by;
+      if (next > prompts().length) return true;
+      setBack(next);
+      setText(next === 0 ? "" : at(next));
+      return true;
+    },
+  };
+}

@@ -1,0 +1,150 @@
+import { memo, type ReactNode, useRef, useState } from "react";
+import { bytes, plural } from "@/format/text";
+import { clock, exact } from "@/format/time";
+import { cx } from "@/kit/cx";
+import { Shape } from "@/kit/mark";
+import { Foldable } from "../foldable";
+import { Prose } from "../prose";
+import { CallCard, WritingCard } from "./card";
+import { Chunks } from "./chunks";
+import { type Row, unfolds } from "./rows";
+
+interface Props {
+  row: Row;
+  now: number;
+  open: boolean;
+  current: boolean;
+  onToggle: (id: string) => void;
+}
+
+/** One row of the conversation. */
+export const ThreadRow = memo(function ThreadRow({ row, now, open, current, onToggle }: Props) {
+  const toggle = unfolds(row) ? () => onToggle(row.id) : undefined;
+  return (
+    <div className={cx("px-4 py-1 md:px-6", current && "shadow-[inset_3px_0_0_var(--accent)]")}>
+      <div className="max-w-[52rem]">{body(row, now, open, toggle)}</div>
+    </div>
+  );
+});
+
+function body(row: Row, now: number, open: boolean, toggle: (() => void) | undefined): ReactNode {
+  switch (row.kind) {
+    case "prompt":
+      return <Prompt row={row} now={now} />;
+    case "text":
+      return <Written text={row.text} live={row.live} />;
+    case "reasoning":
+      return (
+        <Foldable open={open} toggle={toggle} head={<Thought text={row.text} live={row.live} open={open} />}>
+          <div className="text-fg2">
+            <Written text={row.text} live={row.live} />
+          </div>
+        </Foldable>
+      );
+    case "writing":
+      return <WritingCard part={row.part} />;
+    case "call":
+      return <CallCard call={row.call} shown={row.shown} open={open} toggle={toggle} />;
+    case "picture":
+      return <p className="text-meta text-fg3">Picture, {bytes(row.size)}</p>;
+    case "summary":
+      return (
+        <Foldable
+          open={open}
+          toggle={toggle}
+          head={<span className="text-fg2">The model reads this summary instead of what is above.</span>}
+        >
+          <div className="text-fg2">
+            <Prose text={row.message.parts.map((p) => p.text ?? "").join("\n")} />
+          </div>
+        </Foldable>
+      );
+    case "clear":
+      return (
+        <p className="flex items-center gap-3 py-1 text-meta text-fg3 before:h-px before:flex-1 before:bg-hairline after:h-px after:flex-1 after:bg-hairline">
+          The model no longer reads what is above
+        </p>
+      );
+    case "discarded":
+      return (
+        <Foldable
+          open={open}
+          toggle={toggle}
+          head={
+            <>
+              <Shape kind="stopped" />
+              <span className="truncate text-fg3">
+                An answer was cut: {row.message.note || "it was asked for again"}
+              </span>
+            </>
+          }
+        >
+          <div className="text-fg3">
+            <Prose text={row.text} />
+          </div>
+        </Foldable>
+      );
+  }
+}
+
+/** Markdown that may still grow: blocks that are complete are not drawn again. */
+function Written({ text, live }: { text: string; live: boolean }) {
+  const cut = useRef<Chunks>(undefined);
+  cut.current ??= new Chunks();
+  const chunks = cut.current.of(text);
+  return (
+    <div className="grid gap-1.5">
+      {chunks.map((c, i) => (
+        <Prose key={i} text={c} growing={live && i === chunks.length - 1} />
+      ))}
+    </div>
+  );
+}
+
+function Thought({ text, live, open }: { text: string; live: boolean; open: boolean }) {
+  const line = live ? text.trimEnd().split("\n").at(-1)! : text.trimStart().split("\n", 1)[0]!;
+  return (
+    <>
+      <span className={cx("text-fg3", live && "pulse-mark")}>{live ? "Thinks" : "Thought"}</span>
+      {!open && <span className="truncate text-fg3 italic">{line.slice(-200)}</span>}
+    </>
+  );
+}
+
+/** Lines of a prompt that are shown before it is unfolded. */
+const LONG = 14;
+
+function Prompt({ row, now }: { row: Row; now: number }) {
+  const [all, setAll] = useState(false);
+  const m = row.message;
+  const text = m.parts.map((p) => p.text ?? "").join("\n");
+  const pictures = m.parts.filter((p) => p.kind === "image").length;
+  const lines = text.split("\n");
+  const long = lines.length > LONG || text.length > 2000;
+  const shown = all || !long ? text : lines.slice(0, LONG).join("\n").slice(0, 2000);
+  return (
+    <div
+      className={cx("mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2", m.state === "undone" && "opacity-60")}
+    >
+      <p className="flex items-baseline justify-between gap-3 text-meta text-fg2">
+        <span className="font-medium">{m.state === "undone" ? "Prompt, undone" : "Prompt"}</span>
+        <span className="flex items-baseline gap-2">
+          {pictures > 0 && <span>{plural(pictures, "picture")}</span>}
+          <time dateTime={new Date(m.created_at).toISOString()} title={exact(m.created_at)} className="text-fg3">
+            {clock(m.created_at, now)}
+          </time>
+        </span>
+      </p>
+      <p className="mt-0.5 break-words whitespace-pre-wrap">{shown}</p>
+      {long && (
+        <button
+          type="button"
+          onClick={() => setAll((v) => !v)}
+          className="min-h-6 text-meta text-accent hover:underline"
+        >
+          {all ? "Show less" : "Show all of it"}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,95 @@
+import { type Shown, shownCall } from "./call";
+import type { Call, Conversation, Message } from "./feed";
+import type { WritingPart } from "./writing";
+
+/** A row of the conversation. Its ID stays the same from the first letter of it on. */
+export type Row = { id: string; message: Message } & (
+  | { kind: "prompt" | "summary" | "clear" }
+  | { kind: "text" | "reasoning"; text: string; live: boolean }
+  | { kind: "picture"; mime: string; size: number }
+  | { kind: "writing"; part: WritingPart }
+  | { kind: "call"; call: Call; shown: Shown }
+  | { kind: "discarded"; text: string }
+);
+
+/** Diffs up to this many lines are shown unfolded. */
+const SMALL_DIFF = 16;
+
+/** Whether a row is unfolded by default. */
+export function opensByItself(row: Row): boolean {
+  if (row.kind !== "call") return false;
+  return row.call.tool === "run_code" || (row.shown.diff !== "" && row.shown.diff.split("\n").length <= SMALL_DIFF);
+}
+
+/** Whether there is anything to unfold. */
+export function unfolds(row: Row): boolean {
+  switch (row.kind) {
+    case "call":
+      return row.shown.diff !== "" || row.shown.input !== "" || row.shown.output !== "";
+    case "reasoning":
+    case "summary":
+    case "discarded":
+      return true;
+    default:
+      return false;
+  }
+}
+
+const NONE: readonly Call[] = [];
+const known = new WeakMap<Message, { calls: readonly Call[]; rows: readonly Row[] }>();
+
+/** The rows of messages that are complete, and of what is being written. What has not changed keeps its rows. */
+export function rowsOf({ messages, calls, writing }: Pick<Conversation, "messages" | "calls" | "writing">): Row[] {
+  const rows: Row[] = [];
+  for (const m of messages) {
+    if (m.state === "streaming") {
+      if (m.id === writing.id)
+        rows.push(...writing.parts.flatMap((p, i) => written(m, p, i, i === writing.parts.length - 1)));
+      continue;
+    }
+    const of = calls.get(m.id) ?? NONE;
+    let had = known.get(m);
+    if (had?.calls !== of) {
+      had = { calls: of, rows: stored(m, of) };
+      known.set(m, had);
+    }
+    rows.push(...had.rows);
+  }
+  return rows;
+}
+
+function written(message: Message, p: WritingPart, i: number, last: boolean): Row[] {
+  const id = `${message.id}/${i}`;
+  if (p.kind === "tool_call") return [{ id, message, kind: "writing", part: p }];
+  if (p.text.trim() === "") return [];
+  return [{ id, message, kind: p.kind === "reasoning" ? "reasoning" : "text", text: p.text, live: last }];
+}
+
+function stored(message: Message, calls: readonly Call[]): Row[] {
+  const id = message.id;
+  if (message.state === "discarded") {
+    const text = message.parts.map((p) => (p.kind === "text" ? (p.text ?? "") : "")).join("\n");
+    return [{ id, message, kind: "discarded", text }];
+  }
+  if (message.role === "user") return [{ id, message, kind: "prompt" }];
+  if (message.role === "summary" || message.role === "clear") return [{ id, message, kind: message.role }];
+  const rows: Row[] = [];
+  message.parts.forEach((p, i) => {
+    const at = { id: `${id}/${i}`, message };
+    switch (p.kind) {
+      case "text":
+      case "reasoning":
+        if (p.text?.trim()) rows.push({ ...at, kind: p.kind, text: p.text, live: false });
+        break;
+      case "image":
+        rows.push({ ...at, kind: "picture", mime: p.mime ?? "", size: p.size ?? 0 });
+        break;
+      case "tool_call": {
+        const call =
+          calls.find((c) => c.call_id === p.call_id && c.ordinal === i) ?? calls.find((c) => c.call_id === p.call_id);
+        if (call) rows.push({ ...at, kind: "call", call, shown: shownCall(call) });
+      }
+    }
+  });
+  return rows;
+}

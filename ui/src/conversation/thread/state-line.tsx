@@ -1,0 +1,74 @@
+import { Link } from "@tanstack/react-router";
+import type { Session } from "@/api/client";
+import { useNow } from "@/format/now";
+import { sentence } from "@/format/text";
+import { duration } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Shape } from "@/kit/mark";
+import type { Conversation } from "./feed";
+import { type Status, statusOf } from "./status";
+
+interface Props {
+  session: Session;
+  conversation: Conversation;
+  /** Sends the agent on. */
+  onAgain: () => void;
+  busy: boolean;
+  may: boolean;
+}
+
+const MARK = { idle: "idle", working: "running", waiting: "needs", failed: "failed", stopped: "stopped" } as const;
+
+/** What the agent does or why it does not, and a button that sends it on. */
+export function StateLine({ session, conversation, onAgain, busy, may }: Props) {
+  const s = statusOf(conversation);
+  const { link } = conversation;
+  if (link === "missing" && session.state === "starting") return <Line mark="working">The session is starting.</Line>;
+  if (link === "reconnecting") return <Line mark="working">The connection was lost. Connecting again…</Line>;
+  if (s.kind === "idle") return null;
+  return (
+    <Line mark={s.kind}>
+      <span className="min-w-0 flex-1 truncate aria-[label]:whitespace-normal" title={s.words}>
+        {s.kind === "failed" ? (
+          <>
+            <span className="font-medium text-failed">The turn failed.</span> {sentence(s.words)}
+          </>
+        ) : (
+          s.words
+        )}
+      </span>
+      {s.code && <code className="text-[11px] text-fg3">{s.code}</code>}
+      {s.code === "model_unauthorized" && (
+        <Link
+          from="/$team/w/$key"
+          to="/$team/settings/{-$section}"
+          params={(p) => ({ team: p.team, section: "agents" })}
+          className="text-accent hover:underline"
+        >
+          Check the account
+        </Link>
+      )}
+      {s.kind === "working" && <Elapsed since={s.since} />}
+      {may && s.again && (
+        <Button busy={busy && "Sending"} onClick={onAgain}>
+          {s.again}
+        </Button>
+      )}
+    </Line>
+  );
+}
+
+function Line({ mark, children }: { mark: Status["kind"]; children: React.ReactNode }) {
+  return (
+    <div className="flex min-h-7 flex-wrap items-center gap-x-2.5 gap-y-1 px-1 text-meta text-fg2">
+      <Shape kind={MARK[mark]} />
+      {children}
+    </div>
+  );
+}
+
+function Elapsed({ since }: { since: number }) {
+  const now = useNow(1000);
+  const ms = now - since;
+  return ms >= 2000 ? <span className="shrink-0 text-fg3 tabular-nums">{duration(ms - (ms % 1000))}</span> : null;
+}
