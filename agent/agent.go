@@ -164,6 +164,7 @@ type Call struct {
 	State     CallState
 	Content   []providers.Part // the result, as the model is sent it
 	Cut       bool             // something was left out of it
+	Details   Details          // for people
 	Version   int64
 	StartedAt int64
 	EndedAt   int64

@@ -37,6 +37,7 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 		return nil, err
 	}
 	kept := r.svc.cfg.Now()
+	var done *providers.Event
 	for e, err := range r.model.Provider.Stream(ctx, req) {
 		if err != nil {
 			return nil, r.discard(ctx, m, err)
@@ -57,7 +58,7 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 				return nil, err
 			}
 		case providers.Done:
-			return m, r.answered(ctx, m, e)
+			done = &e // whoever counts what it cost has done so when the stream ends
 		default:
 			r.write(m, e)
 			if now := r.svc.cfg.Now(); now.Sub(kept) >= keepEvery { // what a person saw outlives the server
@@ -67,6 +68,9 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 				}
 			}
 		}
+	}
+	if done != nil {
+		return m, r.answered(context.WithoutCancel(ctx), m, *done) // it is whole, and paid for, whatever happens to the turn
 	}
 	return nil, r.discard(ctx, m, &providers.Error{Kind: providers.ErrCut, Message: "The model's answer ended before it was complete."})
 }
@@ -143,7 +147,7 @@ func (r *running) draft(m *Message) *Message {
 // answered stores a complete answer, with its calls.
 func (r *running) answered(ctx context.Context, m *Message, e providers.Event) error {
 	done := r.draft(m)
-	done.State, done.Stop, done.Usage, done.DoneAt = Complete, e.Stop, e.Usage, r.svc.now()
+	done.State, done.Stop, done.Usage, done.DoneAt = Complete, e.Stop, r.priced(ctx, e), r.svc.now()
 	turn := *r.turn
 	turn.Steps++
 	c := Change{Messages: []*Message{done}, Turn: &turn}

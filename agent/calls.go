@@ -68,7 +68,7 @@ func (r *running) call(ctx context.Context, c *Call) error {
 		return err
 	}
 	r.host.Record([]item{callItem(c)})
-	result, err := r.svc.cfg.Tools.Call(ctx, r.caller, c.Tool, c.Args)
+	result, err := r.svc.cfg.Tools.Call(ctx, r.callerOf(c.Tool), c.Tool, c.Args)
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil && !result.IsError:
@@ -82,6 +82,7 @@ func (r *running) call(ctx context.Context, c *Call) error {
 	default:
 		state = CallFailed
 	}
+	c.Details = r.detailsOf(c.Tool, result)
 	content, cut := r.content(result)
 	return r.ended(ctx, c, state, content, cut || result.Truncated)
 }

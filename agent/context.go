@@ -185,7 +185,7 @@ func (r *running) compact(ctx context.Context) error {
 		return err
 	}
 	*m, r.turn.Compactions = done, turn.Compactions
-	r.host.Record([]item{noteItem(m)})
+	r.host.Record([]item{noteItem(m), spentItem(m)})
 	return nil
 }
 
@@ -209,6 +209,7 @@ func (r *running) summary(ctx context.Context, messages []providers.Message) (te
 // written is the text of the answer to a request.
 func (r *running) written(ctx context.Context, req providers.Request) (string, providers.Usage, error) {
 	var text strings.Builder
+	var done *providers.Event
 	for e, err := range r.model.Provider.Stream(ctx, req) {
 		if err != nil {
 			return "", providers.Usage{}, err
@@ -219,8 +220,11 @@ func (r *running) written(ctx context.Context, req providers.Request) (string, p
 		case providers.Retry:
 			text.Reset()
 		case providers.Done:
-			return text.String(), e.Usage, nil
+			done = &e
 		}
+	}
+	if done != nil {
+		return text.String(), r.priced(ctx, *done), nil
 	}
 	return "", providers.Usage{}, &providers.Error{Kind: providers.ErrCut, Message: "The model's answer ended before it was complete."}
 }

@@ -50,6 +50,7 @@ type harness struct {
 	host   *host
 	limits agent.Limits
 	window int64
+	cost   func(session, request string) (agent.Cost, bool)
 
 	mu    sync.Mutex
 	now   time.Time
@@ -105,7 +106,15 @@ func (s *stored) Apply(ctx context.Context, threadID string, c agent.Change) (in
 
 // boot starts a server.
 func (h *harness) boot() {
+	var cost func(context.Context, string, string) (agent.Cost, bool, error)
+	if h.cost != nil {
+		cost = func(_ context.Context, session, request string) (agent.Cost, bool, error) {
+			c, ok := h.cost(session, request)
+			return c, ok, nil
+		}
+	}
 	h.svc = agent.New(agent.Config{
+		Cost:  cost,
 		Store: h.store, Sessions: h, Tools: h.tools, Owner: "server", Now: h.clock, Limits: h.limits,
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
 			return agent.Model{Provider: h.model, Name: "scripted", Window: h.window, Output: 1000}, nil

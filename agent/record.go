@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/agent/providers"
@@ -28,9 +29,14 @@ func answerItems(m *Message) []item {
 		}
 		out = append(out, it)
 	}
+	return append(out, spentItem(m))
+}
+
+// spentItem is what an answer or a summary of the model used and cost.
+func spentItem(m *Message) item {
 	u := m.Usage
-	return append(out, item{ID: m.ID + "/usage", At: m.DoneAt, Kind: conversation.Spent,
-		Usage: &conversation.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning, Model: m.Model}})
+	return item{ID: m.ID + "/usage", At: m.DoneAt, Kind: conversation.Spent, Usage: &conversation.Usage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+		Reasoning: u.Reasoning, Model: m.Model, CostNano: u.CostNano, Estimated: u.Estimated}}
 }
 
 // items are those of the turn so far.
@@ -41,7 +47,7 @@ func (r *running) items() (out []item) {
 		case m.Role == User:
 			out = append(out, promptItem(m))
 		case m.Role == Summary:
-			out = append(out, noteItem(m))
+			out = append(out, noteItem(m), spentItem(m))
 		case m.Role == Assistant:
 			out = append(out, answerItems(m)...)
 			for _, c := range r.calls[m.ID] {
@@ -65,7 +71,11 @@ func callItem(c *Call) item {
 	if it.At == 0 {
 		it.At = c.EndedAt
 	}
-	if strings.HasPrefix(c.Tool, "file_") && c.Tool != "file_read" {
+	switch d := c.Details; {
+	case d.Path != "":
+		it.Kind, it.Path, it.Diff, it.Added, it.Removed, it.Cut = conversation.Edit, d.Path, d.Diff, d.Added, d.Removed, d.DiffCut
+		it.Input, it.Output = "", "" // the diff says it all
+	case slices.Contains(editTools, c.Tool) && c.State != CallDone: // it is about to change a file, or failed to; one that found nothing to change is no edit
 		it.Kind, it.Path = conversation.Edit, argument(c, "path")
 	}
 	switch c.State {

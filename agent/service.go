@@ -26,7 +26,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Config configures a Service. All but Instructions and Events is required; limits that are zero take their defaults.
+// Config configures a Service. All but Cost, Instructions and Events is required; limits that are zero take their defaults.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -37,6 +37,8 @@ type Config struct {
 	Caller func(ctx context.Context, s sessions.Session) (tools.Caller, error)
 	// Project returns the project of a workspace.
 	Project func(ctx context.Context, workspaceID string) (projectID string, err error)
+	// Cost returns what a request to a model cost, as the model gateway recorded it; false while it has not. Nil: nobody knows.
+	Cost func(ctx context.Context, sessionID, request string) (Cost, bool, error)
 	// Instructions returns the instructions of the repository, such as AGENTS.md. Nil: there are none.
 	Instructions func(ctx context.Context, workspaceID string) ([]Instruction, error)
 	Owner        string // this server; the same after a restart

@@ -337,7 +337,6 @@ func (r *running) step(ctx context.Context) (more bool, err error) {
 	if r.caller, err = r.svc.cfg.Caller(ctx, r.host.Row()); err != nil { // asked at each step: the person's rights may have ended
 		return false, err
 	}
-	r.caller.Limits.ResultBytes = r.svc.cfg.Limits.ResultBytes
 	if err := r.makeRoom(ctx); err != nil {
 		return false, err
 	}

@@ -42,6 +42,12 @@ func (s *Tokens) Keep(ctx context.Context, r tokens.Request) (bool, error) {
 		r.Error, r.Attempts, r.Input, r.Output, r.CacheRead, r.CacheWrite, r.CacheWriteHour, r.Reasoning, r.PriceID, r.CostNano, r.EstimateNano, r.FirstByteMs, r.DurationMs, r.At))
 }
 
+// FromGateway returns the request of a session with this ID, as the model gateway recorded it.
+func (s *Tokens) FromGateway(ctx context.Context, sessionID, externalID string) (tokens.Request, error) {
+	r, err := scanRequest(s.db.QueryRow(ctx, `SELECT `+requestColumns+` FROM model_requests WHERE session_id = ? AND source = 'gateway' AND external_id = ? AND {team}`, sessionID, externalID))
+	return r, Wrap(err, "reading a request to a model")
+}
+
 // CutUnderWay marks what was under way when an earlier server died.
 func (s *Tokens) CutUnderWay(ctx context.Context) error {
 	_, err := s.db.Exec(ctx, `UPDATE model_requests SET error = 'cut' WHERE {team} AND error = 'under_way'`)

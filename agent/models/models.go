@@ -55,6 +55,7 @@ type Config struct {
 type Access struct {
 	Client            *http.Client // adds the account's key
 	Anthropic, OpenAI string       // base URLs of the two kinds of API, for Client
+	RequestHeader     string       // of answers: the request's ID where its cost is recorded; "" = there is none
 	ForAnthropic      bool         // the key is for Anthropic's API
 	Own               bool         // the account has no address of its own: it is asked at the maker's
 }
@@ -174,7 +175,7 @@ func (s *Service) Of(ctx context.Context, row sessions.Session, o agent.Options)
 	if out.Name == "" {
 		return out, fault.New(fault.Invalid, "model_not_chosen", "The account's server has models of its own. Choose one: enter /model and its name, or start the session with it.")
 	}
-	cfg := providers.Config{HTTP: d.Client, BaseURL: d.base(api), Account: row.AccountID}
+	cfg := providers.Config{HTTP: d.Client, BaseURL: d.base(api), RequestHeader: d.RequestHeader, Account: row.AccountID}
 	switch api {
 	case Messages:
 		out.Provider = providers.Anthropic(cfg)

@@ -30,6 +30,7 @@ type answer struct {
 	ids     map[string]bool // of calls, in the whole conversation
 	open    []*openPart     // in the order in which they began
 	usage   Usage
+	request string // what it is called where its cost is recorded
 	err     *Error // a bound was passed
 }
 
@@ -191,5 +192,5 @@ func (a *answer) done(req Request, stop Stop) {
 	case stop == StopToolCalls && a.calls == 0:
 		stop = StopEndTurn
 	}
-	a.emit(Event{Kind: Done, Stop: stop, Usage: a.usage})
+	a.emit(Event{Kind: Done, Stop: stop, Usage: a.usage, Request: a.request})
 }

@@ -25,7 +25,9 @@ type Config struct {
 	HTTP    *http.Client // required; without a time-out of its own, because answers take as long as they take
 	BaseURL string       // what the paths of the API are added to: .../anthropic, .../openai/v1
 	Token   string       // "": none is sent
-	Account string       // sets accounts apart which cannot read each other's reasoning; "": there is one
+	// RequestHeader names the header of answers that says what the request is called where its cost is recorded; "" = there is none.
+	RequestHeader string
+	Account       string // sets accounts apart which cannot read each other's reasoning; "": there is one
 
 	FirstByte time.Duration // how long an answer may take to begin: 11 minutes if 0, a minute more than the gateway waits
 	Silence   time.Duration // how long nothing may come in an answer: 5 minutes if 0
@@ -159,6 +161,9 @@ func (c *client) ask(ctx context.Context, cancel context.CancelCauseFunc, req Re
 		return c.broken(ctx, err, ErrUnavailable)
 	}
 	defer resp.Body.Close()
+	if c.cfg.RequestHeader != "" {
+		a.request = resp.Header.Get(c.cfg.RequestHeader)
+	}
 	in := bufio.NewReaderSize(&watched{resp.Body, silent, c.cfg.Silence}, 16<<10)
 	if resp.StatusCode >= 300 || !streams(in) {
 		text, err := io.ReadAll(io.LimitReader(in, mostErrorBody))

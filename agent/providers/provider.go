@@ -113,8 +113,10 @@ type Event struct {
 	Part  Part
 	Stop  Stop
 	Usage Usage
-	Wait  time.Duration
-	Error *Error
+	// Request is, when the answer is complete, what it is called where its cost is recorded.
+	Request string
+	Wait    time.Duration
+	Error   *Error
 }
 
 // Stop says why an answer ended.
@@ -137,5 +139,7 @@ type Usage struct {
 	CacheRead  int64 `json:"cache_read"`
 	CacheWrite int64 `json:"cache_write"`
 	Reasoning  int64 `json:"reasoning"`
-	Estimated  bool  `json:"estimated,omitempty"` // the provider reported none
+	Estimated  bool  `json:"estimated,omitempty"` // the provider reported none, or its cost is not known exactly
+	// CostNano is what it cost, nano-USD; nil = unknown. The provider does not set it.
+	CostNano *int64 `json:"cost_nano,omitempty"`
 }

@@ -32,6 +32,9 @@ const (
 	OpenAIBase    = "http://gateway/openai/v1"
 )
 
+// RequestHeader is the header of Client's answers with the request's ID in the record of what models were asked: Request.ExternalID.
+const RequestHeader = "Parawork-Request"
+
 // Direct returns how the agent of a grant asks its model. The caller vouches for the grant: it is that of a session that runs.
 func (s *Service) Direct(ctx context.Context, g Grant) (Direct, error) {
 	a, err := s.cfg.Account(tenant.In(ctx, g.TeamID), g)
@@ -64,10 +67,11 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	from, to := io.Pipe()
 	w := &piped{to: to, header: http.Header{}, begun: make(chan struct{})}
 	leave := d.s.counts.begin()
+	c := &call{s: d.s, w: w, r: r, began: time.Now(), grant: d.grant, route: rt}
+	w.begins = func(h http.Header) { h.Set(RequestHeader, c.record.ExternalID) }
 	go func() { // ends with the request: its context bounds it
 		defer leave()
 		defer r.Body.Close()
-		c := &call{s: d.s, w: w, r: r, began: time.Now(), grant: d.grant, route: rt}
 		err := io.EOF
 		defer func() {
 			switch p := recover(); p {
@@ -99,6 +103,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 type piped struct {
 	to     *io.PipeWriter
 	header http.Header
+	begins func(h http.Header) // adds to the headers when the answer begins
 	once   sync.Once
 	status int // read after begun is closed
 	begun  chan struct{}
@@ -109,6 +114,7 @@ func (w *piped) Header() http.Header { return w.header }
 func (w *piped) WriteHeader(status int) {
 	w.once.Do(func() {
 		w.status, w.header = status, w.header.Clone() // what is set later is not sent
+		w.begins(w.header)
 		close(w.begun)
 	})
 }

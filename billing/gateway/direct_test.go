@@ -48,7 +48,7 @@ func TestTheServersAgentAsksWithinTheProcess(t *testing.T) {
 	if asked, _ := h.asked(); asked[0].Header.Get("X-Api-Key") != realKey {
 		t.Errorf("asked with %v", asked[0].Header)
 	}
-	if r := h.row(); r.SessionID != "ses_1" || r.Status != 200 || r.Input == nil || *r.Input != 100 || r.Output == nil || *r.Output != 7 {
+	if r := h.row(); r.SessionID != "ses_1" || r.ExternalID == "" || resp.Header.Get(gateway.RequestHeader) != r.ExternalID || r.Status != 200 || r.Input == nil || *r.Input != 100 || r.Output == nil || *r.Output != 7 {
 		t.Errorf("%+v", r)
 	}
 	h.mu.Lock()

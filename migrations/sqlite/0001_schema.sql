@@ -2111,6 +2111,7 @@ CREATE TABLE thread_calls (
     state      TEXT NOT NULL,                -- pending, asked, running, done, failed, denied, unknown, skipped
     content    TEXT NOT NULL DEFAULT '[]',   -- JSON: the result, as the model is sent it
     cut        BOOLEAN NOT NULL DEFAULT FALSE,
+    details    TEXT NOT NULL DEFAULT '{}',   -- JSON: what people need of the result
     version    BIGINT NOT NULL,
     started_at BIGINT NOT NULL DEFAULT 0,
     ended_at   BIGINT NOT NULL DEFAULT 0

@@ -11851,10 +11851,13 @@ type ThreadCall struct {
 	CallId    string `json:"call_id"`
 
 	// Content The result
-	Content   []ThreadPart `json:"content"`
-	EndedAt   int64        `json:"ended_at"`
-	Id        string       `json:"id"`
-	MessageId string       `json:"message_id"`
+	Content []ThreadPart `json:"content"`
+
+	// Details What the call changed or made
+	Details   ThreadCallDetails `json:"details"`
+	EndedAt   int64             `json:"ended_at"`
+	Id        string            `json:"id"`
+	MessageId string            `json:"message_id"`
 
 	// Ordinal The part of the message
 	Ordinal   int64 `json:"ordinal"`
@@ -11873,6 +11876,36 @@ type ThreadCall struct {
 
 // ThreadCallState asked: a person is asked for permission. unknown: the server ended during the call
 type ThreadCallState string
+
+// ThreadCallDetails What the call changed or made
+type ThreadCallDetails struct {
+	// Added Lines
+	Added *int `json:"added,omitempty"`
+
+	// Artifact Id of the artifact that it saved
+	Artifact *string `json:"artifact,omitempty"`
+
+	// Command Id of the command
+	Command *string `json:"command,omitempty"`
+
+	// Diff Unified diff of the file without file names
+	Diff *string `json:"diff,omitempty"`
+
+	// DiffTruncated The end of the diff is missing
+	DiffTruncated *bool `json:"diff_truncated,omitempty"`
+
+	// Hash Of the file afterwards
+	Hash *string `json:"hash,omitempty"`
+
+	// Path The file that it changed, relative to the worktree
+	Path *string `json:"path,omitempty"`
+
+	// Removed Lines
+	Removed *int `json:"removed,omitempty"`
+
+	// Run Id of the run of code
+	Run *string `json:"run,omitempty"`
+}
 
 // ThreadInterruption defines model for ThreadInterruption.
 type ThreadInterruption struct {
@@ -12049,12 +12082,18 @@ type TokenParentKind string
 
 // TokenUsage `input` excludes tokens read from the cache or written to it; `output` includes `reasoning`
 type TokenUsage struct {
-	CacheRead  int64  `json:"cache_read"`
-	CacheWrite int64  `json:"cache_write"`
-	Input      int64  `json:"input"`
-	Model      string `json:"model"`
-	Output     int64  `json:"output"`
-	Reasoning  int64  `json:"reasoning"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
+
+	// CostNanoUsd What it cost in nano-USD, as the model gateway recorded it; absent = not known for these tokens alone, such as those of an agent's own record
+	CostNanoUsd *int64 `json:"cost_nano_usd,omitempty"`
+
+	// Estimated Some of the numbers are estimates: the provider did not report them
+	Estimated *bool  `json:"estimated,omitempty"`
+	Input     int64  `json:"input"`
+	Model     string `json:"model"`
+	Output    int64  `json:"output"`
+	Reasoning int64  `json:"reasoning"`
 }
 
 // Tool defines model for Tool.

@@ -26,6 +26,15 @@ func Text(s string) *string {
 	return &s
 }
 
+// NonZero is a value that is left out where it is zero.
+func NonZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
 // Val returns what p points to, or the zero value.
 func Val[T any](p *T) T {
 	if p == nil {

@@ -76,7 +76,7 @@ func conversationItemOf(it conversation.Placed) api.ConversationItem {
 }
 
 func tokensOf(u conversation.Usage) api.TokenUsage {
-	return api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning, Model: u.Model}
+	return api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning, Model: u.Model, CostNanoUsd: u.CostNano, Estimated: rest.NonZero(u.Estimated)}
 }
 
 // ListConversations answers with the conversations of a workspace's sessions, or those that hold some words.

@@ -113,12 +113,17 @@ func threadMessageOf(m agent.Message) api.ThreadMessage {
 	u := m.Usage
 	return api.ThreadMessage{Id: m.ID, TurnId: m.TurnID, Seq: m.Seq, Role: api.ThreadMessageRole(m.Role), State: api.ThreadMessageState(m.State), UserId: m.UserID, Parts: rest.List(m.Parts, threadPartOf),
 		Model: m.Model, Note: m.Note, Version: m.Version, CreatedAt: m.CreatedAt, DoneAt: m.DoneAt,
-		Usage: api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning, Model: m.Model}}
+		Usage: api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning, Model: m.Model, CostNanoUsd: u.CostNano, Estimated: rest.NonZero(u.Estimated)}}
 }
 
 func threadCallOf(c agent.Call) api.ThreadCall {
 	return api.ThreadCall{Id: c.ID, TurnId: c.TurnID, MessageId: c.MessageID, Ordinal: c.Ordinal, CallId: c.CallID, Tool: c.Tool, Title: c.Title(), Arguments: string(c.Args), State: api.ThreadCallState(c.State),
-		Content: rest.List(c.Content, threadPartOf), Truncated: c.Cut, Version: c.Version, StartedAt: c.StartedAt, EndedAt: c.EndedAt}
+		Content: rest.List(c.Content, threadPartOf), Truncated: c.Cut, Details: threadDetailsOf(c.Details), Version: c.Version, StartedAt: c.StartedAt, EndedAt: c.EndedAt}
+}
+
+func threadDetailsOf(d agent.Details) api.ThreadCallDetails {
+	return api.ThreadCallDetails{Path: rest.Text(d.Path), Diff: rest.Text(d.Diff), DiffTruncated: rest.NonZero(d.DiffCut), Added: rest.NonZero(d.Added), Removed: rest.NonZero(d.Removed), Hash: rest.Text(d.Hash),
+		Run: rest.Text(d.Run), Command: rest.Text(d.Command), Artifact: rest.Text(d.Artifact)}
 }
 
 // threadPartOf shows a part without what is only for models.

@@ -86,9 +86,16 @@ type Usage struct {
 	CacheWrite int64  `json:"cache_write"`
 	Reasoning  int64  `json:"reasoning"`
 	Model      string `json:"model,omitempty"`
+	// CostNano is what it cost as the server recorded it, nano-USD; nil = the record of the agent does not say.
+	CostNano  *int64 `json:"cost_nano,omitempty"`
+	Estimated bool   `json:"estimated,omitempty"` // some of the numbers
 }
 
 func (u *Usage) add(o Usage) {
+	if o.CostNano != nil {
+		u.CostNano = new(or0(u.CostNano) + *o.CostNano)
+	}
+	u.Estimated = u.Estimated || o.Estimated
 	u.Input += o.Input
 	u.Output += o.Output
 	u.CacheRead += o.CacheRead
@@ -97,6 +104,13 @@ func (u *Usage) add(o Usage) {
 	if o.Model != "" {
 		u.Model = o.Model
 	}
+}
+
+func or0(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 func (u *Usage) sub(o Usage) {

@@ -102,7 +102,7 @@ func scanMessage(r store.Scanner) (m agent.Message, err error) {
 	return m, err
 }
 
-const callColumns = `id, team_id, thread_id, turn_id, message_id, ordinal, call_id, tool, args, state, content, cut, version, started_at, ended_at`
+const callColumns = `id, team_id, thread_id, turn_id, message_id, ordinal, call_id, tool, args, state, content, cut, details, version, started_at, ended_at`
 
 // calls returns those of messages from a position on.
 func (s *Threads) calls(ctx context.Context, threadID string, w agent.Window, first int64) ([]agent.Call, error) {
@@ -110,12 +110,15 @@ func (s *Threads) calls(ctx context.Context, threadID string, w agent.Window, fi
 		AND message_id IN (SELECT id FROM thread_messages WHERE thread_id = ? AND seq >= ? AND seq < ? AND {team})
 		ORDER BY (SELECT seq FROM thread_messages m WHERE m.id = thread_calls.message_id), ordinal`, threadID, w.Since, threadID, first, end(w))
 	return store.Collect(rows, err, func(r store.Scanner) (c agent.Call, err error) {
-		var team, args, content string
-		if err = r.Scan(&c.ID, &team, &c.ThreadID, &c.TurnID, &c.MessageID, &c.Ordinal, &c.CallID, &c.Tool, &args, &c.State, &content, &c.Cut, &c.Version, &c.StartedAt, &c.EndedAt); err != nil {
+		var team, args, content, details string
+		if err = r.Scan(&c.ID, &team, &c.ThreadID, &c.TurnID, &c.MessageID, &c.Ordinal, &c.CallID, &c.Tool, &args, &c.State, &content, &c.Cut, &details, &c.Version, &c.StartedAt, &c.EndedAt); err != nil {
 			return c, err
 		}
 		c.Args = []byte(args)
-		return c, store.FromJSON(content, &c.Content)
+		if err := store.FromJSON(content, &c.Content); err != nil {
+			return c, err
+		}
+		return c, store.FromJSON(details, &c.Details)
 	})
 }
 
@@ -263,9 +266,13 @@ func (s *Threads) keepCall(ctx context.Context, team string, version int64, c *a
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO thread_calls (`+callColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?)
-		ON CONFLICT (id) DO UPDATE SET state = excluded.state, content = excluded.content, cut = excluded.cut, version = excluded.version, started_at = excluded.started_at, ended_at = excluded.ended_at`,
-		c.ID, team, c.ThreadID, c.TurnID, c.MessageID, c.Ordinal, c.CallID, c.Tool, string(c.Args), string(c.State), content, c.Cut, version, c.StartedAt, c.EndedAt)
+	details, err := store.ToJSON(c.Details)
+	if err != nil {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO thread_calls (`+callColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+		ON CONFLICT (id) DO UPDATE SET state = excluded.state, content = excluded.content, cut = excluded.cut, details = excluded.details, version = excluded.version, started_at = excluded.started_at, ended_at = excluded.ended_at`,
+		c.ID, team, c.ThreadID, c.TurnID, c.MessageID, c.Ordinal, c.CallID, c.Tool, string(c.Args), string(c.State), content, c.Cut, details, version, c.StartedAt, c.EndedAt)
 	return err
 }
 

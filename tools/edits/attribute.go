@@ -100,7 +100,8 @@ var operations = []string{"edit", "restore", "discard", "update", "take", lifecy
 
 // reading are tools that change no files, by their names in lower case.
 var reading = []string{"read", "grep", "glob", "ls", "list", "search", "webfetch", "websearch", "web_search", "web_fetch", "todowrite", "todoread", "update_plan", "view_image", "toolsearch",
-	"bashoutput", "taskoutput", "taskcreate", "taskupdate", "tasklist", "taskget", "read_file", "list_dir", "grep_files"}
+	"bashoutput", "taskoutput", "taskcreate", "taskupdate", "tasklist", "taskget", "read_file", "list_dir", "grep_files",
+	"file_read", "web_fetch", "command_output"}
 
 // attribute makes rows of a file's change: one, or one for each call of which the record says exactly how it changed the file.
 func (s *Service) attribute(ctx context.Context, in interval, f git.ChangedFile) ([]Edit, error) {

@@ -12,10 +12,12 @@ import (
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/billing/gateway"
+	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/toolrelay"
+	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/threadstore"
 	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/serve"
@@ -34,6 +36,7 @@ func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Serv
 			c.Groups.On = slices.Concat(c.Groups.On, agent.CoreGroups())
 			return c, err
 		},
+		Cost:         recordedCost{store.NewTokens(a.db)}.of,
 		Instructions: instructions{a.chosen()}.of,
 	})
 }
@@ -49,6 +52,22 @@ func (h hostedSessions) Session(ctx context.Context, id string) (sessions.Sessio
 	return h.Get(ctx, id)
 }
 
+// recordedCost reads what a request cost where the model gateway recorded it.
+type recordedCost struct{ requests *store.Tokens }
+
+func (c recordedCost) of(ctx context.Context, sessionID, request string) (agent.Cost, bool, error) {
+	r, err := c.requests.FromGateway(ctx, sessionID, request)
+	switch {
+	case fault.Is(err, fault.NotFound), err == nil && r.Error == tokens.ErrUnderWay:
+		return agent.Cost{}, false, nil
+	case err != nil:
+		return agent.Cost{}, false, err
+	case r.CostNano != nil:
+		return agent.Cost{Nano: r.CostNano}, true, nil
+	}
+	return agent.Cost{Nano: r.EstimateNano, Estimated: r.EstimateNano != nil}, true, nil
+}
+
 // newModels finds the models of sessions, and those that people choose from.
 func newModels(a *App) *models.Service {
 	return models.New(models.Config{Allowed: a.money.gateway.AllowedModels, Project: a.projectOf,
@@ -58,7 +77,7 @@ func newModels(a *App) *models.Service {
 		},
 		Direct: func(ctx context.Context, s sessions.Session, projectID string) (models.Access, error) {
 			d, err := a.money.gateway.Direct(ctx, gateway.Grant{SessionID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, ProjectID: projectID, UserID: s.CreatedBy, Agent: s.Agent, AccountID: s.AccountID})
-			return models.Access{Client: d.Client, Anthropic: gateway.AnthropicBase, OpenAI: gateway.OpenAIBase, ForAnthropic: d.API == "anthropic", Own: d.Own}, err
+			return models.Access{Client: d.Client, Anthropic: gateway.AnthropicBase, OpenAI: gateway.OpenAIBase, RequestHeader: gateway.RequestHeader, ForAnthropic: d.API == "anthropic", Own: d.Own}, err
 		}})
 }
 

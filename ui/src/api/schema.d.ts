@@ -13207,6 +13207,7 @@ export interface components {
             call_id: string;
             /** @description The result */
             content: components["schemas"]["ThreadPart"][];
+            details: components["schemas"]["ThreadCallDetails"];
             /** Format: int64 */
             ended_at: number;
             id: string;
@@ -13230,6 +13231,27 @@ export interface components {
             turn_id: string;
             /** Format: int64 */
             version: number;
+        };
+        /** @description What the call changed or made */
+        ThreadCallDetails: {
+            /** @description Lines */
+            added?: number;
+            /** @description Id of the artifact that it saved */
+            artifact?: string;
+            /** @description Id of the command */
+            command?: string;
+            /** @description Unified diff of the file without file names */
+            diff?: string;
+            /** @description The end of the diff is missing */
+            diff_truncated?: boolean;
+            /** @description Of the file afterwards */
+            hash?: string;
+            /** @description The file that it changed, relative to the worktree */
+            path?: string;
+            /** @description Lines */
+            removed?: number;
+            /** @description Id of the run of code */
+            run?: string;
         };
         ThreadInterruption: {
             /** @description False: the agent was doing nothing */
@@ -13382,6 +13404,13 @@ export interface components {
             cache_read: number;
             /** Format: int64 */
             cache_write: number;
+            /**
+             * Format: int64
+             * @description What it cost in nano-USD, as the model gateway recorded it; absent = not known for these tokens alone, such as those of an agent's own record
+             */
+            cost_nano_usd?: number;
+            /** @description Some of the numbers are estimates: the provider did not report them */
+            estimated?: boolean;
             /** Format: int64 */
             input: number;
             model: string;

@@ -1,5 +1,9 @@
 import type { Item } from "./feed";
 
+/** Tools of Parawork by their own names; no other agent's are called so. */
+const OWN =
+  /^(?:run_code|run_command|web_fetch|(?:command|file|browser|desktop|code|task|artifact|checkpoint|edit|lsp|subagent)_\w+)$/;
+
 /** An agent's call of one of Parawork's own tools. */
 export interface Call {
   tool: string;
@@ -12,9 +16,12 @@ export interface Call {
   picture: string | undefined;
 }
 
-/** Reads a call of Parawork's tools from the names that Claude Code (mcp__parawork__TOOL) and Codex (parawork.TOOL) give them. */
+/**
+ * Reads a call of Parawork's tools from the names that Claude Code (mcp__parawork__TOOL), Codex (parawork.TOOL) and
+ * Parawork's own agent (TOOL) give them.
+ */
 export function callOf(item: Pick<Item, "tool" | "input" | "output">): Call | undefined {
-  const tool = /^(?:mcp__parawork__|parawork\.)(\w+)$/.exec(item.tool)?.[1];
+  const tool = /^(?:mcp__parawork__|parawork\.)(\w+)$/.exec(item.tool)?.[1] ?? OWN.exec(item.tool)?.[0];
   if (!tool) return undefined;
   let args: Record<string, unknown> = {};
   try {
@@ -26,7 +33,9 @@ export function callOf(item: Pick<Item, "tool" | "input" | "output">): Call | un
     code: running ? (args.code as string) : "",
     language: running && typeof args.language === "string" ? args.language : "python",
     run: tool === "run_code" ? item.output.match(/\bcode_[0-9a-z]{20,40}\b/g)?.at(-1) : undefined,
-    picture: tool === "browser_screenshot" ? /\bart_[0-9a-z]{20,40}\b/.exec(item.output)?.[0] : undefined,
+    picture: /^(?:browser|desktop)_screenshot$/.test(tool)
+      ? /\bart_[0-9a-z]{20,40}\b/.exec(item.output)?.[0]
+      : undefined,
   };
 }
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ConversationFeed, type Item } from "./feed";
 import { parseInline, parseMarkdown } from "./markdown";
 import { opensByItself, rowsOf } from "./rows";
+import { spent } from "./words";
 
 const item = (id: string, place: number, more: Partial<Item> = {}): Item => ({
   id,
@@ -210,5 +211,41 @@ describe("feed", () => {
     await feed.sync();
     await feed.sync();
     expect(feed.shown.get().items.map((i) => i.id)).toEqual(["b"]);
+  });
+});
+
+describe("costs", () => {
+  const usage = (nano?: number, estimated?: boolean) => ({
+    input: 1,
+    output: 1,
+    cache_read: 0,
+    cache_write: 0,
+    reasoning: 0,
+    model: "m",
+    ...(nano !== undefined && { cost_nano_usd: nano }),
+    ...(estimated && { estimated }),
+  });
+  const spentAt = (id: string, place: number, nano?: number, estimated?: boolean) =>
+    item(id, place, { kind: "usage", usage: usage(nano, estimated) });
+
+  it("are summed by turn, from its second answer on", () => {
+    const rows = rowsOf(
+      [
+        spentAt("before", 1, 7), // its turn began before what is shown
+        item("p1", 2, { kind: "prompt" }),
+        spentAt("a", 3, 10),
+        spentAt("b", 4, 20, true),
+        spentAt("unknown", 5),
+        item("p2", 6, { kind: "prompt" }),
+        spentAt("c", 7, 5),
+      ],
+      new Set(),
+    );
+    expect(rows.filter((r) => r.turn).map((r) => [r.item.id, r.turn])).toEqual([["b", { nano: 30, estimated: true }]]);
+  });
+  it("stand at the tokens, where they are known", () => {
+    expect(spent(usage(20_000_000))).toMatch(/ · \$0\.02$/);
+    expect(spent(usage(20_000_000, true))).toMatch(/ · about \$0\.02$/);
+    expect(spent(usage())).not.toContain("$");
   });
 });

@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import { lazy, memo, type ReactNode, Suspense, useState } from "react";
 import { BASE } from "@/api/client";
+import { usd } from "@/format/money";
 import { plural } from "@/format/text";
 import { clock, duration, exact } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
@@ -106,6 +107,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
       return (
         <p className="text-meta text-fg3 tabular-nums">
           {item.usage && spent(item.usage)}
+          {row.turn && ` · ${row.turn.estimated ? "about " : ""}${usd(row.turn.nano)} in this turn`}
           {item.duration_ms > 0 && ` · ${duration(item.duration_ms)}`}
         </p>
       );

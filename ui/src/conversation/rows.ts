@@ -7,6 +7,8 @@ export interface Row {
   /** Steps inside of it that are not shown as edits of their own. */
   steps: number;
   open: boolean;
+  /** What the whole turn cost so far, at the usage of one of several answers. */
+  turn?: { nano: number; estimated: boolean };
 }
 
 /** Diffs up to this many lines are shown unfolded. */
@@ -61,5 +63,26 @@ export function rowsOf(items: readonly Item[], toggled: ReadonlySet<string>): Ro
     for (const child of below) if (open || child.kind === "edit") add(child, Math.min(depth + 1, 4));
   };
   for (const item of items) if (!item.parent || !known.has(item.parent) || item.parent === item.id) add(item, 0);
+  return summed(rows);
+}
+
+/** Notes at each usage what the turn has cost with it. */
+function summed(rows: Row[]): Row[] {
+  let nano = 0;
+  let answers = 0;
+  let estimated = false;
+  let begun = false; // else the beginning of the turn is not shown
+  for (const row of rows) {
+    const { kind, usage } = row.item;
+    if (kind === "prompt" && row.depth === 0) {
+      nano = answers = 0;
+      estimated = false;
+      begun = true;
+    }
+    if (!begun || kind !== "usage" || usage?.cost_nano_usd === undefined) continue;
+    nano += usage.cost_nano_usd;
+    estimated ||= usage.estimated ?? false;
+    if (++answers > 1) row.turn = { nano, estimated };
+  }
   return rows;
 }

@@ -1,4 +1,5 @@
 import type { Schemas } from "@/api/client";
+import { usd } from "@/format/money";
 
 const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 
@@ -7,5 +8,6 @@ export function spent(u: Schemas["TokenUsage"]): string {
   const parts = [`${short.format(u.input)} in`, `${short.format(u.output)} out`];
   if (u.cache_read > 0) parts.push(`${short.format(u.cache_read)} from the cache`);
   if (u.cache_write > 0) parts.push(`${short.format(u.cache_write)} to the cache`);
-  return `Tokens: ${parts.join(", ")}`;
+  const money = u.cost_nano_usd === undefined ? "" : ` · ${u.estimated ? "about " : ""}${usd(u.cost_nano_usd)}`;
+  return `Tokens: ${parts.join(", ")}${money}`;
 }

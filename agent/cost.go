@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/internal/tasks"
+)
+
+// Cost is what a request to a model cost.
+type Cost struct {
+	Nano      *int64 // nano-USD; nil = nobody can say
+	Estimated bool
+}
+
+// Where an answer ends before its record is complete, it is asked for a few times.
+const (
+	costTries = 10
+	costWait  = 50 * time.Millisecond
+)
+
+// priced is the usage of a complete answer with what it cost. What cannot be known in a moment stays unknown: bills count it all the same.
+func (r *running) priced(ctx context.Context, e providers.Event) providers.Usage {
+	u := e.Usage
+	if r.svc.cfg.Cost == nil || e.Request == "" {
+		return u
+	}
+	for range costTries {
+		c, ok, err := r.svc.cfg.Cost(ctx, r.thread.SessionID, e.Request)
+		if err != nil {
+			r.svc.cfg.Log.Warn("the cost of an answer could not be read", "thread_id", r.thread.ID, "error", err)
+			return u
+		}
+		if ok {
+			u.CostNano, u.Estimated = c.Nano, u.Estimated || c.Estimated
+			return u
+		}
+		if !tasks.Sleep(ctx, costWait) {
+			return u
+		}
+	}
+	return u
+}
