@@ -249,6 +249,20 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
+// A server that is killed while the conversation is summarized has the next one summarize it again.
+func TestARestartInASummary(t *testing.T) {
+	h := newHarness(t)
+	h.window = 10_000
+	begun := make(chan struct{})
+	h.model.then(wantsUsing(9000, "file_read", `{}`), blocks("Half a", begun, nil, nil), says("In short."), says("Done."))
+	th := h.open(agent.Options{})
+	h.send(th.ID, "Read.")
+	wait(t, "the summary", begun)
+	h.restart()
+	v := h.rest(th.ID)
+	equal(t, "messages", v.said(), []string{"user:Read.", "assistant:", "summary: (discarded)", "summary:In short.", "assistant:Done."})
+}
+
 // What filled the model's context in an earlier turn fills it in the next one, also after a restart.
 func TestFullInTheTurnBefore(t *testing.T) {
 	h := newHarness(t)
@@ -257,8 +271,7 @@ func TestFullInTheTurnBefore(t *testing.T) {
 	th := h.open(agent.Options{})
 	h.send(th.ID, "Read.")
 	h.rest(th.ID)
-	h.kill()
-	h.boot()
+	h.restart()
 	m := h.send(th.ID, "Go on.")
 	v := h.until(th.ID, func(v *view) bool { return v.turn.ID == m.TurnID && v.turn.State != agent.TurnRunning })
 	equal(t, "messages", v.said(), []string{"user:Read.", "assistant:I did.", "user:Go on.", "summary:In short.", "assistant:Done."})

@@ -215,12 +215,12 @@ func (p *printer) entry(b *strings.Builder, m Message) {
 	case m.State == Streaming || m.State == Undone:
 	case m.Role == User:
 		fmt.Fprintf(b, "\n\x1b[1;36m› %s\x1b[0m\n", strings.TrimRight(plain(textOf(m.Parts)), "\n"))
+	case m.State == Discarded:
+		fmt.Fprintf(b, "\x1b[2m── %s ──\x1b[0m\n", plain(m.Note))
 	case m.Role == Clear:
 		b.WriteString("\x1b[2m── the model is sent nothing from before this line ──\x1b[0m\n")
 	case m.Role == Summary:
 		b.WriteString("\x1b[2m── the conversation so far was summarized ──\x1b[0m\n")
-	case m.State == Discarded:
-		fmt.Fprintf(b, "\x1b[2m── %s ──\x1b[0m\n", plain(m.Note))
 	default:
 		for i, part := range m.Parts {
 			if part.Kind != providers.Text {

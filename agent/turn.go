@@ -358,10 +358,11 @@ func (r *running) step(ctx context.Context) (more bool, err error) {
 // lastAnswer is the newest message of the model that counts.
 func (r *running) lastAnswer() *Message {
 	for _, m := range slices.Backward(r.messages) {
-		if m.Role == Assistant && m.State == Complete {
+		switch {
+		case m.State != Complete:
+		case m.Role == Assistant:
 			return m
-		}
-		if m.Role == Summary || m.Role == Clear {
+		case m.Role == Summary, m.Role == Clear:
 			return nil
 		}
 	}

@@ -8,10 +8,11 @@ import (
 )
 
 type anthropicBlock struct {
-	Type      string `json:"type"`
-	Text      string `json:"text"`
-	ID        string `json:"id"`
-	ToolUseID string `json:"tool_use_id"`
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	ID        string          `json:"id"`
+	ToolUseID string          `json:"tool_use_id"`
+	Content   json.RawMessage `json:"content"`
 }
 
 // blocks reads a message's content, which is a string or a list of blocks.
@@ -56,7 +57,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 	var c conversation
 	for _, m := range req.Messages {
 		if m.Role == "assistant" {
-			c.said++
+			c.answer()
 			continue
 		}
 		for _, b := range blocks(m.Content) {
@@ -64,7 +65,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request) {
 			case "text":
 				c.user(b.Text)
 			case "tool_result":
-				c.answered = true
+				c.result(string(b.Content))
 			}
 		}
 	}

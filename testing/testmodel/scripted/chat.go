@@ -39,9 +39,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	for _, m := range req.Messages {
 		switch m.Role {
 		case "assistant":
-			c.said++
+			c.answer()
 		case "tool":
-			c.answered = true
+			c.result(string(m.Content))
 		case "user":
 			for _, b := range blocks(m.Content) {
 				c.user(b.Text)

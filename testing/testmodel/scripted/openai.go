@@ -13,6 +13,7 @@ type item struct {
 	Role    string          `json:"role"`
 	CallID  string          `json:"call_id"`
 	Content json.RawMessage `json:"content"`
+	Output  json.RawMessage `json:"output"`
 }
 
 func openAIError(typ, message string) any {
@@ -44,7 +45,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 		// What the model made in one answer lies together.
 		made := it.Role == "assistant" || it.Type == "reasoning" || strings.HasSuffix(it.Type, "_call")
 		if made && !speaking {
-			c.said++
+			c.answer()
 		}
 		speaking = made
 		hasTools = hasTools || it.Type == "additional_tools" // code mode names its tools here
@@ -58,7 +59,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 				c.user(b.Text)
 			}
 		case strings.HasSuffix(it.Type, "_output"):
-			c.answered = true
+			c.result(string(it.Output))
 		}
 	}
 	if c.steps != nil && hasTools {

@@ -3,6 +3,7 @@ package scripted
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -19,6 +20,7 @@ type step struct {
 	HoldMS   int        `json:"hold_ms"`  // after the answer has begun
 	PieceMS  int        `json:"piece_ms"` // after each further piece of it
 	NoUsage  bool       `json:"no_usage"` // as servers of Chat Completions that do not count
+	Repeat   []string   `json:"repeat"`   // the step is repeated while a result holds one of these
 	Usage    usage      `json:"usage"`
 
 	fault *fault // of this request, in the middle of the answer
@@ -92,7 +94,7 @@ func scriptIn(text string) ([]step, bool) {
 
 // stepAt returns the n-th step; after the last one the model says "Done.".
 func stepAt(steps []step, n int) step {
-	if n < len(steps) {
+	if n >= 0 && n < len(steps) {
 		return steps[n]
 	}
 	return step{Text: "Done."}
@@ -174,7 +176,8 @@ func taskIn(text string) (task, bool) {
 type conversation struct {
 	prompt   string // the last message of the user with a task or a script
 	steps    []step
-	said     int  // answers of the model since then
+	said     int  // answers of the model since then, without those that are repeated
+	again    bool // the last answer is repeated
 	answered bool // a tool has, since then
 }
 
@@ -185,6 +188,21 @@ func (c *conversation) user(text string) {
 	}
 	if steps, ok := scriptIn(text); ok {
 		*c = conversation{prompt: text, steps: steps, answered: c.answered}
+	}
+}
+
+// answer reads an answer of the model.
+func (c *conversation) answer() {
+	c.said++
+	c.again = false
+}
+
+// result reads what a tool answered to the last step.
+func (c *conversation) result(text string) {
+	c.answered = true
+	if !c.again && slices.ContainsFunc(stepAt(c.steps, c.said-1).Repeat, func(part string) bool { return strings.Contains(text, part) }) {
+		c.said--
+		c.again = true
 	}
 }
 
