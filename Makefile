@@ -128,6 +128,11 @@ test-go: $(GUEST) ui/dist/.built
 test-gvisor:
 	@testing/scripts/test-gvisor.sh
 
+## test-kills: a long task of Parawork's own agent, with 50 kills of the server at random moments
+.PHONY: test-kills
+test-kills: $(GUEST) ui/dist/.built
+	@PARAWORK_TEST_KILLS=50 $(GO) test -count=1 -timeout 30m ./testing/testkit -run TestOwnAgentTaskGoesOnAfterKills -v
+
 ## test-ui: type check, lint and unit tests of the web app
 .PHONY: test-ui
 test-ui: ui/node_modules/.package-lock.json
