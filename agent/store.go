@@ -22,6 +22,9 @@ type Store interface {
 
 // Window is a part of a thread's rows; the zero Window is all of them.
 type Window struct {
+	// Live is what the model is sent: from the newest summary or clear marker on, with the prompts of the turn that made the summary.
+	// It goes with no other field.
+	Live bool
 	Since  int64 // rows that changed after this version
 	Before int64 // messages before this position, with their calls; 0 = until the end
 	Limit  int   // so many messages at most, the newest, with their calls; 0 = any number

@@ -2079,6 +2079,8 @@ CREATE TABLE thread_messages (
 );
 CREATE UNIQUE INDEX thread_messages_by_seq ON thread_messages(thread_id, seq);
 CREATE INDEX thread_messages_by_version ON thread_messages(thread_id, version);
+CREATE INDEX thread_messages_by_turn ON thread_messages(turn_id, seq);
+CREATE INDEX thread_messages_markers ON thread_messages(thread_id, seq) WHERE role IN ('summary', 'clear');
 
 CREATE TABLE thread_turns (
     id          TEXT PRIMARY KEY,

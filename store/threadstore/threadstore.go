@@ -2,10 +2,7 @@
 package threadstore
 
 import (
-	"cmp"
 	"context"
-	"math"
-	"slices"
 
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/internal/fault"
@@ -45,81 +42,6 @@ func (s *Threads) Thread(ctx context.Context, id string) (agent.Thread, error) {
 func (s *Threads) ThreadOf(ctx context.Context, workspaceID, conversation string) (agent.Thread, error) {
 	t, err := scanThread(s.db.QueryRow(ctx, `SELECT `+threadColumns+` FROM threads WHERE workspace_id = ? AND conversation = ? AND {team}`, workspaceID, conversation))
 	return t, store.Wrap(err, "reading a thread")
-}
-
-// View returns a thread with a part of its rows, as of one moment.
-func (s *Threads) View(ctx context.Context, id string, w agent.Window) (v agent.View, err error) {
-	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		if v.Thread, err = s.Thread(ctx, id); err != nil {
-			return err
-		}
-		if v.Messages, v.More, err = s.messages(ctx, id, w); err != nil {
-			return err
-		}
-		first := int64(0)
-		if v.More {
-			first = v.Messages[0].Seq
-		}
-		if v.Calls, err = s.calls(ctx, id, w, first); err != nil {
-			return err
-		}
-		turn, found, err := store.Optional(scanTurn(s.db.QueryRow(ctx, `SELECT `+turnColumns+` FROM thread_turns WHERE thread_id = ? AND {team} ORDER BY version DESC LIMIT 1`, id)))
-		if found {
-			v.Turn = &turn
-		}
-		return err
-	})
-	return v, store.Wrap(err, "reading a thread")
-}
-
-const messageColumns = `id, team_id, thread_id, turn_id, seq, role, state, user_id, parts, model, stop, usage, note, version, created_at, done_at`
-
-// end is the position before which the messages of a window are.
-func end(w agent.Window) int64 { return cmp.Or(w.Before, math.MaxInt64) }
-
-func (s *Threads) messages(ctx context.Context, threadID string, w agent.Window) (all []agent.Message, more bool, err error) {
-	limit := math.MaxInt32
-	if w.Limit > 0 {
-		limit = w.Limit + 1
-	}
-	rows, err := s.db.Query(ctx, `SELECT `+messageColumns+` FROM thread_messages WHERE thread_id = ? AND version > ? AND seq < ? AND {team} ORDER BY seq DESC LIMIT ?`, threadID, w.Since, end(w), limit)
-	all, err = store.Collect(rows, err, scanMessage)
-	if more = len(all) == limit; more {
-		all = all[:w.Limit]
-	}
-	slices.Reverse(all)
-	return all, more, err
-}
-
-func scanMessage(r store.Scanner) (m agent.Message, err error) {
-	var team, parts, usage string
-	if err = r.Scan(&m.ID, &team, &m.ThreadID, &m.TurnID, &m.Seq, &m.Role, &m.State, &m.UserID, &parts, &m.Model, &m.Stop, &usage, &m.Note, &m.Version, &m.CreatedAt, &m.DoneAt); err != nil {
-		return m, err
-	}
-	if err = store.FromJSON(parts, &m.Parts); err == nil {
-		err = store.FromJSON(usage, &m.Usage)
-	}
-	return m, err
-}
-
-const callColumns = `id, team_id, thread_id, turn_id, message_id, ordinal, call_id, tool, args, state, content, cut, details, version, started_at, ended_at`
-
-// calls returns those of messages from a position on.
-func (s *Threads) calls(ctx context.Context, threadID string, w agent.Window, first int64) ([]agent.Call, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+callColumns+` FROM thread_calls WHERE thread_id = ? AND version > ? AND {team}
-		AND message_id IN (SELECT id FROM thread_messages WHERE thread_id = ? AND seq >= ? AND seq < ? AND {team})
-		ORDER BY (SELECT seq FROM thread_messages m WHERE m.id = thread_calls.message_id), ordinal`, threadID, w.Since, threadID, first, end(w))
-	return store.Collect(rows, err, func(r store.Scanner) (c agent.Call, err error) {
-		var team, args, content, details string
-		if err = r.Scan(&c.ID, &team, &c.ThreadID, &c.TurnID, &c.MessageID, &c.Ordinal, &c.CallID, &c.Tool, &args, &c.State, &content, &c.Cut, &details, &c.Version, &c.StartedAt, &c.EndedAt); err != nil {
-			return c, err
-		}
-		c.Args = []byte(args)
-		if err := store.FromJSON(content, &c.Content); err != nil {
-			return c, err
-		}
-		return c, store.FromJSON(details, &c.Details)
-	})
 }
 
 const turnColumns = `id, team_id, thread_id, state, reason, code, steps, compactions, owner, lease_until, version, started_at, ended_at`
@@ -260,6 +182,8 @@ func (s *Threads) keepMessage(ctx context.Context, team string, version int64, m
 		m.ID, team, m.ThreadID, m.TurnID, m.Seq, string(m.Role), string(m.State), m.UserID, parts, m.Model, string(m.Stop), usage, m.Note, version, m.CreatedAt, m.DoneAt)
 	return m.Seq, err
 }
+
+const callColumns = `id, team_id, thread_id, turn_id, message_id, ordinal, call_id, tool, args, state, content, cut, details, version, started_at, ended_at`
 
 func (s *Threads) keepCall(ctx context.Context, team string, version int64, c *agent.Call) error {
 	content, err := store.ToJSON(c.Content)

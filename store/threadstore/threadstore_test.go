@@ -3,10 +3,12 @@ package threadstore_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/providers"
@@ -185,4 +187,94 @@ func TestChangesAtOnce(t *testing.T) {
 			t.Errorf("%d turns started; %+v, %v", started, v.Messages, err)
 		}
 	})
+}
+
+// What the model is sent begins with the newest summary or clear marker that counts, and has the prompts of the turn that was summarized.
+func TestTheLiveWindow(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, s, _ := thread(t, db)
+		put := func(id, turn string, role agent.Role, state agent.MessageState) {
+			t.Helper()
+			m := message(id, id)
+			m.TurnID, m.Role, m.State = turn, role, state
+			var calls []*agent.Call
+			if role == agent.Assistant {
+				calls = []*agent.Call{{ID: "cll_" + id, ThreadID: "thr_1", TurnID: turn, MessageID: id, Tool: "t", Args: []byte(`{}`), State: agent.CallDone}}
+			}
+			apply(ctx, t, s, agent.Change{Messages: []*agent.Message{m}, Calls: calls})
+		}
+		live := func(want string) {
+			t.Helper()
+			v, err := s.View(ctx, "thr_1", agent.Window{Live: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, m := range v.Messages {
+				got = append(got, m.ID)
+			}
+			for _, c := range v.Calls {
+				got = append(got, c.ID)
+			}
+			if s := strings.Join(got, " "); s != want {
+				t.Errorf("%q, not %q", s, want)
+			}
+		}
+		live("")
+		put("a1", "trn_1", agent.User, agent.Complete)
+		put("a2", "trn_1", agent.Assistant, agent.Complete)
+		live("a1 a2 cll_a2")
+		put("b1", "trn_2", agent.User, agent.Complete)
+		put("b2", "trn_2", agent.Assistant, agent.Complete)
+		put("b3", "trn_2", agent.Summary, agent.Streaming)
+		live("a1 a2 b1 b2 b3 cll_a2 cll_b2")
+		put("b3", "trn_2", agent.Summary, agent.Complete)
+		put("b4", "trn_2", agent.User, agent.Complete)
+		put("b5", "trn_2", agent.Assistant, agent.Complete)
+		live("b1 b3 b4 b5 cll_b5")
+		put("c1", "trn_3", agent.User, agent.Complete)
+		put("c2", "trn_3", agent.Summary, agent.Discarded)
+		live("b1 b3 b4 b5 c1 c2 cll_b5")
+		put("d1", "", agent.Clear, agent.Complete)
+		live("d1")
+		put("e1", "trn_4", agent.User, agent.Complete)
+		live("d1 e1")
+	})
+}
+
+// What a step reads is found by an index, so that a step costs the same however long its thread is. These are the statements of View.
+func TestStepsReadWhatChanged(t *testing.T) {
+	db := storetest.SQLite(t)
+	ctx, s, _ := thread(t, db)
+	long := strings.Repeat("x", 2000)
+	for i := range 40 {
+		c := agent.Change{}
+		for j := range 50 {
+			m := message(fmt.Sprintf("msg_%d_%d", i, j), long)
+			m.Role = agent.Assistant
+			c.Messages = append(c.Messages, m)
+			c.Calls = append(c.Calls, &agent.Call{ID: "cll_" + m.ID, ThreadID: "thr_1", TurnID: "trn_1", MessageID: m.ID, Tool: "t", Args: []byte(`{}`), State: agent.CallDone, Content: []providers.Part{{Kind: providers.Text, Text: long}}})
+		}
+		apply(ctx, t, s, c)
+	}
+	apply(ctx, t, s, agent.Change{Messages: []*agent.Message{{ID: "sum", ThreadID: "thr_1", Role: agent.Summary, State: agent.Complete}}})
+	read := func(w agent.Window) (n int, took time.Duration) {
+		t.Helper()
+		took = time.Hour
+		for range 5 {
+			start := time.Now()
+			v, err := s.View(ctx, "thr_1", w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, took = len(v.Messages)+len(v.Calls), min(took, time.Since(start))
+		}
+		return n, took
+	}
+	_, all := read(agent.Window{})
+	for _, w := range []agent.Window{{Live: true}, {Since: 41}, {Since: 41, Limit: 500}, {Limit: 1}} {
+		if n, took := read(w); n != 1 || took > all/20 {
+			t.Errorf("%+v: %d rows in %s; all rows take %s", w, n, took, all)
+		}
+	}
 }
