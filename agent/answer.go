@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parawork/parawork/agent/providers"
@@ -17,11 +18,20 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// ask asks the model and stores its answer. A prompt that comes before the answer begins is part of the request.
+// errEmpty is why an answer is discarded that has neither a text nor a call.
+var errEmpty = errors.New("the model answered nothing")
+
+// ask asks the model and stores its answer. A prompt that comes before the answer begins is part of the request. An empty answer is asked
+// for once more.
 func (r *running) ask(ctx context.Context) (*Message, error) {
-	for {
+	for empty := false; ; {
 		m, err := r.attempt(ctx)
-		if fault.CodeOf(err) != "thread_moved" {
+		switch {
+		case errors.Is(err, errEmpty) && empty:
+			return nil, &stop{ending{TurnFailed, "The model answered nothing, twice. Send a prompt to have it go on, or choose another model.", "model_empty"}}
+		case errors.Is(err, errEmpty):
+			empty = true
+		case fault.CodeOf(err) != "thread_moved":
 			return m, err
 		}
 		if err := r.refresh(ctx); err != nil {
@@ -63,13 +73,18 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 			r.write(m, e)
 			if now := r.svc.cfg.Now(); now.Sub(kept) >= keepEvery { // what a person saw outlives the server
 				kept = now
-				if err := r.apply(ctx, Change{Messages: []*Message{r.draft(m)}}); err != nil {
+				if err := r.keep(ctx, Change{Messages: []*Message{r.draft(m)}}); err != nil { // followers have it
 					return nil, err
 				}
 			}
 		}
 	}
-	if done != nil {
+	switch {
+	case done != nil && saysNothing(m, done.Stop):
+		m.Stop, m.Usage = done.Stop, r.priced(context.WithoutCancel(ctx), *done)
+		r.host.Record(answerItems(m)) // it was paid for
+		return nil, errors.Join(errEmpty, r.end(m, Discarded, errEmpty.Error()))
+	case done != nil:
 		return m, r.answered(context.WithoutCancel(ctx), m, *done) // it is whole, and paid for, whatever happens to the turn
 	}
 	return nil, r.discard(ctx, m, &providers.Error{Kind: providers.ErrCut, Message: "The model's answer ended before it was complete."})
@@ -126,8 +141,21 @@ func (r *running) write(m *Message, e providers.Event) {
 	r.svc.stirred(r.thread.ID)
 }
 
-// masked is a part with its secrets hidden.
+// saysNothing reports whether an answer has neither a text nor a call, and no reason to end like that.
+func saysNothing(m *Message, why providers.Stop) bool {
+	if why == providers.StopMaxOutput || why == providers.StopRefusal {
+		return false
+	}
+	return !slices.ContainsFunc(m.Parts, func(p providers.Part) bool {
+		return p.Kind == providers.ToolCall || p.Kind == providers.Text && strings.TrimSpace(p.Text) != ""
+	})
+}
+
+// masked is a part with its secrets hidden. Reasoning with a secret does not go back to its provider, which takes it only as it was.
 func (r *running) masked(p providers.Part) providers.Part {
+	if len(p.Raw) > 0 && r.mask(string(p.Raw)) != string(p.Raw) {
+		p.Raw = nil
+	}
 	p.Text, p.RawArgs = r.mask(p.Text), r.mask(p.RawArgs)
 	if len(p.Args) > 0 {
 		p.Args = json.RawMessage(r.mask(string(p.Args)))
@@ -144,6 +172,8 @@ func (r *running) draft(m *Message) *Message {
 	return &c
 }
 
+const cutWords = "The call was not made: your answer was longer than you may write at once, and was cut in it. Write less in one answer: make the call in smaller pieces."
+
 // answered stores a complete answer, with its calls.
 func (r *running) answered(ctx context.Context, m *Message, e providers.Event) error {
 	done := r.draft(m)
@@ -153,12 +183,16 @@ func (r *running) answered(ctx context.Context, m *Message, e providers.Event) e
 	c := Change{Messages: []*Message{done}, Turn: &turn}
 	for i, p := range done.Parts {
 		if p = r.masked(p); p.Kind == providers.ToolCall {
+			cut := e.Stop == providers.StopMaxOutput && (len(p.Args) == 0 || string(p.Args) == "{}" && i == len(done.Parts)-1)
 			if e.Stop != providers.StopMaxOutput { // of what was cut, nobody knows the end
 				p = repaired(p)
 			}
 			call := &Call{ID: id.New("cll"), ThreadID: r.thread.ID, TurnID: r.turn.ID, MessageID: m.ID, Ordinal: int64(i), CallID: p.CallID, Tool: p.Name, Args: p.Args, State: CallPending}
 			if call.Args == nil {
 				call.Args = quoted(p.RawArgs)
+			}
+			if cut {
+				call.State, call.Content, call.EndedAt = CallFailed, textParts(cutWords), done.DoneAt
 			}
 			c.Calls = append(c.Calls, call)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/agent/providers"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/tools"
 )
@@ -164,16 +165,10 @@ func (r *running) compact(ctx context.Context) error {
 	if r.turn.Compactions >= r.svc.cfg.Limits.Compactions {
 		return &stop{ending{TurnFailed, fmt.Sprintf("The conversation was summarized %d times in this turn, which is the most. Send a prompt to go on, with less at once.", r.turn.Compactions), "turn_compactions"}}
 	}
-	messages := r.conversation()
-	if len(messages) < 2 {
-		return &stop{ending{TurnFailed, "The prompt alone is longer than the model's context. Send a shorter one, or choose another model.", "context_too_long"}}
-	}
-	now := r.svc.now()
-	m := &Message{ID: id.New("msg"), ThreadID: r.thread.ID, TurnID: r.turn.ID, Role: Summary, State: Streaming, Parts: textParts(""), Model: r.model.Name, CreatedAt: now}
-	if err := r.apply(ctx, Change{Messages: []*Message{m}, LastSeq: r.lastSeq()}); err != nil { // it has its place: a prompt that comes from here on stays
+	m, messages, err := r.newSummary(ctx)
+	if err != nil {
 		return err
 	}
-	r.messages = append(r.messages, m)
 	text, usage, err := r.summary(ctx, messages)
 	if err != nil {
 		return errors.Join(err, r.end(m, Discarded, "the conversation could not be summarized"))
@@ -186,7 +181,41 @@ func (r *running) compact(ctx context.Context) error {
 	}
 	*m, r.turn.Compactions = done, turn.Compactions
 	r.host.Record([]item{noteItem(m), spentItem(m)})
+	r.unload(m)
 	return nil
+}
+
+// newSummary begins a summary and returns what it is of. It has its place: a prompt that comes from here on stays.
+func (r *running) newSummary(ctx context.Context) (*Message, []providers.Message, error) {
+	for {
+		messages := r.conversation()
+		if len(messages) < 2 {
+			return nil, nil, &stop{ending{TurnFailed, "The prompt alone is longer than the model's context. Send a shorter one, or choose another model.", "context_too_long"}}
+		}
+		m := &Message{ID: id.New("msg"), ThreadID: r.thread.ID, TurnID: r.turn.ID, Role: Summary, State: Streaming, Parts: textParts(""), Model: r.model.Name, CreatedAt: r.svc.now()}
+		err := r.apply(ctx, Change{Messages: []*Message{m}, LastSeq: r.lastSeq()})
+		if err == nil {
+			r.messages = append(r.messages, m)
+			return m, messages, nil
+		}
+		if fault.CodeOf(err) != "thread_moved" {
+			return nil, nil, err
+		}
+		if err := r.refresh(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// unload drops what the model is no longer sent, as Window.Live does.
+func (r *running) unload(summary *Message) {
+	r.messages = slices.DeleteFunc(r.messages, func(m *Message) bool {
+		old := m.Seq < summary.Seq && (m.Role != User || m.TurnID != summary.TurnID)
+		if old {
+			delete(r.calls, m.ID)
+		}
+		return old
+	})
 }
 
 // summary asks the model for one. Where even that is too long, the older half of the messages is left out.

@@ -24,7 +24,7 @@ type Store interface {
 type Window struct {
 	// Live is what the model is sent: from the newest summary or clear marker on, with the prompts of the turn that made the summary.
 	// It goes with no other field.
-	Live bool
+	Live   bool
 	Since  int64 // rows that changed after this version
 	Before int64 // messages before this position, with their calls; 0 = until the end
 	Limit  int   // so many messages at most, the newest, with their calls; 0 = any number

@@ -42,10 +42,10 @@ type running struct {
 	specs    map[string]tools.Spec
 	offered  []providers.Tool
 	system   []providers.System
-	messages []*Message             // of the thread, in order
+	messages []*Message             // what the model is sent, and what has come since, in order
 	calls    map[string][]*Call     // by message
 	allowed  map[string]bool        // what a person allowed for the session
-	recent   []string               // signatures of the last steps' calls and results
+	recent   [][]string             // signatures of the last steps' calls and results
 	streams  map[int]*redact.Masker // of the parts that are being written
 
 	mu      sync.Mutex
@@ -230,28 +230,34 @@ func (r *running) leftovers(now int64) (messages []*Message, calls []*Call) {
 	return messages, calls
 }
 
-// apply stores a change of the turn's thread.
+// apply stores a change of the turn's thread, and notifies those who follow it.
 func (r *running) apply(ctx context.Context, c Change) error {
-	if c.TurnID == "" {
-		c.TurnID, c.Owner = r.turn.ID, r.svc.cfg.Owner
-	}
-	if c.At == 0 {
-		c.At = r.svc.now()
-	}
-	if _, err := r.svc.cfg.Store.Apply(ctx, r.thread.ID, c); err != nil {
+	if err := r.keep(ctx, c); err != nil {
 		return err
 	}
 	r.svc.changed(ctx, r.thread)
 	return nil
 }
 
-// refresh reads what is new in the thread: all of it, the first time.
-func (r *running) refresh(ctx context.Context) error {
-	var since int64
-	if len(r.messages) > 0 {
-		since = r.thread.Version
+// keep stores a change of the turn's thread.
+func (r *running) keep(ctx context.Context, c Change) error {
+	if c.TurnID == "" {
+		c.TurnID, c.Owner = r.turn.ID, r.svc.cfg.Owner
 	}
-	v, err := r.svc.cfg.Store.View(ctx, r.thread.ID, Window{Since: since})
+	if c.At == 0 {
+		c.At = r.svc.now()
+	}
+	_, err := r.svc.cfg.Store.Apply(ctx, r.thread.ID, c)
+	return err
+}
+
+// refresh reads what is new in the thread: what the model is sent, the first time.
+func (r *running) refresh(ctx context.Context) error {
+	w := Window{Live: true}
+	if len(r.messages) > 0 {
+		w = Window{Since: r.thread.Version}
+	}
+	v, err := r.svc.cfg.Store.View(ctx, r.thread.ID, w)
 	if err != nil {
 		return err
 	}
@@ -312,6 +318,7 @@ func (r *running) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	r.remember()
 	r.host.Record(r.items()) // a server that was killed may have stored the rows alone; what is there is not added again
 	return nil
 }
@@ -322,6 +329,9 @@ const unknownWords = "The server was restarted during this call. It is unknown w
 func (r *running) step(ctx context.Context) (more bool, err error) {
 	if m := r.lastAnswer(); m != nil && r.hasOpen(m) {
 		if err := r.callAll(ctx, m); err != nil {
+			return false, err
+		}
+		if err := r.repeats(m); err != nil {
 			return false, err
 		}
 	}
