@@ -29,6 +29,7 @@ import (
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
+	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -286,6 +287,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Actor: h.accounts.Actor, Events: h.bus})
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
 	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Records: toolstore.NewLanguages(h.db), Settings: toolstore.NewLanguages(h.db)})
+	h.cfg.Permissions = permissions.New(permissions.Config{Store: threadstore.NewPermissions(h.db), Specs: h.cfg.Tools.Specs(), Events: h.bus})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Agent = agent.New(agent.Config{Store: threadstore.New(h.db), Sessions: unhosted{h}, Tools: h.cfg.Tools, Owner: "server", Events: h.bus,
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
@@ -564,7 +566,11 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := threadstore.New(h.db).CreateThread(ctx, thread); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"thread": thread.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	prl, err := threadstore.NewPermissions(h.db).Add(ctx, permissions.Rule{ID: id.New("prl"), TeamID: team.ID, ProjectID: prj.ID, Tool: "web", Effect: permissions.Deny, CreatedBy: userID, CreatedAt: 1}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"permission rule": prl.ID, "thread": thread.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -626,7 +632,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listPermissionRules", "createPermissionRule", "tryPermissionRules", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"
@@ -636,6 +642,8 @@ func kindOf(op string) string {
 		return "subagent"
 	case "listSubagents", "spawnSubagent":
 		return "session"
+	case "deletePermissionRule":
+		return "permission rule"
 	case "deleteMemory":
 		return "memory"
 	case "getRun", "keepRun":

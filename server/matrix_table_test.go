@@ -365,6 +365,13 @@ findDefinition          viewer    read
 findReferences          viewer    read
 listSymbols             viewer    read
 listCompletions         viewer    read
+listPermissionRules     viewer    read
+createPermissionRule    admin     admin
+tryPermissionRules      viewer    read
+listTeamPermissionRules viewer    read
+createTeamPermissionRule admin    admin
+tryTeamPermissionRules  viewer    read
+deletePermissionRule    admin     admin
 listMemory              viewer    read
 createMemory            member    write
 deleteMemory            member    write

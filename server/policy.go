@@ -520,6 +520,14 @@ var policy = map[string]rule{
 	"listIssueOutbox":      of(accounts.ViewProject, byProject),
 	"workOnTask":           of(accounts.CreateWorkspace, byTask).repeatable(), // and the right to type, for an agent
 
+	"listPermissionRules":      of(accounts.ViewProject, byProject),
+	"createPermissionRule":     of(accounts.ManageProject, byProject).repeatable(),
+	"tryPermissionRules":       of(accounts.ViewProject, byProject),
+	"listTeamPermissionRules":  of(accounts.ViewTeam, byTeam),
+	"createTeamPermissionRule": of(accounts.ManageTeam, byTeam).repeatable(),
+	"tryTeamPermissionRules":   of(accounts.ViewTeam, byTeam),
+	"deletePermissionRule":     of(accounts.ManageProject, byRule), // one of a team: ManageTeam, too
+
 	"listMemory":   of(accounts.ViewProject, byProject),
 	"createMemory": of(accounts.EditWorkspace, byProject).repeatable(),
 	"deleteMemory": of(accounts.EditWorkspace, byMemory),

@@ -27,6 +27,7 @@ import (
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
+	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -132,7 +133,8 @@ type Config struct {
 	Sandboxes     *sandboxes.Service
 	Demo          *demo.Service // nil = off
 	Agent         *agent.Service
-	Models        *models.Service // of Agent
+	Models        *models.Service      // of Agent
+	Permissions   *permissions.Service // of that agent's calls
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Edits         *edits.Service

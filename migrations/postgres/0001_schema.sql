@@ -2120,3 +2120,19 @@ CREATE TABLE thread_calls (
 );
 CREATE UNIQUE INDEX thread_calls_by_message ON thread_calls(message_id, ordinal);
 CREATE INDEX thread_calls_by_version ON thread_calls(thread_id, version);
+
+-- === Permission rules of Parawork's own agent ===
+
+CREATE TABLE permission_rules (
+    id         TEXT PRIMARY KEY,
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id TEXT REFERENCES projects(id) ON DELETE CASCADE,     -- NULL = of the team
+    session_id TEXT REFERENCES sessions(id) ON DELETE CASCADE,     -- NULL = not of one session alone
+    tool       TEXT NOT NULL,                -- a tool, a group of tools, or *
+    pattern    TEXT NOT NULL DEFAULT '',     -- '' = every call
+    effect     TEXT NOT NULL,                -- allow, ask, deny
+    created_by TEXT NOT NULL,
+    created_at BIGINT NOT NULL
+);
+CREATE INDEX permission_rules_by_team ON permission_rules(team_id, project_id);
+CREATE INDEX permission_rules_by_session ON permission_rules(session_id);

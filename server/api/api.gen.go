@@ -2249,6 +2249,48 @@ func (e OpenConflictsOperation) Valid() bool {
 	}
 }
 
+// Defines values for PermissionEffect.
+const (
+	PermissionEffectAllow PermissionEffect = "allow"
+	PermissionEffectAsk   PermissionEffect = "ask"
+	PermissionEffectDeny  PermissionEffect = "deny"
+)
+
+// Valid indicates whether the value is a known member of the PermissionEffect enum.
+func (e PermissionEffect) Valid() bool {
+	switch e {
+	case PermissionEffectAllow:
+		return true
+	case PermissionEffectAsk:
+		return true
+	case PermissionEffectDeny:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PermissionRuleScope.
+const (
+	PermissionRuleScopeProject PermissionRuleScope = "project"
+	PermissionRuleScopeSession PermissionRuleScope = "session"
+	PermissionRuleScopeTeam    PermissionRuleScope = "team"
+)
+
+// Valid indicates whether the value is a known member of the PermissionRuleScope enum.
+func (e PermissionRuleScope) Valid() bool {
+	switch e {
+	case PermissionRuleScopeProject:
+		return true
+	case PermissionRuleScopeSession:
+		return true
+	case PermissionRuleScopeTeam:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProjectState.
 const (
 	ProjectStateCloning ProjectState = "cloning"
@@ -8337,6 +8379,13 @@ type NewPasskey struct {
 	Name       string          `json:"name"`
 }
 
+// NewPermissionRule defines model for NewPermissionRule.
+type NewPermissionRule struct {
+	Effect  PermissionEffect `json:"effect"`
+	Pattern *string          `json:"pattern,omitempty"`
+	Tool    string           `json:"tool"`
+}
+
 // NewPlan defines model for NewPlan.
 type NewPlan struct {
 	Concurrent     Maybe   `json:"concurrent,omitempty"`
@@ -8921,6 +8970,45 @@ type PaymentWay struct {
 	// Portal The team has a subscription; the page changes it
 	Portal bool   `json:"portal"`
 	Url    string `json:"url"`
+}
+
+// PermissionDecision defines model for PermissionDecision.
+type PermissionDecision struct {
+	Effect PermissionEffect `json:"effect"`
+
+	// Reason Why rules that allow did not count. May be empty
+	Reason string `json:"reason"`
+
+	// Rule The rule that decided; null: what the tool asks for by itself
+	Rule *PermissionRule `json:"rule"`
+}
+
+// PermissionEffect defines model for PermissionEffect.
+type PermissionEffect string
+
+// PermissionRule defines model for PermissionRule.
+type PermissionRule struct {
+	CreatedAt int64            `json:"created_at"`
+	CreatedBy Maker            `json:"created_by"`
+	Effect    PermissionEffect `json:"effect"`
+	Id        string           `json:"id"`
+
+	// Pattern Of a command, a path or a host; empty: every call
+	Pattern string `json:"pattern"`
+
+	// Scope Whose it is
+	Scope PermissionRuleScope `json:"scope"`
+
+	// Tool A tool, a group of tools, or * for all
+	Tool string `json:"tool"`
+}
+
+// PermissionRuleScope Whose it is
+type PermissionRuleScope string
+
+// PermissionRuleList defines model for PermissionRuleList.
+type PermissionRuleList struct {
+	Items []PermissionRule `json:"items"`
 }
 
 // Person defines model for Person.
@@ -12314,6 +12402,16 @@ type TrashItem struct {
 // TrashItemKind defines model for TrashItem.Kind.
 type TrashItemKind string
 
+// TriedCall defines model for TriedCall.
+type TriedCall struct {
+	// Arguments As the agent would give them, such as {"command": "git status"}
+	Arguments *map[string]interface{} `json:"arguments,omitempty"`
+
+	// Isolated The place isolates the agent
+	Isolated *bool  `json:"isolated,omitempty"`
+	Tool     string `json:"tool"`
+}
+
 // UpdateRequest defines model for UpdateRequest.
 type UpdateRequest struct {
 	DryRun       *bool                 `json:"dry_run,omitempty"`
@@ -13290,6 +13388,11 @@ type CreateMemoryParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// CreatePermissionRuleParams defines parameters for CreatePermissionRule.
+type CreatePermissionRuleParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListRunnerHistoryParams defines parameters for ListRunnerHistory.
 type ListRunnerHistoryParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -13560,6 +13663,11 @@ type ListTeamModelRequestsParams struct {
 	Error  *string `form:"error,omitempty" json:"error,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateTeamPermissionRuleParams defines parameters for CreateTeamPermissionRule.
+type CreateTeamPermissionRuleParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListProjectsParams defines parameters for ListProjects.
@@ -14213,6 +14321,12 @@ type SetProjectLanguagesJSONRequestBody = ProjectLanguages
 // CreateMemoryJSONRequestBody defines body for CreateMemory for application/json ContentType.
 type CreateMemoryJSONRequestBody = NewMemory
 
+// CreatePermissionRuleJSONRequestBody defines body for CreatePermissionRule for application/json ContentType.
+type CreatePermissionRuleJSONRequestBody = NewPermissionRule
+
+// TryPermissionRulesJSONRequestBody defines body for TryPermissionRules for application/json ContentType.
+type TryPermissionRulesJSONRequestBody = TriedCall
+
 // UpdateTaskSettingsJSONRequestBody defines body for UpdateTaskSettings for application/json ContentType.
 type UpdateTaskSettingsJSONRequestBody = TaskSettingsChange
 
@@ -14332,6 +14446,12 @@ type UpdateMemberJSONRequestBody = MemberPatch
 
 // SetModelLimitsJSONRequestBody defines body for SetModelLimits for application/json ContentType.
 type SetModelLimitsJSONRequestBody = NewModelLimits
+
+// CreateTeamPermissionRuleJSONRequestBody defines body for CreateTeamPermissionRule for application/json ContentType.
+type CreateTeamPermissionRuleJSONRequestBody = NewPermissionRule
+
+// TryTeamPermissionRulesJSONRequestBody defines body for TryTeamPermissionRules for application/json ContentType.
+type TryTeamPermissionRulesJSONRequestBody = TriedCall
 
 // SetTeamPlacesJSONRequestBody defines body for SetTeamPlaces for application/json ContentType.
 type SetTeamPlacesJSONRequestBody = TeamPlacesPatch
@@ -14899,6 +15019,9 @@ type ServerInterface interface {
 	// ResetPassword Choose a new password with a link
 	// (POST /password/reset)
 	ResetPassword(ctx echo.Context) error
+	// DeletePermissionRule Remove a permission rule of a project or a team
+	// (DELETE /permission-rules/{id})
+	DeletePermissionRule(ctx echo.Context, id Id) error
 	// DeleteProject Remove a project without workspaces; cancels a running clone
 	// (DELETE /projects/{id})
 	DeleteProject(ctx echo.Context, id Id) error
@@ -14959,6 +15082,15 @@ type ServerInterface interface {
 	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx echo.Context, id Id) error
+	// ListPermissionRules List the rules by which Parawork's own agent may call tools in a project, with those of its team
+	// (GET /projects/{id}/permission-rules)
+	ListPermissionRules(ctx echo.Context, id Id) error
+	// CreatePermissionRule Add a permission rule to a project
+	// (POST /projects/{id}/permission-rules)
+	CreatePermissionRule(ctx echo.Context, id Id, params CreatePermissionRuleParams) error
+	// TryPermissionRules Say what a call would get in a project, and by which rule
+	// (POST /projects/{id}/permission-rules/try)
+	TryPermissionRules(ctx echo.Context, id Id) error
 	// GetTaskSettings Get how a project's tasks and its forge's issues are kept in step, and how that goes
 	// (GET /projects/{id}/task-settings)
 	GetTaskSettings(ctx echo.Context, id Id) error
@@ -15307,6 +15439,15 @@ type ServerInterface interface {
 	// ListTeamModelRequests List the team's requests to models, newest first
 	// (GET /teams/{team}/model-requests)
 	ListTeamModelRequests(ctx echo.Context, team TeamSlug, params ListTeamModelRequestsParams) error
+	// ListTeamPermissionRules List the rules by which Parawork's own agent may call tools in all projects of a team
+	// (GET /teams/{team}/permission-rules)
+	ListTeamPermissionRules(ctx echo.Context, team TeamSlug) error
+	// CreateTeamPermissionRule Add a permission rule to a team
+	// (POST /teams/{team}/permission-rules)
+	CreateTeamPermissionRule(ctx echo.Context, team TeamSlug, params CreateTeamPermissionRuleParams) error
+	// TryTeamPermissionRules Say what a call would get by a team's rules alone
+	// (POST /teams/{team}/permission-rules/try)
+	TryTeamPermissionRules(ctx echo.Context, team TeamSlug) error
 	// GetTeamPlaces Get the team's rules for where workspaces run
 	// (GET /teams/{team}/places)
 	GetTeamPlaces(ctx echo.Context, team TeamSlug) error
@@ -17765,6 +17906,22 @@ func (w *ServerInterfaceWrapper) ResetPassword(ctx echo.Context) error {
 	return err
 }
 
+// DeletePermissionRule converts echo context to params.
+func (w *ServerInterfaceWrapper) DeletePermissionRule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeletePermissionRule(ctx, id)
+	return err
+}
+
 // DeleteProject converts echo context to params.
 func (w *ServerInterfaceWrapper) DeleteProject(ctx echo.Context) error {
 	var err error
@@ -18202,6 +18359,74 @@ func (w *ServerInterfaceWrapper) ListOverlaps(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListOverlaps(ctx, id)
+	return err
+}
+
+// ListPermissionRules converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPermissionRules(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPermissionRules(ctx, id)
+	return err
+}
+
+// CreatePermissionRule converts echo context to params.
+func (w *ServerInterfaceWrapper) CreatePermissionRule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreatePermissionRuleParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreatePermissionRule(ctx, id, params)
+	return err
+}
+
+// TryPermissionRules converts echo context to params.
+func (w *ServerInterfaceWrapper) TryPermissionRules(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TryPermissionRules(ctx, id)
 	return err
 }
 
@@ -20701,6 +20926,74 @@ func (w *ServerInterfaceWrapper) ListTeamModelRequests(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListTeamModelRequests(ctx, team, params)
+	return err
+}
+
+// ListTeamPermissionRules converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTeamPermissionRules(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTeamPermissionRules(ctx, team)
+	return err
+}
+
+// CreateTeamPermissionRule converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateTeamPermissionRule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTeamPermissionRuleParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateTeamPermissionRule(ctx, team, params)
+	return err
+}
+
+// TryTeamPermissionRules converts echo context to params.
+func (w *ServerInterfaceWrapper) TryTeamPermissionRules(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TryTeamPermissionRules(ctx, team)
 	return err
 }
 
@@ -25262,6 +25555,13 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/projects/:id/memory", wrapper.ListMemory, options.OperationMiddlewares["listMemory"]...)
 	router.POST(options.BaseURL+"/projects/:id/memory", wrapper.CreateMemory, options.OperationMiddlewares["createMemory"]...)
 	router.DELETE(options.BaseURL+"/memory/:id", wrapper.DeleteMemory, options.OperationMiddlewares["deleteMemory"]...)
+	router.GET(options.BaseURL+"/projects/:id/permission-rules", wrapper.ListPermissionRules, options.OperationMiddlewares["listPermissionRules"]...)
+	router.POST(options.BaseURL+"/projects/:id/permission-rules", wrapper.CreatePermissionRule, options.OperationMiddlewares["createPermissionRule"]...)
+	router.POST(options.BaseURL+"/projects/:id/permission-rules/try", wrapper.TryPermissionRules, options.OperationMiddlewares["tryPermissionRules"]...)
+	router.GET(options.BaseURL+"/teams/:team/permission-rules", wrapper.ListTeamPermissionRules, options.OperationMiddlewares["listTeamPermissionRules"]...)
+	router.POST(options.BaseURL+"/teams/:team/permission-rules", wrapper.CreateTeamPermissionRule, options.OperationMiddlewares["createTeamPermissionRule"]...)
+	router.POST(options.BaseURL+"/teams/:team/permission-rules/try", wrapper.TryTeamPermissionRules, options.OperationMiddlewares["tryTeamPermissionRules"]...)
+	router.DELETE(options.BaseURL+"/permission-rules/:id", wrapper.DeletePermissionRule, options.OperationMiddlewares["deletePermissionRule"]...)
 	router.GET(options.BaseURL+"/projects/:id/languages", wrapper.GetProjectLanguages, options.OperationMiddlewares["getProjectLanguages"]...)
 	router.PUT(options.BaseURL+"/projects/:id/languages", wrapper.SetProjectLanguages, options.OperationMiddlewares["setProjectLanguages"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/languages", wrapper.ListLanguages, options.OperationMiddlewares["listLanguages"]...)
@@ -30494,6 +30794,39 @@ func (response ResetPassworddefaultApplicationProblemPlusJSONResponse) VisitRese
 	return err
 }
 
+type DeletePermissionRuleRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeletePermissionRuleResponseObject interface {
+	VisitDeletePermissionRuleResponse(w http.ResponseWriter) error
+}
+
+type DeletePermissionRule204Response struct {
+}
+
+func (response DeletePermissionRule204Response) VisitDeletePermissionRuleResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeletePermissionRuledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeletePermissionRuledefaultApplicationProblemPlusJSONResponse) VisitDeletePermissionRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteProjectRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -31246,6 +31579,126 @@ type ListOverlapsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListOverlapsdefaultApplicationProblemPlusJSONResponse) VisitListOverlapsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPermissionRulesRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListPermissionRulesResponseObject interface {
+	VisitListPermissionRulesResponse(w http.ResponseWriter) error
+}
+
+type ListPermissionRules200JSONResponse PermissionRuleList
+
+func (response ListPermissionRules200JSONResponse) VisitListPermissionRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPermissionRulesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPermissionRulesdefaultApplicationProblemPlusJSONResponse) VisitListPermissionRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePermissionRuleRequestObject struct {
+	Id     Id `json:"id"`
+	Params CreatePermissionRuleParams
+	Body   *CreatePermissionRuleJSONRequestBody
+}
+
+type CreatePermissionRuleResponseObject interface {
+	VisitCreatePermissionRuleResponse(w http.ResponseWriter) error
+}
+
+type CreatePermissionRule201JSONResponse PermissionRule
+
+func (response CreatePermissionRule201JSONResponse) VisitCreatePermissionRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePermissionRuledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreatePermissionRuledefaultApplicationProblemPlusJSONResponse) VisitCreatePermissionRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryPermissionRulesRequestObject struct {
+	Id   Id `json:"id"`
+	Body *TryPermissionRulesJSONRequestBody
+}
+
+type TryPermissionRulesResponseObject interface {
+	VisitTryPermissionRulesResponse(w http.ResponseWriter) error
+}
+
+type TryPermissionRules200JSONResponse PermissionDecision
+
+func (response TryPermissionRules200JSONResponse) VisitTryPermissionRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryPermissionRulesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TryPermissionRulesdefaultApplicationProblemPlusJSONResponse) VisitTryPermissionRulesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -35946,6 +36399,126 @@ type ListTeamModelRequestsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListTeamModelRequestsdefaultApplicationProblemPlusJSONResponse) VisitListTeamModelRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamPermissionRulesRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListTeamPermissionRulesResponseObject interface {
+	VisitListTeamPermissionRulesResponse(w http.ResponseWriter) error
+}
+
+type ListTeamPermissionRules200JSONResponse PermissionRuleList
+
+func (response ListTeamPermissionRules200JSONResponse) VisitListTeamPermissionRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamPermissionRulesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTeamPermissionRulesdefaultApplicationProblemPlusJSONResponse) VisitListTeamPermissionRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTeamPermissionRuleRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params CreateTeamPermissionRuleParams
+	Body   *CreateTeamPermissionRuleJSONRequestBody
+}
+
+type CreateTeamPermissionRuleResponseObject interface {
+	VisitCreateTeamPermissionRuleResponse(w http.ResponseWriter) error
+}
+
+type CreateTeamPermissionRule201JSONResponse PermissionRule
+
+func (response CreateTeamPermissionRule201JSONResponse) VisitCreateTeamPermissionRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTeamPermissionRuledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateTeamPermissionRuledefaultApplicationProblemPlusJSONResponse) VisitCreateTeamPermissionRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryTeamPermissionRulesRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *TryTeamPermissionRulesJSONRequestBody
+}
+
+type TryTeamPermissionRulesResponseObject interface {
+	VisitTryTeamPermissionRulesResponse(w http.ResponseWriter) error
+}
+
+type TryTeamPermissionRules200JSONResponse PermissionDecision
+
+func (response TryTeamPermissionRules200JSONResponse) VisitTryTeamPermissionRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TryTeamPermissionRulesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TryTeamPermissionRulesdefaultApplicationProblemPlusJSONResponse) VisitTryTeamPermissionRulesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -42959,6 +43532,9 @@ type StrictServerInterface interface {
 	// ResetPassword Choose a new password with a link
 	// (POST /password/reset)
 	ResetPassword(ctx context.Context, request ResetPasswordRequestObject) (ResetPasswordResponseObject, error)
+	// DeletePermissionRule Remove a permission rule of a project or a team
+	// (DELETE /permission-rules/{id})
+	DeletePermissionRule(ctx context.Context, request DeletePermissionRuleRequestObject) (DeletePermissionRuleResponseObject, error)
 	// DeleteProject Remove a project without workspaces; cancels a running clone
 	// (DELETE /projects/{id})
 	DeleteProject(ctx context.Context, request DeleteProjectRequestObject) (DeleteProjectResponseObject, error)
@@ -43019,6 +43595,15 @@ type StrictServerInterface interface {
 	// ListOverlaps List workspaces that change the same lines, and a merge order with the fewest conflicts
 	// (GET /projects/{id}/overlaps)
 	ListOverlaps(ctx context.Context, request ListOverlapsRequestObject) (ListOverlapsResponseObject, error)
+	// ListPermissionRules List the rules by which Parawork's own agent may call tools in a project, with those of its team
+	// (GET /projects/{id}/permission-rules)
+	ListPermissionRules(ctx context.Context, request ListPermissionRulesRequestObject) (ListPermissionRulesResponseObject, error)
+	// CreatePermissionRule Add a permission rule to a project
+	// (POST /projects/{id}/permission-rules)
+	CreatePermissionRule(ctx context.Context, request CreatePermissionRuleRequestObject) (CreatePermissionRuleResponseObject, error)
+	// TryPermissionRules Say what a call would get in a project, and by which rule
+	// (POST /projects/{id}/permission-rules/try)
+	TryPermissionRules(ctx context.Context, request TryPermissionRulesRequestObject) (TryPermissionRulesResponseObject, error)
 	// GetTaskSettings Get how a project's tasks and its forge's issues are kept in step, and how that goes
 	// (GET /projects/{id}/task-settings)
 	GetTaskSettings(ctx context.Context, request GetTaskSettingsRequestObject) (GetTaskSettingsResponseObject, error)
@@ -43367,6 +43952,15 @@ type StrictServerInterface interface {
 	// ListTeamModelRequests List the team's requests to models, newest first
 	// (GET /teams/{team}/model-requests)
 	ListTeamModelRequests(ctx context.Context, request ListTeamModelRequestsRequestObject) (ListTeamModelRequestsResponseObject, error)
+	// ListTeamPermissionRules List the rules by which Parawork's own agent may call tools in all projects of a team
+	// (GET /teams/{team}/permission-rules)
+	ListTeamPermissionRules(ctx context.Context, request ListTeamPermissionRulesRequestObject) (ListTeamPermissionRulesResponseObject, error)
+	// CreateTeamPermissionRule Add a permission rule to a team
+	// (POST /teams/{team}/permission-rules)
+	CreateTeamPermissionRule(ctx context.Context, request CreateTeamPermissionRuleRequestObject) (CreateTeamPermissionRuleResponseObject, error)
+	// TryTeamPermissionRules Say what a call would get by a team's rules alone
+	// (POST /teams/{team}/permission-rules/try)
+	TryTeamPermissionRules(ctx context.Context, request TryTeamPermissionRulesRequestObject) (TryTeamPermissionRulesResponseObject, error)
 	// GetTeamPlaces Get the team's rules for where workspaces run
 	// (GET /teams/{team}/places)
 	GetTeamPlaces(ctx context.Context, request GetTeamPlacesRequestObject) (GetTeamPlacesResponseObject, error)
@@ -48067,6 +48661,31 @@ func (sh *strictHandler) ResetPassword(ctx echo.Context) error {
 	return nil
 }
 
+// DeletePermissionRule operation middleware
+func (sh *strictHandler) DeletePermissionRule(ctx echo.Context, id Id) error {
+	var request DeletePermissionRuleRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeletePermissionRule(ctx.Request().Context(), request.(DeletePermissionRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeletePermissionRule")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeletePermissionRuleResponseObject); ok {
+		return validResponse.VisitDeletePermissionRuleResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // DeleteProject operation middleware
 func (sh *strictHandler) DeleteProject(ctx echo.Context, id Id) error {
 	var request DeleteProjectRequestObject
@@ -48683,6 +49302,128 @@ func (sh *strictHandler) ListOverlaps(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ListOverlapsResponseObject); ok {
 		return validResponse.VisitListOverlapsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListPermissionRules operation middleware
+func (sh *strictHandler) ListPermissionRules(ctx echo.Context, id Id) error {
+	var request ListPermissionRulesRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPermissionRules(ctx.Request().Context(), request.(ListPermissionRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPermissionRules")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPermissionRulesResponseObject); ok {
+		return validResponse.VisitListPermissionRulesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreatePermissionRule operation middleware
+func (sh *strictHandler) CreatePermissionRule(ctx echo.Context, id Id, params CreatePermissionRuleParams) error {
+	var request CreatePermissionRuleRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body CreatePermissionRuleJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreatePermissionRule(ctx.Request().Context(), request.(CreatePermissionRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreatePermissionRule")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreatePermissionRuleResponseObject); ok {
+		return validResponse.VisitCreatePermissionRuleResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TryPermissionRules operation middleware
+func (sh *strictHandler) TryPermissionRules(ctx echo.Context, id Id) error {
+	var request TryPermissionRulesRequestObject
+
+	request.Id = id
+
+	var body TryPermissionRulesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TryPermissionRules(ctx.Request().Context(), request.(TryPermissionRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TryPermissionRules")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TryPermissionRulesResponseObject); ok {
+		return validResponse.VisitTryPermissionRulesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -52539,6 +53280,128 @@ func (sh *strictHandler) ListTeamModelRequests(ctx echo.Context, team TeamSlug, 
 		return err
 	} else if validResponse, ok := response.(ListTeamModelRequestsResponseObject); ok {
 		return validResponse.VisitListTeamModelRequestsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListTeamPermissionRules operation middleware
+func (sh *strictHandler) ListTeamPermissionRules(ctx echo.Context, team TeamSlug) error {
+	var request ListTeamPermissionRulesRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTeamPermissionRules(ctx.Request().Context(), request.(ListTeamPermissionRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTeamPermissionRules")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListTeamPermissionRulesResponseObject); ok {
+		return validResponse.VisitListTeamPermissionRulesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateTeamPermissionRule operation middleware
+func (sh *strictHandler) CreateTeamPermissionRule(ctx echo.Context, team TeamSlug, params CreateTeamPermissionRuleParams) error {
+	var request CreateTeamPermissionRuleRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	var body CreateTeamPermissionRuleJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateTeamPermissionRule(ctx.Request().Context(), request.(CreateTeamPermissionRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateTeamPermissionRule")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateTeamPermissionRuleResponseObject); ok {
+		return validResponse.VisitCreateTeamPermissionRuleResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TryTeamPermissionRules operation middleware
+func (sh *strictHandler) TryTeamPermissionRules(ctx echo.Context, team TeamSlug) error {
+	var request TryTeamPermissionRulesRequestObject
+
+	request.Team = team
+
+	var body TryTeamPermissionRulesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TryTeamPermissionRules(ctx.Request().Context(), request.(TryTeamPermissionRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TryTeamPermissionRules")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TryTeamPermissionRulesResponseObject); ok {
+		return validResponse.VisitTryTeamPermissionRulesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1,5 +1,5 @@
 // Package tooling has the operations of the HTTP API about tools and what they keep: tasks, artifacts, checkpoints, subagents, verification,
-// edits, memory, language servers, desktops and the record of calls. A handler maps the request, calls one service and maps the answer.
+// edits, memory, language servers, desktops, permissions and the record of calls. A handler maps the request, calls one service and maps the answer.
 //
 // It starts no goroutine and holds no lock.
 package tooling
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts/directory"
+	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/server/contentorigin"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/tools"
@@ -41,6 +42,7 @@ type Config struct {
 	Edits       *edits.Service
 	Languages   *lsp.Service
 	Desktops    *desktop.Service
+	Permissions *permissions.Service
 
 	Now func() time.Time
 }
@@ -73,6 +75,8 @@ type (
 	Languages struct{ *group }
 	// Desktops are screens in sandboxes, with windows and a mouse.
 	Desktops struct{ *group }
+	// Permissions are rules about the calls of Parawork's own agent.
+	Permissions struct{ *group }
 )
 
 // Tooling has all operations of the package.
@@ -87,10 +91,11 @@ type Tooling struct {
 	Edits
 	Languages
 	Desktops
+	Permissions
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Edits{g}, Languages{g}, Desktops{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Edits{g}, Languages{g}, Desktops{g}, Permissions{g}}
 }

@@ -57,7 +57,7 @@ var harmlessBelow = map[string]string{
 	"/instance/places": "settings of places", "/teams/{team}/places": "settings of places", "/runner-tokens/": "enrolling machines", "/runner/": "enrolling machines",
 	"/mcp": "its tools are operations of their own", "/oauth/": "people", "/artifacts/": artifacts, "/artifact-links/": artifacts, "/workspaces/{id}/artifacts": artifacts, "/teams/{team}/tasks": tasks, "/tasks/": tasks,
 	"/projects/{id}/task-settings": "settings", "/projects/{id}/issue-sync": "issues of a forge",
-	"/memory/": "facts", "/projects/{id}/memory": "facts", "/projects/{id}/tools": "switches", "/projects/{id}/languages": "a setting", "/subagents/": "words to agents, and an update that takes a snapshot first", "/sessions/{id}/subagents": "an agent begins",
+	"/memory/": "facts", "/permission-rules/": "rules about calls", "/projects/{id}/permission-rules": "rules about calls", "/teams/{team}/permission-rules": "rules about calls", "/projects/{id}/memory": "facts", "/projects/{id}/tools": "switches", "/projects/{id}/languages": "a setting", "/subagents/": "words to agents, and an update that takes a snapshot first", "/sessions/{id}/subagents": "an agent begins",
 	"/inbox/": "what waits for people", "/watch": "links to watch", "/reviews/": "words about changes", "/review-comments/": "words about changes",
 	"/workspaces/{id}/review": "words about changes", "/prompts/": "words to agents", "/instance/plans": "plans", "/teams/{team}/quotas": limits,
 	"/instance/teams/{id}/": limits, "/instance/kill-switch": limits, "/image-builds/": "images",

@@ -7,7 +7,9 @@ import (
 
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
+	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/store/threadstore"
 	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/tools"
@@ -55,7 +57,8 @@ type toolbox struct {
 	languages   *lsp.Service
 	relayed     *serve.Server // to agents in sandboxes
 	agent       *agent.Service
-	models      *models.Service // of it
+	models      *models.Service      // of it
+	permissions *permissions.Service // of that agent's calls
 }
 
 // newToolbox makes the services below tools, and of their tools one Set.
@@ -105,6 +108,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	}
 	t.groups = toolgroups.New(toolstore.NewGroups(b.db), t.tools.Specs())
 	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Languages: t.languages, Narrow: t.subagents.GroupsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
+	t.permissions = permissions.New(permissions.Config{Store: threadstore.NewPermissions(b.db), Specs: t.tools.Specs(), Events: b.events})
 	t.models = newModels(a)
 	t.agent = newAgent(a, t.tools, t.relayed, t.models)
 	return t, nil

@@ -2202,6 +2202,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/permission-rules/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove a permission rule of a project or a team */
+        delete: operations["deletePermissionRule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}": {
         parameters: {
             query?: never;
@@ -2501,6 +2520,51 @@ export interface paths {
         get: operations["listOverlaps"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/permission-rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** List the rules by which Parawork's own agent may call tools in a project, with those of its team */
+        get: operations["listPermissionRules"];
+        put?: never;
+        /**
+         * Add a permission rule to a project
+         * @description Deny beats ask, and ask beats allow, whoever's rule it is. The same rule is stored once.
+         */
+        post: operations["createPermissionRule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/permission-rules/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say what a call would get in a project, and by which rule
+         * @description Nothing is called. Links of the worktree are not followed, and whoever runs a session without questions is not asked where no rule applies.
+         */
+        post: operations["tryPermissionRules"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4466,6 +4530,50 @@ export interface paths {
         get: operations["listTeamModelRequests"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/permission-rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** List the rules by which Parawork's own agent may call tools in all projects of a team */
+        get: operations["listTeamPermissionRules"];
+        put?: never;
+        /**
+         * Add a permission rule to a team
+         * @description No project can weaken it. The same rule is stored once.
+         */
+        post: operations["createTeamPermissionRule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/permission-rules/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say what a call would get by a team's rules alone */
+        post: operations["tryTeamPermissionRules"];
         delete?: never;
         options?: never;
         head?: never;
@@ -10265,6 +10373,11 @@ export interface components {
             };
             name: string;
         };
+        NewPermissionRule: {
+            effect: components["schemas"]["PermissionEffect"];
+            pattern?: string;
+            tool: string;
+        };
         NewPlan: components["schemas"]["PlanPatch"] & {
             /** @description A slug: a-z, 0-9 and - */
             id: string;
@@ -10692,6 +10805,34 @@ export interface components {
             /** @description The team has a subscription; the page changes it */
             portal: boolean;
             url: string;
+        };
+        PermissionDecision: {
+            effect: components["schemas"]["PermissionEffect"];
+            /** @description Why rules that allow did not count. May be empty */
+            reason: string;
+            /** @description The rule that decided; null: what the tool asks for by itself */
+            rule: components["schemas"]["PermissionRule"] | null;
+        };
+        /** @enum {string} */
+        PermissionEffect: "allow" | "ask" | "deny";
+        PermissionRule: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: components["schemas"]["Maker"];
+            effect: components["schemas"]["PermissionEffect"];
+            id: string;
+            /** @description Of a command, a path or a host; empty: every call */
+            pattern: string;
+            /**
+             * @description Whose it is
+             * @enum {string}
+             */
+            scope: "team" | "project" | "session";
+            /** @description A tool, a group of tools, or * for all */
+            tool: string;
+        };
+        PermissionRuleList: {
+            items: components["schemas"]["PermissionRule"][];
         };
         Person: {
             id: string;
@@ -13598,6 +13739,18 @@ export interface components {
             /** Format: int64 */
             purge_at: number | null;
             restorable: boolean;
+        };
+        TriedCall: {
+            /** @description As the agent would give them, such as {"command": "git status"} */
+            arguments?: {
+                [key: string]: unknown;
+            };
+            /**
+             * @description The place isolates the agent
+             * @default true
+             */
+            isolated: boolean;
+            tool: string;
         };
         UpdateRequest: {
             dry_run?: boolean;
@@ -17636,6 +17789,27 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    deletePermissionRule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getProject: {
         parameters: {
             query?: never;
@@ -18129,6 +18303,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Overlaps"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listPermissionRules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rules */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PermissionRuleList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createPermissionRule: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPermissionRule"];
+            };
+        };
+        responses: {
+            /** @description The rule */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PermissionRule"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    tryPermissionRules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TriedCall"];
+            };
+        };
+        responses: {
+            /** @description What the call would get */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PermissionDecision"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -21221,6 +21474,88 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelRequestList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTeamPermissionRules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rules */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PermissionRuleList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createTeamPermissionRule: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPermissionRule"];
+            };
+        };
+        responses: {
+            /** @description The rule */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PermissionRule"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    tryTeamPermissionRules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TriedCall"];
+            };
+        };
+        responses: {
+            /** @description What the call would get */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PermissionDecision"];
                 };
             };
             default: components["responses"]["Problem"];
