@@ -201,30 +201,40 @@ func (r *running) toolNames() []string {
 	return names
 }
 
+const mostRefusal = 8 << 10 // characters
+
 // refusal is what the model reads of an error of a tool.
 func refusal(err error) string {
-	words := fault.Words(err, "The tool failed unexpectedly. What it did until then stays done.")
+	words := safetext.Cut(fault.Words(err, "The tool failed unexpectedly. What it did until then stays done."), mostRefusal)
 	if code := fault.CodeOf(err); code != "" {
 		return code + ": " + words
 	}
 	return words
 }
 
-const mostImage = 4 << 20 // bytes of an image that a model is sent
+// Bounds of what a model is sent of a result, beside Limits.ResultBytes.
+const (
+	mostImage  = 4 << 20 // bytes of an image
+	mostImages = 8 << 20 // bytes of all images of a result
+	mostParts  = 64
+)
 
 // content is what the model is sent of a result: texts, and images it may be able to see.
 func (r *running) content(result tools.Result) (parts []providers.Part, cut bool) {
-	left := r.svc.cfg.Limits.ResultBytes
-	for _, c := range result.Content {
+	left, images := r.svc.cfg.Limits.ResultBytes, mostImages
+	for i, c := range result.Content {
 		switch {
+		case i == mostParts:
+			return append(parts, providers.Part{Kind: providers.Text, Text: fmt.Sprintf("[%d more parts left out]", len(result.Content)-i)}), true
 		case c.MIME == "":
-			text := strings.ToValidUTF8(c.Text, "\uFFFD")
+			text := r.mask(strings.ToValidUTF8(c.Text, "\uFFFD")) // before it is cut: no half of a secret remains
 			if len(text) > left {
 				text, cut = ends(text, left), true
 			}
 			left = max(left-len(text), 0)
 			parts = append(parts, providers.Part{Kind: providers.Text, Text: text})
-		case strings.HasPrefix(c.MIME, "image/") && len(c.Data) <= mostImage && slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, c.MIME):
+		case strings.HasPrefix(c.MIME, "image/") && len(c.Data) <= min(mostImage, images) && slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, c.MIME):
+			images -= len(c.Data)
 			parts = append(parts, providers.Part{Kind: providers.Image, MIME: c.MIME, Data: c.Data})
 		default:
 			parts = append(parts, providers.Part{Kind: providers.Text, Text: fmt.Sprintf("[%d bytes of %s left out]", len(c.Data), c.MIME)})

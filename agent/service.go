@@ -119,13 +119,14 @@ func (c *Config) Validate() error {
 
 // Service runs the turns of threads. Safe for concurrent use.
 type Service struct {
-	cfg   Config
-	work  *tasks.Group
-	life  context.Context // of turns: ends when Run returns
-	end   context.CancelCauseFunc
-	mu    sync.Mutex
-	turns map[string]*running   // under way here, by thread
-	feeds map[string]*subscript // followed threads
+	cfg     Config
+	work    *tasks.Group
+	life    context.Context // of turns: ends when Run returns
+	end     context.CancelCauseFunc
+	mu      sync.Mutex
+	turns   map[string]*running   // under way here, by thread
+	orphans map[string]bool       // turns of an earlier server that wait for their sessions, by thread; true: to be interrupted
+	feeds   map[string]*subscript // followed threads
 }
 
 // New returns a Service. It starts nothing; it panics on a Config that Validate rejects.
@@ -134,116 +135,11 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	life, end := context.WithCancelCause(tenant.All(context.Background(), "the turns of the agent"))
-	return &Service{cfg: cfg, work: new(tasks.Group), life: life, end: end, turns: map[string]*running{}, feeds: map[string]*subscript{}}
+	return &Service{cfg: cfg, work: new(tasks.Group), life: life, end: end, turns: map[string]*running{}, orphans: map[string]bool{}, feeds: map[string]*subscript{}}
 }
 
 // errClosing is why turns stop when the server does: the next one goes on with them.
 var errClosing = fmt.Errorf("the server is stopping: %w", question.ErrStays)
-
-// Run keeps the leases of running turns until ctx ends, then stops the turns where they are, for the next server to go on with.
-func (s *Service) Run(ctx context.Context) error {
-	t := time.NewTicker(leaseFor / 3)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C:
-			s.renew(ctx)
-			continue
-		case <-ctx.Done():
-		}
-		break
-	}
-	s.end(errClosing)
-	s.work.Close()
-	return nil
-}
-
-// leaseFor is how long a turn stays with a server that says nothing.
-const leaseFor = time.Minute
-
-// renew extends the leases of the turns that run here, and stops those that another server has taken.
-func (s *Service) renew(ctx context.Context) {
-	s.mu.Lock()
-	all := make([]*running, 0, len(s.turns))
-	for _, r := range s.turns {
-		all = append(all, r)
-	}
-	s.mu.Unlock()
-	now := s.cfg.Now()
-	for _, r := range all {
-		ctx, cancel := context.WithTimeout(tenant.In(ctx, r.turn.TeamID), 10*time.Second)
-		mine, err := s.cfg.Store.Claim(ctx, r.turn.ID, s.cfg.Owner, now.UnixMilli(), now.Add(leaseFor).UnixMilli())
-		cancel()
-		switch {
-		case err != nil:
-			s.cfg.Log.Warn("the lease of a turn could not be extended", "thread_id", r.turn.ThreadID, "error", err)
-		case !mine:
-			r.cancel(errLost)
-		}
-	}
-}
-
-// Recover goes on with the turns that an earlier server left.
-func (s *Service) Recover(ctx context.Context) error {
-	turns, err := s.cfg.Store.Running(tenant.All(ctx, "turns of all teams go on"))
-	if err != nil {
-		return err
-	}
-	for _, t := range turns {
-		s.work.Go(func() { s.resume(t) })
-	}
-	return nil
-}
-
-// resume goes on with a turn once its session is there, or ends it when its session has ended.
-func (s *Service) resume(t Turn) {
-	ctx := tenant.In(s.life, t.TeamID)
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		over, err := s.resumed(ctx, t)
-		if err != nil {
-			s.cfg.Log.Warn("a turn could not be continued yet", "thread_id", t.ThreadID, "error", err)
-		}
-		if over || !tasks.Sleep(ctx, wait) {
-			return
-		}
-	}
-}
-
-// resumed reports whether nothing is left to do for resume.
-func (s *Service) resumed(ctx context.Context, t Turn) (over bool, err error) {
-	v, err := s.cfg.Store.View(ctx, t.ThreadID, Window{Limit: 1})
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return true, nil
-	case err != nil:
-		return false, err
-	case v.Turn == nil || v.Turn.ID != t.ID || v.Turn.State != TurnRunning || s.runs(t):
-		return true, nil
-	}
-	host, ok := s.cfg.Sessions.Hosted(v.Thread.SessionID)
-	if !ok {
-		row, err := s.cfg.Sessions.Session(ctx, v.Thread.SessionID)
-		if !fault.Is(err, fault.NotFound) && (err != nil || !row.State.Ended()) {
-			return false, err // it is being reconnected
-		}
-	}
-	now := s.cfg.Now()
-	mine, err := s.cfg.Store.Claim(ctx, t.ID, s.cfg.Owner, now.UnixMilli(), now.Add(leaseFor).UnixMilli())
-	if err != nil || !mine {
-		return false, err
-	}
-	if ok {
-		s.begin(v.Thread, *v.Turn, host)
-		return true, nil
-	}
-	r := s.newRunning(v.Thread, *v.Turn, nil)
-	defer r.cancel(nil)
-	if err := r.refresh(ctx); err != nil {
-		return false, err
-	}
-	err = r.finish(ctx, ending{TurnInterrupted, "its session has ended", "session_ended"})
-	return err == nil, err
-}
 
 // runs reports whether a turn runs here.
 func (s *Service) runs(t Turn) bool {
@@ -424,9 +320,13 @@ func (s *Service) prompted(ctx context.Context, t Thread, host Host, m *Message,
 func (s *Service) Interrupt(threadID string) bool {
 	s.mu.Lock()
 	r := s.turns[threadID]
+	_, waits := s.orphans[threadID]
+	if r == nil && waits {
+		s.orphans[threadID] = true
+	}
 	s.mu.Unlock()
 	if r == nil {
-		return false
+		return waits
 	}
 	r.cancel(errInterrupted)
 	return true

@@ -87,7 +87,7 @@ func (r *running) work(ctx context.Context) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	if r.turn.Reason == compactOnly && r.turn.Compactions == 0 {
+	if r.turn.Reason == compactOnly && r.turn.Compactions == 0 && len(r.conversation()) > 1 {
 		if err := r.compact(ctx); err != nil {
 			return err
 		}
@@ -305,7 +305,7 @@ func (r *running) prepare(ctx context.Context) (err error) {
 			c.Messages = append(c.Messages, m)
 		}
 		for _, call := range r.calls[m.ID] {
-			if call.State == CallRunning && r.specs[call.Tool].Needs.Writes {
+			if spec, known := r.specs[call.Tool]; call.State == CallRunning && (spec.Needs.Writes || !known) {
 				call.State, call.Content, call.EndedAt = CallUnknown, textParts(unknownWords), now
 				c.Calls = append(c.Calls, call)
 			} else if call.State == CallRunning {

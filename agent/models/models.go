@@ -91,6 +91,7 @@ const (
 	askFor     = 10 * time.Second // the provider, when a person waits for the list
 	turnWaits  = 3 * time.Second  // a turn, which can do without
 	mostOutput = 32_000           // tokens of one answer: what is asked for is reserved in budgets
+	mostTries  = 25               // of a request: ten minutes of them, for a provider that does not say how long to wait
 )
 
 // New returns a Service. It starts nothing; it panics when a dependency is missing.
@@ -184,7 +185,7 @@ func (s *Service) Of(ctx context.Context, row sessions.Session, o agent.Options)
 	default:
 		out.Provider = providers.Chat(cfg)
 	}
-	out.Provider = providers.Retrying(out.Provider, providers.Policy{})
+	out.Provider = providers.Retrying(out.Provider, providers.Policy{MaxTries: mostTries})
 	info := assumed(api, out.Name)
 	if all, err := s.listed(ctx, row.TeamID, row.AccountID, d, api, turnWaits); err == nil {
 		if i := slices.IndexFunc(all, func(m Info) bool { return m.Name == out.Name }); i >= 0 {

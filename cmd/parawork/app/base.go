@@ -32,6 +32,7 @@ type base struct {
 
 	db       *store.DB
 	key      []byte // secret.key
+	serverID string // which of the servers of the database this is
 	bus      *events.Bus
 	line     *pg.Line         // nil beside SQLite
 	events   events.Publisher // the bus, by way of line where there is one
@@ -58,6 +59,9 @@ func openBase(ctx context.Context, o Options) (b *base, err error) {
 		}
 	}()
 	if b.key, err = instance.SettleKey(ctx, cfg.DataDir, b.db); err != nil {
+		return nil, err
+	}
+	if b.serverID, err = instance.ServerID(cfg.DataDir); err != nil {
 		return nil, err
 	}
 	b.events = b.bus

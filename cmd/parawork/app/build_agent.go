@@ -23,13 +23,10 @@ import (
 	"github.com/parawork/parawork/tools/serve"
 )
 
-// owner is who runs turns: one process at a time works with a database.
-const owner = "server"
-
 // newAgent makes Parawork's own agent.
 func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Service) *agent.Service {
 	return agent.New(agent.Config{
-		Store: threadstore.New(a.db), Sessions: hostedSessions{a.sessions}, Tools: set, Project: a.projectOf, Owner: owner, Events: a.events, Log: a.logOf("agent"),
+		Store: threadstore.New(a.db), Sessions: hostedSessions{a.sessions}, Tools: set, Project: a.projectOf, Owner: a.serverID, Events: a.events, Log: a.logOf("agent"),
 		Model: chosen.Of,
 		Caller: func(ctx context.Context, s sessions.Session) (tools.Caller, error) {
 			c, err := relayed.Caller(ctx, toolrelay.Session{ID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, UserID: s.CreatedBy, Agent: s.Agent}, agent.Name)
