@@ -79,7 +79,7 @@ func TestOwnAgentTaskGoesOnAfterKills(t *testing.T) {
 	for round := 0; round == 0 || kills > 0; round++ {
 		var all []*taskWork
 		for _, api := range []string{"messages", "responses"} {
-			all = append(all, startTask(t, h, project, fmt.Sprintf("%s %d", api, round), prompt, "--api", api))
+			all = append(all, startTask(t, h, "bubblewrap", project, fmt.Sprintf("%s %d", api, round), prompt, "--api", api))
 		}
 		for kills > 0 && !slices.ContainsFunc(all, (*taskWork).over) {
 			time.Sleep(rand.N(900 * time.Millisecond)) // any moment
@@ -99,11 +99,11 @@ type taskWork struct {
 	ws testkit.Workspace
 }
 
-func startTask(t *testing.T, h *testkit.Instance, project, name, prompt string, args ...string) *taskWork {
+func startTask(t *testing.T, h *testkit.Instance, place, project, name, prompt string, args ...string) *taskWork {
 	t.Helper()
-	ws := h.WorkspaceIn("bubblewrap", project, name)
+	ws := h.WorkspaceIn(place, project, name)
 	var s struct{ ID string }
-	h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "parawork", "prompt": prompt, "args": args, "permissions": "all"}, &s)
+	h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "parawork", "prompt": prompt, "args": args, "permissions": "all", "confirm_no_boundary": place == "local"}, &s)
 	return &taskWork{&work{t: t, h: h, id: s.ID}, ws}
 }
 
