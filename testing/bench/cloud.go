@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/e2b/e2btest"
+	"github.com/parawork/parawork/testing/bench/envd"
 )
 
 // far is a server whose workspaces live at a stand-in for E2B, and that stand-in.
@@ -98,20 +99,20 @@ func (b *bench) farPrompt(f *far) error {
 	var ours, bare []time.Duration
 	for i := range b.size(9, 2) + 1 {
 		began := time.Now()
-		box, err := newBare(f.e2b)
+		box, err := envd.New(f.e2b)
 		if err != nil {
 			return err
 		}
-		p, err := box.start(b.self, "child-echo")
+		p, err := box.Start(b.self, "child-echo")
 		if err != nil {
 			return err
 		}
-		if err := p.ready(); err != nil {
+		if err := p.Ready(); err != nil {
 			return err
 		}
 		base := time.Since(began)
-		p.close()
-		if err := box.kill(); err != nil {
+		p.Close()
+		if err := box.Kill(); err != nil {
 			return err
 		}
 		ws, err := f.newWorkspace(f.project, fmt.Sprintf("prompt %d", i))
@@ -144,23 +145,23 @@ func (b *bench) farPrompt(f *far) error {
 // farEcho is what a keystroke takes to the screen and back, beside one over a bare stream of envd.
 func (b *bench) farEcho(f *far) error {
 	n := b.size(1000, 100)
-	box, err := newBare(f.e2b)
+	box, err := envd.New(f.e2b)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = box.kill() }()
+	defer func() { _ = box.Kill() }()
 	ws, err := f.newWorkspace(f.project, "echo")
 	if err != nil {
 		return err
 	}
 	var op50, bp50 []float64
 	for range b.size(5, 1) {
-		p, err := box.start(b.self, "child-echo")
+		p, err := box.Start(b.self, "child-echo")
 		if err != nil {
 			return err
 		}
-		base, err := p.keystrokes(n)
-		p.close()
+		base, err := p.Keystrokes(n)
+		p.Close()
 		if err != nil {
 			return fmt.Errorf("bare: %w", err)
 		}
@@ -193,12 +194,12 @@ func (b *bench) farChanges(f *far) error {
 	if err != nil {
 		return err
 	}
-	box, err := newBare(f.e2b)
+	box, err := envd.New(f.e2b)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = box.kill() }()
-	base, err := box.changes(n / 5)
+	defer func() { _ = box.Kill() }()
+	base, err := box.Changes(n / 5)
 	if err != nil {
 		return fmt.Errorf("bare: %w", err)
 	}
@@ -255,11 +256,11 @@ func (b *bench) farSend(f *far) error {
 			return errors.New("the project is never ready")
 		}
 	}
-	box, err := newBare(f.e2b)
+	box, err := envd.New(f.e2b)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = box.kill() }()
+	defer func() { _ = box.Kill() }()
 	var ours, bare []float64
 	var size int64
 	for i := range b.size(5, 1) {
@@ -276,7 +277,7 @@ func (b *bench) farSend(f *far) error {
 		}
 		size = bytes
 		ours = append(ours, float64(bytes)/1e6/took.Seconds())
-		rate, err := box.push(bytes)
+		rate, err := box.Push(bytes)
 		if err != nil {
 			return fmt.Errorf("bare: %w", err)
 		}

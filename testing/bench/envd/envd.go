@@ -1,4 +1,5 @@
-package main
+// Package envd speaks to a sandbox with nothing but the calls of E2B and its daemon: the baseline for workspaces in such sandboxes.
+package envd
 
 import (
 	"bytes"
@@ -17,21 +18,22 @@ import (
 	"github.com/parawork/parawork/executors/e2b/e2btest"
 )
 
-// bareBox is a sandbox used with nothing but E2B's own calls: the baseline.
-type bareBox struct {
+// Box is a sandbox.
+type Box struct {
 	s         *e2btest.Server
 	id, token string
 }
 
-func newBare(s *e2btest.Server) (*bareBox, error) {
+// New makes a sandbox. Kill it.
+func New(s *e2btest.Server) (*Box, error) {
 	var made struct{ SandboxID, EnvdAccessToken string }
-	b := &bareBox{s: s}
+	b := &Box{s: s}
 	err := b.api("POST", "/v2/sandboxes", `{"templateID":"parawork-base","timeout":600}`, &made)
 	b.id, b.token = made.SandboxID, made.EnvdAccessToken
 	return b, err
 }
 
-func (b *bareBox) api(method, path, body string, into any) error {
+func (b *Box) api(method, path, body string, into any) error {
 	req, err := http.NewRequest(method, b.s.APIURL()+path, strings.NewReader(body))
 	if err != nil {
 		return err
@@ -56,10 +58,11 @@ func (b *bareBox) api(method, path, body string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-func (b *bareBox) kill() error { return b.api("DELETE", "/sandboxes/"+b.id, "", nil) }
+// Kill ends the sandbox.
+func (b *Box) Kill() error { return b.api("DELETE", "/sandboxes/"+b.id, "", nil) }
 
 // request to envd.
-func (b *bareBox) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+func (b *Box) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, b.s.SandboxURL()+path, body)
 	if err != nil {
 		return nil, err
@@ -72,7 +75,7 @@ func (b *bareBox) request(ctx context.Context, method, path string, body io.Read
 	return req, nil
 }
 
-func (b *bareBox) rpc(method string, in any) error {
+func (b *Box) rpc(method string, in any) error {
 	text, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -103,26 +106,26 @@ func envelope(in any) ([]byte, error) {
 	return append(out, text...), nil
 }
 
-// bareProcess is a process of a bare sandbox and its stream.
-type bareProcess struct {
-	b      *bareBox
+// Process is a process of a bare sandbox and its stream.
+type Process struct {
+	b      *Box
 	pid    int
 	body   io.ReadCloser
 	cancel context.CancelFunc
 }
 
-type bareEvent struct {
+type event struct {
 	Start *struct{ Pid int }
 	Data  *struct{ Stdout, Pty []byte }
 	End   *struct{ ExitCode int }
 }
 
-// start begins a program under a PTY.
-func (b *bareBox) start(argv ...string) (*bareProcess, error) {
+// Start begins a program under a PTY.
+func (b *Box) Start(argv ...string) (*Process, error) {
 	return b.begin(map[string]any{"process": map[string]any{"cmd": argv[0], "args": argv[1:]}, "pty": map[string]any{"size": map[string]any{"cols": 120, "rows": 32}}})
 }
 
-func (b *bareBox) begin(in map[string]any) (*bareProcess, error) {
+func (b *Box) begin(in map[string]any) (*Process, error) {
 	msg, err := envelope(in)
 	if err != nil {
 		return nil, err
@@ -139,37 +142,37 @@ func (b *bareBox) begin(in map[string]any) (*bareProcess, error) {
 		cancel()
 		return nil, err
 	}
-	p := &bareProcess{b: b, body: resp.Body, cancel: cancel}
+	p := &Process{b: b, body: resp.Body, cancel: cancel}
 	e, err := p.next()
 	if err == nil && e.Start == nil {
 		err = errors.New("a process did not begin with its start")
 	}
 	if err != nil {
-		p.close()
+		p.Close()
 		return nil, err
 	}
 	p.pid = e.Start.Pid
 	return p, nil
 }
 
-func (p *bareProcess) next() (bareEvent, error) {
+func (p *Process) next() (event, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(p.body, head[:]); err != nil {
-		return bareEvent{}, err
+		return event{}, err
 	}
 	text := make([]byte, binary.BigEndian.Uint32(head[1:]))
 	if _, err := io.ReadFull(p.body, text); err != nil {
-		return bareEvent{}, err
+		return event{}, err
 	}
 	if head[0] != 0 {
-		return bareEvent{}, fmt.Errorf("the stream has ended: %s", text)
+		return event{}, fmt.Errorf("the stream has ended: %s", text)
 	}
-	var m struct{ Event bareEvent }
+	var m struct{ Event event }
 	return m.Event, json.Unmarshal(text, &m)
 }
 
-// read returns the next output.
-func (p *bareProcess) read() ([]byte, error) {
+// Read returns the next output.
+func (p *Process) Read() ([]byte, error) {
 	for {
 		e, err := p.next()
 		if err != nil {
@@ -184,23 +187,25 @@ func (p *bareProcess) read() ([]byte, error) {
 	}
 }
 
-func (p *bareProcess) ready() error {
-	got, err := p.read()
+// Ready waits for the R that says that the program reads.
+func (p *Process) Ready() error {
+	got, err := p.Read()
 	if err == nil && string(got) != "R" {
 		err = fmt.Errorf("the child said %q instead of R", got)
 	}
 	return err
 }
 
-func (p *bareProcess) close() {
+// Close kills the process.
+func (p *Process) Close() {
 	_ = p.b.rpc("SendSignal", map[string]any{"process": map[string]any{"pid": p.pid}, "signal": "SIGNAL_SIGKILL"})
 	p.cancel()
 	_ = p.body.Close()
 }
 
-// keystrokes measures n echoes of one byte each, typed into one stream as our pipe does.
-func (p *bareProcess) keystrokes(n int) ([]time.Duration, error) {
-	if err := p.ready(); err != nil {
+// Keystrokes measures n echoes of one byte each, typed into one stream as our pipe does.
+func (p *Process) Keystrokes(n int) ([]time.Duration, error) {
+	if err := p.Ready(); err != nil {
 		return nil, err
 	}
 	r, w := io.Pipe()
@@ -232,7 +237,7 @@ func (p *bareProcess) keystrokes(n int) ([]time.Duration, error) {
 		if err := send(map[string]any{"data": map[string]any{"input": map[string]any{"pty": base64.StdEncoding.EncodeToString(key)}}}); err != nil {
 			return nil, err
 		}
-		got, err := p.read()
+		got, err := p.Read()
 		if err != nil {
 			return nil, err
 		}
@@ -246,13 +251,13 @@ func (p *bareProcess) keystrokes(n int) ([]time.Duration, error) {
 	return took, nil
 }
 
-// push is how many bytes a second go into a process through one stream of input.
-func (b *bareBox) push(size int64) (float64, error) {
+// Push is how many bytes a second go into a process through one stream of input.
+func (b *Box) Push(size int64) (float64, error) {
 	p, err := b.begin(map[string]any{"process": map[string]any{"cmd": "/bin/sh", "args": []string{"-c", fmt.Sprintf("head -c %d > /home/user/pushed; echo done", size)}}})
 	if err != nil {
 		return 0, err
 	}
-	defer p.close()
+	defer p.Close()
 	r, w := io.Pipe()
 	req, err := b.request(context.Background(), "POST", "/process.Process/StreamInput", r)
 	if err != nil {
@@ -265,10 +270,9 @@ func (b *bareBox) push(size int64) (float64, error) {
 		if err == nil {
 			_, err = w.Write(msg)
 		}
-		buf := make([]byte, 256<<10)
+		buf := bytes.Repeat([]byte("What is sent does not matter. "), 10_000)
 		for off := int64(0); err == nil && off < size; off += int64(len(buf)) {
 			piece := buf[:min(int64(len(buf)), size-off)]
-			pattern(piece, off)
 			if msg, err = envelope(map[string]any{"data": map[string]any{"input": map[string]any{"stdin": piece}}}); err == nil {
 				_, err = w.Write(msg)
 			}
@@ -280,14 +284,14 @@ func (b *bareBox) push(size int64) (float64, error) {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	if _, err := p.read(); err != nil {
+	if _, err := p.Read(); err != nil {
 		return 0, err
 	}
 	return float64(size) / time.Since(began).Seconds(), nil
 }
 
-// changes is the 95th percentile of what a written file takes to be read with a watch and a download.
-func (b *bareBox) changes(n int) (time.Duration, error) {
+// Changes is the 95th percentile of what a written file takes to be read with a watch and a download.
+func (b *Box) Changes(n int) (time.Duration, error) {
 	msg, err := envelope(map[string]any{"path": "/home/user", "recursive": true})
 	if err != nil {
 		return 0, err
@@ -304,7 +308,7 @@ func (b *bareBox) changes(n int) (time.Duration, error) {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	events := &bareProcess{b: b, body: resp.Body}
+	events := &Process{b: b, body: resp.Body}
 	if _, err := events.next(); err != nil { // its start
 		return 0, err
 	}
@@ -337,7 +341,7 @@ func (b *bareBox) changes(n int) (time.Duration, error) {
 		_, _ = io.Copy(io.Discard, got.Body)
 		_ = got.Body.Close()
 		took = append(took, time.Since(began))
-		p.close()
+		p.Close()
 	}
 	slices.Sort(took)
 	return took[len(took)*95/100], nil
