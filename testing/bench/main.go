@@ -45,6 +45,7 @@ var parts = []part{
 	{"tools", (*bench).tools},
 	{"browser", (*bench).live},
 	{"languages", (*bench).languages},
+	{"agent", (*bench).agent},
 }
 
 func main() {
@@ -55,7 +56,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,snapshots,compare,overlap,diff,scroll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger,lists,gateway,tools,browser,languages")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,snapshots,compare,overlap,diff,scroll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger,lists,gateway,tools,browser,languages,agent")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	machine := flag.String("machine", "bin/parawork-runner", "the program of a member's own machine")
