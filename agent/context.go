@@ -165,6 +165,9 @@ func (r *running) compact(ctx context.Context) error {
 	if r.turn.Compactions >= r.svc.cfg.Limits.Compactions {
 		return &stop{ending{TurnFailed, fmt.Sprintf("The conversation was summarized %d times in this turn, which is the most. Send a prompt to go on, with less at once.", r.turn.Compactions), "turn_compactions"}}
 	}
+	if c := r.svc.cfg.Checkpoints; c != nil {
+		c.Compacting(r.host.Row())
+	}
 	m, messages, err := r.newSummary(ctx)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/safetext"
 )
 
 // Enter takes a line that a person entered: a prompt, or one of the agent's own commands. It returns what a command has to say.
@@ -24,7 +25,7 @@ func (s *Service) Enter(ctx context.Context, threadID string, p Prompt) (words s
 	case name == "/clear":
 		return "", s.Clear(ctx, t)
 	case name == "/compact":
-		return "", s.Compact(ctx, t, p.UserID)
+		return "", s.Compact(ctx, t)
 	case name == "/model" && rest != "":
 		return "The model is now " + rest + ".", s.Set(ctx, t, rest, "")
 	case strings.HasPrefix(name, "/") && slices.Contains(Modes, mode):
@@ -42,8 +43,13 @@ func (s *Service) Enter(ctx context.Context, threadID string, p Prompt) (words s
 	return "", err
 }
 
-// Set changes the model or the mode for the next turns; "" leaves one as it is. Errors: turn_running.
+const maxModel = 200 // bytes of a name
+
+// Set changes the model or the mode for the next turns; "" leaves one as it is. Errors: turn_running, invalid_model.
 func (s *Service) Set(ctx context.Context, t Thread, model string, mode Mode) error {
+	if len(model) > maxModel || safetext.Line(model) != model || strings.ContainsRune(model, ' ') {
+		return fault.New(fault.Invalid, "invalid_model", "The name of a model has at most %d characters, on one line and without spaces.", maxModel).With("field", "model")
+	}
 	_, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: s.now(), NoTurn: true, Thread: &ThreadChange{Model: model, Mode: mode}})
 	if err == nil {
 		s.changed(ctx, t)
@@ -63,14 +69,14 @@ func (s *Service) Clear(ctx context.Context, t Thread) error {
 }
 
 // Compact summarizes the conversation now, in a turn of its own. Errors: turn_running, session_not_running.
-func (s *Service) Compact(ctx context.Context, t Thread, _ string) error {
+func (s *Service) Compact(ctx context.Context, t Thread) error {
 	host, ok := s.cfg.Sessions.Hosted(t.SessionID)
 	if !ok {
 		return errNotRunning
 	}
-	now := s.cfg.Now()
-	turn := &Turn{ID: id.New("trn"), ThreadID: t.ID, TeamID: t.TeamID, State: TurnRunning, Reason: compactOnly, Owner: s.cfg.Owner, LeaseUntil: now.Add(leaseFor).UnixMilli(), StartedAt: now.UnixMilli()}
-	if _, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: now.UnixMilli(), NoTurn: true, Turn: turn, Thread: &ThreadChange{State: Working}}); err != nil {
+	turn := s.newTurn(t)
+	turn.Reason = compactOnly
+	if _, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, NoTurn: true, Turn: turn, Thread: &ThreadChange{State: Working}}); err != nil {
 		return err
 	}
 	s.changed(ctx, t)

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
@@ -56,6 +57,10 @@ type harness struct {
 	now   time.Time
 	gone  bool // the session is not in memory
 	ended bool // the session has ended
+
+	forked     *host // the session of a fork
+	forkFails  error
+	compacting int // conversations that were said to be about to be summarized
 
 	svc  *agent.Service
 	stop func()
@@ -123,6 +128,7 @@ func (h *harness) boot() {
 			return tools.Caller{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SessionID: s.ID, UserID: s.CreatedBy, Agent: agent.Name, Groups: tools.Selection{On: append(agent.CoreGroups(), "tasks", "verification")}}, nil
 		},
 		Project: func(context.Context, string) (string, error) { return "prj_1", nil },
+		Fork:    h.fork, Checkpoints: h,
 	})
 	ctx, cancel := context.WithCancel(h.ctx)
 	over := make(chan struct{})
@@ -154,7 +160,30 @@ func (h *harness) clock() time.Time {
 func (h *harness) Hosted(id string) (agent.Host, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.forked != nil && h.forked.row.ID == id {
+		return h.forked, true
+	}
 	return h.host, id == "ses_1" && !h.gone && !h.ended
+}
+
+// Compacting implements agent.Checkpoints.
+func (h *harness) Compacting(sessions.Session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.compacting++
+}
+
+// fork starts the session of a fork.
+func (h *harness) fork(_ context.Context, _ accounts.Actor, _ string, req sessions.StartRequest, from sessions.From) (sessions.Session, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.forkFails != nil {
+		return sessions.Session{}, h.forkFails
+	}
+	of := h.host.Row()
+	of.ID, of.Conversation, of.Prompt, of.StartedAt = req.ID, from.Copy, req.Prompt, h.now.UnixMilli()
+	h.forked = newHost(of)
+	return of, nil
 }
 
 // Session implements agent.Sessions.

@@ -39,23 +39,35 @@ func spentItem(m *Message) item {
 		Reasoning: u.Reasoning, Model: m.Model, CostNano: u.CostNano, Estimated: u.Estimated}}
 }
 
-// items are those of the turn so far.
+// items are those of the turn so far, and of what was undone in this session.
 func (r *running) items() (out []item) {
+	since := r.host.Row().StartedAt
 	for _, m := range r.messages {
-		switch {
-		case m.TurnID != r.turn.ID || m.State != Complete:
-		case m.Role == User:
-			out = append(out, promptItem(m))
-		case m.Role == Summary:
-			out = append(out, noteItem(m), spentItem(m))
-		case m.Role == Assistant:
-			out = append(out, answerItems(m)...)
-			for _, c := range r.calls[m.ID] {
-				if c.StartedAt+c.EndedAt > 0 {
-					out = append(out, callItem(c))
-				}
+		if m.TurnID == r.turn.ID || m.State == Undone && m.CreatedAt >= since {
+			out = append(out, messageItems(m, r.calls[m.ID])...)
+		}
+	}
+	return out
+}
+
+// messageItems are those of a message that counts or did, with its calls.
+func messageItems(m *Message, calls []*Call) (out []item) {
+	switch {
+	case m.State != Complete && m.State != Undone:
+	case m.Role == User:
+		out = append(out, promptItem(m))
+	case m.Role == Summary:
+		out = append(out, noteItem(m), spentItem(m))
+	case m.Role == Assistant:
+		out = append(out, answerItems(m)...)
+		for _, c := range calls {
+			if c.StartedAt+c.EndedAt > 0 {
+				out = append(out, callItem(c))
 			}
 		}
+	}
+	for i := range out {
+		out[i].Undone = m.State == Undone
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
@@ -26,7 +27,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Config configures a Service. All but Cost, Instructions and Events is required; limits that are zero take their defaults.
+// Config configures a Service. All but Checkpoints, Cost, Instructions and Events is required; limits that are zero take their defaults.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -41,10 +42,14 @@ type Config struct {
 	Cost func(ctx context.Context, sessionID, request string) (Cost, bool, error)
 	// Instructions returns the instructions of the repository, such as AGENTS.md. Nil: there are none.
 	Instructions func(ctx context.Context, workspaceID string) ([]Instruction, error)
-	Owner        string // this server; the same after a restart
-	Events       events.Publisher
-	Now          func() time.Time
-	Log          *slog.Logger
+	// Checkpoints marks the state before a conversation is summarized. Nil: nothing does.
+	Checkpoints Checkpoints
+	// Fork starts a session like another, with a copy of its thread.
+	Fork   func(ctx context.Context, actor accounts.Actor, workspaceID string, req sessions.StartRequest, of sessions.From) (sessions.Session, error)
+	Owner  string // this server; the same after a restart
+	Events events.Publisher
+	Now    func() time.Time
+	Log    *slog.Logger
 
 	Limits Limits
 }
@@ -73,6 +78,12 @@ type Instruction struct{ Path, Text string }
 type Tools interface {
 	Specs() []tools.Spec
 	Call(ctx context.Context, c tools.Caller, name string, args json.RawMessage) (tools.Result, error)
+}
+
+// Checkpoints marks states of the work to go back to.
+type Checkpoints interface {
+	// Compacting notes that a session's conversation is about to be summarized. It does not block.
+	Compacting(s sessions.Session)
 }
 
 // Sessions gives access to the sessions of this agent that run.
@@ -104,8 +115,8 @@ type Host interface {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Store == nil || c.Sessions == nil || c.Tools == nil || c.Model == nil || c.Caller == nil || c.Project == nil || c.Owner == "" {
-		return errors.New("agent: Store, Sessions, Tools, Model, Caller, Project and Owner are required")
+	if c.Store == nil || c.Sessions == nil || c.Tools == nil || c.Model == nil || c.Caller == nil || c.Project == nil || c.Fork == nil || c.Owner == "" {
+		return errors.New("agent: Store, Sessions, Tools, Model, Caller, Project, Fork and Owner are required")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -216,7 +227,7 @@ func (s *Service) Open(ctx context.Context, row sessions.Session, o Options) (Th
 		}
 		s.changed(ctx, t)
 	}
-	if err := s.adopt(ctx, t); err != nil || row.Prompt == "" {
+	if err := errors.Join(s.adopt(ctx, t), s.showCopied(ctx, t)); err != nil || row.Prompt == "" {
 		return t, err
 	}
 	// The session's first prompt is its thread's message with the session's ID: once, however often a session is opened.
@@ -242,8 +253,9 @@ type Options struct {
 
 // Prompt is what a person says to the agent.
 type Prompt struct {
-	Text   string
-	UserID string
+	Text     string
+	UserID   string
+	Replaces string // a prompt that this one takes the place of: what came after it is undone; "" = none
 
 	id    string // "" = a new one
 	first bool   // of the session
@@ -251,7 +263,8 @@ type Prompt struct {
 
 const maxPrompt = 1 << 20 // bytes
 
-// Send gives the agent a prompt: it starts a turn, or joins the one that runs. Errors: not_found, invalid_prompt, session_not_running.
+// Send gives the agent a prompt: it starts a turn, or joins the one that runs. Errors: not_found, invalid_prompt, session_not_running, and
+// with Replaces turn_running, message_not_found, message_undone and message_not_prompt.
 func (s *Service) Send(ctx context.Context, threadID string, p Prompt) (Message, error) {
 	t, err := s.cfg.Store.Thread(ctx, threadID)
 	if err != nil {
@@ -270,12 +283,14 @@ func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error)
 		return Message{}, errNotRunning
 	}
 	m := &Message{ID: cmp.Or(p.id, id.New("msg")), ThreadID: t.ID, Role: User, State: Complete, UserID: p.UserID, Parts: []providers.Part{{Kind: providers.Text, Text: host.Mask(text)}}}
+	if p.Replaces != "" {
+		return s.resend(ctx, t, host, m, p)
+	}
 	for {
-		now := s.cfg.Now()
-		m.CreatedAt, m.DoneAt = now.UnixMilli(), now.UnixMilli()
-		turn := &Turn{ID: id.New("trn"), ThreadID: t.ID, TeamID: t.TeamID, State: TurnRunning, Owner: s.cfg.Owner, LeaseUntil: now.Add(leaseFor).UnixMilli(), StartedAt: now.UnixMilli()}
+		turn := s.newTurn(t)
+		m.CreatedAt, m.DoneAt = turn.StartedAt, turn.StartedAt
 		m.TurnID, m.Seq = turn.ID, 0
-		_, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: now.UnixMilli(), Thread: &ThreadChange{State: Working}, Messages: []*Message{m}, Turn: turn, NoTurn: true, Fresh: p.first})
+		_, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Thread: &ThreadChange{State: Working}, Messages: []*Message{m}, Turn: turn, NoTurn: true, Fresh: p.first})
 		switch {
 		case err == nil:
 			s.prompted(ctx, t, host, m, p)
@@ -294,7 +309,7 @@ func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error)
 			continue // it has just ended
 		}
 		m.TurnID = v.Turn.ID
-		_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: now.UnixMilli(), Messages: []*Message{m}, TurnID: v.Turn.ID, Fresh: p.first})
+		_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Messages: []*Message{m}, TurnID: v.Turn.ID, Fresh: p.first})
 		switch {
 		case err == nil:
 			s.prompted(ctx, t, host, m, p)
@@ -305,6 +320,12 @@ func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error)
 			return Message{}, err
 		}
 	}
+}
+
+// newTurn is a turn of a thread that begins here and now.
+func (s *Service) newTurn(t Thread) *Turn {
+	now := s.cfg.Now()
+	return &Turn{ID: id.New("trn"), ThreadID: t.ID, TeamID: t.TeamID, State: TurnRunning, Owner: s.cfg.Owner, LeaseUntil: now.Add(leaseFor).UnixMilli(), StartedAt: now.UnixMilli()}
 }
 
 // prompted tells everybody of a prompt that was stored.

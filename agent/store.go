@@ -15,6 +15,7 @@ type Store interface {
 	Apply(ctx context.Context, threadID string, c Change) (version int64, err error)
 	// Running returns the turns that have not ended.
 	Running(ctx context.Context) ([]Turn, error)
+	Forks
 	// Claim makes owner the owner of a running turn until a time, unless another owner's lease has not run out at now. It returns false
 	// for a turn that has ended.
 	Claim(ctx context.Context, turnID, owner string, now, until int64) (bool, error)
@@ -46,6 +47,16 @@ type Change struct {
 	LastSeq int64
 	// Fresh refuses messages that exist: fault.Conflict, message_exists.
 	Fresh bool
+
+	// Undo names a message that becomes undone, with all complete ones after it that are stored already. fault.NotFound, message_not_found:
+	// the thread does not have it. fault.Conflict, message_undone: it is not complete.
+	Undo string
+}
+
+// Forks stores the forks of threads.
+type Forks interface {
+	// DropFork removes a fork whose session was never stored; "" = all of them. It leaves others alone.
+	DropFork(ctx context.Context, threadID string) error
 }
 
 // ThreadChange holds what changes in a thread.

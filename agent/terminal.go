@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/sessions/toolrelay"
 )
@@ -184,11 +185,13 @@ func (p *printer) print(u Update) error {
 		return p.w.write(guest.AgentOutput{Text: p.delta(*u.Delta)})
 	}
 	var b strings.Builder
+	undone := map[string]bool{}
 	for _, m := range u.Messages {
 		p.entry(&b, m)
+		undone[m.ID] = m.State == Undone
 	}
 	for _, c := range u.Calls {
-		if c.State.Ended() && !p.calls[c.ID] {
+		if !undone[c.MessageID] && c.State.Ended() && !p.calls[c.ID] {
 			p.calls[c.ID] = true
 			p.call(&b, c)
 		}
@@ -212,7 +215,10 @@ func (p *printer) print(u Update) error {
 
 func (p *printer) entry(b *strings.Builder, m Message) {
 	switch {
-	case m.State == Streaming || m.State == Undone:
+	case m.State == Streaming:
+	case m.State == Undone && m.Role == User:
+		fmt.Fprintf(b, "\x1b[2m── undone: %s ──\x1b[0m\n", safetext.Cut(safetext.Line(plain(textOf(m.Parts))), 60))
+	case m.State == Undone:
 	case m.Role == User:
 		fmt.Fprintf(b, "\n\x1b[1;36m› %s\x1b[0m\n", strings.TrimRight(plain(textOf(m.Parts)), "\n"))
 	case m.State == Discarded:

@@ -423,6 +423,10 @@ getThread               viewer    attach
 followThread            viewer    attach
 sendToThread            member    attach
 interruptThread         member    attach
+updateThread            member    attach
+forkThread              member    attach
+compactThread           member    attach
+clearThread             member    attach
 updatePrompt            member    attach
 deletePrompt            member    attach
 interruptSession        member    attach

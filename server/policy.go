@@ -558,6 +558,10 @@ var policy = map[string]rule{
 	"followThread":     of(accounts.ViewTerminal, byThread),
 	"sendToThread":     of(accounts.TypeTerminal, byThread).working().repeatable(),
 	"interruptThread":  of(accounts.TypeTerminal, byThread),
+	"updateThread":     of(accounts.TypeTerminal, byThread),
+	"forkThread":       of(accounts.TypeTerminal, byThread).working().repeatable(),
+	"compactThread":    of(accounts.TypeTerminal, byThread).working(),
+	"clearThread":      of(accounts.TypeTerminal, byThread),
 
 	"listToolCalls":        of(accounts.ViewTerminal, byWorkspace),
 	"exportToolCalls":      of(accounts.ViewTerminal, byWorkspace).costs(rest.Exporting),

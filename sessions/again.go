@@ -15,11 +15,20 @@ type From struct {
 	ID     string
 	Notify bool // use the prompts of that session as the new one's prompt
 	Stop   bool // end that session first; the new one then gets the prompts still queued for it
+
+	// Copy is the agent's ID of a copy of its conversation, which the caller has made. The new session continues it with the agent, the
+	// arguments and the permissions of that session, and with its account where the actor may use it. It may be in another workspace.
+	Copy string
 }
 
 // StartAfter starts a session to replace another of its workspace. Errors: not_found for the other, and those of Start and Stop.
 func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspaceID string, req StartRequest, from From) (Session, error) {
 	old, err := s.Get(ctx, from.ID)
+	if err == nil && from.Copy != "" {
+		next := like(s, old)
+		next.ID, next.Prompt, next.copied = req.ID, req.Prompt, from.Copy
+		return s.Start(ctx, actor, workspaceID, next)
+	}
 	if err == nil && (old.WorkspaceID != workspaceID || old.Agent == setupAgent) {
 		err = fault.New(fault.NotFound, "session_not_found", "The workspace has no such session.")
 	}

@@ -3,7 +3,6 @@ package sessions
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -62,7 +61,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 			return Session{}, err
 		}
 	}
-	account, err := s.account(ctx, actor, w.TeamID, req, resumed != nil)
+	account, err := s.account(ctx, actor, w.TeamID, req, resumed != nil || req.copied != "")
 	if err != nil {
 		return Session{}, err
 	}
@@ -100,7 +99,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		return Session{}, err
 	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
-		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest),
+		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: cmp.Or(req.copied, id.UUID()), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest),
 		Brief: s.brief(ctx, place)}
 	if l.Tools, err = s.tools(ctx, w, place); err != nil {
 		s.gateway.End(ctx, row.ID, account.Gateway.Shown())
@@ -358,12 +357,4 @@ func (r StartRequest) check() error {
 		return bad("A terminal has at most %d columns and %d rows.", maxCols, maxRows)
 	}
 	return environ.Check(r.Argv, r.Env)
-}
-
-// newUUID returns a random UUID, version 4.
-func newUUID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

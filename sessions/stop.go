@@ -202,16 +202,20 @@ func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (
 	if !old.CanResume {
 		return Session{}, fault.New(fault.Conflict, "session_not_resumable", "A setup script cannot be resumed. Create the workspace again to run it again.")
 	}
-	kept, err := s.launches.Recall(id)
-	if err != nil {
-		s.cfg.Log.Warn("launch of a session could not be read", "session_id", id, "error", err)
-	}
-	next, err := s.start(ctx, actor, old.WorkspaceID, StartRequest{Agent: old.Agent, Argv: argsOf(kept, old), Cols: old.Cols, Rows: old.Rows, Env: kept.Env, AccountID: old.AccountID,
-		Permissions: old.Permissions, ConfirmNoBoundary: kept.NoWall}, &old)
+	next, err := s.start(ctx, actor, old.WorkspaceID, like(s, old), &old)
 	if err == nil && !next.State.Ended() {
 		s.Queue.Inherit(context.WithoutCancel(ctx), promptedAbout(old), promptedAbout(next))
 	}
 	return next, err
+}
+
+// like returns the request for a session as another was started.
+func like(s *Service, of Session) StartRequest {
+	kept, err := s.launches.Recall(of.ID)
+	if err != nil {
+		s.cfg.Log.Warn("launch of a session could not be read", "session_id", of.ID, "error", err)
+	}
+	return StartRequest{Agent: of.Agent, Argv: argsOf(kept, of), Cols: of.Cols, Rows: of.Rows, Env: kept.Env, AccountID: of.AccountID, Permissions: of.Permissions, ConfirmNoBoundary: kept.NoWall}
 }
 
 // argsOf returns the arguments of the old session's request. For a plain command they are its whole command line.

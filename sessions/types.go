@@ -109,4 +109,5 @@ type StartRequest struct {
 	// nothing isolates the agent requires a confirmation.
 	Permissions       string
 	ConfirmNoBoundary bool
+	copied            string // the agent's ID of a conversation that was copied for the session; "" = it begins one
 }

@@ -5,6 +5,7 @@ package id
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -71,4 +72,12 @@ func Valid(prefix, s string) bool {
 		}
 	}
 	return true
+}
+
+// UUID returns a random UUID, version 4: for programs that take no other identifiers.
+func UUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

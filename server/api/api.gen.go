@@ -3989,6 +3989,30 @@ func (e ThreadTurnState) Valid() bool {
 	}
 }
 
+// Defines values for ThreadUpdateMode.
+const (
+	ThreadUpdateModeAsk    ThreadUpdateMode = "ask"
+	ThreadUpdateModeBuild  ThreadUpdateMode = "build"
+	ThreadUpdateModePlan   ThreadUpdateMode = "plan"
+	ThreadUpdateModeReview ThreadUpdateMode = "review"
+)
+
+// Valid indicates whether the value is a known member of the ThreadUpdateMode enum.
+func (e ThreadUpdateMode) Valid() bool {
+	switch e {
+	case ThreadUpdateModeAsk:
+		return true
+	case ThreadUpdateModeBuild:
+		return true
+	case ThreadUpdateModePlan:
+		return true
+	case ThreadUpdateModeReview:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineItemType.
 const (
 	TimelineItemTypeActivity TimelineItemType = "activity"
@@ -6165,8 +6189,11 @@ type ConversationItem struct {
 	Topic ConversationItemTopic `json:"topic"`
 
 	// Truncated A field was too long, so only part of it is stored
-	Truncated bool        `json:"truncated"`
-	Usage     *TokenUsage `json:"usage"`
+	Truncated bool `json:"truncated"`
+
+	// Undone A person took it back: the agent does not know of it any more
+	Undone bool        `json:"undone"`
+	Usage  *TokenUsage `json:"usage"`
 
 	// Version Grows with each change
 	Version int64 `json:"version"`
@@ -11908,8 +11935,11 @@ type Thread struct {
 	Mode      ThreadMode `json:"mode"`
 
 	// Model Empty for the default of its account
-	Model     string `json:"model"`
-	ProjectId string `json:"project_id"`
+	Model string `json:"model"`
+
+	// ParentId The thread that it was forked from
+	ParentId  *string `json:"parent_id"`
+	ProjectId string  `json:"project_id"`
 
 	// Reason Why, as text
 	Reason string `json:"reason"`
@@ -11995,6 +12025,21 @@ type ThreadCallDetails struct {
 	Run *string `json:"run,omitempty"`
 }
 
+// ThreadFork defines model for ThreadFork.
+type ThreadFork struct {
+	Session Session `json:"session"`
+	Thread  Thread  `json:"thread"`
+}
+
+// ThreadForkRequest defines model for ThreadForkRequest.
+type ThreadForkRequest struct {
+	// MessageId The last message that the fork has; without it the newest one
+	MessageId *string `json:"message_id,omitempty"`
+
+	// Text A prompt to begin with: in place of the message if that is a prompt, else after it
+	Text *string `json:"text,omitempty"`
+}
+
 // ThreadInterruption defines model for ThreadInterruption.
 type ThreadInterruption struct {
 	// Interrupted False: the agent was doing nothing
@@ -12016,7 +12061,9 @@ type ThreadMessage struct {
 	Role ThreadMessageRole `json:"role"`
 
 	// Seq Its position
-	Seq    int64              `json:"seq"`
+	Seq int64 `json:"seq"`
+
+	// State discarded: an answer that was cut. undone: a person took it back. The model is sent neither
 	State  ThreadMessageState `json:"state"`
 	TurnId string             `json:"turn_id"`
 
@@ -12029,7 +12076,7 @@ type ThreadMessage struct {
 // ThreadMessageRole summary replaces what is before it in what the model is sent, clear removes it
 type ThreadMessageRole string
 
-// ThreadMessageState defines model for ThreadMessage.State.
+// ThreadMessageState discarded: an answer that was cut. undone: a person took it back. The model is sent neither
 type ThreadMessageState string
 
 // ThreadPart defines model for ThreadPart.
@@ -12054,7 +12101,9 @@ type ThreadPartKind string
 
 // ThreadPrompt defines model for ThreadPrompt.
 type ThreadPrompt struct {
-	Text string `json:"text"`
+	// Replaces Id of the prompt whose place it takes
+	Replaces *string `json:"replaces,omitempty"`
+	Text     string  `json:"text"`
 }
 
 // ThreadTurn defines model for ThreadTurn.
@@ -12072,6 +12121,15 @@ type ThreadTurn struct {
 
 // ThreadTurnState defines model for ThreadTurn.State.
 type ThreadTurnState string
+
+// ThreadUpdate defines model for ThreadUpdate.
+type ThreadUpdate struct {
+	Mode  *ThreadUpdateMode `json:"mode,omitempty"`
+	Model *string           `json:"model,omitempty"`
+}
+
+// ThreadUpdateMode defines model for ThreadUpdate.Mode.
+type ThreadUpdateMode string
 
 // ThreadView defines model for ThreadView.
 type ThreadView struct {
@@ -13795,6 +13853,11 @@ type FollowThreadParams struct {
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
+// ForkThreadParams defines parameters for ForkThread.
+type ForkThreadParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // SendToThreadParams defines parameters for SendToThread.
 type SendToThreadParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -14485,6 +14548,12 @@ type CreateWebhookJSONRequestBody = NewWebhook
 
 // CreateWorkspaceJSONRequestBody defines body for CreateWorkspace for application/json ContentType.
 type CreateWorkspaceJSONRequestBody = NewWorkspace
+
+// UpdateThreadJSONRequestBody defines body for UpdateThread for application/json ContentType.
+type UpdateThreadJSONRequestBody = ThreadUpdate
+
+// ForkThreadJSONRequestBody defines body for ForkThread for application/json ContentType.
+type ForkThreadJSONRequestBody = ThreadForkRequest
 
 // SendToThreadJSONRequestBody defines body for SendToThread for application/json ContentType.
 type SendToThreadJSONRequestBody = ThreadPrompt
@@ -15541,9 +15610,21 @@ type ServerInterface interface {
 	// GetThread Get a conversation of Parawork's own agent
 	// (GET /threads/{id})
 	GetThread(ctx echo.Context, id Id, params GetThreadParams) error
+	// UpdateThread Change the model or the mode of Parawork's own agent
+	// (PATCH /threads/{id})
+	UpdateThread(ctx echo.Context, id Id) error
+	// ClearThread Begin anew in a conversation of Parawork's own agent
+	// (POST /threads/{id}/clear)
+	ClearThread(ctx echo.Context, id Id) error
+	// CompactThread Have Parawork's own agent summarize its conversation
+	// (POST /threads/{id}/compact)
+	CompactThread(ctx echo.Context, id Id) error
 	// FollowThread Follow a conversation of Parawork's own agent (server-sent events)
 	// (GET /threads/{id}/events)
 	FollowThread(ctx echo.Context, id Id, params FollowThreadParams) error
+	// ForkThread Go on from a message in a new session of Parawork's own agent
+	// (POST /threads/{id}/fork)
+	ForkThread(ctx echo.Context, id Id, params ForkThreadParams) error
 	// InterruptThread Stop what Parawork's own agent does; the session goes on
 	// (POST /threads/{id}/interrupt)
 	InterruptThread(ctx echo.Context, id Id) error
@@ -21844,6 +21925,54 @@ func (w *ServerInterfaceWrapper) GetThread(ctx echo.Context) error {
 	return err
 }
 
+// UpdateThread converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateThread(ctx, id)
+	return err
+}
+
+// ClearThread converts echo context to params.
+func (w *ServerInterfaceWrapper) ClearThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ClearThread(ctx, id)
+	return err
+}
+
+// CompactThread converts echo context to params.
+func (w *ServerInterfaceWrapper) CompactThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CompactThread(ctx, id)
+	return err
+}
+
 // FollowThread converts echo context to params.
 func (w *ServerInterfaceWrapper) FollowThread(ctx echo.Context) error {
 	var err error
@@ -21883,6 +22012,42 @@ func (w *ServerInterfaceWrapper) FollowThread(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.FollowThread(ctx, id, params)
+	return err
+}
+
+// ForkThread converts echo context to params.
+func (w *ServerInterfaceWrapper) ForkThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ForkThreadParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ForkThread(ctx, id, params)
 	return err
 }
 
@@ -25486,8 +25651,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/conversation", wrapper.GetConversation, options.OperationMiddlewares["getConversation"]...)
 	router.GET(options.BaseURL+"/sessions/:id/thread", wrapper.GetSessionThread, options.OperationMiddlewares["getSessionThread"]...)
 	router.GET(options.BaseURL+"/threads/:id", wrapper.GetThread, options.OperationMiddlewares["getThread"]...)
+	router.PATCH(options.BaseURL+"/threads/:id", wrapper.UpdateThread, options.OperationMiddlewares["updateThread"]...)
 	router.GET(options.BaseURL+"/threads/:id/events", wrapper.FollowThread, options.OperationMiddlewares["followThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/messages", wrapper.SendToThread, options.OperationMiddlewares["sendToThread"]...)
+	router.POST(options.BaseURL+"/threads/:id/fork", wrapper.ForkThread, options.OperationMiddlewares["forkThread"]...)
+	router.POST(options.BaseURL+"/threads/:id/compact", wrapper.CompactThread, options.OperationMiddlewares["compactThread"]...)
+	router.POST(options.BaseURL+"/threads/:id/clear", wrapper.ClearThread, options.OperationMiddlewares["clearThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/interrupt", wrapper.InterruptThread, options.OperationMiddlewares["interruptThread"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/conversations", wrapper.ListConversations, options.OperationMiddlewares["listConversations"]...)
 	router.GET(options.BaseURL+"/sessions/:id/timing", wrapper.GetTiming, options.OperationMiddlewares["getTiming"]...)
@@ -37817,6 +37986,124 @@ func (response GetThreaddefaultApplicationProblemPlusJSONResponse) VisitGetThrea
 	return err
 }
 
+type UpdateThreadRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateThreadJSONRequestBody
+}
+
+type UpdateThreadResponseObject interface {
+	VisitUpdateThreadResponse(w http.ResponseWriter) error
+}
+
+type UpdateThread200JSONResponse Thread
+
+func (response UpdateThread200JSONResponse) VisitUpdateThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateThreaddefaultApplicationProblemPlusJSONResponse) VisitUpdateThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClearThreadRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ClearThreadResponseObject interface {
+	VisitClearThreadResponse(w http.ResponseWriter) error
+}
+
+type ClearThread200JSONResponse Thread
+
+func (response ClearThread200JSONResponse) VisitClearThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClearThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ClearThreaddefaultApplicationProblemPlusJSONResponse) VisitClearThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompactThreadRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type CompactThreadResponseObject interface {
+	VisitCompactThreadResponse(w http.ResponseWriter) error
+}
+
+type CompactThread200JSONResponse Thread
+
+func (response CompactThread200JSONResponse) VisitCompactThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompactThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CompactThreaddefaultApplicationProblemPlusJSONResponse) VisitCompactThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type FollowThreadRequestObject struct {
 	Id     Id `json:"id"`
 	Params FollowThreadParams
@@ -37875,6 +38162,47 @@ type FollowThreaddefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response FollowThreaddefaultApplicationProblemPlusJSONResponse) VisitFollowThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForkThreadRequestObject struct {
+	Id     Id `json:"id"`
+	Params ForkThreadParams
+	Body   *ForkThreadJSONRequestBody
+}
+
+type ForkThreadResponseObject interface {
+	VisitForkThreadResponse(w http.ResponseWriter) error
+}
+
+type ForkThread201JSONResponse ThreadFork
+
+func (response ForkThread201JSONResponse) VisitForkThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForkThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ForkThreaddefaultApplicationProblemPlusJSONResponse) VisitForkThreadResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -44054,9 +44382,21 @@ type StrictServerInterface interface {
 	// GetThread Get a conversation of Parawork's own agent
 	// (GET /threads/{id})
 	GetThread(ctx context.Context, request GetThreadRequestObject) (GetThreadResponseObject, error)
+	// UpdateThread Change the model or the mode of Parawork's own agent
+	// (PATCH /threads/{id})
+	UpdateThread(ctx context.Context, request UpdateThreadRequestObject) (UpdateThreadResponseObject, error)
+	// ClearThread Begin anew in a conversation of Parawork's own agent
+	// (POST /threads/{id}/clear)
+	ClearThread(ctx context.Context, request ClearThreadRequestObject) (ClearThreadResponseObject, error)
+	// CompactThread Have Parawork's own agent summarize its conversation
+	// (POST /threads/{id}/compact)
+	CompactThread(ctx context.Context, request CompactThreadRequestObject) (CompactThreadResponseObject, error)
 	// FollowThread Follow a conversation of Parawork's own agent (server-sent events)
 	// (GET /threads/{id}/events)
 	FollowThread(ctx context.Context, request FollowThreadRequestObject) (FollowThreadResponseObject, error)
+	// ForkThread Go on from a message in a new session of Parawork's own agent
+	// (POST /threads/{id}/fork)
+	ForkThread(ctx context.Context, request ForkThreadRequestObject) (ForkThreadResponseObject, error)
 	// InterruptThread Stop what Parawork's own agent does; the session goes on
 	// (POST /threads/{id}/interrupt)
 	InterruptThread(ctx context.Context, request InterruptThreadRequestObject) (InterruptThreadResponseObject, error)
@@ -54452,6 +54792,104 @@ func (sh *strictHandler) GetThread(ctx echo.Context, id Id, params GetThreadPara
 	return nil
 }
 
+// UpdateThread operation middleware
+func (sh *strictHandler) UpdateThread(ctx echo.Context, id Id) error {
+	var request UpdateThreadRequestObject
+
+	request.Id = id
+
+	var body UpdateThreadJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateThread(ctx.Request().Context(), request.(UpdateThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateThreadResponseObject); ok {
+		return validResponse.VisitUpdateThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ClearThread operation middleware
+func (sh *strictHandler) ClearThread(ctx echo.Context, id Id) error {
+	var request ClearThreadRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ClearThread(ctx.Request().Context(), request.(ClearThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ClearThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ClearThreadResponseObject); ok {
+		return validResponse.VisitClearThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CompactThread operation middleware
+func (sh *strictHandler) CompactThread(ctx echo.Context, id Id) error {
+	var request CompactThreadRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CompactThread(ctx.Request().Context(), request.(CompactThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompactThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CompactThreadResponseObject); ok {
+		return validResponse.VisitCompactThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // FollowThread operation middleware
 func (sh *strictHandler) FollowThread(ctx echo.Context, id Id, params FollowThreadParams) error {
 	var request FollowThreadRequestObject
@@ -54472,6 +54910,55 @@ func (sh *strictHandler) FollowThread(ctx echo.Context, id Id, params FollowThre
 		return err
 	} else if validResponse, ok := response.(FollowThreadResponseObject); ok {
 		return validResponse.VisitFollowThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ForkThread operation middleware
+func (sh *strictHandler) ForkThread(ctx echo.Context, id Id, params ForkThreadParams) error {
+	var request ForkThreadRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ForkThreadJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ForkThread(ctx.Request().Context(), request.(ForkThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ForkThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ForkThreadResponseObject); ok {
+		return validResponse.VisitForkThreadResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -64,7 +64,7 @@ func checkWords(q string) error {
 func conversationItemOf(it conversation.Placed) api.ConversationItem {
 	out := api.ConversationItem{Id: it.ID, Place: it.Place, Version: it.Version, At: it.At, Kind: api.ConversationKind(it.Kind), Parent: it.Parent,
 		Text: it.Text, Tool: it.Tool, Title: it.Title, Input: it.Input, Output: it.Output, Path: it.Path, Diff: it.Diff, Added: it.Added,
-		Removed: it.Removed, Status: api.ConversationItemStatus(it.Status), Topic: api.ConversationItemTopic(it.Topic), DurationMs: it.Duration, Truncated: it.Cut}
+		Removed: it.Removed, Status: api.ConversationItemStatus(it.Status), Topic: api.ConversationItemTopic(it.Topic), DurationMs: it.Duration, Truncated: it.Cut, Undone: it.Undone}
 	if it.Usage != nil {
 		u := tokensOf(*it.Usage)
 		out.Usage = &u

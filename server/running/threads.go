@@ -40,7 +40,7 @@ func (h Threads) GetThread(ctx context.Context, req api.GetThreadRequestObject) 
 }
 
 func (h Threads) SendToThread(ctx context.Context, req api.SendToThreadRequestObject) (api.SendToThreadResponseObject, error) {
-	m, err := h.cfg.Agent.Send(ctx, req.Id, agent.Prompt{Text: req.Body.Text, UserID: rest.CallOf(ctx).Actor.User.ID})
+	m, err := h.cfg.Agent.Send(ctx, req.Id, agent.Prompt{Text: req.Body.Text, Replaces: rest.Val(req.Body.Replaces), UserID: rest.CallOf(ctx).Actor.User.ID})
 	return api.SendToThread201JSONResponse(threadMessageOf(m)), err
 }
 
@@ -97,7 +97,7 @@ func (f threadStream) VisitFollowThreadResponse(w http.ResponseWriter) error {
 }
 
 func threadOf(t agent.Thread) api.Thread {
-	return api.Thread{Id: t.ID, ProjectId: t.ProjectID, WorkspaceId: t.WorkspaceID, SessionId: t.SessionID, CreatedBy: t.CreatedBy, Model: t.Model, Mode: api.ThreadMode(t.Mode),
+	return api.Thread{Id: t.ID, ProjectId: t.ProjectID, WorkspaceId: t.WorkspaceID, SessionId: t.SessionID, ParentId: rest.Text(t.ParentID), CreatedBy: t.CreatedBy, Model: t.Model, Mode: api.ThreadMode(t.Mode),
 		State: api.ThreadState(t.State), Reason: t.Reason, Code: t.Code, Version: t.Version, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}
 }
 

@@ -75,7 +75,8 @@ type Item struct {
 	Topic    string `json:"topic,omitempty"`    // of a note
 	Duration int64  `json:"duration,omitempty"` // ms
 	Usage    *Usage `json:"usage,omitempty"`
-	Cut      bool   `json:"cut,omitempty"` // a field was too long and is stored in part
+	Cut      bool   `json:"cut,omitempty"`    // a field was too long and is stored in part
+	Undone   bool   `json:"undone,omitempty"` // a person took it back: the agent does not know of it
 }
 
 // Usage counts tokens. Input includes neither cache reads nor cache writes.

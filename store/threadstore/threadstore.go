@@ -79,6 +79,9 @@ func (s *Threads) Apply(ctx context.Context, threadID string, c agent.Change) (v
 		if err := s.admit(ctx, threadID, c); err != nil {
 			return err
 		}
+		if err := s.undo(ctx, threadID, version, c.Undo); err != nil {
+			return err
+		}
 		for i, m := range c.Messages {
 			if seqs[i], err = s.keepMessage(ctx, team, version, *m); err != nil {
 				return err

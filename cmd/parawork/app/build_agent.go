@@ -34,7 +34,7 @@ func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Serv
 			return c, err
 		},
 		Cost:         recordedCost{store.NewTokens(a.db)}.of,
-		Instructions: instructions{a.chosen()}.of,
+		Instructions: instructions{a.chosen()}.of, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
 	})
 }
 

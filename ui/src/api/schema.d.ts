@@ -5059,6 +5059,54 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
+        /**
+         * Change the model or the mode of Parawork's own agent
+         * @description It counts from the next turn on. While a turn runs, it is refused.
+         */
+        patch: operations["updateThread"];
+        trace?: never;
+    };
+    "/threads/{id}/clear": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin anew in a conversation of Parawork's own agent
+         * @description The model is sent nothing of what there is. People can still read it.
+         */
+        post: operations["clearThread"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/threads/{id}/compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have Parawork's own agent summarize its conversation
+         * @description In a turn of its own, which goes on when this answers. The model is sent the summary instead of what is before it.
+         */
+        post: operations["compactThread"];
+        delete?: never;
+        options?: never;
+        head?: never;
         patch?: never;
         trace?: never;
     };
@@ -5084,6 +5132,28 @@ export interface paths {
         get: operations["followThread"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/threads/{id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Go on from a message in a new session of Parawork's own agent
+         * @description The new session is like the thread's: its account, arguments and permissions. Its thread has copies of the messages up to there, with their calls and results; what is not complete is left out. The files are shared: both sessions work in the same workspace.
+         */
+        post: operations["forkThread"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5122,7 +5192,7 @@ export interface paths {
         put?: never;
         /**
          * Give Parawork's own agent a prompt
-         * @description It starts a turn, or joins the one that runs. The session must be running.
+         * @description It starts a turn, or joins the one that runs. The session must be running. With `replaces`, it takes the place of an earlier prompt: that prompt and all that came after it become `undone`, so that the model is no longer sent them. Files stay as they are. While a turn runs, this is refused: interrupt it first.
          */
         post: operations["sendToThread"];
         delete?: never;
@@ -8564,6 +8634,8 @@ export interface components {
             topic: "" | "interrupt" | "compaction" | "output" | "skipped";
             /** @description A field was too long, so only part of it is stored */
             truncated: boolean;
+            /** @description A person took it back: the agent does not know of it any more */
+            undone: boolean;
             usage: components["schemas"]["TokenUsage"] | null;
             /**
              * Format: int64
@@ -13323,6 +13395,8 @@ export interface components {
             mode: "build" | "plan" | "ask" | "review";
             /** @description Empty for the default of its account */
             model: string;
+            /** @description The thread that it was forked from */
+            parent_id: string | null;
             project_id: string;
             /** @description Why, as text */
             reason: string;
@@ -13394,6 +13468,16 @@ export interface components {
             /** @description Id of the run of code */
             run?: string;
         };
+        ThreadFork: {
+            session: components["schemas"]["Session"];
+            thread: components["schemas"]["Thread"];
+        };
+        ThreadForkRequest: {
+            /** @description The last message that the fork has; without it the newest one */
+            message_id?: string;
+            /** @description A prompt to begin with: in place of the message if that is a prompt, else after it */
+            text?: string;
+        };
         ThreadInterruption: {
             /** @description False: the agent was doing nothing */
             interrupted: boolean;
@@ -13418,7 +13502,10 @@ export interface components {
              * @description Its position
              */
             seq: number;
-            /** @enum {string} */
+            /**
+             * @description discarded: an answer that was cut. undone: a person took it back. The model is sent neither
+             * @enum {string}
+             */
             state: "streaming" | "complete" | "discarded" | "undone";
             turn_id: string;
             usage: components["schemas"]["TokenUsage"];
@@ -13443,6 +13530,8 @@ export interface components {
             text?: string;
         };
         ThreadPrompt: {
+            /** @description Id of the prompt whose place it takes */
+            replaces?: string;
             text: string;
         };
         ThreadTurn: {
@@ -13460,6 +13549,11 @@ export interface components {
              * @description Answers of the model
              */
             steps: number;
+        };
+        ThreadUpdate: {
+            /** @enum {string} */
+            mode?: "build" | "plan" | "ask" | "review";
+            model?: string;
         };
         ThreadView: {
             calls: components["schemas"]["ThreadCall"][];
@@ -22416,6 +22510,79 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    updateThread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ThreadUpdate"];
+            };
+        };
+        responses: {
+            /** @description The thread */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Thread"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    clearThread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The thread */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Thread"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    compactThread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The thread */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Thread"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     followThread: {
         parameters: {
             query?: {
@@ -22438,6 +22605,35 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    forkThread: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ThreadForkRequest"];
+            };
+        };
+        responses: {
+            /** @description The fork */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadFork"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"context"
+	"slices"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// resend replaces a prompt: what came after it is no longer sent to the model, and a turn begins with the new one. All of it is one change.
+// Errors: turn_running, message_not_found, message_undone, message_not_prompt.
+func (s *Service) resend(ctx context.Context, t Thread, host Host, m *Message, p Prompt) (Message, error) {
+	v, err := s.cfg.Store.View(ctx, t.ID, Window{})
+	if err != nil {
+		return Message{}, err
+	}
+	at := slices.IndexFunc(v.Messages, func(o Message) bool { return o.ID == p.Replaces })
+	if at < 0 {
+		return Message{}, fault.New(fault.NotFound, "message_not_found", "The conversation has no such message.")
+	}
+	if v.Messages[at].Role != User {
+		return Message{}, fault.New(fault.Conflict, "message_not_prompt", "Only a prompt can be replaced, and this is none.")
+	}
+	turn := s.newTurn(t)
+	m.TurnID, m.CreatedAt, m.DoneAt = turn.ID, turn.StartedAt, turn.StartedAt
+	_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Thread: &ThreadChange{State: Working}, Messages: []*Message{m}, Turn: turn, NoTurn: true, Undo: p.Replaces})
+	if err != nil {
+		return Message{}, err
+	}
+	host.Record(v.undone(at, host))
+	s.prompted(ctx, t, host, m, p)
+	s.begin(t, *turn, host)
+	return *m, nil
+}
+
+// undone are the items of the messages from one on, as undone. Those of earlier sessions stay as they are in these.
+func (v View) undone(from int, host Host) []item {
+	since := host.Row().StartedAt
+	v.Messages = slices.DeleteFunc(slices.Clone(v.Messages[from:]), func(m Message) bool { return m.State != Complete || m.CreatedAt < since })
+	for i := range v.Messages {
+		v.Messages[i].State = Undone
+	}
+	return v.items()
+}
