@@ -9,6 +9,7 @@ type AgentAccount struct {
 	Kind      AccountKind
 	LastFour  string // of an API key, to recognise it by
 	BaseURL   string // another endpoint than the agent's own, "" = its own
+	API       string // of Parawork's own agent: messages, responses or chat, which the endpoint speaks; "" = as is usual for its key
 	Default   bool   // used where a session names none
 	InHome    bool   // the agent's folder in the user's home is this account's; every other has a folder apart
 	CreatedBy string
@@ -26,6 +27,7 @@ type NewAgentAccount struct {
 	Kind    AccountKind
 	Secret  string
 	BaseURL string
+	API     string
 	Default bool // the first of an owner is the default in any case
 }
 
@@ -34,5 +36,6 @@ type AgentAccountChange struct {
 	Name    *string
 	Secret  *string
 	BaseURL *string
+	API     *string
 	Default *bool
 }

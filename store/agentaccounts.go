@@ -41,21 +41,21 @@ func (s *Accounts) DeleteSecret(ctx context.Context, id string) error {
 }
 
 const agentAccountColumns = `a.id, COALESCE(a.user_id, ''), COALESCE(a.team_id, ''), a.agent, a.name, a.kind, COALESCE(a.secret_id, ''), COALESCE(k.last_four, ''),
-	a.base_url, a.is_default, a.in_home, a.created_by, a.created_at, a.updated_at,
+	a.base_url, a.api, a.is_default, a.in_home, a.created_by, a.created_at, a.updated_at,
 	(SELECT COUNT(*) FROM sessions WHERE account_id = a.id AND ended_at = 0 /* every team: a user's account works in all their teams */)
 	FROM agent_accounts a LEFT JOIN secrets k ON k.id = a.secret_id`
 
 func scanAgentAccount(r Scanner) (a accounts.AgentAccount, err error) {
-	err = r.Scan(&a.ID, &a.UserID, &a.TeamID, &a.Agent, &a.Name, &a.Kind, &a.SecretID, &a.LastFour, &a.BaseURL, &a.Default, &a.InHome,
+	err = r.Scan(&a.ID, &a.UserID, &a.TeamID, &a.Agent, &a.Name, &a.Kind, &a.SecretID, &a.LastFour, &a.BaseURL, &a.API, &a.Default, &a.InHome,
 		&a.CreatedBy, &a.CreatedAt, &a.UpdatedAt, &a.Running)
 	return a, err
 }
 
 // InsertAgentAccount stores an account; false when its name is taken.
 func (s *Accounts) InsertAgentAccount(ctx context.Context, a accounts.AgentAccount) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO agent_accounts (id, user_id, team_id, agent, name, kind, secret_id, base_url, is_default, in_home, created_by,
-		created_at, updated_at) VALUES (?, ?, {team?}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		a.ID, null(a.UserID), null(a.TeamID), a.Agent, a.Name, string(a.Kind), null(a.SecretID), a.BaseURL, a.Default, a.InHome, a.CreatedBy,
+	return inserted(s.db.Exec(ctx, `INSERT INTO agent_accounts (id, user_id, team_id, agent, name, kind, secret_id, base_url, api, is_default, in_home, created_by,
+		created_at, updated_at) VALUES (?, ?, {team?}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		a.ID, null(a.UserID), null(a.TeamID), a.Agent, a.Name, string(a.Kind), null(a.SecretID), a.BaseURL, a.API, a.Default, a.InHome, a.CreatedBy,
 		a.CreatedAt, a.UpdatedAt))
 }
 
@@ -67,8 +67,8 @@ func (s *Accounts) UpdateAgentAccount(ctx context.Context, a accounts.AgentAccou
 	if err != nil || taken > 0 {
 		return false, err
 	}
-	return true, changed(s.db.Exec(ctx, `UPDATE agent_accounts SET name = ?, kind = ?, secret_id = ?, base_url = ?, is_default = ?, updated_at = ? WHERE id = ? AND {team|none}`,
-		a.Name, string(a.Kind), null(a.SecretID), a.BaseURL, a.Default, a.UpdatedAt, a.ID))
+	return true, changed(s.db.Exec(ctx, `UPDATE agent_accounts SET name = ?, kind = ?, secret_id = ?, base_url = ?, api = ?, is_default = ?, updated_at = ? WHERE id = ? AND {team|none}`,
+		a.Name, string(a.Kind), null(a.SecretID), a.BaseURL, a.API, a.Default, a.UpdatedAt, a.ID))
 }
 
 // AgentAccount returns one account.

@@ -49,7 +49,7 @@ func (s *Service) insertAgentAccount(ctx context.Context, actor accounts.Actor, 
 	if len(all) >= maxAgentAccounts {
 		return accounts.AgentAccount{}, fault.New(fault.Conflict, "too_many_accounts", "There are %d accounts already, which is the most. Delete one that is not used.", len(all))
 	}
-	a := accounts.AgentAccount{ID: id.New("acc"), Holder: owner, Agent: req.Agent, Kind: req.Kind, BaseURL: strings.TrimSpace(req.BaseURL),
+	a := accounts.AgentAccount{ID: id.New("acc"), Holder: owner, Agent: req.Agent, Kind: req.Kind, BaseURL: strings.TrimSpace(req.BaseURL), API: req.API,
 		Default: true, InHome: owner.UserID != "", CreatedBy: actor.User.ID, CreatedAt: s.cfg.Now().UnixMilli()}
 	a.UpdatedAt = a.CreatedAt
 	for _, b := range all {
@@ -90,12 +90,15 @@ func (s *Service) ChangeAgentAccount(ctx context.Context, actor accounts.Actor, 
 		if err != nil {
 			return err
 		}
-		req := accounts.NewAgentAccount{Agent: a.Agent, Kind: a.Kind, BaseURL: a.BaseURL}
+		req := accounts.NewAgentAccount{Agent: a.Agent, Kind: a.Kind, BaseURL: a.BaseURL, API: a.API}
 		if ch.Secret != nil {
 			req.Secret = strings.TrimSpace(*ch.Secret)
 		}
 		if ch.BaseURL != nil {
 			req.BaseURL = strings.TrimSpace(*ch.BaseURL)
+		}
+		if ch.API != nil {
+			req.API = *ch.API
 		}
 		if err := s.checkAgentAccount(actor, a.Holder, req); err != nil {
 			return err
@@ -135,7 +138,7 @@ func (s *Service) changeAgentAccount(ctx context.Context, actor accounts.Actor, 
 		// Else somebody who may change the address, as with a stolen session, could have the key sent to their own machine, and read it.
 		return a, badAccount("api_key", "missing_key", "Enter the key again: a key that is kept is not sent to another address without.")
 	}
-	a.BaseURL, a.Kind, a.UpdatedAt = req.BaseURL, req.Kind, s.cfg.Now().UnixMilli()
+	a.BaseURL, a.API, a.Kind, a.UpdatedAt = req.BaseURL, req.API, req.Kind, s.cfg.Now().UnixMilli()
 	gone := ""
 	switch {
 	case req.Kind != accounts.APIKey:
@@ -278,6 +281,11 @@ func (s *Service) checkAgentAccount(actor accounts.Actor, owner accounts.Holder,
 	}
 	if req.Kind == accounts.ExistingLogin && !actor.User.Operator {
 		return fault.New(fault.Forbidden, "operators_only", "The existing login is that of the server's own user: only an operator may use it. Enter an API key, or log in inside the terminal.")
+	}
+	switch req.API {
+	case "", "messages", "responses", "chat":
+	default:
+		return badAccount("api", "invalid_api", "The API is one of messages, responses and chat.")
 	}
 	if req.BaseURL == "" {
 		return nil

@@ -56,6 +56,7 @@ type Access struct {
 	Client            *http.Client // adds the account's key
 	Anthropic, OpenAI string       // base URLs of the two kinds of API, for Client
 	RequestHeader     string       // of answers: the request's ID where its cost is recorded; "" = there is none
+	Says              string       // the API that the account says its address speaks; "" = it does not say
 	ForAnthropic      bool         // the key is for Anthropic's API
 	Own               bool         // the account has no address of its own: it is asked at the maker's
 }
@@ -115,9 +116,9 @@ const (
 // defaults are the models of sessions that name none.
 var defaults = map[string]string{Messages: "claude-sonnet-4-5", Responses: "gpt-5"}
 
-// apiOf is how an account is asked: as its user says, or as is usual for its key.
+// apiOf is how an account is asked: as the session says, as the account says, or as is usual for its key.
 func apiOf(said string, d Access) string {
-	switch {
+	switch said = cmp.Or(said, d.Says); {
 	case said == Messages || said == Responses || said == Chat:
 		return said
 	case d.ForAnthropic:

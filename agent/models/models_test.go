@@ -106,6 +106,20 @@ func TestAnthropicsModels(t *testing.T) {
 	}
 }
 
+// An account says which API its address speaks; a session may say another.
+func TestAPIOfAnAddress(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[]}`) })
+	h.access.Says = "responses"
+	if l := h.list(t); l.API != "responses" || l.Default != "gpt-5" {
+		t.Errorf("as the account says: %+v", l)
+	}
+	l, err := h.List(t.Context(), accounts.Actor{}, "team_1", "", "messages")
+	if err != nil || l.API != "messages" {
+		t.Errorf("as the session says: %+v %v", l, err)
+	}
+}
+
 // Servers that follow OpenAI's API name the bounds in their own ways, or not at all.
 func TestModelsOfCompatibleServers(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func FromAccounts(from Accounts, provider func(agent string) string) func(ctx co
 		case a.Kind != accounts.APIKey || key == "":
 			return Account{}, fault.New(fault.Invalid, "gateway_no_key", "The account this session works with has no API key: its agent asks its provider itself.")
 		}
-		return Account{ID: a.ID, Provider: provider(a.Agent), BaseURL: a.BaseURL, Key: key}, nil
+		return Account{ID: a.ID, Provider: provider(a.Agent), BaseURL: a.BaseURL, API: a.API, Key: key}, nil
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type Direct struct {
 	Client *http.Client // passes requests through the gateway, within the process: budgets, rules and counts are those of all agents
 	API    string       // the API that the account's key is for: anthropic or openai
+	Says   string       // the account says which it speaks: messages, responses or chat; "" = it does not say
 	Own    bool         // the account has no address of its own: it is asked at the provider's
 }
 
@@ -41,7 +42,7 @@ func (s *Service) Direct(ctx context.Context, g Grant) (Direct, error) {
 	if err != nil {
 		return Direct{}, err
 	}
-	d := Direct{Client: &http.Client{Transport: direct{s, g}}, API: string(a.speaks()), Own: a.BaseURL == ""}
+	d := Direct{Client: &http.Client{Transport: direct{s, g}}, API: string(a.speaks()), Says: a.API, Own: a.BaseURL == ""}
 	if d.API == string(anyDialect) { // an address of its own may speak both: the key tells what it was made for
 		a.BaseURL = ""
 		d.API = string(a.speaks())

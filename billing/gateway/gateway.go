@@ -49,6 +49,7 @@ type Account struct {
 	ID       string
 	Provider string // whose API the key is for: anthropic or openai; "" = the address and the key tell
 	BaseURL  string // "" = the provider's own
+	API      string // which one it says that its address speaks: messages, responses or chat; "" = it does not say
 	Key      string
 }
 

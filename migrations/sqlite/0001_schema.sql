@@ -317,6 +317,7 @@ CREATE TABLE agent_accounts (
     kind       TEXT NOT NULL,                  -- api_key, terminal, existing_login
     secret_id  TEXT REFERENCES secrets(id) ON DELETE CASCADE,
     base_url   TEXT NOT NULL DEFAULT '',
+    api        TEXT NOT NULL DEFAULT '',       -- messages, responses or chat; '' = as is usual for the key
     is_default BOOLEAN NOT NULL DEFAULT FALSE, -- used where a session names none
     in_home    BOOLEAN NOT NULL DEFAULT FALSE, -- the agent's folder in the user's home is this account's; other accounts have a folder of their own
     created_by TEXT NOT NULL,

@@ -53,6 +53,30 @@ func (e AgentAccountScope) Valid() bool {
 	}
 }
 
+// Defines values for AgentAccountAPI.
+const (
+	AgentAccountAPIChat      AgentAccountAPI = "chat"
+	AgentAccountAPIEmpty     AgentAccountAPI = ""
+	AgentAccountAPIMessages  AgentAccountAPI = "messages"
+	AgentAccountAPIResponses AgentAccountAPI = "responses"
+)
+
+// Valid indicates whether the value is a known member of the AgentAccountAPI enum.
+func (e AgentAccountAPI) Valid() bool {
+	switch e {
+	case AgentAccountAPIChat:
+		return true
+	case AgentAccountAPIEmpty:
+		return true
+	case AgentAccountAPIMessages:
+		return true
+	case AgentAccountAPIResponses:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AgentAccountKind.
 const (
 	ApiKey        AgentAccountKind = "api_key"
@@ -4886,9 +4910,12 @@ type AgentDefaultPermissions string
 
 // AgentAccount defines model for AgentAccount.
 type AgentAccount struct {
-	Agent     string `json:"agent"`
-	BaseUrl   string `json:"base_url"`
-	CreatedAt int64  `json:"created_at"`
+	Agent string `json:"agent"`
+
+	// Api Of Parawork's own agent, the API that the address speaks; empty = the usual one for the key
+	Api       AgentAccountAPI `json:"api"`
+	BaseUrl   string          `json:"base_url"`
+	CreatedAt int64           `json:"created_at"`
 
 	// Default Used if a session names none; your own default takes precedence over the team's
 	Default bool             `json:"default"`
@@ -4910,8 +4937,14 @@ type AgentAccount struct {
 // AgentAccountScope user: your own; team: shared by the team
 type AgentAccountScope string
 
+// AgentAccountAPI Of Parawork's own agent, the API that the address speaks; empty = the usual one for the key
+type AgentAccountAPI string
+
 // AgentAccountChange defines model for AgentAccountChange.
 type AgentAccountChange struct {
+	// Api Of Parawork's own agent, the API that the address speaks; empty = the usual one for the key
+	Api *AgentAccountAPI `json:"api,omitempty"`
+
 	// ApiKey Write-only; replaces the key
 	ApiKey  *string `json:"api_key,omitempty"`
 	BaseUrl *string `json:"base_url,omitempty"`
@@ -4930,6 +4963,9 @@ type AgentAccountList struct {
 
 // AgentAccountRequest defines model for AgentAccountRequest.
 type AgentAccountRequest struct {
+	// Api Of Parawork's own agent, the API that the address speaks; empty = the usual one for the key
+	Api *AgentAccountAPI `json:"api,omitempty"`
+
 	// ApiKey Write-only
 	ApiKey *string `json:"api_key,omitempty"`
 
@@ -8264,6 +8300,9 @@ type NetworkNameFrom string
 // NewAgentAccount defines model for NewAgentAccount.
 type NewAgentAccount struct {
 	Agent string `json:"agent"`
+
+	// Api Of Parawork's own agent, the API that the address speaks; empty = the usual one for the key
+	Api *AgentAccountAPI `json:"api,omitempty"`
 
 	// ApiKey Write-only
 	ApiKey *string `json:"api_key,omitempty"`

@@ -15,7 +15,7 @@ func agentAccountOf(a accounts.AgentAccount) api.AgentAccount {
 	if a.TeamID != "" {
 		scope = api.AgentAccountScopeTeam
 	}
-	return api.AgentAccount{Id: a.ID, Scope: scope, Agent: a.Agent, Name: a.Name, Kind: api.AgentAccountKind(a.Kind), LastFour: a.LastFour, BaseUrl: a.BaseURL,
+	return api.AgentAccount{Id: a.ID, Scope: scope, Agent: a.Agent, Name: a.Name, Kind: api.AgentAccountKind(a.Kind), LastFour: a.LastFour, BaseUrl: a.BaseURL, Api: api.AgentAccountAPI(a.API),
 		Default: a.Default, RunningSessions: a.Running, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt}
 }
 
@@ -79,7 +79,7 @@ func (h AgentAccounts) addAgentAccount(ctx context.Context, owner accounts.Holde
 		return api.AgentAccount{}, err
 	}
 	a, err := h.cfg.AgentAccounts.AddAgentAccount(ctx, rest.CallOf(ctx).Actor, owner, accounts.NewAgentAccount{Agent: b.Agent, Name: rest.Val(b.Name),
-		Kind: accounts.AccountKind(b.Kind), Secret: rest.Val(b.ApiKey), BaseURL: rest.Val(b.BaseUrl), Default: rest.Val(b.Default)})
+		Kind: accounts.AccountKind(b.Kind), Secret: rest.Val(b.ApiKey), BaseURL: rest.Val(b.BaseUrl), API: string(rest.Val(b.Api)), Default: rest.Val(b.Default)})
 	if err != nil {
 		return api.AgentAccount{}, err
 	}
@@ -95,7 +95,7 @@ func (h AgentAccounts) UpdateAgentAccount(ctx context.Context, req api.UpdateAge
 		return nil, err
 	}
 	a, err := h.cfg.AgentAccounts.ChangeAgentAccount(ctx, rest.CallOf(ctx).Actor, req.Id, accounts.AgentAccountChange{Name: b.Name, Secret: b.ApiKey, BaseURL: b.BaseUrl,
-		Default: b.Default})
+		API: (*string)(b.Api), Default: b.Default})
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (h AgentAccounts) SetAgentAccount(ctx context.Context, req api.SetAgentAcco
 		return nil, err
 	}
 	a, err := h.cfg.AgentAccounts.SetAgentAccount(ctx, rest.CallOf(ctx).Actor, accounts.NewAgentAccount{Agent: req.Agent, Kind: accounts.AccountKind(b.Kind),
-		Secret: rest.Val(b.ApiKey), BaseURL: rest.Val(b.BaseUrl)})
+		Secret: rest.Val(b.ApiKey), BaseURL: rest.Val(b.BaseUrl), API: string(rest.Val(b.Api))})
 	if err != nil {
 		return nil, err
 	}

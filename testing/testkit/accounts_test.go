@@ -46,10 +46,10 @@ func parrotHarness(t *testing.T, extra ...string) *testkit.Instance {
 }
 
 type account struct {
-	ID, Scope, Agent, Name, Kind string
-	LastFour                     string `json:"last_four"`
-	Default                      bool
-	Running                      int `json:"running_sessions"`
+	ID, Scope, Agent, Name, Kind, API string
+	LastFour                          string `json:"last_four"`
+	Default                           bool
+	Running                           int `json:"running_sessions"`
 }
 
 // An agent that only config.json knows: its prompt, its question, its answer, its conversation.
@@ -112,8 +112,13 @@ func agentAccounts(t *testing.T, h *testkit.Instance) {
 	add := func(c *testkit.Client, path, name, key string) account {
 		t.Helper()
 		var a account
-		c.API("POST", path, map[string]any{"agent": "parrot", "name": name, "kind": "api_key", "api_key": key, "base_url": "http://" + name + ".example.com"}, &a)
-		if a.ID == "" || a.LastFour != key[len(key)-4:] {
+		c.API("POST", path, map[string]any{"agent": "parrot", "name": name, "kind": "api_key", "api_key": key, "base_url": "http://" + name + ".example.com", "api": "chat"}, &a)
+		var changed struct{ API string }
+		c.API("PATCH", "/agent-accounts/"+a.ID, map[string]any{"api": "responses"}, &changed)
+		if changed.API != "responses" {
+			t.Errorf("the API of an address was not changed: %+v", changed)
+		}
+		if a.ID == "" || a.API != "chat" || a.LastFour != key[len(key)-4:] {
 			t.Fatalf("%+v", a)
 		}
 		return a

@@ -74,7 +74,7 @@ func newModels(a *App) *models.Service {
 		},
 		Direct: func(ctx context.Context, s sessions.Session, projectID string) (models.Access, error) {
 			d, err := a.money.gateway.Direct(ctx, gateway.Grant{SessionID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, ProjectID: projectID, UserID: s.CreatedBy, Agent: s.Agent, AccountID: s.AccountID})
-			return models.Access{Client: d.Client, Anthropic: gateway.AnthropicBase, OpenAI: gateway.OpenAIBase, RequestHeader: gateway.RequestHeader, ForAnthropic: d.API == "anthropic", Own: d.Own}, err
+			return models.Access{Client: d.Client, Anthropic: gateway.AnthropicBase, OpenAI: gateway.OpenAIBase, RequestHeader: gateway.RequestHeader, Says: d.Says, ForAnthropic: d.API == "anthropic", Own: d.Own}, err
 		}})
 }
 

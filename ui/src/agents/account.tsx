@@ -4,9 +4,10 @@ import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { agentsQuery, keys } from "@/api/queries";
 import { Button } from "@/kit/button";
-import { Check, Choice, TextField } from "@/kit/field";
+import { Check, Choice, Field, inputClass, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import { useTeam } from "@/state/team";
+import { APIS, OWN } from "./own";
 
 export type Account = Schemas["AgentAccount"];
 type Kind = Account["kind"];
@@ -56,6 +57,8 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
   const [title, setTitle] = useState(account?.name ?? "");
   const [key, setKey] = useState("");
   const [baseUrl, setBaseUrl] = useState(account?.base_url ?? "");
+  const [spoken, setSpoken] = useState(account?.api ?? "");
+  const own = agent === OWN;
   const [consent, setConsent] = useState(false);
   const moved = account !== undefined && baseUrl.trim() !== account.base_url;
   const save = useMutation({
@@ -65,7 +68,12 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
         return data(
           api.PATCH("/agent-accounts/{id}", {
             params: { path: { id: account.id } },
-            body: { name: title.trim(), ...secret, ...(moved ? { base_url: baseUrl.trim() } : {}) },
+            body: {
+              name: title.trim(),
+              ...secret,
+              ...(moved ? { base_url: baseUrl.trim() } : {}),
+              ...(own ? { api: spoken } : {}),
+            },
           }),
         );
       }
@@ -75,6 +83,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
         ...(title.trim() ? { name: title.trim() } : {}),
         ...secret,
         ...(kind === "api_key" && baseUrl.trim() ? { base_url: baseUrl.trim() } : {}),
+        ...(own && spoken ? { api: spoken } : {}),
         ...(kind === "existing_login" ? { consent } : {}),
       };
       return data(
@@ -100,7 +109,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
     key: fieldError(save.error, "api_key"),
     url: fieldError(save.error, "base_url"),
   };
-  const placed = errors.name || errors.key || errors.url;
+  const placed = errors.name || errors.key || errors.url || fieldError(save.error, "api");
 
   // Not a <form>: it renders inside other forms, and forms do not nest.
   return (
@@ -122,7 +131,12 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
         }
       }}
     >
-      {!account && scope === "user" && (
+      {!account && own && (
+        <p className="text-meta text-fg3">
+          A key is enough. It is stored encrypted on this server, which asks the model itself: no sandbox ever holds it.
+        </p>
+      )}
+      {!account && scope === "user" && !own && (
         <Choice<Kind>
           name={`account-${agent}`}
           legend={`Which account should ${name} use for you?`}
@@ -152,7 +166,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
           ]}
         />
       )}
-      {scope === "team" && (
+      {scope === "team" && !own && (
         <p className="text-meta text-fg3">
           {gateway
             ? "Members can start sessions with it but never see the key: the server calls the model on the agent's behalf, and no sandbox ever holds it."
@@ -188,14 +202,33 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
             onChange={(e) => setKey(e.target.value)}
           />
           <TextField
-            label="API address"
+            label={own ? "Base URL" : "API address"}
             type="url"
             mono
             value={baseUrl}
             error={errors.url}
-            placeholder="Default"
+            placeholder={own ? "That of Anthropic or OpenAI" : "Default"}
+            hint={own ? "Of another server, such as OpenRouter, Ollama or vLLM. Often it ends with /v1." : undefined}
             onChange={(e) => setBaseUrl(e.target.value)}
           />
+          {own && (
+            <Field label="API" error={fieldError(save.error, "api")}>
+              {(ids) => (
+                <select
+                  {...ids}
+                  className={inputClass}
+                  value={spoken}
+                  onChange={(e) => setSpoken(e.target.value as typeof spoken)}
+                >
+                  {APIS.map((a) => (
+                    <option key={a.api} value={a.api}>
+                      {a.name}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
+          )}
         </div>
       )}
       {kind === "existing_login" && !account && (
@@ -208,7 +241,7 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
       )}
       <FormError error={save.error && !placed ? save.error : null} />
       <Button className="self-start" disabled={!ready} busy={save.isPending && "Saving"} onClick={() => save.mutate()}>
-        {account ? "Save" : scope === "team" ? "Add for the team" : "Use this account"}
+        {account ? "Save" : scope === "team" ? "Add for the team" : own ? "Use this key" : "Use this account"}
       </Button>
     </div>
   );

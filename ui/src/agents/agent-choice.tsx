@@ -9,6 +9,7 @@ import { useMe, useTeam } from "@/state/team";
 import { toastError } from "@/state/toasts";
 import { AccountForm, accountWords } from "./account";
 import { COMMAND, SHELL } from "./built-in";
+import { OWN } from "./own";
 
 export interface ChosenAgent {
   /** Name of the agent; "" starts none. */
@@ -116,7 +117,9 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
                   ? "Not installed on the server. A container image may have it."
                   : "Not installed on the server."
                 : a.needs_account
-                  ? "No account chosen yet."
+                  ? a.agent === OWN
+                    ? "A key is enough: of Anthropic, OpenAI or any compatible server."
+                    : "No account chosen yet."
                   : a.account
                     ? accountWords((a.agent === choice.agent && inUse) || a.account, a.gateway)
                     : undefined,

@@ -13,6 +13,14 @@ export const MODES: readonly { mode: Mode; name: string; hint: string }[] = [
   { mode: "review", name: "Review", hint: "Looks for faults and runs the project's checks. Changes no files." },
 ];
 
+/** What a server at a base URL may speak. */
+export const APIS: readonly { api: Schemas["AgentAccountAPI"]; name: string }[] = [
+  { api: "", name: "The usual one for the key" },
+  { api: "messages", name: "Messages, as Anthropic" },
+  { api: "responses", name: "Responses, as OpenAI" },
+  { api: "chat", name: "Chat Completions, as most other servers" },
+];
+
 /** The arguments of a session with a model and a mode; "" is the default. */
 export function ownArgs(model: string, mode: Mode): string[] {
   return [...(model.trim() ? ["--model", model.trim()] : []), ...(mode === "build" ? [] : ["--mode", mode])];

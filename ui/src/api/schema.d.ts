@@ -7506,6 +7506,7 @@ export interface components {
         };
         AgentAccount: {
             agent: string;
+            api: components["schemas"]["AgentAccountAPI"];
             base_url: string;
             /** Format: int64 */
             created_at: number;
@@ -7526,7 +7527,13 @@ export interface components {
             /** Format: int64 */
             updated_at: number;
         };
+        /**
+         * @description Of Parawork's own agent, the API that the address speaks; empty = the usual one for the key
+         * @enum {string}
+         */
+        AgentAccountAPI: "" | "messages" | "responses" | "chat";
         AgentAccountChange: {
+            api?: components["schemas"]["AgentAccountAPI"];
             /** @description Write-only; replaces the key */
             api_key?: string;
             base_url?: string;
@@ -7540,6 +7547,7 @@ export interface components {
             next_cursor: string | null;
         };
         AgentAccountRequest: {
+            api?: components["schemas"]["AgentAccountAPI"];
             /** @description Write-only */
             api_key?: string;
             /** @description Alternative address of the model's API */
@@ -10336,6 +10344,7 @@ export interface components {
         };
         NewAgentAccount: {
             agent: string;
+            api?: components["schemas"]["AgentAccountAPI"];
             /** @description Write-only */
             api_key?: string;
             /** @description Alternative address of the model's API */

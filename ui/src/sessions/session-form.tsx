@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
 import { COMMAND, SHELL } from "@/agents/built-in";
+import { OwnOptions, useOwnChoice } from "@/agents/own-options";
 import type { Session, Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
 import { agentsQuery, keys } from "@/api/queries";
@@ -43,13 +44,14 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
   const isCommand = choice.agent === COMMAND;
   const talks = choice.agent !== SHELL && !isCommand;
   const argv = splitCommand(command);
+  const own = useOwnChoice(choice.agent, w.project_id);
 
   const start = useMutation({
     mutationFn: () =>
       startSession(w.id, {
         agent: choice.agent,
         ...(talks ? { prompt } : {}),
-        ...(isCommand ? { argv } : {}),
+        ...(isCommand ? { argv } : own.argv ? { argv: own.argv } : {}),
         ...(choice.account ? { account_id: choice.account } : {}),
         ...(permits ? { permissions: everything ? "all" : "ask" } : {}),
         ...(everything && noBoundary ? { confirm_no_boundary: true } : {}),
@@ -57,6 +59,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       }),
     onSuccess: (s) => {
       remember(`agent.${w.project_id}`, s.agent);
+      own.keep();
       if (permits) remember(allKey, everything ? "all" : "ask");
       if (choice.account) remember(`account.${w.project_id}.${s.agent}`, choice.account);
       client.setQueryData<Session[]>(keys.sessions(w.id), (list) => [s, ...(list ?? []).filter((x) => x.id !== s.id)]);
@@ -85,6 +88,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       }}
     >
       <AgentChoice query={agents} choice={choice} withShell />
+      {own.argv && choice.ready && <OwnOptions choice={own} account={choice.account} />}
       {talks && (
         <TextArea
           label="Prompt"

@@ -1,6 +1,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { AccountList } from "@/agents/account-list";
 import { COMMAND, SHELL } from "@/agents/built-in";
+import { OWN } from "@/agents/own";
 import type { Agent } from "@/api/client";
 import { agentsQuery, refreshAgents } from "@/api/queries";
 import { Button } from "@/kit/button";
@@ -53,7 +54,7 @@ function AgentRow({ agent: a }: { agent: Agent }) {
           <Mark kind="stopped" word="Turned off" className="text-meta font-normal" />
         ) : a.installed ? (
           <span className="font-mono text-[11px] font-normal text-fg3" title={a.path}>
-            {a.version || "installed"}
+            {a.version || (a.agent === OWN ? "part of this server" : "installed")}
           </span>
         ) : (
           <Mark kind="stopped" word="Not installed" className="text-meta font-normal" />
@@ -70,7 +71,11 @@ function AgentRow({ agent: a }: { agent: Agent }) {
         <>
           {own.length === 0 && (
             <p className="text-meta text-fg3">
-              {shared.length === 0 ? "No account chosen." : "You have none of your own; your sessions use the team's."}
+              {shared.length === 0
+                ? a.agent === OWN
+                  ? "A key is enough: of Anthropic, OpenAI or any compatible server."
+                  : "No account chosen."
+                : "You have none of your own; your sessions use the team's."}
             </p>
           )}
           <AccountList

@@ -3,6 +3,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
 import { COMMAND, SHELL } from "@/agents/built-in";
+import { OwnOptions, useOwnChoice } from "@/agents/own-options";
 import { type PermissionChoice, Permissions } from "@/agents/permissions";
 import { type Agent, api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
@@ -112,6 +113,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const machine = there?.runner_id || "";
   const wanted = chosenSize(there, size ?? recall(`size.${project.id}.${place}`, isString));
   const argv = splitCommand(command);
+  const own = useOwnChoice(choice.agent, project.id);
   const talks = choice.agent !== "" && choice.agent !== SHELL && choice.agent !== COMMAND;
 
   const create = useMutation({
@@ -135,6 +137,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
     onSuccess: async (w) => {
       remember("project", project.id);
       remember(`agent.${project.id}`, choice.agent);
+      own.keep();
       if (choice.account) remember(`account.${project.id}.${choice.agent}`, choice.account);
       if (place) remember(`place.${project.id}`, place);
       void client.invalidateQueries({ queryKey: keys.executors(team.slug) }); // another one is suggested now
@@ -144,7 +147,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           workspaceId: w.id,
           agent: choice.agent,
           prompt: talks ? prompt : "",
-          ...(choice.agent === COMMAND ? { argv } : {}),
+          ...(choice.agent === COMMAND ? { argv } : own.argv ? { argv: own.argv } : {}),
           ...(choice.account ? { account: choice.account } : {}),
           ...(choice.info?.takes_permissions
             ? { permissions: permissions.all ? "all" : "ask", confirmed: permissions.confirmed }
@@ -270,7 +273,10 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         {several ? (
           <Several agents={agents.data} tries={tries} onChange={setTries} />
         ) : (
-          <AgentChoice query={agents} choice={choice} withShell withNone />
+          <>
+            <AgentChoice query={agents} choice={choice} withShell withNone />
+            {own.argv && choice.ready && <OwnOptions choice={own} account={choice.account} />}
+          </>
         )}
         <Button
           className="self-start"

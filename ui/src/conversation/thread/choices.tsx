@@ -1,9 +1,10 @@
 import { useId, useState } from "react";
 import { MODES, type Mode } from "@/agents/own";
-import { ModelList } from "@/agents/own-models";
+import { ModelList, useModels } from "@/agents/own-models";
 import type { Session } from "@/api/client";
+import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
-import type { Thread } from "./feed";
+import type { Conversation, Thread } from "./feed";
 
 const QUIET =
   "min-h-6 rounded-md border border-transparent bg-transparent px-1.5 text-meta text-fg2 hover:bg-bg2 hover:text-fg disabled:opacity-60 pointer-coarse:min-h-11";
@@ -42,49 +43,101 @@ interface ModelProps {
 
 /** The model that is asked: a button that becomes a field. */
 export function ModelChoice({ thread, session, onChange }: ModelProps) {
-  const [editing, setEditing] = useState<string>();
-  const list = useId();
-  if (editing === undefined)
+  const [editing, setEditing] = useState(false);
+  const { standard } = useModels(session.account_id);
+  if (editing)
     return (
-      <button type="button" title="Change the model" onClick={() => setEditing(thread.model)} className={QUIET}>
-        <span className="inline-flex items-center gap-1">
-          <span className="sr-only">Model: </span>
-          <span className="max-w-52 truncate">{thread.model || "Default model"}</span>
-          <Icon name="chevronDown" size={10} />
-        </span>
-      </button>
+      <ModelField
+        model={thread.model}
+        account={session.account_id}
+        onDone={(model) => {
+          setEditing(false);
+          if (model && model !== thread.model) onChange(model);
+        }}
+      />
     );
-  const done = () => {
-    const model = editing.trim();
-    setEditing(undefined);
-    if (model && model !== thread.model) onChange(model);
-  };
+  return (
+    <button type="button" title="Change the model" onClick={() => setEditing(true)} className={QUIET}>
+      <span className="inline-flex items-center gap-1">
+        <span className="sr-only">Model: </span>
+        <span className="max-w-52 truncate">{thread.model || standard || "Default model"}</span>
+        <Icon name="chevronDown" size={10} />
+      </span>
+    </button>
+  );
+}
+
+interface FieldProps {
+  model: string;
+  account: string;
+  /** With "" it stays as it is. */
+  onDone: (model: string) => void;
+}
+
+function ModelField({ model, account, onDone }: FieldProps) {
+  const [text, setText] = useState(model);
+  const { names, problem } = useModels(account);
+  const list = useId();
   return (
     <>
       <input
         // biome-ignore lint/a11y/noAutofocus: the person asked to change it
         autoFocus
         aria-label="Model"
+        title={problem || undefined}
         list={list}
-        value={editing}
+        value={text}
         spellCheck={false}
         autoCapitalize="none"
         maxLength={200}
-        onChange={(e) => setEditing(e.target.value)}
+        onChange={(e) => setText(e.target.value)}
         onFocus={(e) => e.target.select()}
-        onBlur={done}
+        onBlur={() => onDone(text.trim())}
         onKeyDown={(e) => {
           if (e.key === "Escape") {
             e.stopPropagation();
-            setEditing(undefined);
+            onDone("");
           } else if (e.key === "Enter") {
             e.preventDefault();
-            done();
+            onDone(text.trim());
           }
         }}
         className="h-6 w-52 rounded-md border border-control bg-bg1 px-1.5 font-mono text-[12px] pointer-coarse:h-11"
       />
-      <ModelList id={list} accountId={session.account_id ?? ""} />
+      <ModelList id={list} names={names} />
     </>
+  );
+}
+
+interface FillProps {
+  messages: Conversation["messages"];
+  thread: Thread;
+  session: Session;
+}
+
+const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
+
+/** How much of the model's context the conversation fills, as of its last answer. */
+export function ContextFill({ messages, thread, session }: FillProps) {
+  const { windowOf } = useModels(session.account_id);
+  const last = messages.findLast((m) => m.role === "assistant" && m.state === "complete");
+  const after = messages.findLast((m) => m.role === "clear" || m.role === "summary");
+  const u = last && (after?.seq ?? -1) < last.seq ? last.usage : undefined;
+  const used = u ? u.input + u.cache_read + u.cache_write + u.output : 0;
+  if (used === 0) return null;
+  const window = windowOf(thread.model);
+  const percent = Math.min(100, Math.round((100 * used) / window));
+  return (
+    <span
+      className={cx("px-1.5 text-meta tabular-nums", percent >= 70 ? "text-needs" : "text-fg3")}
+      title={
+        window > 0
+          ? `${short.format(used)} of ${short.format(window)} tokens. At 80 % the agent summarizes.`
+          : undefined
+      }
+    >
+      <span className="sr-only">Context: </span>
+      {window > 0 ? `${percent} % of the context` : `${short.format(used)} tokens`}
+    </span>
   );
 }

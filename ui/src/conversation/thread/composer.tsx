@@ -7,7 +7,7 @@ import { useDraft } from "@/sessions/draft";
 import { hasEnded } from "@/sessions/sessions";
 import { isCoarse } from "@/state/look";
 import { useThreadActs } from "./acts";
-import { ModeChoice, ModelChoice } from "./choices";
+import { ContextFill, ModeChoice, ModelChoice } from "./choices";
 import type { Conversation } from "./feed";
 import { StateLine } from "./state-line";
 
@@ -95,6 +95,7 @@ export function Composer({ session: s, conversation, may }: Props) {
                     onChange={(mode) => acts.set.mutate({ mode })}
                   />
                   <ModelChoice thread={thread} session={s} onChange={(model) => acts.set.mutate({ model })} />
+                  <ContextFill thread={thread} session={s} messages={conversation.messages} />
                 </>
               )}
               <span className="ml-auto flex items-center gap-1.5">
