@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,7 @@ type harness struct {
 	limits agent.Limits
 	window int64
 	cost   func(session, request string) (agent.Cost, bool)
+	owner  string // "": server
 
 	mu    sync.Mutex
 	now   time.Time
@@ -88,6 +90,24 @@ type stored struct {
 	*threadstore.Threads
 	mu     sync.Mutex
 	before func(c agent.Change) error
+	writes int
+	reads  int
+}
+
+// cost returns how many changes were made and how many views were read since it was asked last.
+func (s *stored) cost() (writes, reads int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	writes, reads, s.writes, s.reads = s.writes, s.reads, 0, 0
+	return writes, reads
+}
+
+// View implements agent.Store.
+func (s *stored) View(ctx context.Context, id string, w agent.Window) (agent.View, error) {
+	s.mu.Lock()
+	s.reads++
+	s.mu.Unlock()
+	return s.Threads.View(ctx, id, w)
 }
 
 func (s *stored) on(before func(c agent.Change) error) {
@@ -100,6 +120,7 @@ func (s *stored) on(before func(c agent.Change) error) {
 func (s *stored) Apply(ctx context.Context, threadID string, c agent.Change) (int64, error) {
 	s.mu.Lock()
 	before := s.before
+	s.writes++
 	s.mu.Unlock()
 	if before != nil {
 		if err := before(c); err != nil {
@@ -120,7 +141,7 @@ func (h *harness) boot() {
 	}
 	h.svc = agent.New(agent.Config{
 		Cost:  cost,
-		Store: h.store, Sessions: h, Tools: h.tools, Owner: "server", Now: h.clock, Limits: h.limits,
+		Store: h.store, Sessions: h, Tools: h.tools, Owner: cmp.Or(h.owner, "server"), Now: h.clock, Limits: h.limits,
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
 			return agent.Model{Provider: h.model, Name: "scripted", Window: h.window, Output: 1000}, nil
 		},
