@@ -204,6 +204,9 @@ func TestForkThatDoesNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.kill()
+	h.mu.Lock()
+	h.now = h.now.Add(time.Hour)
+	h.mu.Unlock()
 	h.boot()
 	if err := h.svc.Recover(h.ctx); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
@@ -50,11 +51,14 @@ func (s *Service) Fork(ctx context.Context, actor accounts.Actor, threadID strin
 
 // dropped removes a fork that could not be started. What a server leaves that is killed before, Recover removes.
 func (s *Service) dropped(ctx context.Context, t Thread, why error) error {
-	if err := s.cfg.Store.DropFork(context.WithoutCancel(ctx), t.ID); err != nil {
+	if err := s.cfg.Store.DropFork(context.WithoutCancel(ctx), t.ID, 0); err != nil {
 		s.cfg.Log.Warn("a fork that did not start could not be removed", "thread_id", t.ID, "error", err)
 	}
 	return why
 }
+
+// startsIn is how long a fork may take to be started.
+const startsIn = 10 * time.Minute
 
 // copied makes the rows of a fork.
 func (v View) copied(threadID string, f ForkRequest) (c Change, err error) {
@@ -75,16 +79,20 @@ func (v View) copied(threadID string, f ForkRequest) (c Change, err error) {
 			end = at + 1
 		}
 	}
+	turns := map[string]string{"": ""}
 	for _, m := range v.Messages[:end] {
 		if !v.whole(m) {
 			continue
 		}
 		one := m
-		one.ID, one.ThreadID, one.Seq = id.New("msg"), threadID, int64(len(c.Messages)+1)
+		if turns[m.TurnID] == "" && m.TurnID != "" {
+			turns[m.TurnID] = id.New("trn")
+		}
+		one.ID, one.ThreadID, one.TurnID, one.Seq = id.New("msg"), threadID, turns[m.TurnID], int64(len(c.Messages)+1)
 		c.Messages = append(c.Messages, &one)
 		for _, call := range v.Calls {
 			if call.MessageID == m.ID {
-				call.ID, call.ThreadID, call.MessageID = id.New("cll"), threadID, one.ID
+				call.ID, call.ThreadID, call.TurnID, call.MessageID = id.New("cll"), threadID, one.TurnID, one.ID
 				c.Calls = append(c.Calls, &call)
 			}
 		}

@@ -55,8 +55,13 @@ func (s *Service) renew(ctx context.Context) {
 	}
 }
 
-// Recover goes on with the turns that this server left when it ended.
-func (s *Service) Recover(ctx context.Context) error { return s.takeOver(ctx) }
+// Recover goes on with the turns that this server left when it ended, and removes forks that were not started.
+func (s *Service) Recover(ctx context.Context) error {
+	if err := s.cfg.Store.DropFork(tenant.All(ctx, "forks of all teams that were not started"), "", s.cfg.Now().Add(-startsIn).UnixMilli()); err != nil {
+		return err
+	}
+	return s.takeOver(ctx)
+}
 
 // takeOver goes on with turns that run nowhere: those of this server that it does not run, and those of others whose leases ran out.
 func (s *Service) takeOver(ctx context.Context) error {

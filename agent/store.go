@@ -55,8 +55,8 @@ type Change struct {
 
 // Forks stores the forks of threads.
 type Forks interface {
-	// DropFork removes a fork whose session was never stored; "" = all of them. It leaves others alone.
-	DropFork(ctx context.Context, threadID string) error
+	// DropFork removes a fork whose session was never stored; with "" all that were made before a time.
+	DropFork(ctx context.Context, threadID string, before int64) error
 }
 
 // ThreadChange holds what changes in a thread.

@@ -36,14 +36,19 @@ func TestUndo(t *testing.T) {
 		if _, err := s.Apply(ctx, "thr_2", agent.Change{Undo: "msg_1"}); fault.CodeOf(err) != "message_not_found" {
 			t.Errorf("a message of another thread: %v", err)
 		}
-		if err := s.DropFork(tenant.In(t.Context(), "team_other"), ""); err != nil {
+		if err := s.DropFork(tenant.In(t.Context(), "team_other"), "", 100); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Thread(ctx, "thr_2"); err != nil {
 			t.Errorf("another team removed the fork: %v", err)
 		}
-		if err := s.DropFork(tenant.All(t.Context(), "test"), ""); err != nil {
-			t.Fatal(err)
+		for _, before := range []int64{5, 6} { // it was made at 5
+			if err := s.DropFork(tenant.All(t.Context(), "test"), "", before); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Thread(ctx, "thr_2"); before == 5 && err != nil {
+				t.Errorf("a fork that is being started is gone: %v", err)
+			}
 		}
 		if _, err := s.Thread(ctx, "thr_2"); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the fork is still there: %v", err)
