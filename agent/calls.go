@@ -3,27 +3,29 @@ package agent
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
 
+	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/safetext"
-	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/tools"
 )
 
 // callAll makes the calls of an answer that have no result yet, in their order. Neighbours that change nothing are made at once.
 func (r *running) callAll(ctx context.Context, m *Message) error {
 	calls := r.calls[m.ID]
+	if len(calls) > 0 {
+		if err := r.loadRules(ctx); err != nil {
+			return err
+		}
+	}
 	for i := 0; i < len(calls); {
 		n := i + 1
 		for n < len(calls) && n-i < r.svc.cfg.Limits.Parallel && r.quiet(calls[i]) && r.quiet(calls[n]) {
@@ -48,7 +50,7 @@ func (r *running) callAll(ctx context.Context, m *Message) error {
 // quiet reports whether a call changes nothing and asks nobody.
 func (r *running) quiet(c *Call) bool {
 	spec, ok := r.specs[c.Tool]
-	return !ok || !spec.Needs.Writes && spec.Permission == tools.Allow
+	return !ok || !spec.Needs.Writes && spec.Permission == tools.Allow && !permissions.Mentions(r.rules, spec)
 }
 
 // call makes one call and stores its result. It fails only when the turn must end.
@@ -100,97 +102,6 @@ func (r *running) ended(ctx context.Context, c *Call, state CallState, content [
 	*c = done
 	r.host.Record([]item{callItem(c)})
 	return context.Cause(ctx)
-}
-
-// admit decides about a call before it is made: the state it ends in when it is not made, with the words for the model.
-func (r *running) admit(ctx context.Context, c *Call) (state CallState, words string, err error) {
-	spec, known := r.specs[c.Tool]
-	switch {
-	case !known:
-		return CallFailed, fmt.Sprintf("There is no tool %q. The tools are: %s.", safetext.Cut(safetext.Line(c.Tool), 64), strings.Join(r.toolNames(), ", ")), nil
-	case !isObject(c.Args):
-		return CallFailed, "The arguments are not a JSON object. Nothing was done. Call the tool again with valid JSON.", nil
-	case !r.thread.Mode.allows(spec):
-		return CallDenied, fmt.Sprintf("%s is not available in %s mode, in which you change nothing. Say what you would do instead.", c.Tool, r.thread.Mode), nil
-	case spec.Permission == tools.Allow || r.host.Row().Permissions == agents.AllPermissions:
-		return "", "", nil
-	}
-	return r.askPermission(ctx, c, spec)
-}
-
-// askPermission asks a person, unless one has allowed the like for the session.
-func (r *running) askPermission(ctx context.Context, c *Call, spec tools.Spec) (state CallState, words string, err error) {
-	like := likeness(c)
-	if r.allowed[like] {
-		return "", "", nil
-	}
-	c.State = CallAsked
-	if err := r.apply(ctx, Change{Calls: []*Call{c}, Thread: &ThreadChange{State: Waiting, Reason: spec.Title}}); err != nil {
-		return "", "", err
-	}
-	session := "For this session"
-	if _, word, ok := strings.Cut(like, " "); ok {
-		session = fmt.Sprintf("For this session: commands that begin with %s", word)
-	}
-	answer, err := r.host.Ask(ctx, "call/"+c.ID, agents.Ask{Kind: agents.Permission, Title: spec.Title + ": " + safetext.Cut(safetext.Line(c.Title()), 200), Detail: detail(c), FreeText: true,
-		Options: []agents.Option{{ID: "allow", Label: "Allow", Role: agents.Allow}, {ID: "session", Label: session, Role: agents.AllowSession}, {ID: "deny", Label: "Deny", Role: agents.Deny}}})
-	gone := fault.CodeOf(err) == "question_gone"
-	if err != nil && !gone {
-		return "", "", err
-	}
-	if err := r.apply(ctx, Change{Thread: &ThreadChange{State: Working}}); err != nil {
-		return "", "", err
-	}
-	if gone {
-		return CallDenied, "The question whether this call is allowed was withdrawn: nobody answered it.", nil
-	}
-	if len(answer.Options) == 0 || answer.Options[0].ID == "deny" {
-		words = "A person did not allow this call."
-		if answer.Text != "" {
-			words += " Their reason: " + answer.Text
-		}
-		return CallDenied, words, nil
-	}
-	if answer.Options[0].ID == "session" {
-		r.allowed[like] = true
-	}
-	return "", "", nil
-}
-
-// likeness is what "for this session" allows: a tool, or for a command line its program.
-func likeness(c *Call) string {
-	var a struct {
-		Command string
-		Argv    []string
-	}
-	if c.Tool != "run_command" || json.Unmarshal(c.Args, &a) != nil {
-		return c.Tool
-	}
-	words := a.Argv
-	if len(words) == 0 && !strings.ContainsAny(a.Command, "&|;<>`$()\n") {
-		words = strings.Fields(a.Command)
-	}
-	if len(words) > 0 && !slices.Contains(runners, path.Base(words[0])) && !strings.Contains(words[0], "=") {
-		return c.Tool + " " + words[0]
-	}
-	sum := sha256.Sum256(c.Args) // several programs, or any: allowed only as it stands
-	return c.Tool + "/" + hex.EncodeToString(sum[:])
-}
-
-// runners are programs that run what their arguments say.
-var runners = []string{"sh", "bash", "dash", "zsh", "fish", "env", "eval", "exec", "xargs", "sudo", "doas", "nohup", "time", "timeout", "nice", "ssh", "python", "python3", "node", "perl", "ruby"}
-
-// allows reports whether a tool may be used in a mode.
-func (m Mode) allows(s tools.Spec) bool {
-	switch {
-	case m == Build || m == "" || !s.Needs.Writes:
-		return true
-	case m == Plan:
-		return s.Group == "tasks"
-	case m == Review:
-		return s.Group == "verification"
-	}
-	return false
 }
 
 func (r *running) toolNames() []string {

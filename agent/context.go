@@ -31,7 +31,7 @@ func (r *running) equip(ctx context.Context) error {
 		}
 	}
 	offer := func(s tools.Spec) {
-		if r.thread.Mode.allows(s) {
+		if r.thread.Mode.offers(s) {
 			r.offered = append(r.offered, providers.Tool{Name: s.Name, Description: s.Description, Schema: s.Arguments})
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/redact"
@@ -23,6 +24,7 @@ import (
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -52,6 +54,8 @@ type harness struct {
 	host   *host
 	limits agent.Limits
 	window int64
+	rules  *rules
+	place  func(context.Context, string) (agent.Place, error)
 	cost   func(session, request string) (agent.Cost, bool)
 	owner  string // "": server
 
@@ -79,7 +83,7 @@ func newHarness(t *testing.T) *harness {
 	if _, err := rows.InsertWorkspace(t.Context(), workspaces.Workspace{ID: "ws_1", TeamID: team.ID, ProjectID: "prj_1", Name: "w", Branch: "b", State: workspaces.Ready, CreatedBy: user.ID}); err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{t: t, ctx: tenant.In(t.Context(), team.ID), store: &stored{Threads: threadstore.New(db)}, team: team.ID, user: user.ID, model: &model{t: t}, tools: newToolset(), now: time.Now()}
+	h := &harness{t: t, ctx: tenant.In(t.Context(), team.ID), store: &stored{Threads: threadstore.New(db)}, team: team.ID, user: user.ID, model: &model{t: t}, tools: newToolset(), rules: &rules{}, now: time.Now()}
 	h.host = newHost(sessions.Session{ID: "ses_1", TeamID: team.ID, WorkspaceID: "ws_1", Agent: agent.Name, Conversation: "conv_1", CreatedBy: user.ID, State: state.Working, Permissions: agents.AskPermissions})
 	t.Cleanup(func() { h.kill() })
 	return h
@@ -141,7 +145,7 @@ func (h *harness) boot() {
 	}
 	h.svc = agent.New(agent.Config{
 		Cost:  cost,
-		Store: h.store, Sessions: h, Tools: h.tools, Owner: cmp.Or(h.owner, "server"), Now: h.clock, Limits: h.limits,
+		Store: h.store, Sessions: h, Tools: h.tools, Rules: h.rules, Place: h.place, Owner: cmp.Or(h.owner, "server"), Now: h.clock, Limits: h.limits,
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
 			return agent.Model{Provider: h.model, Name: "scripted", Window: h.window, Output: 1000}, nil
 		},
@@ -473,6 +477,8 @@ func (s *toolset) Specs() []tools.Spec {
 		{Name: "file_write", Title: "Write", Group: "files", Arguments: args, Permission: tools.Ask, Needs: tools.Needs{Writes: true}},
 		{Name: "run_command", Title: "Run", Group: "commands", Arguments: args, Permission: tools.Ask, Needs: tools.Needs{Writes: true}},
 		{Name: "task_create", Title: "Task", Group: "tasks", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
+		{Name: "task_export", Title: "Export", Group: "tasks", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
+		{Name: "browser_screenshot", Title: "Picture", Group: "browser", Arguments: args, Permission: tools.Allow},
 		{Name: "verify", Title: "Verify", Group: "verification", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
 	}
 }
@@ -501,7 +507,8 @@ type host struct {
 	done chan struct{}
 	asks chan asked
 
-	hinted  chan struct{} // the last hint is another one
+	admin   accounts.Actor // who answers
+	hinted  chan struct{}  // the last hint is another one
 	mu      sync.Mutex
 	hint    agents.Hint
 	items   []conversation.Item
@@ -543,16 +550,51 @@ func (o *host) Record(items []conversation.Item) {
 }
 func (o *host) Mask(text string) string { return redact.New(secret).Text(text) }
 func (o *host) Stream() *redact.Masker  { return redact.New(secret) }
-func (o *host) Ask(ctx context.Context, key string, a agents.Ask) (agents.Answer, error) {
+func (o *host) Ask(ctx context.Context, key string, a agents.Ask, accept question.Accept) (agents.Answer, error) {
 	q := asked{key: key, ask: a, answer: make(chan agents.Answer, 1), ended: make(chan error, 1)}
 	o.asks <- q
 	select {
 	case answer := <-q.answer:
+		if accept != nil && len(answer.Options) > 0 {
+			if err := accept(ctx, o.admin, answer); err != nil {
+				return agents.Answer{}, err
+			}
+		}
 		return answer, nil
 	case <-ctx.Done():
 		q.ended <- context.Cause(ctx)
 		return agents.Answer{}, context.Cause(ctx)
 	}
+}
+
+// rules are permission rules.
+type rules struct {
+	mu  sync.Mutex
+	all []permissions.Rule
+}
+
+// Rules implements agent.Rules.
+func (s *rules) Rules(context.Context, string, string, string) ([]permissions.Rule, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.all), nil
+}
+
+// Add implements agent.Rules.
+func (s *rules) Add(_ context.Context, r permissions.Rule) (permissions.Rule, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, r)
+	return r, nil
+}
+
+func (s *rules) list() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.all {
+		out = append(out, r.Scope()+" "+r.String())
+	}
+	return out
 }
 
 // mood waits until the session's agent is said to be in a mood.

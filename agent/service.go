@@ -27,7 +27,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Config configures a Service. All but Checkpoints, Cost, Instructions and Events is required; limits that are zero take their defaults.
+// Config configures a Service. All but Checkpoints, Cost, Place, Instructions and Events is required; limits that are zero take their defaults.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -40,6 +40,10 @@ type Config struct {
 	Project func(ctx context.Context, workspaceID string) (projectID string, err error)
 	// Cost returns what a request to a model cost, as the model gateway recorded it; false while it has not. Nil: nobody knows.
 	Cost func(ctx context.Context, sessionID, request string) (Cost, bool, error)
+	// Rules are the permission rules.
+	Rules Rules
+	// Place returns where a workspace's agent works. Nil: nothing isolates it, and it has no links.
+	Place func(ctx context.Context, workspaceID string) (Place, error)
 	// Instructions returns the instructions of the repository, such as AGENTS.md. Nil: there are none.
 	Instructions func(ctx context.Context, workspaceID string) ([]Instruction, error)
 	// Checkpoints marks the state before a conversation is summarized. Nil: nothing does.
@@ -102,8 +106,8 @@ type Host interface {
 	// Observe reports what the agent does.
 	Observe(h agents.Hint)
 	// Ask asks a person and waits for the answer, at most until ctx ends. A question with the same key that an earlier server opened is
-	// taken over.
-	Ask(ctx context.Context, key string, a agents.Ask) (agents.Answer, error)
+	// taken over, also with the answer that it was given. accept can refuse an answer: then the question stays open.
+	Ask(ctx context.Context, key string, a agents.Ask, accept question.Accept) (agents.Answer, error)
 	// Prompted notes a prompt that did not come through the session's queue or terminal.
 	Prompted(text string)
 	// Record adds to the session's conversation.
@@ -115,8 +119,8 @@ type Host interface {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Store == nil || c.Sessions == nil || c.Tools == nil || c.Model == nil || c.Caller == nil || c.Project == nil || c.Fork == nil || c.Owner == "" {
-		return errors.New("agent: Store, Sessions, Tools, Model, Caller, Project, Fork and Owner are required")
+	if c.Store == nil || c.Sessions == nil || c.Tools == nil || c.Model == nil || c.Caller == nil || c.Project == nil || c.Rules == nil || c.Fork == nil || c.Owner == "" {
+		return errors.New("agent: Store, Sessions, Tools, Model, Caller, Project, Rules, Fork and Owner are required")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/internal/tenant"
@@ -40,7 +41,7 @@ type running struct {
 	system   []providers.System
 	messages []*Message             // what the model is sent, and what has come since, in order
 	calls    map[string][]*Call     // by message
-	allowed  map[string]bool        // what a person allowed for the session
+	rules    []permissions.Rule     // that apply now
 	recent   [][]string             // signatures of the last steps' calls and results
 	streams  map[int]*redact.Masker // of the parts that are being written
 
@@ -49,7 +50,7 @@ type running struct {
 }
 
 func (s *Service) newRunning(t Thread, turn Turn, host Host) *running {
-	r := &running{svc: s, thread: t, turn: &turn, host: host, over: make(chan struct{}), calls: map[string][]*Call{}, allowed: map[string]bool{}}
+	r := &running{svc: s, thread: t, turn: &turn, host: host, over: make(chan struct{}), calls: map[string][]*Call{}}
 	r.ctx, r.cancel = context.WithCancelCause(tenant.In(s.life, t.TeamID))
 	return r
 }

@@ -79,6 +79,7 @@ func TestAPersonDecides(t *testing.T) {
 		t.Errorf("asked %+v; made %q", q.ask, h.tools.calls())
 	}
 	q.choose("session", "") // go test is not asked about
+	equal(t, "options", ids(q.ask), []string{"allow", "session", "always", "deny"})
 	q = h.question()
 	if !strings.Contains(q.ask.Title, "rm -r x") {
 		t.Errorf("asked %q", q.ask.Title)

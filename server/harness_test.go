@@ -289,7 +289,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Records: toolstore.NewLanguages(h.db), Settings: toolstore.NewLanguages(h.db)})
 	h.cfg.Permissions = permissions.New(permissions.Config{Store: threadstore.NewPermissions(h.db), Specs: h.cfg.Tools.Specs(), Events: h.bus})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
-	h.cfg.Agent = agent.New(agent.Config{Store: threadstore.New(h.db), Sessions: unhosted{h}, Fork: h.cfg.Sessions.StartAfter, Tools: h.cfg.Tools, Owner: "server", Events: h.bus,
+	h.cfg.Agent = agent.New(agent.Config{Store: threadstore.New(h.db), Sessions: unhosted{h}, Fork: h.cfg.Sessions.StartAfter, Tools: h.cfg.Tools, Rules: h.cfg.Permissions, Owner: "server", Events: h.bus,
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
 			return agent.Model{}, errors.New("there is no model")
 		},

@@ -6,6 +6,7 @@ import (
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
+	"github.com/parawork/parawork/sessions/question"
 )
 
 // Hosted is a running session whose agent works in the server: what other agents report by hooks and in records, it reports here. Safe
@@ -31,9 +32,9 @@ func (h Hosted) Done() <-chan struct{} { return h.l.done }
 func (h Hosted) Observe(hint agents.Hint) { h.l.evidence(hint) }
 
 // Ask asks people a question and waits for the answer until ctx ends, which withdraws it unless the cause is question.ErrStays. A question
-// with this key that is open, because an earlier server asked it, is taken over.
-func (h Hosted) Ask(ctx context.Context, key string, a agents.Ask) (agents.Answer, error) {
-	return h.l.questions.AskAndWait(ctx, key, a)
+// with this key that an earlier server asked is taken over, also with the answer that it was given. accept can refuse an answer.
+func (h Hosted) Ask(ctx context.Context, key string, a agents.Ask, accept question.Accept) (agents.Answer, error) {
+	return h.l.questions.AskAndWait(ctx, key, a, accept)
 }
 
 // Prompted notes a prompt.

@@ -70,6 +70,12 @@ func (s *Sessions) Question(ctx context.Context, id string) (question.Question, 
 	return q, Wrap(err, "reading question")
 }
 
+// AnsweredQuestion returns the newest answered question of a session with a key.
+func (s *Sessions) AnsweredQuestion(ctx context.Context, sessionID, key string) (question.Question, error) {
+	q, err := scanQuestion(s.db.QueryRow(ctx, `SELECT `+questionColumns+` FROM questions WHERE session_id = ? AND ask_key = ? AND state = 'answered' AND {team} ORDER BY answered_at DESC LIMIT 1`, sessionID, key))
+	return q, Wrap(err, "reading question")
+}
+
 // Questions returns a page of a session's questions, newest first, and the cursor of the next.
 func (s *Sessions) Questions(ctx context.Context, sessionID string, pg page.Page) ([]question.Question, string, error) {
 	query, args := `SELECT `+questionColumns+` FROM questions WHERE session_id = ? AND {team}`, []any{sessionID}

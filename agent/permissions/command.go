@@ -22,7 +22,7 @@ type simple struct {
 	inner bool // another command of the line may run it
 }
 
-// line is a line for the shell, or an argv, as far as it can be told what it runs.
+// line is a line for the shell, or an argv, as far as one can see what it runs.
 type line struct {
 	text     string
 	commands []simple
@@ -119,7 +119,7 @@ func harmless(r *syntax.Redirect) bool {
 	return false
 }
 
-// add adds a command, and what it runs in turn as far as that can be told.
+// add adds a command, and what it runs in turn as far as one can see.
 func (l *line) add(c simple, depth int) {
 	l.commands = append(l.commands, c)
 	program := c.words[0]

@@ -20,13 +20,13 @@ type Call struct {
 	kind  kind
 	line  line
 	paths []place
-	host  string // "" = it has none that can be told
+	host  string // "" = none is known
 }
 
 // place is a path that a call names.
 type place struct {
 	given, real string // relative to the worktree, clean: as it is named, and where it leads over links
-	known       bool   // both could be told
+	known       bool   // both are certain
 }
 
 // Real finds where a path of the worktree leads: given is the path relative to the worktree, real the same with all links followed.

@@ -137,7 +137,7 @@ func Check(r Rule, specs []tools.Spec) error {
 	case r.Tool == AnyTool:
 		return bad("pattern", "A rule about all tools has no pattern: name a tool or a group.")
 	}
-	wrong := "calls of this tool are told apart by no pattern: leave it out"
+	wrong := "no pattern distinguishes calls of this tool: leave it out"
 	for _, k := range kinds {
 		var why string
 		switch k {
@@ -157,14 +157,14 @@ func Check(r Rule, specs []tools.Spec) error {
 	return bad("pattern", "The pattern %q cannot be used: %s.", safetext.Cut(safetext.Line(r.Pattern), 100), wrong)
 }
 
-// about reports whether a rule is about a tool.
-func (r Rule) about(s tools.Spec) bool {
+// About reports whether a rule is about a tool.
+func (r Rule) About(s tools.Spec) bool {
 	return r.Tool == AnyTool || r.Tool == s.Name || r.Tool == s.Group
 }
 
 // Mentions reports whether rules ask about a tool, or deny it, for some calls.
 func Mentions(rules []Rule, s tools.Spec) bool {
-	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Effect != Allow && r.about(s) })
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Effect != Allow && r.About(s) })
 }
 
 // unbounded reports whether a rule allows everything that a sandbox can do: it counts only where the sandbox isolates.
@@ -176,7 +176,7 @@ func (r Rule) unbounded(s tools.Spec) bool {
 func Decide(rules []Rule, c Call, isolated bool) Decision {
 	for _, effect := range []Effect{Deny, Ask} {
 		for _, r := range rules {
-			if r.Effect == effect && r.about(c.Spec) && (r.Pattern == "" || c.may(r.Pattern)) {
+			if r.Effect == effect && r.About(c.Spec) && (r.Pattern == "" || c.may(r.Pattern)) {
 				return Decision{Effect: effect, Rule: r}
 			}
 		}
@@ -185,7 +185,7 @@ func Decide(rules []Rule, c Call, isolated bool) Decision {
 	var patterns []Rule
 	for _, r := range rules {
 		switch {
-		case r.Effect != Allow || !r.about(c.Spec):
+		case r.Effect != Allow || !r.About(c.Spec):
 		case r.Pattern != "":
 			patterns = append(patterns, r)
 		case r.unbounded(c.Spec) && !isolated:

@@ -165,7 +165,7 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 		open.State, open.AnsweredAt = Withdrawn, b.now()
 		l.settleQuestion(ctx, as, open)
 		return Question{}, errGone()
-	case fault.Is(err, fault.Invalid):
+	case fault.Is(err, fault.Invalid), fault.Is(err, fault.Forbidden):
 		return Question{}, err
 	case err != nil:
 		return Question{}, fault.Wrap(err, fault.Unavailable, "answer_not_delivered", "The answer did not reach the agent; the question is still open. Try again, or answer in the terminal.")
@@ -173,6 +173,12 @@ func (b *Board) Answer(ctx context.Context, actor accounts.Actor, sessionID stri
 	failpoint.Reach(failpoint.QuestionHanded)
 	if !l.settleQuestion(ctx, as, q) { // the session has ended meanwhile
 		return Question{}, errGone()
+	}
+	l.mu.Lock()
+	settled := as.settled
+	l.mu.Unlock()
+	if settled != nil {
+		settled()
 	}
 	q.AnsweredByName = actor.User.Name
 	return q, nil

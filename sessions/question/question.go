@@ -56,6 +56,8 @@ type Store interface {
 	// WithdrawQuestions closes every open question of a session.
 	WithdrawQuestions(ctx context.Context, sessionID string, at int64) error
 	Question(ctx context.Context, id string) (Question, error)
+	// AnsweredQuestion returns the newest answered question of a session with a key; fault.NotFound when there is none.
+	AnsweredQuestion(ctx context.Context, sessionID, key string) (Question, error)
 	// Questions returns a page of a session's questions, newest first, and the cursor of the next.
 	Questions(ctx context.Context, sessionID string, pg page.Page) ([]Question, string, error)
 	// OpenQuestions returns the open questions of a team, oldest first.
@@ -83,6 +85,8 @@ type pending struct {
 	kept bool          // it is stored: from then on people see it
 	by   handOver      // delivers the answer to the agent; nil while the agent's hook is not connected
 	free func()        // lets the agent continue when something other than by ended the question; nil: nothing waits
+
+	settled func() // called once an answer is stored; nil: nobody waits for that
 
 	held   *Question // what it becomes once the questions that belong to it are answered; nil: not answered yet
 	there  string    // the answer given in the terminal, as far as known

@@ -72,6 +72,17 @@ func (m *memory) Question(_ context.Context, id string) (question.Question, erro
 	return q, nil
 }
 
+func (m *memory) AnsweredQuestion(_ context.Context, sessionID, key string) (question.Question, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, q := range m.all {
+		if q.SessionID == sessionID && q.Key == key && q.State == question.Answered {
+			return q, nil
+		}
+	}
+	return question.Question{}, fault.New(fault.NotFound, "question_not_found", "None.")
+}
+
 func (m *memory) OpenQuestions(context.Context, string) (out []question.Question, _ error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
+	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
@@ -24,7 +25,7 @@ import (
 )
 
 // newAgent makes Parawork's own agent.
-func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Service) *agent.Service {
+func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Service, rules *permissions.Service) *agent.Service {
 	return agent.New(agent.Config{
 		Store: threadstore.New(a.db), Sessions: hostedSessions{a.sessions}, Tools: set, Project: a.projectOf, Owner: a.serverID, Events: a.events, Log: a.logOf("agent"),
 		Model: chosen.Of,
@@ -33,9 +34,23 @@ func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Serv
 			c.Groups.On = slices.Concat(c.Groups.On, agent.CoreGroups())
 			return c, err
 		},
+		Rules:        rules,
+		Place:        agentPlaces{a.sandboxes}.of,
 		Cost:         recordedCost{store.NewTokens(a.db)}.of,
 		Instructions: instructions{a.chosen()}.of, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
 	})
+}
+
+// agentPlaces says where the agent works.
+type agentPlaces struct{ *sandboxes }
+
+func (s agentPlaces) of(ctx context.Context, workspaceID string) (agent.Place, error) {
+	p, err := s.chosen().Ensure(ctx, workspaceID)
+	if err != nil {
+		return agent.Place{}, err
+	}
+	caps, _ := s.choice.Place(ctx, p.Kind)
+	return agent.Place{Isolated: caps.Boundary != "" && caps.Boundary != executors.NoBoundary, Real: permissions.RealIn(ctx, p.Guest, p.Hello.Root), Done: p.Use()}, nil
 }
 
 // hostedSessions gives the agent its sessions.

@@ -110,7 +110,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Languages: t.languages, Narrow: t.subagents.GroupsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
 	t.permissions = permissions.New(permissions.Config{Store: threadstore.NewPermissions(b.db), Specs: t.tools.Specs(), Events: b.events})
 	t.models = newModels(a)
-	t.agent = newAgent(a, t.tools, t.relayed, t.models)
+	t.agent = newAgent(a, t.tools, t.relayed, t.models, t.permissions)
 	return t, nil
 }
 
