@@ -104,6 +104,8 @@ type OutboxStore interface {
 	UpdateDelivery(ctx context.Context, d Delivery) error
 	Delivery(ctx context.Context, id string) (Delivery, error)
 	Deliveries(ctx context.Context, webhookID string, pg page.Page) ([]Delivery, string, error)
+	// DeliveriesAbout returns those about an item, newest first.
+	DeliveriesAbout(ctx context.Context, itemID string) ([]Delivery, error)
 	// Prune drops deliveries that ended, and items seen, before a time.
 	Prune(ctx context.Context, before int64) error
 }

@@ -31,11 +31,12 @@ const (
 	Dropped   State = "dropped"  // not needed any more
 )
 
-// Delivery is one message on its way to one webhook or one browser.
+// Delivery is one message on its way to one webhook, one browser or one address.
 type Delivery struct {
 	ID, TeamID     string
 	WebhookID      string // or
-	SubscriptionID string
+	SubscriptionID string // or
+	SecretID       string // the address
 	ItemID, Kind   string
 	Body           string
 	State          State
@@ -105,9 +106,12 @@ func (s *Service) deliverLoop(ctx context.Context) {
 func (s *Service) try(ctx context.Context, d Delivery) {
 	began := s.cfg.Now()
 	var end outcome
-	if d.WebhookID != "" {
+	switch {
+	case d.WebhookID != "":
 		end = s.tryWebhook(ctx, d)
-	} else {
+	case d.SecretID != "":
+		end = s.tryAddress(ctx, d)
+	default:
 		end = s.tryPush(ctx, d)
 	}
 	if ctx.Err() != nil && end.state != Delivered {
@@ -133,7 +137,7 @@ func (s *Service) try(ctx context.Context, d Delivery) {
 	if d.State != Pending {
 		d.DoneAt = s.now()
 	}
-	if err := s.cfg.Store.UpdateDelivery(context.WithoutCancel(ctx), d); err != nil {
+	if err := s.finish(context.WithoutCancel(ctx), d); err != nil {
 		s.cfg.Log.Warn("delivery not stored", "delivery_id", d.ID, "error", err)
 	}
 }
@@ -156,21 +160,31 @@ func (s *Service) tryWebhook(ctx context.Context, d Delivery) outcome {
 	case !w.Enabled:
 		return outcome{state: Dropped, err: "the webhook is switched off"}
 	}
-	end := s.send(ctx, w, d)
+	end := s.sendTo(ctx, w, d)
 	s.health(ctx, w, end)
 	return end
 }
 
-// send posts one delivery.
-func (s *Service) send(ctx context.Context, w Webhook, d Delivery) outcome {
+// sendTo posts one delivery to a webhook.
+func (s *Service) sendTo(ctx context.Context, w Webhook, d Delivery) outcome {
 	address, key, err := s.open(ctx, w)
 	if err != nil {
-		if f, ok := errors.AsType[*fault.Error](err); ok {
-			return outcome{state: GivenUp, err: f.Message}
-		}
-		return outcome{state: Pending, err: "its address could not be read"}
+		return unreadable(err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(d.Body))
+	return s.send(ctx, sealed{address, key}, d)
+}
+
+// unreadable is the outcome where the address could not be read.
+func unreadable(err error) outcome {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return outcome{state: GivenUp, err: f.Message}
+	}
+	return outcome{state: Pending, err: "its address could not be read"}
+}
+
+// send posts one delivery.
+func (s *Service) send(ctx context.Context, to sealed, d Delivery) outcome {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, strings.NewReader(d.Body))
 	if err != nil {
 		return outcome{state: GivenUp, err: "the address cannot be used"}
 	}
@@ -179,7 +193,7 @@ func (s *Service) send(ctx context.Context, w Webhook, d Delivery) outcome {
 	req.Header.Set("User-Agent", "Parawork/"+s.cfg.Version)
 	req.Header.Set("Parawork-Delivery", d.ID)
 	req.Header.Set("Parawork-Event", d.Kind)
-	req.Header.Set("Parawork-Signature", "t="+stamp+",v1="+Sign(key, stamp, d.Body))
+	req.Header.Set("Parawork-Signature", "t="+stamp+",v1="+Sign(to.Key, stamp, d.Body))
 	resp, err := s.cfg.Client.Do(req)
 	if err != nil {
 		if errors.Is(err, egress.ErrRefused) {
@@ -265,7 +279,7 @@ func (s *Service) TestWebhook(ctx context.Context, webhookID, teamSlug, teamName
 	}
 	d := Delivery{ID: id.New("dlv"), TeamID: w.TeamID, WebhookID: w.ID, ItemID: it.ID, Kind: Ping, Body: body, State: GivenUp, Attempts: 1, CreatedAt: now}
 	began := s.cfg.Now()
-	end := s.send(ctx, w, d)
+	end := s.sendTo(ctx, w, d)
 	if end.state == Delivered {
 		d.State = Delivered
 	}

@@ -181,6 +181,24 @@ func byPrompt(s *Server) find {
 	return inWorkspace(s, session, func(call *rest.Call, v sessions.Session) string { call.Session = v; return v.WorkspaceID })
 }
 
+// byJob finds a job, which is as private as the workspace it works in.
+func byJob(s *Server) find {
+	return byID(func(ctx context.Context, call *rest.Call, id string) (accounts.Object, error) {
+		j, err := s.cfg.Jobs.Get(ctx, id)
+		if err != nil {
+			return accounts.Object{}, err
+		}
+		call.Job = j
+		if w, err := s.cfg.Workspaces.Records.Workspace(ctx, j.WorkspaceID); err == nil {
+			return s.ObjectOf(ctx, call.Actor, w)
+		} else if !fault.Is(err, fault.NotFound) {
+			return accounts.Object{}, err
+		}
+		// It is not made yet, or it is gone, and may have been private.
+		return accounts.Object{TeamID: j.TeamID, OwnerID: j.CreatedBy, Private: j.Private() || j.StartedAt != 0}, nil
+	})
+}
+
 func byThread(s *Server) find {
 	return inWorkspace(s, s.ops.ThreadWorkspace, func(_ *rest.Call, workspaceID string) string { return workspaceID })
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/agent/permissions"
+	"github.com/parawork/parawork/automations/jobs"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -62,6 +63,7 @@ import (
 	"github.com/parawork/parawork/sessions/runs"
 	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/jobstore"
 	"github.com/parawork/parawork/store/oauthstore"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/store/threadstore"
@@ -91,6 +93,7 @@ import (
 	"github.com/parawork/parawork/workspaces/checks"
 	"github.com/parawork/parawork/workspaces/disk"
 	"github.com/parawork/parawork/workspaces/git"
+	"github.com/parawork/parawork/workspaces/lifecycle"
 	"github.com/parawork/parawork/workspaces/move"
 	"github.com/parawork/parawork/workspaces/overlap"
 	"github.com/parawork/parawork/workspaces/reviews"
@@ -310,6 +313,8 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Place: func(context.Context, executors.Kind) (executors.Capabilities, bool) {
 			return executors.Capabilities{Available: h.demo.Load(), Isolated: true, Network: true, Limits: true}, true
 		}})
+	h.cfg.Jobs = jobs.New(jobs.Config{Store: jobstore.New(h.db), Sessions: ss, Terminals: ss.Recordings, Workspaces: jobWorkspaces{ws.Records, ws.Lifecycle}, Sandboxes: h.cfg.Sandboxes, Places: jobPlaces{},
+		Artifacts: h.cfg.Artifacts, Hooks: h.cfg.Notify, Actor: h.accounts.Actor, Asks: func(string) bool { return false }, Bus: h.bus, Events: h.bus})
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, from, sec, h.accounts)
 	h.cfg.Disk = disk.New(disk.Config{Projects: ws.Projects, Records: ws.Records, Reclaim: ws.Reclaim, Events: h.bus})
@@ -562,6 +567,11 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
+	job := jobs.Job{ID: id.New("job"), TeamID: team.ID, CreatedBy: userID, Request: jobs.Request{Prompt: "p", Agent: "command", ProjectID: ws.ProjectID}, WorkspaceID: ws.ID, Status: jobs.Completed, Step: jobs.Done,
+		Version: 1, CreatedAt: 1}
+	if err := jobstore.New(h.db).InsertJob(ctx, job, 10); err != nil {
+		t.Fatal(err)
+	}
 	thread := agent.Thread{ID: id.New("thr"), TeamID: team.ID, ProjectID: ws.ProjectID, WorkspaceID: ws.ID, SessionID: ses.ID, Conversation: ses.Conversation, CreatedBy: userID, Mode: agent.Build, State: agent.Idle, Version: 1}
 	if err := threadstore.New(h.db).CreateThread(ctx, thread); err != nil {
 		t.Fatal(err)
@@ -570,7 +580,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"permission rule": prl.ID, "thread": thread.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	return map[string]string{"permission rule": prl.ID, "thread": thread.ID, "job": job.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -620,6 +630,33 @@ type endedSessions struct{ *sessions.Service }
 
 func (endedSessions) Ended(context.Context, string, string) (bool, error) { return true, nil }
 
+// jobWorkspaces makes the workspaces of jobs.
+type jobWorkspaces struct {
+	*workspaces.Records
+	lifecycle *lifecycle.Service
+}
+
+func (j jobWorkspaces) Create(ctx context.Context, actor accounts.Actor, teamID string, n workspaces.NewWorkspace) (workspaces.Workspace, error) {
+	return j.lifecycle.Create(ctx, actor, teamID, n)
+}
+
+func (j jobWorkspaces) RetryCreate(ctx context.Context, id string) (workspaces.Workspace, error) {
+	return j.lifecycle.RetryCreate(ctx, id)
+}
+
+// jobPlaces is the local place alone.
+type jobPlaces struct{}
+
+func (jobPlaces) Choose(context.Context, string, string, ...executors.Kind) (executors.Kind, error) {
+	return fake.Kind, nil
+}
+
+func (jobPlaces) Isolates(context.Context, executors.Kind) bool { return true }
+
+func (jobPlaces) Find(context.Context, string, string, string, int) ([]string, error) {
+	return nil, nil
+}
+
 // noLanguageFiles are files that no language server is asked about.
 type noLanguageFiles struct{ lsp.Files }
 
@@ -654,6 +691,8 @@ func kindOf(op string) string {
 		return "prompt"
 	case "getThread", "followThread", "sendToThread", "interruptThread", "updateThread", "forkThread", "compactThread", "clearThread":
 		return "thread"
+	case "getJob", "followJob", "cancelJob":
+		return "job"
 	case "listPrompts", "createPrompt", "interruptSession", "getSessionThread":
 		return "session"
 	case "updateWebhook", "deleteWebhook", "testWebhook", "listDeliveries", "redeliver":

@@ -222,6 +222,11 @@ buildImage              admin     admin
 getImageBuild           viewer    read
 cancelImageBuild        admin     admin
 getImageBuildLog        viewer    read
+listJobs                viewer    read
+createJob               member    write
+getJob                  viewer    read
+followJob               viewer    read
+cancelJob               member    attach
 listWorkspaces          viewer    read
 createWorkspace         member    write
 getWorkspace            viewer    read

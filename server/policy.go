@@ -334,6 +334,13 @@ var policy = map[string]rule{
 	"cancelImageBuild": of(accounts.ManageProject, byImageBuild),
 	"getImageBuildLog": of(accounts.ViewProject, byImageBuild),
 
+	// A job has an agent work in a workspace that is made for it: its handler asks for TypeTerminal, too.
+	"listJobs":  of(accounts.ViewWorkspace, byTeam),
+	"createJob": of(accounts.CreateWorkspace, byTeam),
+	"getJob":    of(accounts.ViewWorkspace, byJob),
+	"followJob": of(accounts.ViewWorkspace, byJob),
+	"cancelJob": of(accounts.TypeTerminal, byJob),
+
 	"listWorkspaces":   of(accounts.ViewWorkspace, byTeam),
 	"createWorkspace":  of(accounts.CreateWorkspace, byTeam).repeatable(),
 	"getWorkspace":     of(accounts.ViewWorkspace, byWorkspace),

@@ -28,6 +28,7 @@ import (
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/agent/permissions"
+	"github.com/parawork/parawork/automations/jobs"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/price"
@@ -135,6 +136,7 @@ type Config struct {
 	Agent         *agent.Service
 	Models        *models.Service      // of Agent
 	Permissions   *permissions.Service // of that agent's calls
+	Jobs          *jobs.Service
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
 	Edits         *edits.Service

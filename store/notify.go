@@ -88,11 +88,11 @@ func (s *Notify) Webhooks(ctx context.Context, teamID string) ([]notify.Webhook,
 	return Collect(rows, err, scanWebhook)
 }
 
-const deliveryColumns = `id, team_id, webhook_id, subscription_id, item_id, kind, body, state, attempts, next_at, status, error, duration_ms, created_at, done_at`
+const deliveryColumns = `id, team_id, webhook_id, subscription_id, secret_id, item_id, kind, body, state, attempts, next_at, status, error, duration_ms, created_at, done_at`
 
 func scanDelivery(r Scanner) (d notify.Delivery, err error) {
 	var webhook, subscription sql.NullString
-	err = r.Scan(&d.ID, &d.TeamID, &webhook, &subscription, &d.ItemID, &d.Kind, &d.Body, &d.State, &d.Attempts, &d.NextAt, &d.Status, &d.Error, &d.DurationMs,
+	err = r.Scan(&d.ID, &d.TeamID, &webhook, &subscription, &d.SecretID, &d.ItemID, &d.Kind, &d.Body, &d.State, &d.Attempts, &d.NextAt, &d.Status, &d.Error, &d.DurationMs,
 		&d.CreatedAt, &d.DoneAt)
 	d.WebhookID, d.SubscriptionID = webhook.String, subscription.String
 	return d, err
@@ -102,8 +102,8 @@ func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid:
 
 // InsertDelivery puts a delivery into the outbox.
 func (s *Notify) InsertDelivery(ctx context.Context, d notify.Delivery) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO deliveries (`+deliveryColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?)`, d.ID, d.TeamID, nullable(d.WebhookID),
-		nullable(d.SubscriptionID), d.ItemID, d.Kind, d.Body, string(d.State), d.Attempts, d.NextAt, d.Status, d.Error, d.DurationMs, d.CreatedAt, d.DoneAt)
+	_, err := s.db.Exec(ctx, `INSERT INTO deliveries (`+deliveryColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, d.ID, d.TeamID, nullable(d.WebhookID),
+		nullable(d.SubscriptionID), d.SecretID, d.ItemID, d.Kind, d.Body, string(d.State), d.Attempts, d.NextAt, d.Status, d.Error, d.DurationMs, d.CreatedAt, d.DoneAt)
 	return err
 }
 
@@ -159,6 +159,12 @@ func (s *Notify) Deliveries(ctx context.Context, webhookID string, pg page.Page)
 	}
 	items, next := page.Cut(pg, all, func(d notify.Delivery) page.Key { return page.Key{At: d.CreatedAt, ID: d.ID} })
 	return items, next, nil
+}
+
+// DeliveriesAbout returns those about an item, newest first.
+func (s *Notify) DeliveriesAbout(ctx context.Context, itemID string) ([]notify.Delivery, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+deliveryColumns+` FROM deliveries WHERE item_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT 50`, itemID)
+	return Collect(rows, err, scanDelivery)
 }
 
 // Prune drops deliveries that ended before a time, and records of items that old, which nobody is notified of any more.

@@ -66,7 +66,7 @@ type rule struct {
 }
 
 // features are the packages with the program's rules. Each declares the storage and the neighbours it needs.
-var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./tools/...", "./workspaces/...", "./agent/...",
+var features = []string{"./accounts/...", "./billing/...", "./config/...", "./guest/...", "./internal/events/...", "./notify/mail", "./sessions/...", "./sync/...", "./tools/...", "./workspaces/...", "./agent/...", "./automations/...",
 	"./executors", "./executors/caches", "./executors/choice", "./executors/command", "./executors/images", "./executors/manager", "./executors/meter", "./executors/metering", "./executors/network", "./executors/pool",
 	"./executors/preview", "./executors/settings", "./executors/runner/*"}
 
@@ -140,15 +140,17 @@ func rules() []rule {
 		add(who, nil, "it names the methods it needs: only who starts the server and the server itself are given all of workspaces", "./workspaces/assembly")
 	}
 	for _, low := range []string{"./accounts/...", "./billing/...", "./config/...", "./executors/...", "./guest/...", "./internal/...", "./notify/...", "./sessions/...", "./store/...", "./sync/...", "./workspaces/..."} {
-		add(low, []string{"./store/toolstore", "./store/threadstore"}, "tools call what the features offer, not the other way round", "./tools/...")
+		add(low, []string{"./store/toolstore", "./store/threadstore", "./store/jobstore"}, "tools call what the features offer, not the other way round", "./tools/...")
 		add(low, []string{"./store/threadstore"}, "the agent calls what the features offer, not the other way round", "./agent/...")
+		add(low, []string{"./store/jobstore"}, "automations start what the features offer, not the other way round", "./automations/...")
 	}
 	add("./tools", nil, "the contract knows no tool, and none of the services that tools call", "./tools/*", "./accounts/...", "./billing/...", "./executors/...", "./guest/...", "./notify/...", "./sessions/...", "./sync/...", "./workspaces/...")
 	add("./sync/...", nil, "changed files are those of sandboxes; sessions come and go", "./sessions/...", "./workspaces/...")
 	for _, end := range []string{"identity", "policy", "machine", "tunnel", "wire", "folder", "guard", "cli"} {
 		add("./executors/runner/"+end, nil, "the end on the member's machine knows sandboxes, and nothing of people or what the server keeps", append([]string{"./accounts/...", "./billing/..."}, aboutExecutors...)...)
 	}
-	add("./tools/...", nil, "the agent calls tools, which know nothing of who calls them", "./agent/...")
+	add("./tools/...", nil, "the agent calls tools, which know nothing of who calls them", "./agent/...", "./automations/...")
+	add("./agent/...", nil, "automations start sessions of the agent, which knows nothing of who starts them", "./automations/...")
 	add("./agent/...", nil, "store, server and the model gateway are joined to it by cmd", "./store/...", "./server/...", "./cmd/...", "./billing/gateway")
 	add("./agent/providers", nil, "it asks models and knows neither threads nor tools, nor who asks", "./agent", "./accounts/...", "./billing/...", "./config/...", "./executors/...", "./guest/...", "./notify/...", "./sessions/...",
 		"./store/...", "./server/...", "./sync/...", "./tools/...", "./workspaces/...", "./cmd/...")

@@ -75,6 +75,10 @@ const (
 	RunMade         Point = "run.made"         // a workspace is made; its attempt does not know
 	RunStarted      Point = "run.started"      // a session is started; its attempt does not know
 
+	JobStored  Point = "job.stored"  // a job has a row; nothing of it was begun
+	JobStarted Point = "job.started" // its session runs; its row does not know
+	JobEnding  Point = "job.ending"  // how it ends is stored; its session runs and its files are not collected
+
 	// The ledger.
 	SegmentOpened Point = "segment.opened" // a sandbox's time counts; it is not ready yet
 	SegmentBeaten Point = "segment.beaten" // a heartbeat is written
@@ -240,5 +244,5 @@ var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, ObjectsLent, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayEnded, PutAwayDoomed, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, SandboxRowStored, SandboxRowEnded, QueueClaimed, QueuePasted,
-	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, MachineEnrolled, MachineOnline,
+	QueueTyped, QuestionStored, QuestionHanded, CheckpointTaken, RunMade, RunStarted, JobStored, JobStarted, JobEnding, MachineEnrolled, MachineOnline,
 	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

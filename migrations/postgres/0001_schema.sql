@@ -1066,6 +1066,7 @@ CREATE TABLE deliveries (
     team_id         TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
     webhook_id      TEXT REFERENCES webhooks(id) ON DELETE CASCADE,
     subscription_id TEXT REFERENCES push_subscriptions(id) ON DELETE CASCADE,
+    secret_id       TEXT NOT NULL DEFAULT '',  -- where it goes when it is neither
     item_id         TEXT NOT NULL,
     kind            TEXT NOT NULL,
     body            TEXT NOT NULL,
@@ -1082,6 +1083,7 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_by_webhook ON deliveries(webhook_id, created_at, id);
 CREATE INDEX deliveries_pending ON deliveries(next_at) WHERE state = 'pending';
 CREATE INDEX deliveries_done ON deliveries(done_at);
+CREATE INDEX deliveries_about ON deliveries(item_id);
 
 -- An e-mail on its way (outbox).
 CREATE TABLE mails (
@@ -2137,3 +2139,43 @@ CREATE TABLE permission_rules (
 );
 CREATE INDEX permission_rules_by_team ON permission_rules(team_id, project_id);
 CREATE INDEX permission_rules_by_session ON permission_rules(session_id);
+
+-- === Jobs ===
+
+CREATE TABLE jobs (
+    id           TEXT PRIMARY KEY,
+    team_id      TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    created_by   TEXT NOT NULL,
+    key          TEXT NOT NULL,              -- the Idempotency-Key it was asked for with, '' = none
+    hash         TEXT NOT NULL,              -- of what was asked for
+    request      TEXT NOT NULL,              -- JSON
+    private      BOOLEAN NOT NULL,           -- only its user sees it
+    hook_url     TEXT NOT NULL DEFAULT '',   -- where its end is reported, without what is secret; '' = nowhere
+    secret_id    TEXT NOT NULL DEFAULT '',
+    sandbox_id   TEXT NOT NULL DEFAULT '',
+    workspace_id TEXT NOT NULL DEFAULT '',   -- reserved before it is made
+    session_id   TEXT NOT NULL,              -- reserved before it is started
+    status       TEXT NOT NULL,              -- queued, running, completed, failed, timeout, cancelled
+    step         TEXT NOT NULL,              -- waiting, making, working, ending, cleaning, done
+    outcome      TEXT NOT NULL DEFAULT '',   -- the status it ends with
+    retried      BOOLEAN NOT NULL DEFAULT FALSE,
+    refusals     BIGINT NOT NULL DEFAULT 0,
+    reason       TEXT NOT NULL DEFAULT '',
+    code         TEXT NOT NULL DEFAULT '',
+    error        TEXT NOT NULL DEFAULT '',
+    output       TEXT NOT NULL DEFAULT '',
+    warnings     TEXT NOT NULL DEFAULT '[]', -- JSON
+    files        TEXT NOT NULL DEFAULT '[]', -- JSON: its artifacts
+    cost_nano    BIGINT,                     -- NULL = unknown
+    version      BIGINT NOT NULL,            -- grows with every change
+    created_at   BIGINT NOT NULL,
+    started_at   BIGINT NOT NULL DEFAULT 0,
+    deadline     BIGINT NOT NULL DEFAULT 0,
+    retry_at     BIGINT NOT NULL DEFAULT 0,
+    ended_at     BIGINT NOT NULL DEFAULT 0,
+    updated_at   BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX jobs_by_key ON jobs(team_id, created_by, key) WHERE key <> '';
+CREATE INDEX jobs_by_team ON jobs(team_id, created_at, id);
+CREATE INDEX jobs_live ON jobs(id) WHERE step <> 'done';
+CREATE INDEX jobs_by_workspace ON jobs(workspace_id);

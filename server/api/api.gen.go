@@ -1682,6 +1682,60 @@ func (e IssueDirection) Valid() bool {
 	}
 }
 
+// Defines values for JobDeliveryState.
+const (
+	JobDeliveryStateDelivered JobDeliveryState = "delivered"
+	JobDeliveryStateDropped   JobDeliveryState = "dropped"
+	JobDeliveryStateGivenUp   JobDeliveryState = "given_up"
+	JobDeliveryStatePending   JobDeliveryState = "pending"
+)
+
+// Valid indicates whether the value is a known member of the JobDeliveryState enum.
+func (e JobDeliveryState) Valid() bool {
+	switch e {
+	case JobDeliveryStateDelivered:
+		return true
+	case JobDeliveryStateDropped:
+		return true
+	case JobDeliveryStateGivenUp:
+		return true
+	case JobDeliveryStatePending:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for JobStatus.
+const (
+	JobStatusCancelled JobStatus = "cancelled"
+	JobStatusCompleted JobStatus = "completed"
+	JobStatusFailed    JobStatus = "failed"
+	JobStatusQueued    JobStatus = "queued"
+	JobStatusRunning   JobStatus = "running"
+	JobStatusTimeout   JobStatus = "timeout"
+)
+
+// Valid indicates whether the value is a known member of the JobStatus enum.
+func (e JobStatus) Valid() bool {
+	switch e {
+	case JobStatusCancelled:
+		return true
+	case JobStatusCompleted:
+		return true
+	case JobStatusFailed:
+		return true
+	case JobStatusQueued:
+		return true
+	case JobStatusRunning:
+		return true
+	case JobStatusTimeout:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LanguageServerState.
 const (
 	LanguageServerStateOff      LanguageServerState = "off"
@@ -7544,6 +7598,144 @@ type IssueDirection string
 // IssueOutbox defines model for IssueOutbox.
 type IssueOutbox struct {
 	Items []IssueChange `json:"items"`
+}
+
+// Job defines model for Job.
+type Job struct {
+	Agent     string        `json:"agent"`
+	Artifacts []JobArtifact `json:"artifacts"`
+
+	// Code Why it did not complete; stable
+	Code string `json:"code"`
+
+	// CostNano What it spent on models so far, nano-USD; absent when unknown, and for those who may not see costs
+	CostNano  *int64 `json:"cost_nano,omitempty"`
+	CreatedAt int64  `json:"created_at"`
+	CreatedBy string `json:"created_by"`
+	EndedAt   *int64 `json:"ended_at"`
+
+	// Error Likewise, for people
+	Error string `json:"error"`
+	Id    string `json:"id"`
+	Keep  bool   `json:"keep"`
+	Model string `json:"model"`
+
+	// Output The agent's last answer, or the end of its terminal
+	Output    string  `json:"output"`
+	ProjectId *string `json:"project_id"`
+	Prompt    string  `json:"prompt"`
+
+	// Reason What it waits for while it is queued
+	Reason    string  `json:"reason"`
+	SandboxId *string `json:"sandbox_id"`
+
+	// SessionId Null until it was started
+	SessionId *string   `json:"session_id"`
+	StartedAt *int64    `json:"started_at"`
+	Status    JobStatus `json:"status"`
+	TimeoutMs int64     `json:"timeout_ms"`
+
+	// Warnings What was asked for and not done
+	Warnings []string    `json:"warnings"`
+	Webhook  *JobWebhook `json:"webhook"`
+
+	// WorkspaceId Null until it is known
+	WorkspaceId *string `json:"workspace_id"`
+}
+
+// JobArtifact defines model for JobArtifact.
+type JobArtifact struct {
+	Id   string `json:"id"`
+	Mime string `json:"mime"`
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+
+	// Url Its content, for the same login or token
+	Url string `json:"url"`
+}
+
+// JobDelivery defines model for JobDelivery.
+type JobDelivery struct {
+	Attempts  int    `json:"attempts"`
+	CreatedAt int64  `json:"created_at"`
+	DoneAt    *int64 `json:"done_at"`
+	Error     string `json:"error"`
+	Id        string `json:"id"`
+
+	// NextAt When it is tried next
+	NextAt *int64           `json:"next_at"`
+	State  JobDeliveryState `json:"state"`
+
+	// Status HTTP status of the last answer
+	Status *int `json:"status"`
+}
+
+// JobDeliveryState defines model for JobDelivery.State.
+type JobDeliveryState string
+
+// JobList defines model for JobList.
+type JobList struct {
+	Items      []Job   `json:"items"`
+	NextCursor *string `json:"next_cursor"`
+}
+
+// JobRequest defines model for JobRequest.
+type JobRequest struct {
+	// Account ID of the agent's account; absent: the default
+	Account *string `json:"account,omitempty"`
+
+	// Agent One of GET /teams/{team}/agents
+	Agent string `json:"agent"`
+
+	// Argv Of the agent command: the program, with the prompt as its last argument or in place of {prompt}. Of others: extra arguments
+	Argv *[]string `json:"argv,omitempty"`
+
+	// Artifacts Paths and patterns of files of the worktree to save besides what lies in the artifacts folder
+	Artifacts *[]string `json:"artifacts,omitempty"`
+
+	// Base With project_id: what its branch begins at
+	Base *string `json:"base,omitempty"`
+
+	// Branch With project_id: the name of its branch
+	Branch *string `json:"branch,omitempty"`
+
+	// ConfirmNoBoundary The agent may run where nothing isolates it
+	ConfirmNoBoundary *bool   `json:"confirm_no_boundary,omitempty"`
+	Executor          *string `json:"executor,omitempty"`
+
+	// Keep A sandbox of its own stays until nobody used it for 7 days
+	Keep  *bool   `json:"keep,omitempty"`
+	Model *string `json:"model,omitempty"`
+
+	// ProjectId It works in a new workspace of this project
+	ProjectId *string `json:"project_id,omitempty"`
+	Prompt    string  `json:"prompt"`
+	RunnerId  *string `json:"runner_id,omitempty"`
+
+	// SandboxId It works in this sandbox of yours. Neither: in a sandbox of its own
+	SandboxId *string `json:"sandbox_id,omitempty"`
+
+	// TimeoutMs From the start of its session on
+	TimeoutMs *int64             `json:"timeout_ms,omitempty"`
+	Webhook   *JobWebhookRequest `json:"webhook,omitempty"`
+}
+
+// JobStatus defines model for JobStatus.
+type JobStatus string
+
+// JobWebhook defines model for JobWebhook.
+type JobWebhook struct {
+	Deliveries []JobDelivery `json:"deliveries"`
+
+	// Url Without what is secret
+	Url string `json:"url"`
+}
+
+// JobWebhookRequest defines model for JobWebhookRequest.
+type JobWebhookRequest struct {
+	// Secret Signs what is sent
+	Secret string `json:"secret"`
+	Url    string `json:"url"`
 }
 
 // JournalEntry defines model for JournalEntry.
@@ -13412,6 +13604,11 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// FollowJobParams defines parameters for FollowJob.
+type FollowJobParams struct {
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
 // BeginProviderLoginParams defines parameters for BeginProviderLogin.
 type BeginProviderLoginParams struct {
 	// Next The page to return to
@@ -13745,6 +13942,18 @@ type BrowseFoldersParams struct {
 // SearchFoldersParams defines parameters for SearchFolders.
 type SearchFoldersParams struct {
 	Q string `form:"q" json:"q"`
+}
+
+// ListJobsParams defines parameters for ListJobs.
+type ListJobsParams struct {
+	Limit  *Limit     `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor    `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Status *JobStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
+// CreateJobParams defines parameters for CreateJob.
+type CreateJobParams struct {
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListTeamModelRequestsParams defines parameters for ListTeamModelRequests.
@@ -14540,6 +14749,9 @@ type FreeDiskJSONRequestBody = FreeDisk
 // CreateInviteJSONRequestBody defines body for CreateInvite for application/json ContentType.
 type CreateInviteJSONRequestBody = NewInvite
 
+// CreateJobJSONRequestBody defines body for CreateJob for application/json ContentType.
+type CreateJobJSONRequestBody = JobRequest
+
 // AddMemberJSONRequestBody defines body for AddMember for application/json ContentType.
 type AddMemberJSONRequestBody = NewMember
 
@@ -14980,6 +15192,15 @@ type ServerInterface interface {
 	// RevokeInvite Revoke an invite; owners and admins
 	// (DELETE /invites/{id})
 	RevokeInvite(ctx echo.Context, id Id) error
+	// GetJob Get a job
+	// (GET /jobs/{id})
+	GetJob(ctx echo.Context, id Id) error
+	// CancelJob Cancel a job; what was done stays
+	// (POST /jobs/{id}/cancel)
+	CancelJob(ctx echo.Context, id Id) error
+	// FollowJob Follow a job (server-sent events)
+	// (GET /jobs/{id}/events)
+	FollowJob(ctx echo.Context, id Id, params FollowJobParams) error
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx echo.Context) error
@@ -15526,6 +15747,12 @@ type ServerInterface interface {
 	// CreateInvite Invite somebody to the team; owners and admins
 	// (POST /teams/{team}/invites)
 	CreateInvite(ctx echo.Context, team TeamSlug) error
+	// ListJobs List jobs, newest first, without their outputs
+	// (GET /teams/{team}/jobs)
+	ListJobs(ctx echo.Context, team TeamSlug, params ListJobsParams) error
+	// CreateJob Have an agent do work without a person
+	// (POST /teams/{team}/jobs)
+	CreateJob(ctx echo.Context, team TeamSlug, params CreateJobParams) error
 	// ListMembers List the members of the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx echo.Context, team TeamSlug) error
@@ -17420,6 +17647,74 @@ func (w *ServerInterfaceWrapper) RevokeInvite(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RevokeInvite(ctx, id)
+	return err
+}
+
+// GetJob converts echo context to params.
+func (w *ServerInterfaceWrapper) GetJob(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetJob(ctx, id)
+	return err
+}
+
+// CancelJob converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelJob(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelJob(ctx, id)
+	return err
+}
+
+// FollowJob converts echo context to params.
+func (w *ServerInterfaceWrapper) FollowJob(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FollowJobParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Last-Event-ID, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Last-Event-ID: %s", err))
+		}
+
+		params.LastEventID = &LastEventID
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FollowJob(ctx, id, params)
 	return err
 }
 
@@ -20874,6 +21169,81 @@ func (w *ServerInterfaceWrapper) CreateInvite(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateInvite(ctx, team)
+	return err
+}
+
+// ListJobs converts echo context to params.
+func (w *ServerInterfaceWrapper) ListJobs(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListJobsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", ctx.QueryParams(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter status: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListJobs(ctx, team, params)
+	return err
+}
+
+// CreateJob converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateJob(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateJobParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateJob(ctx, team, params)
 	return err
 }
 
@@ -25697,6 +26067,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/threads/:id/compact", wrapper.CompactThread, options.OperationMiddlewares["compactThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/clear", wrapper.ClearThread, options.OperationMiddlewares["clearThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/interrupt", wrapper.InterruptThread, options.OperationMiddlewares["interruptThread"]...)
+	router.GET(options.BaseURL+"/teams/:team/jobs", wrapper.ListJobs, options.OperationMiddlewares["listJobs"]...)
+	router.POST(options.BaseURL+"/teams/:team/jobs", wrapper.CreateJob, options.OperationMiddlewares["createJob"]...)
+	router.GET(options.BaseURL+"/jobs/:id", wrapper.GetJob, options.OperationMiddlewares["getJob"]...)
+	router.GET(options.BaseURL+"/jobs/:id/events", wrapper.FollowJob, options.OperationMiddlewares["followJob"]...)
+	router.POST(options.BaseURL+"/jobs/:id/cancel", wrapper.CancelJob, options.OperationMiddlewares["cancelJob"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/conversations", wrapper.ListConversations, options.OperationMiddlewares["listConversations"]...)
 	router.GET(options.BaseURL+"/sessions/:id/timing", wrapper.GetTiming, options.OperationMiddlewares["getTiming"]...)
 	router.GET(options.BaseURL+"/sessions/:id/moment", wrapper.GetMoment, options.OperationMiddlewares["getMoment"]...)
@@ -29153,6 +29528,153 @@ type RevokeInvitedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RevokeInvitedefaultApplicationProblemPlusJSONResponse) VisitRevokeInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetJobRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetJobResponseObject interface {
+	VisitGetJobResponse(w http.ResponseWriter) error
+}
+
+type GetJob200JSONResponse Job
+
+func (response GetJob200JSONResponse) VisitGetJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetJobdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetJobdefaultApplicationProblemPlusJSONResponse) VisitGetJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelJobRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type CancelJobResponseObject interface {
+	VisitCancelJobResponse(w http.ResponseWriter) error
+}
+
+type CancelJob200JSONResponse Job
+
+func (response CancelJob200JSONResponse) VisitCancelJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelJobdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CancelJobdefaultApplicationProblemPlusJSONResponse) VisitCancelJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FollowJobRequestObject struct {
+	Id     Id `json:"id"`
+	Params FollowJobParams
+}
+
+type FollowJobResponseObject interface {
+	VisitFollowJobResponse(w http.ResponseWriter) error
+}
+
+type FollowJob200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response FollowJob200TexteventStreamResponse) VisitFollowJobResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type FollowJobdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FollowJobdefaultApplicationProblemPlusJSONResponse) VisitFollowJobResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -36334,6 +36856,101 @@ type CreateInvitedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateInvitedefaultApplicationProblemPlusJSONResponse) VisitCreateInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListJobsRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListJobsParams
+}
+
+type ListJobsResponseObject interface {
+	VisitListJobsResponse(w http.ResponseWriter) error
+}
+
+type ListJobs200JSONResponse JobList
+
+func (response ListJobs200JSONResponse) VisitListJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListJobsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListJobsdefaultApplicationProblemPlusJSONResponse) VisitListJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJobRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params CreateJobParams
+	Body   *CreateJobJSONRequestBody
+}
+
+type CreateJobResponseObject interface {
+	VisitCreateJobResponse(w http.ResponseWriter) error
+}
+
+type CreateJob200JSONResponse Job
+
+func (response CreateJob200JSONResponse) VisitCreateJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJob201JSONResponse Job
+
+func (response CreateJob201JSONResponse) VisitCreateJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateJobdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateJobdefaultApplicationProblemPlusJSONResponse) VisitCreateJobResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -43752,6 +44369,15 @@ type StrictServerInterface interface {
 	// RevokeInvite Revoke an invite; owners and admins
 	// (DELETE /invites/{id})
 	RevokeInvite(ctx context.Context, request RevokeInviteRequestObject) (RevokeInviteResponseObject, error)
+	// GetJob Get a job
+	// (GET /jobs/{id})
+	GetJob(ctx context.Context, request GetJobRequestObject) (GetJobResponseObject, error)
+	// CancelJob Cancel a job; what was done stays
+	// (POST /jobs/{id}/cancel)
+	CancelJob(ctx context.Context, request CancelJobRequestObject) (CancelJobResponseObject, error)
+	// FollowJob Follow a job (server-sent events)
+	// (GET /jobs/{id}/events)
+	FollowJob(ctx context.Context, request FollowJobRequestObject) (FollowJobResponseObject, error)
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
@@ -44298,6 +44924,12 @@ type StrictServerInterface interface {
 	// CreateInvite Invite somebody to the team; owners and admins
 	// (POST /teams/{team}/invites)
 	CreateInvite(ctx context.Context, request CreateInviteRequestObject) (CreateInviteResponseObject, error)
+	// ListJobs List jobs, newest first, without their outputs
+	// (GET /teams/{team}/jobs)
+	ListJobs(ctx context.Context, request ListJobsRequestObject) (ListJobsResponseObject, error)
+	// CreateJob Have an agent do work without a person
+	// (POST /teams/{team}/jobs)
+	CreateJob(ctx context.Context, request CreateJobRequestObject) (CreateJobResponseObject, error)
 	// ListMembers List the members of the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
@@ -47456,6 +48088,82 @@ func (sh *strictHandler) RevokeInvite(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(RevokeInviteResponseObject); ok {
 		return validResponse.VisitRevokeInviteResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetJob operation middleware
+func (sh *strictHandler) GetJob(ctx echo.Context, id Id) error {
+	var request GetJobRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetJob(ctx.Request().Context(), request.(GetJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetJob")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetJobResponseObject); ok {
+		return validResponse.VisitGetJobResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelJob operation middleware
+func (sh *strictHandler) CancelJob(ctx echo.Context, id Id) error {
+	var request CancelJobRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelJob(ctx.Request().Context(), request.(CancelJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelJob")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelJobResponseObject); ok {
+		return validResponse.VisitCancelJobResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FollowJob operation middleware
+func (sh *strictHandler) FollowJob(ctx echo.Context, id Id, params FollowJobParams) error {
+	var request FollowJobRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FollowJob(ctx.Request().Context(), request.(FollowJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FollowJob")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FollowJobResponseObject); ok {
+		return validResponse.VisitFollowJobResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -53412,6 +54120,81 @@ func (sh *strictHandler) CreateInvite(ctx echo.Context, team TeamSlug) error {
 		return err
 	} else if validResponse, ok := response.(CreateInviteResponseObject); ok {
 		return validResponse.VisitCreateInviteResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListJobs operation middleware
+func (sh *strictHandler) ListJobs(ctx echo.Context, team TeamSlug, params ListJobsParams) error {
+	var request ListJobsRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListJobs(ctx.Request().Context(), request.(ListJobsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListJobs")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListJobsResponseObject); ok {
+		return validResponse.VisitListJobsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateJob operation middleware
+func (sh *strictHandler) CreateJob(ctx echo.Context, team TeamSlug, params CreateJobParams) error {
+	var request CreateJobRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	var body CreateJobJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateJob(ctx.Request().Context(), request.(CreateJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateJob")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateJobResponseObject); ok {
+		return validResponse.VisitCreateJobResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

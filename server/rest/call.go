@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/signin"
 	"github.com/parawork/parawork/accounts/watch"
+	"github.com/parawork/parawork/automations/jobs"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/runner/machines"
 	"github.com/parawork/parawork/internal/fault"
@@ -39,6 +40,7 @@ type Call struct {
 	Command    command.Command
 	CodeRun    code.Run
 	Sandbox    sandboxes.Sandbox
+	Job        jobs.Job
 	Machine    machines.Machine
 	Link       watch.Link
 

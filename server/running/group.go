@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/models"
+	"github.com/parawork/parawork/automations/jobs"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors/command"
 	"github.com/parawork/parawork/executors/images"
@@ -43,6 +44,7 @@ type Config struct {
 	Demo      *demo.Service // nil = off
 	Agent     *agent.Service
 	Models    *models.Service // of Agent
+	Jobs      *jobs.Service
 	Places    *manager.Manager
 	Images    *images.Service
 	Tokens    *tokens.Meter
@@ -87,6 +89,8 @@ type (
 	Images struct{ *group }
 	// Threads are the conversations of Parawork's own agent.
 	Threads struct{ *group }
+	// Jobs are work that scripts ask for.
+	Jobs struct{ *group }
 )
 
 // Running has all operations of the package.
@@ -103,10 +107,11 @@ type Running struct {
 	Demo
 	Images
 	Threads
+	Jobs
 }
 
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Running {
 	g := &group{shared, cfg}
-	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Demo{g}, Images{g}, Threads{g}}
+	return Running{Sessions{g}, Conversations{g}, Prompts{g}, Questions{g}, History{g}, Replay{g}, Commands{g}, Code{g}, Sandboxes{g}, Demo{g}, Images{g}, Threads{g}, Jobs{g}}
 }

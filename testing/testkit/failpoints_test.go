@@ -96,6 +96,10 @@ var scenarios = map[failpoint.Point]scenario{
 
 	failpoint.RunMade:    {nil, (*death).run, (*death).ranOnce},
 	failpoint.RunStarted: {nil, (*death).run, (*death).ranOnce},
+
+	failpoint.JobStored:  {nil, (*death).job, (*death).jobDoneOnce},
+	failpoint.JobStarted: {nil, (*death).job, (*death).jobDoneOnce},
+	failpoint.JobEnding:  {nil, (*death).job, (*death).jobDoneOnce},
 }
 
 // The server is killed at every point there is: no work is lost, nothing stays half made, and what was asked for can be asked

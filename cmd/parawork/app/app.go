@@ -33,6 +33,7 @@ type App struct {
 	*work      // what goes on in workspaces
 	*limits    // what ends or stops work
 	*toolbox   // what agents may call
+	*automations
 
 	*front // what the outside sees
 }
@@ -66,6 +67,7 @@ func Build(ctx context.Context, o Options) (_ *App, err error) {
 	if a.toolbox, err = newToolbox(a, o.Version); err != nil {
 		return nil, err
 	}
+	a.automations = newAutomations(a)
 	if a.front, err = newFront(a); err != nil {
 		return nil, err
 	}

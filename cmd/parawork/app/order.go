@@ -18,6 +18,7 @@ func (a *App) components() []component {
 	list := []component{
 		{"suspension", a.suspension.Run},       // ends sessions and sandboxes
 		{"enforce", a.enforcer.Run},            // suspends and wakes sandboxes
+		{"jobs", a.jobs.Run},                   // asks for sandboxes, workspaces and sessions
 		{"sandboxes", a.toolbox.sandboxes.Run}, // deletes workspaces
 		{"agent", a.toolbox.agent.Run},         // calls tools, asks in sessions
 		{"subagents", a.subagents.Run},         // asks for workspaces and sessions
@@ -93,6 +94,7 @@ func (a *App) recovery() []step {
 		{"recovering subagents", a.subagents.Recover},
 		{"recovering code", a.code.Recover},
 		{"continuing turns of the agent", a.toolbox.agent.Recover},
+		{"recovering jobs", a.jobs.Recover},
 	}
 }
 

@@ -75,14 +75,14 @@ func TestOrderOfRecoveryAndOfEnding(t *testing.T) {
 		got = append(got, s.what)
 	}
 	if want := []string{"sweeping secrets", "recovering the ledger", "reading the counters", "reading the prices", "recovering tokens", "recovering machines", "recovering sandboxes",
-		"recovering sessions", "recovering commands", "recovering workspaces", "recovering builds of images", "recovering graces", "recovering checks", "closing tool calls", "cleaning up artifacts", "recovering subagents", "recovering code", "continuing turns of the agent"}; !slices.Equal(got, want) {
+		"recovering sessions", "recovering commands", "recovering workspaces", "recovering builds of images", "recovering graces", "recovering checks", "closing tool calls", "cleaning up artifacts", "recovering subagents", "recovering code", "continuing turns of the agent", "recovering jobs"}; !slices.Equal(got, want) {
 		t.Errorf("recovery: %q, not %q", got, want)
 	}
 	got = nil
 	for _, s := range h.components() {
 		got = append(got, s.name)
 	}
-	if want := []string{"suspension", "enforce", "sandboxes", "agent", "subagents", "runs", "reviews", "issues", "forge", "disk", "browsers", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "languages", "code", "commands", "sessions",
+	if want := []string{"suspension", "enforce", "jobs", "sandboxes", "agent", "subagents", "runs", "reviews", "issues", "forge", "disk", "browsers", "artifacts", "checks", "overlap", "images", "workspaces", "payments", "reports", "mail", "notify", "tasks", "checkpoints", "edits", "languages", "code", "commands", "sessions",
 		"sync", "gate", "network", "limits", "executors", "counters", "ledger", "machines", "facts", "tool calls", "audit", "memory", "caches"}; !slices.Equal(got, want) {
 		t.Errorf("ending: %q, not %q", got, want)
 	}

@@ -1327,6 +1327,72 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/jobs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get a job */
+        get: operations["getJob"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel a job; what was done stays
+         * @description Its agent is interrupted and its session ends soon. A job that has ended is answered as it is.
+         */
+        post: operations["cancelJob"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/jobs/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Follow a job (server-sent events)
+         * @description `status` and `end` have the Job; `artifacts` has `{"items"}`, as in the Job; `text` has `{"id","text"}`: what the agent said, in place of
+         *     an earlier text of the same ID, or with an empty ID the next lines that its terminal printed.
+         *     The stream ends with `end`. A client that connects again with the last event's ID as `Last-Event-ID` is sent what came after it.
+         *     A comment comes every 15 seconds. The server ends the stream after some minutes: connect again.
+         */
+        get: operations["followJob"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/login": {
         parameters: {
             query?: never;
@@ -4434,6 +4500,35 @@ export interface paths {
          * @description The answer contains the link, which works once, is valid for seven days and is shown only once. With `email`, only a user with that address can accept, and any earlier invite to it ends; if the server sends mail, it mails a link to that address too. A user who already has an account also finds the invite under `GET /me/invites`. Only owners can invite owners. Inviting an owner or admin requires a recent confirmation of your identity (confirm_needed).
          */
         post: operations["createInvite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List jobs, newest first, without their outputs
+         * @description Jobs in sandboxes without a repository, and in private workspaces, are listed to their users alone.
+         */
+        get: operations["listJobs"];
+        put?: never;
+        /**
+         * Have an agent do work without a person
+         * @description The job is queued and begins as soon as there is a place for it. Poll it, follow its events, or have its end sent to a webhook.
+         *     The agent asks nobody: it is started without questions where its place isolates it; otherwise the job is refused with `job_needs_isolation`.
+         *     An `Idempotency-Key` belongs to the job for as long as the job is kept: a repeated request is answered with the job, and 200.
+         */
+        post: operations["createJob"];
         delete?: never;
         options?: never;
         head?: never;
@@ -9706,6 +9801,128 @@ export interface components {
         IssueDirection: "off" | "both" | "in" | "out";
         IssueOutbox: {
             items: components["schemas"]["IssueChange"][];
+        };
+        Job: {
+            agent: string;
+            artifacts: components["schemas"]["JobArtifact"][];
+            /** @description Why it did not complete; stable */
+            code: string;
+            /**
+             * Format: int64
+             * @description What it spent on models so far, nano-USD; absent when unknown, and for those who may not see costs
+             */
+            cost_nano?: number;
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            /** Format: int64 */
+            ended_at: number | null;
+            /** @description Likewise, for people */
+            error: string;
+            id: string;
+            keep: boolean;
+            model: string;
+            /** @description The agent's last answer, or the end of its terminal */
+            output: string;
+            project_id: string | null;
+            prompt: string;
+            /** @description What it waits for while it is queued */
+            reason: string;
+            sandbox_id: string | null;
+            /** @description Null until it was started */
+            session_id: string | null;
+            /** Format: int64 */
+            started_at: number | null;
+            status: components["schemas"]["JobStatus"];
+            /** Format: int64 */
+            timeout_ms: number;
+            /** @description What was asked for and not done */
+            warnings: string[];
+            webhook: components["schemas"]["JobWebhook"] | null;
+            /** @description Null until it is known */
+            workspace_id: string | null;
+        };
+        JobArtifact: {
+            id: string;
+            mime: string;
+            name: string;
+            /** Format: int64 */
+            size: number;
+            /** @description Its content, for the same login or token */
+            url: string;
+        };
+        JobDelivery: {
+            attempts: number;
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            done_at: number | null;
+            error: string;
+            id: string;
+            /**
+             * Format: int64
+             * @description When it is tried next
+             */
+            next_at: number | null;
+            /** @enum {string} */
+            state: "pending" | "delivered" | "given_up" | "dropped";
+            /** @description HTTP status of the last answer */
+            status: number | null;
+        };
+        JobList: {
+            items: components["schemas"]["Job"][];
+            next_cursor: string | null;
+        };
+        JobRequest: {
+            /** @description ID of the agent's account; absent: the default */
+            account?: string;
+            /** @description One of GET /teams/{team}/agents */
+            agent: string;
+            /** @description Of the agent command: the program, with the prompt as its last argument or in place of {prompt}. Of others: extra arguments */
+            argv?: string[];
+            /** @description Paths and patterns of files of the worktree to save besides what lies in the artifacts folder */
+            artifacts?: string[];
+            /** @description With project_id: what its branch begins at */
+            base?: string;
+            /** @description With project_id: the name of its branch */
+            branch?: string;
+            /**
+             * @description The agent may run where nothing isolates it
+             * @default false
+             */
+            confirm_no_boundary: boolean;
+            executor?: string;
+            /**
+             * @description A sandbox of its own stays until nobody used it for 7 days
+             * @default false
+             */
+            keep: boolean;
+            model?: string;
+            /** @description It works in a new workspace of this project */
+            project_id?: string;
+            prompt: string;
+            runner_id?: string;
+            /** @description It works in this sandbox of yours. Neither: in a sandbox of its own */
+            sandbox_id?: string;
+            /**
+             * Format: int64
+             * @description From the start of its session on
+             * @default 300000
+             */
+            timeout_ms: number;
+            webhook?: components["schemas"]["JobWebhookRequest"];
+        };
+        /** @enum {string} */
+        JobStatus: "queued" | "running" | "completed" | "failed" | "timeout" | "cancelled";
+        JobWebhook: {
+            deliveries: components["schemas"]["JobDelivery"][];
+            /** @description Without what is secret */
+            url: string;
+        };
+        JobWebhookRequest: {
+            /** @description Signs what is sent */
+            secret: string;
+            url: string;
         };
         JournalEntry: {
             /** Format: int64 */
@@ -16582,6 +16799,77 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    cancelJob: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The job */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    followJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     login: {
         parameters: {
             query?: never;
@@ -21387,6 +21675,73 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CreatedInvite"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listJobs: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                status?: components["schemas"]["JobStatus"];
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Jobs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createJob: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JobRequest"];
+            };
+        };
+        responses: {
+            /** @description Asked for before with this key */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            /** @description Queued */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
                 };
             };
             default: components["responses"]["Problem"];
