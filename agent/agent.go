@@ -73,6 +73,7 @@ const (
 	Assistant Role = "assistant"
 	Summary   Role = "summary" // replaces all messages before it in what the model is sent
 	Clear     Role = "clear"   // the model is sent nothing before it
+	Note      Role = "note"    // written by Parawork: what changed of what the agent read at the beginning
 )
 
 // MessageState is how far a message has come.

@@ -20,6 +20,7 @@ import (
 
 // callAll makes the calls of an answer that have no result yet, in their order. Neighbours that change nothing are made at once.
 func (r *running) callAll(ctx context.Context, m *Message) error {
+	r.recallFolders()
 	calls := r.calls[m.ID]
 	if len(calls) > 0 {
 		if err := r.loadRules(ctx); err != nil {
@@ -86,6 +87,7 @@ func (r *running) call(ctx context.Context, c *Call) error {
 	}
 	c.Details = r.detailsOf(c.Tool, result)
 	content, cut := r.content(result)
+	content = append(content, r.near(ctx, c)...)
 	return r.ended(ctx, c, state, content, cut || result.Truncated)
 }
 

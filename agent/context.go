@@ -69,7 +69,7 @@ func (r *running) conversation() []providers.Message {
 			out = nil
 		case m.Role == Summary:
 			out = []providers.Message{{Role: providers.User, Parts: textParts(summaryIntro + textOf(m.Parts) + r.worksOn(m))}}
-		case m.Role == User:
+		case m.Role == User, m.Role == Note:
 			out = append(out, providers.Message{Role: providers.User, Parts: m.Parts})
 		case m.Role == Assistant:
 			out = append(out, providers.Message{Role: providers.Assistant, Parts: m.Parts})

@@ -21,7 +21,7 @@ func (s *Service) Enter(ctx context.Context, threadID string, p Prompt) (words s
 	rest = strings.TrimSpace(rest)
 	switch mode := Mode(strings.TrimPrefix(name, "/")); {
 	case name == "/help":
-		return "/plan, /build, /ask and /review change the mode; /model NAME the model; /compact summarizes the conversation; /clear begins a new one; /help.", nil
+		return s.help(ctx, t)
 	case name == "/clear":
 		return "", s.Clear(ctx, t)
 	case name == "/compact":
@@ -33,7 +33,18 @@ func (s *Service) Enter(ctx context.Context, threadID string, p Prompt) (words s
 			return fmt.Sprintf("The mode is now %s.", mode), err
 		}
 		p.Text = rest
-	case strings.HasPrefix(name, "/") && !strings.Contains(name[1:], "/") && rest == "":
+	default:
+		expanded, err := s.expand(ctx, t, p.Text)
+		if err != nil {
+			return "", err
+		}
+		if expanded != p.Text {
+			p.Text = expanded
+			break
+		}
+		if !strings.HasPrefix(name, "/") || strings.Contains(name[1:], "/") || rest != "" {
+			break
+		}
 		return "", fault.New(fault.Invalid, "unknown_command", "There is no command %s. /help lists those there are.", name)
 	}
 	if t, err = s.cfg.Store.Thread(ctx, threadID); err != nil {

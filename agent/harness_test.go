@@ -58,6 +58,7 @@ type harness struct {
 	place  func(context.Context, string) (agent.Place, error)
 	cost   func(session, request string) (agent.Cost, bool)
 	owner  string // "": server
+	guide  agent.Guide
 
 	mu    sync.Mutex
 	now   time.Time
@@ -153,7 +154,7 @@ func (h *harness) boot() {
 			return tools.Caller{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SessionID: s.ID, UserID: s.CreatedBy, Agent: agent.Name, Groups: tools.Selection{On: append(agent.CoreGroups(), "tasks", "verification")}}, nil
 		},
 		Project: func(context.Context, string) (string, error) { return "prj_1", nil },
-		Fork:    h.fork, Checkpoints: h,
+		Fork:    h.fork, Checkpoints: h, Guide: h.guide, Briefings: h.store,
 	})
 	ctx, cancel := context.WithCancel(h.ctx)
 	over := make(chan struct{})

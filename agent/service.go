@@ -27,7 +27,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Config configures a Service. All but Checkpoints, Cost, Place, Instructions and Events is required; limits that are zero take their defaults.
+// Config configures a Service. All but Checkpoints, Cost, Place, Guide, Briefings and Events is required; limits that are zero take their defaults.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -44,8 +44,9 @@ type Config struct {
 	Rules Rules
 	// Place returns where a workspace's agent works. Nil: nothing isolates it, and it has no links.
 	Place func(ctx context.Context, workspaceID string) (Place, error)
-	// Instructions returns the instructions of the repository, such as AGENTS.md. Nil: there are none.
-	Instructions func(ctx context.Context, workspaceID string) ([]Instruction, error)
+	// Guide and Briefings say what the agent reads beside people's prompts, and remember it. Nil, both: nothing.
+	Guide     Guide
+	Briefings Briefings
 	// Checkpoints marks the state before a conversation is summarized. Nil: nothing does.
 	Checkpoints Checkpoints
 	// Fork starts a session like another, with a copy of its thread.
@@ -74,9 +75,6 @@ type Model struct {
 	Window   int64 // tokens of input and output together
 	Output   int   // tokens of one answer at most
 }
-
-// Instruction is a file with instructions for agents.
-type Instruction struct{ Path, Text string }
 
 // Tools are what the agent may call; tools.Set has them.
 type Tools interface {
@@ -234,8 +232,13 @@ func (s *Service) Open(ctx context.Context, row sessions.Session, o Options) (Th
 	if err := errors.Join(s.adopt(ctx, t), s.showCopied(ctx, t)); err != nil || row.Prompt == "" {
 		return t, err
 	}
+	text, err := s.expand(ctx, t, row.Prompt)
+	if err != nil {
+		s.cfg.Log.Warn("a command in the prompt of a session could not be looked up", "session_id", row.ID, "error", err)
+		text = row.Prompt
+	}
 	// The session's first prompt is its thread's message with the session's ID: once, however often a session is opened.
-	_, err = s.send(ctx, t, Prompt{Text: row.Prompt, UserID: row.CreatedBy, id: "msg_" + strings.TrimPrefix(row.ID, "ses_"), first: true})
+	_, err = s.send(ctx, t, Prompt{Text: text, UserID: row.CreatedBy, id: "msg_" + strings.TrimPrefix(row.ID, "ses_"), first: true})
 	return t, err
 }
 
@@ -267,11 +270,15 @@ type Prompt struct {
 
 const maxPrompt = 1 << 20 // bytes
 
-// Send gives the agent a prompt: it starts a turn, or joins the one that runs. Errors: not_found, invalid_prompt, session_not_running, and
-// with Replaces turn_running, message_not_found, message_undone and message_not_prompt.
+// Send gives the agent a prompt: it starts a turn, or joins the one that runs. A prompt that calls a command of the repository or a skill is
+// replaced by its text. Errors: not_found, invalid_prompt, session_not_running, and with Replaces turn_running, message_not_found,
+// message_undone and message_not_prompt.
 func (s *Service) Send(ctx context.Context, threadID string, p Prompt) (Message, error) {
 	t, err := s.cfg.Store.Thread(ctx, threadID)
 	if err != nil {
+		return Message{}, err
+	}
+	if p.Text, err = s.expand(ctx, t, p.Text); err != nil {
 		return Message{}, err
 	}
 	return s.send(ctx, t, p)

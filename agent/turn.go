@@ -47,6 +47,8 @@ type running struct {
 
 	mu      sync.Mutex
 	writing *Message // being written by the model
+
+	folders folders
 }
 
 func (s *Service) newRunning(t Thread, turn Turn, host Host) *running {

@@ -432,6 +432,7 @@ updateThread            member    attach
 forkThread              member    attach
 compactThread           member    attach
 clearThread             member    attach
+listThreadCommands      member    attach
 updatePrompt            member    attach
 deletePrompt            member    attach
 interruptSession        member    attach

@@ -34,6 +34,8 @@ func TestPurgeDeletesWhatToolsStored(t *testing.T) {
 			exec(`INSERT INTO subagents (id, team_id, project_id, from_workspace_id, root, depth, name, task, agent, place, workspace_id, session_id, status, live, stop, worked, retried, kept, timeout_ms, deadline_at,
 				created_by, created_at, updated_at) VALUES (?, ?, ?, ?, 'r', 1, 'n', 't', 'a', 'same', ?, ?, 'completed', FALSE, FALSE, TRUE, FALSE, FALSE, 1, 1, ?, 1, 1)`,
 				"sub_"+x, team.ID, project, workspace, workspace, "ses_"+x, user.ID)
+			exec(`INSERT INTO threads (id, team_id, project_id, workspace_id, session_id, conversation, created_by, model, mode, state, version, created_at, updated_at)
+				VALUES (?, ?, ?, ?, 's', 'c', ?, '', 'build', 'idle', 1, 1, 1)`, "thr_"+x, team.ID, project, workspace, user.ID)
 			exec(`INSERT INTO memories (id, team_id, project_id, text, user_id, created_at) VALUES (?, ?, ?, 'm', ?, 1)`, "mem_"+x, team.ID, project, user.ID)
 			exec(`INSERT INTO tasks (id, team_id, project_id, num, title, type, priority, status, created_by, created_at, updated_at) VALUES (?, ?, ?, ?, 't', 'task', 2, 'open', ?, 1, 1)`,
 				"tsk_"+x, team.ID, project, i+1, user.ID)
@@ -63,6 +65,9 @@ func TestPurgeDeletesWhatToolsStored(t *testing.T) {
 		must(trash.EndPurge(t.Context(), reclaim.TrashWorkspace, "ws_gone"))
 		if got := left(`SELECT id || ' of ' || from_workspace_id || ';' FROM subagents ORDER BY id`); got != "sub_in_ws_stays of ws_stays; sub_stays of ws_stays; " {
 			t.Errorf("with its workspace purged there are the subagents %s", got)
+		}
+		if got := left(`SELECT id FROM threads`); got != "thr_stays " {
+			t.Errorf("with its workspace purged there are the threads %s", got)
 		}
 		if got := left(`SELECT id FROM tasks ORDER BY id`); got != "tsk_gone tsk_stays " {
 			t.Errorf("the project is still there, and its tasks are %s", got)

@@ -2179,3 +2179,11 @@ CREATE UNIQUE INDEX jobs_by_key ON jobs(team_id, created_by, key) WHERE key <> '
 CREATE INDEX jobs_by_team ON jobs(team_id, created_at, id);
 CREATE INDEX jobs_live ON jobs(id) WHERE step <> 'done';
 CREATE INDEX jobs_by_workspace ON jobs(workspace_id);
+
+-- === Skills, and what Parawork's own agent reads ===
+
+CREATE TABLE thread_briefings (
+    thread_id TEXT PRIMARY KEY REFERENCES threads(id) ON DELETE CASCADE,
+    team_id   TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    content   TEXT NOT NULL                  -- JSON: the sections of the system prompt, and hashes of what it read since
+);

@@ -3971,10 +3971,32 @@ func (e ThreadCallState) Valid() bool {
 	}
 }
 
+// Defines values for ThreadCommandSource.
+const (
+	BuiltIn    ThreadCommandSource = "built_in"
+	Repository ThreadCommandSource = "repository"
+	Skill      ThreadCommandSource = "skill"
+)
+
+// Valid indicates whether the value is a known member of the ThreadCommandSource enum.
+func (e ThreadCommandSource) Valid() bool {
+	switch e {
+	case BuiltIn:
+		return true
+	case Repository:
+		return true
+	case Skill:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ThreadMessageRole.
 const (
 	ThreadMessageRoleAssistant ThreadMessageRole = "assistant"
 	ThreadMessageRoleClear     ThreadMessageRole = "clear"
+	ThreadMessageRoleNote      ThreadMessageRole = "note"
 	ThreadMessageRoleSummary   ThreadMessageRole = "summary"
 	ThreadMessageRoleUser      ThreadMessageRole = "user"
 )
@@ -3985,6 +4007,8 @@ func (e ThreadMessageRole) Valid() bool {
 	case ThreadMessageRoleAssistant:
 		return true
 	case ThreadMessageRoleClear:
+		return true
+	case ThreadMessageRoleNote:
 		return true
 	case ThreadMessageRoleSummary:
 		return true
@@ -12256,6 +12280,25 @@ type ThreadCallDetails struct {
 	Run *string `json:"run,omitempty"`
 }
 
+// ThreadCommand defines model for ThreadCommand.
+type ThreadCommand struct {
+	// ArgumentHint What its arguments are; may be empty
+	ArgumentHint string `json:"argument_hint"`
+	Description  string `json:"description"`
+
+	// Name Without the slash
+	Name   string              `json:"name"`
+	Source ThreadCommandSource `json:"source"`
+}
+
+// ThreadCommandSource defines model for ThreadCommand.Source.
+type ThreadCommandSource string
+
+// ThreadCommandList defines model for ThreadCommandList.
+type ThreadCommandList struct {
+	Items []ThreadCommand `json:"items"`
+}
+
 // ThreadFork defines model for ThreadFork.
 type ThreadFork struct {
 	Session Session `json:"session"`
@@ -12288,7 +12331,7 @@ type ThreadMessage struct {
 	Note  string       `json:"note"`
 	Parts []ThreadPart `json:"parts"`
 
-	// Role summary replaces what is before it in what the model is sent, clear removes it
+	// Role summary replaces what is before it in what the model is sent, clear removes it, and a note is by Parawork: what changed of the instructions
 	Role ThreadMessageRole `json:"role"`
 
 	// Seq Its position
@@ -12304,7 +12347,7 @@ type ThreadMessage struct {
 	Version int64      `json:"version"`
 }
 
-// ThreadMessageRole summary replaces what is before it in what the model is sent, clear removes it
+// ThreadMessageRole summary replaces what is before it in what the model is sent, clear removes it, and a note is by Parawork: what changed of the instructions
 type ThreadMessageRole string
 
 // ThreadMessageState discarded: an answer that was cut. undone: a person took it back. The model is sent neither
@@ -15882,6 +15925,9 @@ type ServerInterface interface {
 	// ClearThread Begin anew in a conversation of Parawork's own agent
 	// (POST /threads/{id}/clear)
 	ClearThread(ctx echo.Context, id Id) error
+	// ListThreadCommands List what can be called by name in a prompt to Parawork's own agent
+	// (GET /threads/{id}/commands)
+	ListThreadCommands(ctx echo.Context, id Id) error
 	// CompactThread Have Parawork's own agent summarize its conversation
 	// (POST /threads/{id}/compact)
 	CompactThread(ctx echo.Context, id Id) error
@@ -22366,6 +22412,22 @@ func (w *ServerInterfaceWrapper) ClearThread(ctx echo.Context) error {
 	return err
 }
 
+// ListThreadCommands converts echo context to params.
+func (w *ServerInterfaceWrapper) ListThreadCommands(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListThreadCommands(ctx, id)
+	return err
+}
+
 // CompactThread converts echo context to params.
 func (w *ServerInterfaceWrapper) CompactThread(ctx echo.Context) error {
 	var err error
@@ -26066,6 +26128,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/threads/:id/fork", wrapper.ForkThread, options.OperationMiddlewares["forkThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/compact", wrapper.CompactThread, options.OperationMiddlewares["compactThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/clear", wrapper.ClearThread, options.OperationMiddlewares["clearThread"]...)
+	router.GET(options.BaseURL+"/threads/:id/commands", wrapper.ListThreadCommands, options.OperationMiddlewares["listThreadCommands"]...)
 	router.POST(options.BaseURL+"/threads/:id/interrupt", wrapper.InterruptThread, options.OperationMiddlewares["interruptThread"]...)
 	router.GET(options.BaseURL+"/teams/:team/jobs", wrapper.ListJobs, options.OperationMiddlewares["listJobs"]...)
 	router.POST(options.BaseURL+"/teams/:team/jobs", wrapper.CreateJob, options.OperationMiddlewares["createJob"]...)
@@ -38721,6 +38784,45 @@ func (response ClearThreaddefaultApplicationProblemPlusJSONResponse) VisitClearT
 	return err
 }
 
+type ListThreadCommandsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListThreadCommandsResponseObject interface {
+	VisitListThreadCommandsResponse(w http.ResponseWriter) error
+}
+
+type ListThreadCommands200JSONResponse ThreadCommandList
+
+func (response ListThreadCommands200JSONResponse) VisitListThreadCommandsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListThreadCommandsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListThreadCommandsdefaultApplicationProblemPlusJSONResponse) VisitListThreadCommandsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CompactThreadRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -45059,6 +45161,9 @@ type StrictServerInterface interface {
 	// ClearThread Begin anew in a conversation of Parawork's own agent
 	// (POST /threads/{id}/clear)
 	ClearThread(ctx context.Context, request ClearThreadRequestObject) (ClearThreadResponseObject, error)
+	// ListThreadCommands List what can be called by name in a prompt to Parawork's own agent
+	// (GET /threads/{id}/commands)
+	ListThreadCommands(ctx context.Context, request ListThreadCommandsRequestObject) (ListThreadCommandsResponseObject, error)
 	// CompactThread Have Parawork's own agent summarize its conversation
 	// (POST /threads/{id}/compact)
 	CompactThread(ctx context.Context, request CompactThreadRequestObject) (CompactThreadResponseObject, error)
@@ -55681,6 +55786,31 @@ func (sh *strictHandler) ClearThread(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ClearThreadResponseObject); ok {
 		return validResponse.VisitClearThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListThreadCommands operation middleware
+func (sh *strictHandler) ListThreadCommands(ctx echo.Context, id Id) error {
+	var request ListThreadCommandsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListThreadCommands(ctx.Request().Context(), request.(ListThreadCommandsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListThreadCommands")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListThreadCommandsResponseObject); ok {
+		return validResponse.VisitListThreadCommandsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

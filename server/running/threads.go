@@ -48,6 +48,13 @@ func (h Threads) InterruptThread(_ context.Context, req api.InterruptThreadReque
 	return api.InterruptThread200JSONResponse{Interrupted: h.cfg.Agent.Interrupt(req.Id)}, nil
 }
 
+func (h Threads) ListThreadCommands(ctx context.Context, req api.ListThreadCommandsRequestObject) (api.ListThreadCommandsResponseObject, error) {
+	all, err := h.cfg.Agent.Commands(ctx, req.Id)
+	return api.ListThreadCommands200JSONResponse{Items: rest.List(all, func(c agent.Command) api.ThreadCommand {
+		return api.ThreadCommand{Name: c.Name, Description: c.Description, ArgumentHint: c.Hint, Source: api.ThreadCommandSource(c.Source)}
+	})}, err
+}
+
 // threadStream streams what changes in a thread.
 type threadStream struct {
 	h     Threads

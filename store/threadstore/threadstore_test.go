@@ -278,3 +278,24 @@ func TestStepsReadWhatChanged(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAThreadHasRead(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, s, _ := thread(t, db)
+		if _, found, err := s.Briefing(ctx, "thr_1"); found || err != nil {
+			t.Errorf("%v %v", found, err)
+		}
+		want := agent.Briefing{Begin: "msg_1", Sections: []agent.Section{{Title: "a", Text: "b", Moving: true}}, Known: map[string]string{"a": "x"}}
+		for _, b := range []agent.Briefing{{}, want} {
+			if err := s.SetBriefing(ctx, "thr_1", b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.SetBriefing(tenant.In(t.Context(), "another"), "thr_1", agent.Briefing{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, found, err := s.Briefing(ctx, "thr_1"); err != nil || !found || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v %v %v", got, found, err)
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/textsearch"
 )
 
 // Get returns a fact of a project. The facts of sessions are not for people to find: a session may be private.
@@ -27,7 +28,7 @@ func (s *Service) List(ctx context.Context, projectID, query string, p page.Page
 	if facts, err = s.cfg.Store.Facts(ctx, projectID, "", s.cfg.Now().UnixMilli()); err != nil {
 		return nil, "", err
 	}
-	asked := askedOf(query)
+	asked := textsearch.Parse(query)
 	facts = slices.DeleteFunc(facts, func(f Fact) bool {
 		shown := ok && (f.CreatedAt > after.At || f.CreatedAt == after.At && f.ID >= after.ID)
 		return shown || query != "" && score(f, asked) == 0

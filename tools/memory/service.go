@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/internal/textsearch"
 	"github.com/parawork/parawork/tools"
 )
 
@@ -181,4 +182,21 @@ func (s *Service) forget(ctx context.Context, c tools.Caller, a forgetArguments)
 		s.changed(ctx, c.TeamID, project)
 	}
 	return n, err
+}
+
+// search returns the facts that have words of a query, those with most of them first.
+func search(facts []Fact, query string) []Fact {
+	asked := textsearch.Parse(query)
+	rank := make(map[string]int, len(facts))
+	for _, f := range facts {
+		rank[f.ID] = score(f, asked)
+	}
+	facts = slices.DeleteFunc(facts, func(f Fact) bool { return rank[f.ID] == 0 })
+	slices.SortStableFunc(facts, func(a, b Fact) int { return cmp.Compare(rank[b.ID], rank[a.ID]) })
+	return facts
+}
+
+// score counts the words of a query in a fact: its key and tags are its name.
+func score(f Fact, asked textsearch.Query) int {
+	return asked.Score(f.Key+" "+strings.Join(f.Tags, " "), f.Text)
 }

@@ -2,11 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
-	"io"
-	"io/fs"
 	"slices"
-	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent"
@@ -26,18 +22,19 @@ import (
 
 // newAgent makes Parawork's own agent.
 func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Service, rules *permissions.Service) *agent.Service {
+	threads := threadstore.New(a.db)
 	return agent.New(agent.Config{
-		Store: threadstore.New(a.db), Sessions: hostedSessions{a.sessions}, Tools: set, Project: a.projectOf, Owner: a.serverID, Events: a.events, Log: a.logOf("agent"),
+		Store: threads, Sessions: hostedSessions{a.sessions}, Tools: set, Project: a.projectOf, Owner: a.serverID, Events: a.events, Log: a.logOf("agent"),
 		Model: chosen.Of,
 		Caller: func(ctx context.Context, s sessions.Session) (tools.Caller, error) {
 			c, err := relayed.Caller(ctx, toolrelay.Session{ID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, UserID: s.CreatedBy, Agent: s.Agent}, agent.Name)
 			c.Groups.On = slices.Concat(c.Groups.On, agent.CoreGroups())
 			return c, err
 		},
-		Rules:        rules,
-		Place:        agentPlaces{a.sandboxes}.of,
-		Cost:         recordedCost{store.NewTokens(a.db)}.of,
-		Instructions: instructions{a.chosen()}.of, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
+		Rules: rules,
+		Place: agentPlaces{a.sandboxes}.of,
+		Cost:  recordedCost{store.NewTokens(a.db)}.of,
+		Guide: newGuide(a), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
 	})
 }
 
@@ -97,47 +94,4 @@ func newModels(a *App) *models.Service {
 func (a *App) projectOf(ctx context.Context, workspaceID string) (string, error) {
 	w, err := a.workspaces.Records.Workspace(ctx, workspaceID)
 	return w.ProjectID, err
-}
-
-// instructionFiles are read in the root of the worktree; the first of each row that exists counts.
-var instructionFiles = [][]string{{"AGENTS.md", "CLAUDE.md"}, {".parawork/AGENTS.md"}}
-
-const (
-	maxInstruction  = 32 << 10
-	instructionTime = 10 * time.Second
-)
-
-// instructions reads the repository's instructions for agents where the agent's tools work.
-type instructions struct {
-	places interface {
-		Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
-	}
-}
-
-func (i instructions) of(ctx context.Context, workspaceID string) (out []agent.Instruction, err error) {
-	ctx, cancel := context.WithTimeout(ctx, instructionTime)
-	defer cancel()
-	p, err := i.places.Ensure(ctx, workspaceID)
-	if err != nil {
-		return nil, err
-	}
-	for _, names := range instructionFiles {
-		for _, name := range names {
-			r, info, err := p.Guest.ReadFile(ctx, name)
-			if fault.Is(err, fault.NotFound) || errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return out, err
-			}
-			text, err := io.ReadAll(io.LimitReader(r, maxInstruction))
-			_ = r.Close()
-			if err != nil && info.Size <= maxInstruction {
-				return out, err
-			}
-			out = append(out, agent.Instruction{Path: name, Text: string(text)})
-			break
-		}
-	}
-	return out, nil
 }

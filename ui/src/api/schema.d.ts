@@ -5183,6 +5183,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/threads/{id}/commands": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List what can be called by name in a prompt to Parawork's own agent
+         * @description A prompt that is / and a name, and then arguments, calls it. Commands of the repository and skills also work by sendToThread; those that are built in are for the session's terminal. Of two with one name the first counts. It wakes the sandbox.
+         */
+        get: operations["listThreadCommands"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/threads/{id}/compact": {
         parameters: {
             query?: never;
@@ -13694,6 +13716,18 @@ export interface components {
             /** @description Id of the run of code */
             run?: string;
         };
+        ThreadCommand: {
+            /** @description What its arguments are; may be empty */
+            argument_hint: string;
+            description: string;
+            /** @description Without the slash */
+            name: string;
+            /** @enum {string} */
+            source: "built_in" | "repository" | "skill";
+        };
+        ThreadCommandList: {
+            items: components["schemas"]["ThreadCommand"][];
+        };
         ThreadFork: {
             session: components["schemas"]["Session"];
             thread: components["schemas"]["Thread"];
@@ -13719,10 +13753,10 @@ export interface components {
             note: string;
             parts: components["schemas"]["ThreadPart"][];
             /**
-             * @description summary replaces what is before it in what the model is sent, clear removes it
+             * @description summary replaces what is before it in what the model is sent, clear removes it, and a note is by Parawork: what changed of the instructions
              * @enum {string}
              */
-            role: "user" | "assistant" | "summary" | "clear";
+            role: "user" | "assistant" | "summary" | "clear" | "note";
             /**
              * Format: int64
              * @description Its position
@@ -22919,6 +22953,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Thread"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listThreadCommands: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The commands */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadCommandList"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,7 +1,9 @@
-package memory
+// Package textsearch finds texts by words, in Go: it is for texts of which there are few enough to look at all of them. So both databases
+// rank alike, a part of an identifier is found, and so is a part of a sentence in a language that puts no spaces between words. Neither
+// FTS5 nor tsvector does the last two.
+package textsearch
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,19 +12,20 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// search returns the facts that have words of a query, those with most of them first.
-//
-// It looks at every fact, in Go: there are at most MaxFacts, and so both databases rank alike, a part of an identifier is found, and so is
-// a part of a sentence in a language that puts no spaces between words. Neither FTS5 nor tsvector does the last two.
-func search(facts []Fact, query string) []Fact {
-	asked := askedOf(query)
-	rank := make(map[string]int, len(facts))
-	for _, f := range facts {
-		rank[f.ID] = score(f, asked)
+// Query is what to look for.
+type Query struct{ asked []term }
+
+// Parse reads the words of a query.
+func Parse(query string) Query { return Query{askedOf(query)} }
+
+// Score counts the words of the query that a text has: a whole word twice, the beginning of one once, in its name three times as much. 0:
+// it has none.
+func (q Query) Score(name, text string) (n int) {
+	names, words := wordsOf(name), wordsOf(text)
+	for _, t := range q.asked {
+		n += 3*best(t, names) + best(t, words)
 	}
-	facts = slices.DeleteFunc(facts, func(f Fact) bool { return rank[f.ID] == 0 })
-	slices.SortStableFunc(facts, func(a, b Fact) int { return cmp.Compare(rank[b.ID], rank[a.ID]) })
-	return facts
+	return n
 }
 
 // wordsOf are the words of a text in lower case and without accents. An identifier such as fooBar is three: foobar, foo and bar.
@@ -122,15 +125,6 @@ func askedOf(query string) (asked []term) {
 		}
 	}
 	return asked
-}
-
-// score counts the terms that a fact has: a whole word twice, the beginning of one once, more in its key and tags.
-func score(f Fact, asked []term) (n int) {
-	name, text := wordsOf(f.Key+" "+strings.Join(f.Tags, " ")), wordsOf(f.Text)
-	for _, t := range asked {
-		n += 3*best(t, name) + best(t, text)
-	}
-	return n
 }
 
 func best(t term, words []string) (n int) {

@@ -1,0 +1,33 @@
+package app
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/agent/briefing"
+	"github.com/parawork/parawork/guest"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/tools/skills/repository"
+)
+
+// newGuide makes what the agent reads beside people's prompts.
+func newGuide(a *App) *briefing.Guide {
+	w := a.worktrees.workspaces
+	return briefing.New(briefing.Config{Repository: newRepositoryReader(a), Workspaces: w.Records, Sandboxes: a.sandboxes.chosen(), Changed: keptPaths(a.work.files)})
+}
+
+// newRepositoryReader makes what reads instructions, skills and commands in worktrees.
+func newRepositoryReader(a *App) *repository.Reader {
+	return repository.New(repository.Config{Sandboxes: a.sandboxes.chosen(), Secrets: a.worktrees.workspaces.SecretFiles.SecretFiles})
+}
+
+// keptPaths returns the paths of a workspace's changes as they were last seen.
+func keptPaths(files *filesync.Service) func(ctx context.Context, workspaceID string) ([]string, error) {
+	return func(ctx context.Context, workspaceID string) ([]string, error) {
+		set, err := files.Changes(ctx, workspaceID)
+		paths := make([]string, 0, len(set.Items))
+		for _, c := range set.Items {
+			paths = append(paths, guest.DecodePath(c.Path))
+		}
+		return paths, err
+	}
+}
