@@ -26,6 +26,7 @@ const item = (id: string, place: number, more: Partial<Item> = {}): Item => ({
   usage: null,
   truncated: false,
   offset: null,
+  undone: false,
   ...more,
 });
 

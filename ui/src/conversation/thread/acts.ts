@@ -5,6 +5,7 @@ import { keys } from "@/api/queries";
 import { wakeFor } from "@/sandboxes/acts";
 import { hasEnded } from "@/sessions/sessions";
 import { toastError } from "@/state/toasts";
+import { commandIn } from "./command";
 import type { Thread } from "./feed";
 
 const once = () => ({ "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` });
@@ -19,12 +20,14 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
     scope: { id: `send.${s.id}` }, // one after the other: the order they were written in
     mutationFn: async ({ text }: { text: string; failed: () => void }) => {
       if (!hasEnded(s) && thread) {
-        await data(
-          api.POST("/threads/{id}/messages", {
-            params: { path: { id: thread.id }, header: once() },
-            body: { text },
-          }),
-        );
+        const path = { id: thread.id };
+        const command = commandIn(text);
+        if (command?.change) await data(api.PATCH("/threads/{id}", { params: { path }, body: command.change }));
+        if (command?.act === "compact") await data(api.POST("/threads/{id}/compact", { params: { path } }));
+        if (command?.act === "clear") await data(api.POST("/threads/{id}/clear", { params: { path } }));
+        const prompt = command ? command.prompt : text;
+        if (prompt)
+          await data(api.POST("/threads/{id}/messages", { params: { path, header: once() }, body: { text: prompt } }));
         return s.id;
       }
       const prompt = await data(
@@ -55,12 +58,7 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
   /** Changes the mode or the model, from the next turn on. */
   const set = useMutation({
     mutationFn: (change: { mode?: Thread["mode"]; model?: string }) =>
-      data(
-        api.POST("/sessions/{id}/prompts", {
-          params: { path: { id: s.id }, header: once() },
-          body: { text: change.mode ? `/${change.mode}` : `/model ${change.model}` },
-        }),
-      ),
+      data(api.PATCH("/threads/{id}", { params: { path: { id: thread!.id } }, body: change })),
     onError: (error) => toastError("Nothing was changed", error),
   });
   return { send, interrupt, set };

@@ -26,63 +26,49 @@ type Args = Record<string, unknown>;
 const text = (v: unknown): string => (typeof v === "string" ? v : "");
 
 /** Reads a call of one of Parawork's tools. */
-export function shownCall(c: Pick<Call, "tool" | "title" | "arguments" | "content" | "state">): Shown {
+export function shownCall(c: Pick<Call, "tool" | "title" | "arguments" | "content" | "state" | "details">): Shown {
   const args = objectIn(c.arguments);
+  const d = c.details;
   const output = c.content
     .filter((p) => p.kind === "text")
     .map((p) => p.text ?? "")
     .join("\n");
   const shown: Shown = {
     title: c.title,
-    path: "",
-    diff: "",
-    cut: false,
-    added: 0,
-    removed: 0,
+    path: d.path ?? "",
+    diff: d.diff ?? "",
+    cut: d.diff_truncated ?? false,
+    added: d.added ?? 0,
+    removed: d.removed ?? 0,
     input: "",
     language: "",
     output,
-    run: undefined,
-    picture: c.tool === "browser_screenshot" ? /\bart_[0-9a-z]{20,40}\b/.exec(output)?.[0] : undefined,
+    run: d.run,
+    picture: c.tool === "browser_screenshot" ? d.artifact : undefined,
   };
   switch (c.tool) {
     case "file_write":
     case "file_edit":
-    case "file_multi_edit":
+    case "file_multi_edit": {
+      // Before it is done, the change is what the model asks for.
+      const diff = shown.diff || (c.tool === "file_write" ? signed("+", args.content) : wanted(args));
+      const lines = shown.diff ? [] : diff.split("\n");
       return {
         ...shown,
-        ...changeOf(c.tool, args, c.state === "done" ? output : ""),
-        path: text(args.path),
+        path: shown.path || text(args.path),
+        diff,
+        added: shown.added || lines.filter((l) => l.startsWith("+")).length,
+        removed: shown.removed || lines.filter((l) => l.startsWith("-")).length,
         output: c.state === "done" ? "" : output,
       };
+    }
     case "run_command":
       return { ...shown, input: text(args.command) || c.arguments, language: "bash" };
     case "run_code":
-      return {
-        ...shown,
-        input: text(args.code),
-        language: text(args.language) || "python",
-        run: output.match(/\bcode_[0-9a-z]{20,40}\b/g)?.at(-1),
-      };
+      return { ...shown, input: text(args.code), language: text(args.language) || "python" };
     default:
       return { ...shown, input: Object.keys(args).length > 0 ? JSON.stringify(args, null, 2) : "", language: "json" };
   }
-}
-
-/** The change of a file: as the tool answered, else as the model asked for it. */
-function changeOf(tool: string, args: Args, answer: string): Pick<Shown, "diff" | "cut" | "added" | "removed"> {
-  const counted = /: (\d+) lines added, (\d+) removed\./.exec(answer);
-  const at = answer.search(/^@@ /m);
-  const left = "\n[The rest of the diff is left out.]";
-  const diff =
-    at >= 0 ? answer.slice(at).replace(left, "") : tool === "file_write" ? signed("+", args.content) : wanted(args);
-  const lines = diff.split("\n");
-  return {
-    diff,
-    cut: answer.includes(left),
-    added: counted ? Number(counted[1]) : lines.filter((l) => l.startsWith("+")).length,
-    removed: counted ? Number(counted[2]) : lines.filter((l) => l.startsWith("-")).length,
-  };
 }
 
 /** The texts that are to be replaced, and those in their place. */

@@ -11,18 +11,19 @@ const QUIET =
 
 interface ModeProps {
   thread: Thread;
-  busy: boolean;
+  /** It cannot be changed now. */
+  fixed: boolean;
   onChange: (mode: Mode) => void;
 }
 
 /** What the agent may change. */
-export function ModeChoice({ thread, busy, onChange }: ModeProps) {
+export function ModeChoice({ thread, fixed, onChange }: ModeProps) {
   return (
     <select
       aria-label="Mode"
       title={MODES.find((m) => m.mode === thread.mode)?.hint}
       value={thread.mode}
-      disabled={busy}
+      disabled={fixed}
       onChange={(e) => onChange(e.target.value as Mode)}
       className={QUIET}
     >
@@ -37,12 +38,14 @@ export function ModeChoice({ thread, busy, onChange }: ModeProps) {
 
 interface ModelProps {
   thread: Thread;
+  /** It cannot be changed now. */
+  fixed: boolean;
   session: Session;
   onChange: (model: string) => void;
 }
 
 /** The model that is asked: a button that becomes a field. */
-export function ModelChoice({ thread, session, onChange }: ModelProps) {
+export function ModelChoice({ thread, fixed, session, onChange }: ModelProps) {
   const [editing, setEditing] = useState(false);
   const { standard } = useModels(session.account_id);
   if (editing)
@@ -57,7 +60,13 @@ export function ModelChoice({ thread, session, onChange }: ModelProps) {
       />
     );
   return (
-    <button type="button" title="Change the model" onClick={() => setEditing(true)} className={QUIET}>
+    <button
+      type="button"
+      title={fixed ? "Interrupt the agent to change the model" : "Change the model"}
+      disabled={fixed}
+      onClick={() => setEditing(true)}
+      className={QUIET}
+    >
       <span className="inline-flex items-center gap-1">
         <span className="sr-only">Model: </span>
         <span className="max-w-52 truncate">{thread.model || standard || "Default model"}</span>

@@ -91,10 +91,15 @@ export function Composer({ session: s, conversation, may }: Props) {
                 <>
                   <ModeChoice
                     thread={thread}
-                    busy={acts.set.isPending}
+                    fixed={works || acts.set.isPending}
                     onChange={(mode) => acts.set.mutate({ mode })}
                   />
-                  <ModelChoice thread={thread} session={s} onChange={(model) => acts.set.mutate({ model })} />
+                  <ModelChoice
+                    thread={thread}
+                    fixed={works}
+                    session={s}
+                    onChange={(model) => acts.set.mutate({ model })}
+                  />
                   <ContextFill thread={thread} session={s} messages={conversation.messages} />
                 </>
               )}
