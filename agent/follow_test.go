@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/toolrelay"
 )
 
@@ -192,4 +195,106 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("printed again: %q", x.text)
 	}
 	x.close()
+}
+
+// Any program of the sandbox can be at the other end of a terminal: it speaks in nobody's name, floods nobody, and approves nothing.
+func TestHostileTerminals(t *testing.T) {
+	h := newHarness(t)
+	h.model.then(wants("run_command", `{"command":"ls"}`), says("Done."))
+	h.boot()
+	x := h.terminal(0)
+	x.shows("", "write a prompt")
+	x.says(guest.AgentInput{Type: guest.AgentPrompt, Text: strings.Repeat("x", guest.MaxAgentPrompt+1)})
+	x.shows("at most 256 KiB", "")
+	x.says(guest.AgentInput{Type: guest.AgentPrompt, Text: "Go."})
+	q := h.question()
+	for _, kind := range []string{"answer", "allow", "approve", ""} { // there is no such thing
+		x.says(guest.AgentInput{Type: kind, Text: q.key})
+	}
+	for _, line := range []string{"allow", "1", "y", "For this session", "/allow", "/approve", "/build", "/model m"} {
+		said := "› " + line
+		switch line {
+		case "/allow", "/approve":
+			said = "There is no command " + line
+		case "/build", "/model m":
+			said = "The agent is working"
+		}
+		x.text = ""
+		x.says(guest.AgentInput{Type: guest.AgentPrompt, Text: line})
+		x.shows(said, "waits for an answer")
+	}
+	select {
+	case err := <-q.ended:
+		t.Errorf("the question ended: %v", err)
+	default:
+	}
+	if made := h.tools.calls(); len(made) > 0 {
+		t.Errorf("made %q", made)
+	}
+	q.choose("deny", "")
+	x.shows("Done.", "write a prompt")
+	v := h.until(h.thread(), func(v *view) bool { return v.State == agent.Idle && v.turn.State == agent.TurnCompleted })
+	for _, m := range v.messages {
+		if m.Role == agent.User && m.UserID != "" {
+			t.Errorf("%q was said in the name of %s", m.Parts[0].Text, m.UserID)
+		}
+	}
+
+	var more []*terminal
+	for range 3 {
+		more = append(more, h.terminal(0))
+		more[len(more)-1].shows("Go.", "")
+	}
+	ours, theirs := net.Pipe()
+	if err := h.svc.Serve(h.ctx, toolrelay.Session{ID: "ses_1"}, theirs); fault.CodeOf(err) != "agent_terminals" {
+		t.Errorf("a fifth terminal: %v", err)
+	}
+	_ = ours.Close()
+	for _, m := range append(more, x) {
+		m.close()
+	}
+
+	x = h.terminal(0)
+	x.shows("Go.", "")
+	go func() { _, _ = io.WriteString(x.conn, strings.Repeat("x", guest.MaxAgentInput+1)) }() // a line without end
+	if err := <-x.over; !errors.Is(err, bufio.ErrTooLong) {
+		t.Errorf("a long line: %v", err)
+	}
+	_ = x.conn.Close()
+
+	h.host.row.Agent = agents.ClaudeCode
+	_, theirs = net.Pipe()
+	if err := h.svc.Serve(h.ctx, toolrelay.Session{ID: "ses_1"}, theirs); fault.CodeOf(err) != "agent_other" {
+		t.Errorf("the terminal of another agent: %v", err)
+	}
+}
+
+// Prompts that nobody has read yet are bounded, whoever sends them.
+func TestPromptsThatWait(t *testing.T) {
+	h := newHarness(t)
+	begun, on := make(chan struct{}), make(chan struct{})
+	h.model.then(blocks("", begun, on, says("One.")), says("Two."))
+	th := h.open(agent.Options{})
+	h.send(th.ID, "First.")
+	wait(t, "the answer", begun)
+	for i := range 60 {
+		_, err := h.svc.Send(h.ctx, th.ID, agent.Prompt{Text: "More."})
+		if (err != nil) != (i >= 49) || err != nil && fault.CodeOf(err) != "too_many_prompts" {
+			t.Fatalf("prompt %d: %v", i, err)
+		}
+	}
+	close(on)
+	if v := h.rest(th.ID); v.turn.State != agent.TurnCompleted || len(v.messages) != 52 {
+		t.Errorf("%s, %d messages", v.turn.State, len(v.messages))
+	}
+}
+
+// thread is the session's.
+func (h *harness) thread() string {
+	h.t.Helper()
+	t, err := h.svc.ThreadOf(h.ctx, h.host.Row())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return t.ID
 }

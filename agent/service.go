@@ -140,6 +140,8 @@ type Service struct {
 	turns   map[string]*running   // under way here, by thread
 	orphans map[string]bool       // turns of an earlier server that wait for their sessions, by thread; true: to be interrupted
 	feeds   map[string]*subscript // followed threads
+
+	terminals terminals
 }
 
 // New returns a Service. It starts nothing; it panics on a Config that Validate rejects.
@@ -268,7 +270,10 @@ type Prompt struct {
 	first bool   // of the session
 }
 
-const maxPrompt = 1 << 20 // bytes
+const (
+	maxPrompt   = 1 << 20 // bytes
+	mostPrompts = 50      // that the agent has not answered yet
+)
 
 // Send gives the agent a prompt: it starts a turn, or joins the one that runs. A prompt that calls a command of the repository or a skill is
 // replaced by its text. Errors: not_found, invalid_prompt, session_not_running, and with Replaces turn_running, message_not_found,
@@ -320,7 +325,7 @@ func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error)
 			continue // it has just ended
 		}
 		m.TurnID = v.Turn.ID
-		_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Messages: []*Message{m}, TurnID: v.Turn.ID, Fresh: p.first})
+		_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Messages: []*Message{m}, TurnID: v.Turn.ID, Fresh: p.first, MostPrompts: mostPrompts})
 		switch {
 		case err == nil:
 			s.prompted(ctx, t, host, m, p)

@@ -45,6 +45,9 @@ type Change struct {
 	Owner  string // with TurnID: unless this server owns it; "" = whoever does
 	// LastSeq: when there is a later message than this one: fault.Conflict, thread_moved. 0 = any.
 	LastSeq int64
+	// MostPrompts, with TurnID: when the turn has so many messages of users after its last answer: fault.RateLimited, too_many_prompts.
+	// 0 = any number.
+	MostPrompts int
 	// Fresh refuses messages that exist: fault.Conflict, message_exists.
 	Fresh bool
 

@@ -29,14 +29,26 @@ const (
 )
 
 // Serve serves the terminal of a session until it or ctx ends: see guest.AgentInput.
+//
+// Any program of the sandbox may be at the other end: it has the session's token, and may type into its terminal as well. It can read the
+// session's own conversation, send prompts, interrupt, and use the commands of Enter. It can answer no question, and nothing that it says is
+// said in a person's name.
 func (s *Service) Serve(ctx context.Context, of toolrelay.Session, conn net.Conn) error {
 	host, err := s.hosted(ctx, of.ID)
 	if err != nil {
 		return err
 	}
+	if host.Row().Agent != Name {
+		return fault.New(fault.Forbidden, "agent_other", "The session is one of another agent.")
+	}
+	use, err := s.terminals.open(of.ID, s.cfg.Now())
+	if err != nil {
+		return err
+	}
+	defer s.terminals.close(use)
 	w := &lineWriter{conn: conn}
 	in := bufio.NewScanner(conn)
-	in.Buffer(make([]byte, 0, 16<<10), guest.MaxAgentLine)
+	in.Buffer(make([]byte, 0, 16<<10), guest.MaxAgentInput)
 	if !in.Scan() {
 		return cmp.Or(in.Err(), io.EOF)
 	}
@@ -67,7 +79,13 @@ func (s *Service) Serve(ctx context.Context, of toolrelay.Session, conn net.Conn
 		}
 		switch m.Type {
 		case guest.AgentPrompt:
-			words, err := s.Enter(ctx, t.ID, Prompt{Text: m.Text, UserID: row.CreatedBy})
+			if err := use.inputs.Wait(ctx); err != nil {
+				return err
+			}
+			words, err := "", error(errLongPrompt)
+			if len(m.Text) <= guest.MaxAgentPrompt {
+				words, err = s.Enter(ctx, t.ID, Prompt{Text: m.Text})
+			}
 			if err != nil {
 				words = "\x1b[31m" + plain(fault.Words(err, "The prompt could not be sent. Try again.")) + "\x1b[0m"
 			}
@@ -80,6 +98,8 @@ func (s *Service) Serve(ctx context.Context, of toolrelay.Session, conn net.Conn
 	}
 	return in.Err()
 }
+
+var errLongPrompt = fault.New(fault.Invalid, "invalid_prompt", "A prompt from the terminal has at most %d KiB. Put the text into a file and name that.", guest.MaxAgentPrompt>>10)
 
 // hosted waits for a session that is being reconnected.
 func (s *Service) hosted(ctx context.Context, sessionID string) (Host, error) {

@@ -10,8 +10,12 @@ const (
 	AgentInterrupt = "interrupt" // the agent is to stop what it does
 )
 
-// MaxAgentLine bounds a line of either side, bytes.
-const MaxAgentLine = 8 << 20
+// Bounds of what each side says, bytes. The server trusts no program of the sandbox: it ends a connection that says more.
+const (
+	MaxAgentLine   = 8 << 20   // of a line of the server
+	MaxAgentInput  = 2 << 20   // of a line of the program
+	MaxAgentPrompt = 256 << 10 // of the text of a prompt
+)
 
 // AgentInput is what the program says.
 type AgentInput struct {

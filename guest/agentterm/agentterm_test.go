@@ -188,6 +188,45 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// Characters of Chinese, Japanese and Korean and emoji take two columns, whatever they consist of: the cursor stands behind them, the keys
+// move over them and remove them as one, and a line never wraps.
+func TestWideCharacters(t *testing.T) {
+	x := start(t)
+	x.connects()
+	for _, test := range []struct{ text, shown, cursor string }{
+		{"日本語", "日本語", "8"},
+		{"한국어", "한국어", "8"},
+		{"\u1112\u1161\u11ab", "\u1112\u1161\u11ab", "4"}, // a syllable in its letters
+		{"Ａb", "Ａb", "5"},
+		{"a🎉", "a🎉", "5"},
+		{"👩‍👩‍👧", "👩‍👩‍👧", "4"},
+		{"👍🏽", "👍🏽", "4"},
+		{"🇩🇪🇫🇷", "🇩🇪🇫🇷", "6"},
+		{"❤️", "❤️", "4"},
+		{"❤", "❤", "3"},
+		{"e\u0301a\u0308", "e\u0301a\u0308", "4"},
+		{strings.Repeat("語", 30), strings.Repeat("語", 17), "36"}, // 36 columns of 40
+		{"x" + strings.Repeat("語", 30), strings.Repeat("語", 17), "36"},
+		{"one\ntwo", "one⏎two", "9"},
+	} {
+		x.types("\x1b[200~" + test.text + "\x1b[201~")
+		x.prints("\x1b[36m›\x1b[0m " + test.shown + "\r\x1b[" + test.cursor + "C")
+		x.types("\x01\x05!\x1b[D\x7f\r") // the last character is removed
+		got, cells := x.gets().Text, []rune(test.text)
+		if rest, ok := strings.CutSuffix(got, "!"); !ok || !strings.HasPrefix(test.text, rest) || len([]rune(rest)) == len(cells) {
+			t.Errorf("%q without its last character: %q", test.text, got)
+		}
+	}
+	for text, want := range map[string]string{"a👩‍👩‍👧": "a!", "👍🏽": "!", "🇩🇪🇫🇷": "🇩🇪!", "e\u0301": "!", "日本": "日!"} {
+		x.types(text + "!\x1b[D\x7f\r")
+		if got := x.gets(); got.Text != want {
+			t.Errorf("%q: %q, not %q", text, got.Text, want)
+		}
+	}
+	x.sends(guest.AgentOutput{State: strings.Repeat("語", 30)})
+	x.prints("\x1b[2m" + strings.Repeat("語", 18) + "\x1b[0m")
+}
+
 // Escape and Ctrl+C empty the line first, then interrupt the agent. Ctrl+D leaves when the line is empty.
 func TestKeysThatEnd(t *testing.T) {
 	x := start(t)

@@ -125,6 +125,16 @@ func (s *Threads) admit(ctx context.Context, threadID string, c agent.Change) er
 			return fault.New(fault.Conflict, "turn_lost", "The turn has ended, or another server continues it.")
 		}
 	}
+	if c.MostPrompts > 0 {
+		var n int
+		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM thread_messages WHERE turn_id = ? AND role = 'user' AND {team}
+			AND seq > (SELECT COALESCE(MAX(seq), 0) FROM thread_messages WHERE turn_id = ? AND role = 'assistant' AND state = 'complete' AND {team})`, c.TurnID, c.TurnID).Scan(&n); err != nil {
+			return err
+		}
+		if n >= c.MostPrompts {
+			return fault.New(fault.RateLimited, "too_many_prompts", "%d prompts wait for the agent already. Send this one when it has answered.", n)
+		}
+	}
 	if c.Fresh {
 		for _, m := range c.Messages {
 			var n int64
