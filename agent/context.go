@@ -23,27 +23,21 @@ func (r *running) equip(ctx context.Context) error {
 		return err
 	}
 	r.caller = caller
-	all := r.svc.cfg.Tools.Specs()
+	all := tools.On(r.svc.cfg.Tools.Specs(), caller.Groups)
 	r.specs = make(map[string]tools.Spec, len(all))
+	var core, others []tools.Spec
 	for _, s := range all {
-		if caller.Groups.Has(s.Group) {
-			r.specs[s.Name] = s // those that are not offered can be called, too: skills and instructions may name them
-		}
-	}
-	offer := func(s tools.Spec) {
-		if r.thread.Mode.offers(s) {
-			r.offered = append(r.offered, providers.Tool{Name: s.Name, Description: s.Description, Schema: s.Arguments})
+		r.specs[s.Name] = s // those that are not offered can be called, too: skills and instructions may name them
+		if isCore(s.Group) {
+			core = append(core, s)
+		} else {
+			others = append(others, s)
 		}
 	}
 	r.offered = nil
-	for _, s := range all {
-		if isCore(s.Group) && caller.Groups.Has(s.Group) {
-			offer(s)
-		}
-	}
-	for _, s := range tools.Listed(all, caller.Groups) {
-		if !isCore(s.Group) {
-			offer(s)
+	for _, s := range slices.Concat(core, tools.Listed(others, caller.Groups)) {
+		if r.thread.Mode.offers(s) {
+			r.offered = append(r.offered, providers.Tool{Name: s.Name, Description: s.Description, Schema: s.Arguments})
 		}
 	}
 	return r.instruct(ctx)

@@ -53,6 +53,7 @@ type harness struct {
 	tools  *toolset
 	host   *host
 	limits agent.Limits
+	subs   subs
 	window int64
 	rules  *rules
 	place  func(context.Context, string) (agent.Place, error)
@@ -151,10 +152,10 @@ func (h *harness) boot() {
 			return agent.Model{Provider: h.model, Name: "scripted", Window: h.window, Output: 1000}, nil
 		},
 		Caller: func(_ context.Context, s sessions.Session) (tools.Caller, error) {
-			return tools.Caller{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SessionID: s.ID, UserID: s.CreatedBy, Agent: agent.Name, Groups: tools.Selection{On: append(agent.CoreGroups(), "tasks", "verification")}}, nil
+			return tools.Caller{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SessionID: s.ID, UserID: s.CreatedBy, Agent: agent.Name, Groups: tools.Selection{On: append(agent.CoreGroups(), "tasks", "verification", "subagents")}}, nil
 		},
-		Project: func(context.Context, string) (string, error) { return "prj_1", nil },
-		Fork:    h.fork, Checkpoints: h, Guide: h.guide, Briefings: h.store,
+		Project:   func(context.Context, string) (string, error) { return "prj_1", nil },
+		Subagents: &h.subs, Fork: h.fork, Checkpoints: h, Guide: h.guide, Briefings: h.store,
 	})
 	ctx, cancel := context.WithCancel(h.ctx)
 	over := make(chan struct{})
@@ -480,6 +481,9 @@ func (s *toolset) Specs() []tools.Spec {
 		{Name: "task_create", Title: "Task", Group: "tasks", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
 		{Name: "task_export", Title: "Export", Group: "tasks", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
 		{Name: "browser_screenshot", Title: "Picture", Group: "browser", Arguments: args, Permission: tools.Allow},
+		{Name: "subagent_wait", Title: "Wait", Group: "subagents", Arguments: args, Permission: tools.Allow},
+		{Name: "subagent_spawn", Title: "Spawn", Group: "subagents", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
+		{Name: "subagent_merge", Title: "Merge", Group: "subagents", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
 		{Name: "verify", Title: "Verify", Group: "verification", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
 	}
 }

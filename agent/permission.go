@@ -181,6 +181,8 @@ func (m Mode) allows(s tools.Spec) bool {
 	switch {
 	case m == Build || m == "" || !s.Needs.Writes:
 		return true
+	case s.Group == "subagents": // they are held to what the mode allows
+		return s.Name != "subagent_merge"
 	case m == Plan:
 		return slices.Contains(planning, s.Name)
 	case m == Review:

@@ -32,6 +32,8 @@ type Config struct {
 	Store    Store
 	Sessions Sessions
 	Tools    Tools
+	// Subagents work for sessions. Nil: there are none.
+	Subagents Subagents
 	// Model returns the model that a session's turns ask. Its errors are shown to people.
 	Model func(ctx context.Context, s sessions.Session, o Options) (Model, error)
 	// Caller says for whom a session's tools are called, and refuses when that person may no longer work in the workspace.
@@ -267,7 +269,8 @@ type Prompt struct {
 	Replaces string // a prompt that this one takes the place of: what came after it is undone; "" = none
 
 	id    string // "" = a new one
-	first bool   // of the session
+	first bool   // the session's first one, or one that no person wrote
+	idle  bool   // only while no turn runs
 }
 
 const (
@@ -314,7 +317,7 @@ func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error)
 			return *m, nil
 		case fault.CodeOf(err) == "message_exists":
 			return *m, nil
-		case fault.CodeOf(err) != "turn_running":
+		case fault.CodeOf(err) != "turn_running" || p.idle:
 			return Message{}, err
 		}
 		v, err := s.cfg.Store.View(ctx, t.ID, Window{Limit: 1})

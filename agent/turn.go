@@ -71,6 +71,9 @@ func (r *running) run() {
 	r.host.Observe(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
 	for again := true; again; {
 		e, ends := r.endOf(ctx, r.work(ctx))
+		if errors.Is(context.Cause(ctx), errInterrupted) {
+			r.interruptBelow()
+		}
 		again = ends && r.conclude(e)
 	}
 }
@@ -203,6 +206,9 @@ func (r *running) step(ctx context.Context) (more bool, err error) {
 		if err := r.repeats(m); err != nil {
 			return false, err
 		}
+	}
+	if err := r.takeResults(ctx); err != nil {
+		return false, err
 	}
 	if err := r.refresh(ctx); err != nil {
 		return false, err

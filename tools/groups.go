@@ -1,5 +1,7 @@
 package tools
 
+import "slices"
+
 // Group is a set of tools that a project switches on and off together.
 type Group struct {
 	Name        string
@@ -44,24 +46,30 @@ const MaxListed = 20
 
 // Selection is which groups are on for a caller. The zero Selection has those that are on by default.
 type Selection struct {
-	On  []string // besides the default
-	Off []string
+	On   []string // besides the default
+	Off  []string
+	Only []string // groups and tools, of those that are on; nil = all
 }
 
-// Has reports whether a group is on.
+// Has reports whether a whole group is on.
 func (s Selection) Has(group string) bool {
-	for _, off := range s.Off {
-		if off == group {
-			return false
-		}
+	return s.on(group) && (s.Only == nil || slices.Contains(s.Only, group))
+}
+
+// Allows reports whether a tool is on: with its group, or by its name.
+func (s Selection) Allows(t Spec) bool {
+	return s.on(t.Group) && (s.Only == nil || slices.Contains(s.Only, t.Group) || slices.Contains(s.Only, t.Name))
+}
+
+func (s Selection) on(group string) bool {
+	switch i := groupIndex(group); {
+	case slices.Contains(s.Off, group):
+		return false
+	case slices.Contains(s.On, group):
+		return true
+	default:
+		return i >= 0 && !groups[i].Off
 	}
-	for _, on := range s.On {
-		if on == group {
-			return true
-		}
-	}
-	i := groupIndex(group)
-	return i >= 0 && !groups[i].Off
 }
 
 // ContextTokens estimates what a tool in a list costs an agent at every turn: about four characters a token, for its name,
@@ -77,7 +85,7 @@ func (s Spec) ContextTokens() int {
 func Listed(specs []Spec, groups Selection) []Spec {
 	var listed []Spec
 	for _, s := range specs {
-		if !s.Unlisted && groups.Has(s.Group) && len(listed) < MaxListed {
+		if !s.Unlisted && groups.Allows(s) && len(listed) < MaxListed {
 			listed = append(listed, s)
 		}
 	}
@@ -88,7 +96,7 @@ func Listed(specs []Spec, groups Selection) []Spec {
 func On(specs []Spec, groups Selection) []Spec {
 	var on []Spec
 	for _, s := range specs {
-		if groups.Has(s.Group) {
+		if groups.Allows(s) {
 			on = append(on, s)
 		}
 	}

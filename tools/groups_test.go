@@ -39,10 +39,21 @@ func TestSelection(t *testing.T) {
 		{tools.Selection{Off: []string{"tasks"}}, "tasks", false},
 		{tools.Selection{On: []string{"commands"}}, "commands", true},
 		{tools.Selection{On: []string{"tasks"}, Off: []string{"tasks"}}, "tasks", false},
+		{tools.Selection{Only: []string{"tasks"}}, "tasks", true},
+		{tools.Selection{Only: []string{}}, "tasks", false},
+		{tools.Selection{Only: []string{"task_list"}}, "tasks", false},
+		{tools.Selection{Only: []string{"commands"}}, "commands", false},
 	} {
 		if got := c.s.Has(c.group); got != c.want {
 			t.Errorf("%+v.Has(%q) = %v", c.s, c.group, got)
 		}
+	}
+	one := tools.Selection{Only: []string{"task_list"}}
+	if !one.Allows(tools.Spec{Name: "task_list", Group: "tasks"}) || one.Allows(tools.Spec{Name: "task_create", Group: "tasks"}) {
+		t.Errorf("%+v: a tool by its name", one)
+	}
+	if one.Off = []string{"tasks"}; one.Allows(tools.Spec{Name: "task_list", Group: "tasks"}) {
+		t.Errorf("%+v has a tool of a group that is off", one)
 	}
 }
 

@@ -152,7 +152,9 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 		return Result{}, fault.New(fault.Forbidden, "tool_caller_unknown", "%s was called without a team and user.", name)
 	case e.spec.Needs.Workspace && c.WorkspaceID == "":
 		return Result{}, fault.New(fault.Invalid, "tool_needs_workspace", "%s works in a workspace, and the call names none.", name)
-	case c.SessionID != "" && !c.Groups.Has(e.spec.Group):
+	case c.SessionID != "" && c.Groups.on(e.spec.Group) && !c.Groups.Allows(e.spec):
+		return Result{}, fault.New(fault.Forbidden, "tool_group_off", "%s is not one of the tools that this session may use: it is a subagent, and was started with others only.", name)
+	case c.SessionID != "" && !c.Groups.Allows(e.spec):
 		return Result{}, fault.New(fault.Forbidden, "tool_group_off", "%s is switched off: the project's settings do not include the group %s. An admin of the team can switch it on there.", name, e.spec.Group)
 	case len(args) > MaxArguments:
 		return Result{}, fault.New(fault.TooLarge, "tool_arguments_too_large", "The arguments of %s are larger than %d bytes.", name, MaxArguments)

@@ -1702,7 +1702,8 @@ CREATE TABLE subagents (
     task              TEXT NOT NULL,
     agent             TEXT NOT NULL,
     model             TEXT NOT NULL DEFAULT '',
-    tool_groups       TEXT NOT NULL DEFAULT 'null', -- JSON: the only groups of tools it may use; null = all of its project
+    mode              TEXT NOT NULL DEFAULT '', -- of Parawork's own agent
+    tools             TEXT NOT NULL DEFAULT 'null', -- JSON: the only groups and tools it may use; null = all of its project
     place             TEXT NOT NULL,            -- same, sibling
     workspace_id      TEXT NOT NULL,            -- reserved before it is made
     branch            TEXT NOT NULL DEFAULT '',
@@ -1715,6 +1716,9 @@ CREATE TABLE subagents (
     retried           BOOLEAN NOT NULL,
     prompt_id         TEXT NOT NULL DEFAULT '', -- the latest message to it
     result            TEXT NOT NULL DEFAULT '',
+    files             TEXT NOT NULL DEFAULT '[]', -- JSON: paths that it changed
+    more_files        BIGINT NOT NULL DEFAULT 0,
+    to_return         BOOLEAN NOT NULL DEFAULT FALSE, -- its caller is to be given the result as a message, or will be
     code              TEXT NOT NULL DEFAULT '', -- of the error
     error             TEXT NOT NULL DEFAULT '',
     kept              BOOLEAN NOT NULL,
@@ -1730,7 +1734,8 @@ CREATE TABLE subagents (
 CREATE INDEX subagents_by_root ON subagents(root, created_at);
 CREATE INDEX subagents_from_workspace ON subagents(from_workspace_id, created_at);
 CREATE INDEX subagents_in_workspace ON subagents(workspace_id, created_at);
-CREATE INDEX subagents_live ON subagents(id) WHERE live;
+CREATE INDEX subagents_live ON subagents(id) WHERE live OR to_return;
+CREATE INDEX subagents_to_return ON subagents(parent_session_id) WHERE to_return;
 
 -- === Checkpoints ===
 

@@ -2138,6 +2138,30 @@ func (e NewSessionPermissions) Valid() bool {
 	}
 }
 
+// Defines values for NewSubagentMode.
+const (
+	NewSubagentModeAsk    NewSubagentMode = "ask"
+	NewSubagentModeBuild  NewSubagentMode = "build"
+	NewSubagentModePlan   NewSubagentMode = "plan"
+	NewSubagentModeReview NewSubagentMode = "review"
+)
+
+// Valid indicates whether the value is a known member of the NewSubagentMode enum.
+func (e NewSubagentMode) Valid() bool {
+	switch e {
+	case NewSubagentModeAsk:
+		return true
+	case NewSubagentModeBuild:
+		return true
+	case NewSubagentModePlan:
+		return true
+	case NewSubagentModeReview:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewWebhookFormat.
 const (
 	NewWebhookFormatDiscord NewWebhookFormat = "discord"
@@ -8882,6 +8906,9 @@ type NewSubagent struct {
 	// MaxCostNano It is stopped once it, with its own subagents, has spent more on models; 0 = no maximum
 	MaxCostNano *int64 `json:"max_cost_nano,omitempty"`
 
+	// Mode Of the agent parawork: what it may change. The session's by default, when that is of the same agent
+	Mode *NewSubagentMode `json:"mode,omitempty"`
+
 	// Model The agent's default by default
 	Model *string `json:"model,omitempty"`
 	Name  string  `json:"name"`
@@ -8895,12 +8922,15 @@ type NewSubagent struct {
 	// TimeoutMs After this time it is stopped; 30 minutes by default
 	TimeoutMs *int64 `json:"timeout_ms,omitempty"`
 
-	// Tools The only groups of tools it may use; all of the session's by default
+	// Tools The only groups and tools it may use; all of the session's by default
 	Tools *[]string `json:"tools,omitempty"`
 
 	// Where same: in the session's workspace; sibling: in a workspace of its own that begins with its files
 	Where *SubagentWhere `json:"where,omitempty"`
 }
+
+// NewSubagentMode Of the agent parawork: what it may change. The session's by default, when that is of the same agent
+type NewSubagentMode string
 
 // NewTask defines model for NewTask.
 type NewTask struct {
@@ -11541,6 +11571,9 @@ type Subagent struct {
 	// Error Why it failed or was cancelled
 	Error string `json:"error"`
 
+	// Files Files that it changed, by its own account: at most 50
+	Files []string `json:"files"`
+
 	// FromWorkspaceId Where it was asked for
 	FromWorkspaceId string `json:"from_workspace_id"`
 	Id              string `json:"id"`
@@ -11551,9 +11584,15 @@ type Subagent struct {
 	// Live Its session runs, or is to be started: it takes messages
 	Live bool `json:"live"`
 
+	// Mode Of the agent parawork: build, plan, ask or review; else empty
+	Mode string `json:"mode"`
+
 	// Model Empty = the agent's default
 	Model string `json:"model"`
-	Name  string `json:"name"`
+
+	// MoreFiles How many more there are
+	MoreFiles int    `json:"more_files"`
+	Name      string `json:"name"`
 
 	// ParentSessionId The session that started it
 	ParentSessionId *string `json:"parent_session_id"`
@@ -11570,6 +11609,9 @@ type Subagent struct {
 	Status    SubagentStatus `json:"status"`
 	Task      string         `json:"task"`
 	TimeoutMs int64          `json:"timeout_ms"`
+
+	// Tools The only groups and tools it may use; missing = all of its project
+	Tools *[]string `json:"tools,omitempty"`
 
 	// Warnings When it is spawned: who else works on the same files
 	Warnings []string `json:"warnings"`

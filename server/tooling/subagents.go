@@ -15,10 +15,13 @@ import (
 
 // subagentOf is a subagent as the API shows it to the caller.
 func subagentOf(call *rest.Call, a subagents.Subagent) api.Subagent {
-	out := api.Subagent{Id: a.ID, Name: a.Name, Task: a.Task, Status: api.SubagentStatus(a.Status), Agent: a.Agent, Model: a.Model, Where: api.SubagentWhere(a.Where),
+	out := api.Subagent{Id: a.ID, Name: a.Name, Task: a.Task, Status: api.SubagentStatus(a.Status), Agent: a.Agent, Model: a.Model, Mode: a.Mode, Where: api.SubagentWhere(a.Where),
 		FromWorkspaceId: a.FromWorkspaceID, WorkspaceId: a.WorkspaceID, Branch: a.Branch, SessionId: a.SessionID, ParentSessionId: rest.Text(a.ParentSessionID), Depth: a.Depth, Kept: a.Kept,
-		Live: a.Live, Question: a.Question, Result: a.Result, Code: a.Code, Error: a.Error, TimeoutMs: a.TimeoutMs, DeadlineAt: a.DeadlineAt, CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt,
+		Live: a.Live, Question: a.Question, Result: a.Result, Files: append([]string{}, a.Files...), MoreFiles: a.MoreFiles, Code: a.Code, Error: a.Error, TimeoutMs: a.TimeoutMs, DeadlineAt: a.DeadlineAt, CreatedBy: a.CreatedBy, CreatedAt: a.CreatedAt,
 		StartedAt: rest.Ptr(a.StartedAt), EndedAt: rest.Ptr(a.EndedAt), Warnings: []string{}}
+	if a.Tools != nil {
+		out.Tools = &a.Tools
+	}
 	if call.Can(accounts.ViewCosts) == nil {
 		out.CostNano = a.CostNano
 	}
@@ -54,7 +57,7 @@ func (h Subagents) SpawnSubagent(ctx context.Context, req api.SpawnSubagentReque
 		where = subagents.Sibling
 	}
 	a, warnings, err := h.cfg.Subagents.Spawn(ctx, callerOf(call, call.Session.WorkspaceID, call.Session.ID), subagents.Request{Name: b.Name, Task: b.Task, Agent: rest.Val(b.Agent), Model: rest.Val(b.Model),
-		Groups: rest.Val(b.Tools), Where: where, Kept: rest.Val(b.Keep), TimeoutMs: rest.Val(b.TimeoutMs), MaxCostNano: rest.Val(b.MaxCostNano)})
+		Mode: string(rest.Val(b.Mode)), Tools: rest.Val(b.Tools), Where: where, Kept: rest.Val(b.Keep), TimeoutMs: rest.Val(b.TimeoutMs), MaxCostNano: rest.Val(b.MaxCostNano)})
 	if err != nil {
 		return nil, err
 	}

@@ -19,30 +19,34 @@ var _ subagents.Store = (*Subagents)(nil)
 // NewSubagents returns the storage of subagents in db.
 func NewSubagents(db *store.DB) *Subagents { return &Subagents{db} }
 
-const subagentColumns = `id, team_id, project_id, from_workspace_id, parent_session_id, root, depth, name, task, agent, model, tool_groups, place, workspace_id, branch,
-	session_id, snapshot_id, status, live, stop, worked, retried, prompt_id, result, code, error, kept, max_cost_nano, timeout_ms, deadline_at, created_by, created_at,
+const subagentColumns = `id, team_id, project_id, from_workspace_id, parent_session_id, root, depth, name, task, agent, model, mode, tools, place, workspace_id, branch,
+	session_id, snapshot_id, status, live, stop, worked, retried, prompt_id, result, files, more_files, to_return, code, error, kept, max_cost_nano, timeout_ms, deadline_at, created_by, created_at,
 	started_at, ended_at, updated_at`
 
 func scanSubagent(s store.Scanner) (a subagents.Subagent, err error) {
-	var groups string
-	if err = s.Scan(&a.ID, &a.TeamID, &a.ProjectID, &a.FromWorkspaceID, &a.ParentSessionID, &a.Root, &a.Depth, &a.Name, &a.Task, &a.Agent, &a.Model, &groups, &a.Where, &a.WorkspaceID, &a.Branch,
-		&a.SessionID, &a.SnapshotID, &a.Status, &a.Live, &a.Stop, &a.Worked, &a.Retried, &a.PromptID, &a.Result, &a.Code, &a.Error, &a.Kept, &a.MaxCostNano, &a.TimeoutMs, &a.DeadlineAt,
+	var only, files string
+	if err = s.Scan(&a.ID, &a.TeamID, &a.ProjectID, &a.FromWorkspaceID, &a.ParentSessionID, &a.Root, &a.Depth, &a.Name, &a.Task, &a.Agent, &a.Model, &a.Mode, &only, &a.Where, &a.WorkspaceID, &a.Branch,
+		&a.SessionID, &a.SnapshotID, &a.Status, &a.Live, &a.Stop, &a.Worked, &a.Retried, &a.PromptID, &a.Result, &files, &a.MoreFiles, &a.ToReturn, &a.Code, &a.Error, &a.Kept, &a.MaxCostNano, &a.TimeoutMs, &a.DeadlineAt,
 		&a.CreatedBy, &a.CreatedAt, &a.StartedAt, &a.EndedAt, &a.UpdatedAt); err != nil {
 		return a, err
 	}
-	if err = json.Unmarshal([]byte(groups), &a.Groups); err != nil {
-		return a, fmt.Errorf("groups of tools of the subagent %s: %w", a.ID, err)
+	if err = json.Unmarshal([]byte(only), &a.Tools); err != nil {
+		return a, fmt.Errorf("tools of the subagent %s: %w", a.ID, err)
 	}
-	return a, nil
+	return a, store.FromJSON(files, &a.Files)
 }
 
 const busySubagent = `status IN ('spawned', 'starting', 'working', 'waiting')`
 
 // InsertSubagent stores a new one, unless its tree has atOnce busy ones or total ones already: then fault.Conflict.
 func (s *Subagents) InsertSubagent(ctx context.Context, a subagents.Subagent, atOnce, total int) error {
-	groups, err := json.Marshal(a.Groups)
+	only, err := json.Marshal(a.Tools)
 	if err != nil {
-		return fmt.Errorf("encoding groups of tools: %w", err)
+		return fmt.Errorf("encoding tools: %w", err)
+	}
+	files, err := store.ToJSON(a.Files)
+	if err != nil {
+		return err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		have, err := s.lockRoot(ctx, a.Root, atOnce)
@@ -52,9 +56,9 @@ func (s *Subagents) InsertSubagent(ctx context.Context, a subagents.Subagent, at
 		if have >= total {
 			return fault.New(fault.Conflict, "subagents_total", "Here %d subagents were started, which is the most below one session, or in a workspace outside of sessions. Give further work to those that have ended.", have).With("max", total)
 		}
-		_, err = s.db.Exec(ctx, `INSERT INTO subagents (`+subagentColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, a.ID, a.TeamID, a.ProjectID,
-			a.FromWorkspaceID, a.ParentSessionID, a.Root, a.Depth, a.Name, a.Task, a.Agent, a.Model, string(groups), a.Where, a.WorkspaceID, a.Branch, a.SessionID, a.SnapshotID, string(a.Status),
-			a.Live, a.Stop, a.Worked, a.Retried, a.PromptID, a.Result, a.Code, a.Error, a.Kept, a.MaxCostNano, a.TimeoutMs, a.DeadlineAt, a.CreatedBy, a.CreatedAt, a.StartedAt, a.EndedAt, a.UpdatedAt)
+		_, err = s.db.Exec(ctx, `INSERT INTO subagents (`+subagentColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, a.ID, a.TeamID, a.ProjectID,
+			a.FromWorkspaceID, a.ParentSessionID, a.Root, a.Depth, a.Name, a.Task, a.Agent, a.Model, a.Mode, string(only), a.Where, a.WorkspaceID, a.Branch, a.SessionID, a.SnapshotID, string(a.Status),
+			a.Live, a.Stop, a.Worked, a.Retried, a.PromptID, a.Result, files, a.MoreFiles, a.ToReturn, a.Code, a.Error, a.Kept, a.MaxCostNano, a.TimeoutMs, a.DeadlineAt, a.CreatedBy, a.CreatedAt, a.StartedAt, a.EndedAt, a.UpdatedAt)
 		return err
 	})
 	return store.Wrap(err, "inserting subagent")
@@ -134,9 +138,12 @@ func (s *Subagents) SubagentsOfWorkspace(ctx context.Context, workspaceID string
 	return items, next, nil
 }
 
-// LiveSubagents returns those whose session may still run, or is still to be started.
-func (s *Subagents) LiveSubagents(ctx context.Context) ([]subagents.Subagent, error) {
-	return s.list(ctx, `SELECT `+subagentColumns+` FROM subagents WHERE live AND {team} ORDER BY created_at, id`)
+// OpenSubagents returns those whose result a session is to be given; with "", those of all teams that are live or to be returned.
+func (s *Subagents) OpenSubagents(ctx context.Context, callerID string) ([]subagents.Subagent, error) {
+	if callerID != "" {
+		return s.list(ctx, `SELECT `+subagentColumns+` FROM subagents WHERE parent_session_id = ? AND to_return AND {team} ORDER BY created_at, id`, callerID)
+	}
+	return s.list(ctx, `SELECT `+subagentColumns+` FROM subagents WHERE (live OR to_return) AND {team} ORDER BY created_at, id`)
 }
 
 func (s *Subagents) list(ctx context.Context, query string, args ...any) ([]subagents.Subagent, error) {
@@ -182,8 +189,12 @@ func (s *Subagents) edit(ctx context.Context, id string, fn func(*subagents.Suba
 	if err = fn(&a); err != nil {
 		return a, err
 	}
-	_, err = s.db.Exec(ctx, `UPDATE subagents SET branch = ?, session_id = ?, snapshot_id = ?, status = ?, live = ?, stop = ?, worked = ?, retried = ?, prompt_id = ?, result = ?, code = ?, error = ?,
+	files, err := store.ToJSON(a.Files)
+	if err != nil {
+		return a, err
+	}
+	_, err = s.db.Exec(ctx, `UPDATE subagents SET branch = ?, session_id = ?, snapshot_id = ?, status = ?, live = ?, stop = ?, worked = ?, retried = ?, prompt_id = ?, result = ?, files = ?, more_files = ?, to_return = ?, code = ?, error = ?,
 		deadline_at = ?, started_at = ?, ended_at = ?, updated_at = ? WHERE id = ? AND {team}`, a.Branch, a.SessionID, a.SnapshotID, string(a.Status), a.Live, a.Stop, a.Worked, a.Retried, a.PromptID,
-		a.Result, a.Code, a.Error, a.DeadlineAt, a.StartedAt, a.EndedAt, a.UpdatedAt, id)
+		a.Result, files, a.MoreFiles, a.ToReturn, a.Code, a.Error, a.DeadlineAt, a.StartedAt, a.EndedAt, a.UpdatedAt, id)
 	return a, err
 }

@@ -31,7 +31,7 @@ func TestSubagents(t *testing.T) {
 		mine := tenant.In(t.Context(), team.ID)
 		sub := func(id string) subagents.Subagent {
 			return subagents.Subagent{ID: id, TeamID: team.ID, ProjectID: "prj_1", FromWorkspaceID: "ws_1", ParentSessionID: "ses_top", Root: "ws_1", Depth: 1, Name: "n", Task: "t", Agent: "codex", Model: "m",
-				Groups: []string{"tasks"}, Where: subagents.Sibling, WorkspaceID: "ws_" + id, SessionID: "ses_" + id, Status: subagents.Spawned, Live: true, Kept: true, MaxCostNano: 1, TimeoutMs: 2,
+				Mode: "ask", Tools: []string{"tasks"}, ToReturn: true, Where: subagents.Sibling, WorkspaceID: "ws_" + id, SessionID: "ses_" + id, Status: subagents.Spawned, Live: true, Kept: true, MaxCostNano: 1, TimeoutMs: 2,
 				DeadlineAt: 3, CreatedBy: user.ID, CreatedAt: 4, UpdatedAt: 5}
 		}
 		first := sub("first")
@@ -39,7 +39,7 @@ func TestSubagents(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := s.SubagentOfSession(mine, "ses_first")
-		if err != nil || got.ID != "first" || len(got.Groups) != 1 || got.Where != subagents.Sibling || !got.Kept || got.DeadlineAt != 3 {
+		if err != nil || got.ID != "first" || len(got.Tools) != 1 || got.Mode != "ask" || !got.ToReturn || got.Where != subagents.Sibling || !got.Kept || got.DeadlineAt != 3 {
 			t.Errorf("%+v, %v", got, err)
 		}
 		var all sync.WaitGroup
@@ -65,13 +65,30 @@ func TestSubagents(t *testing.T) {
 			t.Fatalf("%d, %v", len(tree), err)
 		}
 		got, err = s.EditSubagent(mine, "first", func(a *subagents.Subagent) error {
-			a.Status, a.Result, a.Live = subagents.Completed, "done", false
+			a.Status, a.Result, a.Live, a.Files, a.MoreFiles = subagents.Completed, "done", false, []string{"a.go"}, 2
 			return nil
 		})
 		if err != nil || got.Result != "done" {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if live, err := s.LiveSubagents(tenant.All(t.Context(), "a test")); err != nil || len(live) != 2 {
+		if got, err = s.Subagent(mine, "first"); err != nil || len(got.Files) != 1 || got.MoreFiles != 2 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if live, err := s.OpenSubagents(tenant.All(t.Context(), "a test"), ""); err != nil || len(live) != 3 {
+			t.Errorf("%d are live or to be returned, %v", len(live), err)
+		}
+		for session, want := range map[string]int{"ses_top": 3, "ses_other": 0} {
+			if back, err := s.OpenSubagents(mine, session); err != nil || len(back) != want {
+				t.Errorf("%d are to be returned to %s, %v", len(back), session, err)
+			}
+		}
+		if back, err := s.OpenSubagents(tenant.In(context.WithoutCancel(t.Context()), other.ID), "ses_top"); err != nil || len(back) != 0 {
+			t.Errorf("another team gets %v, %v", back, err)
+		}
+		if _, err := s.EditSubagent(mine, "first", func(a *subagents.Subagent) error { a.ToReturn = false; return nil }); err != nil {
+			t.Error(err)
+		}
+		if live, err := s.OpenSubagents(tenant.All(t.Context(), "a test"), ""); err != nil || len(live) != 2 {
 			t.Errorf("%d are live, %v", len(live), err)
 		}
 		if err := s.InsertSubagent(mine, sub("more"), 3, 5); err != nil {

@@ -13,7 +13,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
@@ -34,9 +33,9 @@ type Config struct {
 	People     People
 	Workspaces Workspaces
 	Groups     Groups
-	// Narrow returns the groups that the agent of a session may not use because it is a subagent; false when it may use all that are on
-	// in its project. Nil: every agent may.
-	Narrow func(ctx context.Context, sessionID string) (tools.Selection, bool, error)
+	// Narrow returns the only groups and tools that the agent of a session may use because it is a subagent; nil when it may use all that
+	// are on in its project. Nil: every agent may.
+	Narrow func(ctx context.Context, sessionID string) ([]string, error)
 	// Admit rejects a user who may not have anything done in a place of this kind. Nil: everybody may.
 	Admit func(ctx context.Context, kind executors.Kind, userID string) error
 	// Languages serves clients of language servers. Nil: there are none.
@@ -155,10 +154,7 @@ func (s *Server) Caller(ctx context.Context, of toolrelay.Session, client string
 	if c.Groups, err = s.cfg.Groups.Selection(ctx, w.ProjectID); err != nil || s.cfg.Narrow == nil {
 		return c, err
 	}
-	less, narrowed, err := s.cfg.Narrow(ctx, of.ID)
-	if err == nil && narrowed {
-		c.Groups.Off = append(slices.Clone(c.Groups.Off), less.Off...)
-	}
+	c.Groups.Only, err = s.cfg.Narrow(ctx, of.ID)
 	return c, err
 }
 

@@ -33,7 +33,7 @@ type world struct {
 	actors map[string]accounts.Actor
 	ws     workspaces.Workspace
 	groups tools.Selection
-	less   []string // groups that the session may not use because it is a subagent
+	only   []string // what the session may use because it is a subagent
 	admit  error
 
 	callers chan tools.Caller
@@ -66,10 +66,13 @@ func (w *world) Selection(_ context.Context, projectID string) (tools.Selection,
 	return w.groups, nil
 }
 
-func (w *world) narrow(_ context.Context, sessionID string) (tools.Selection, bool, error) {
+func (w *world) narrow(_ context.Context, sessionID string) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return tools.Selection{Off: w.less}, sessionID == "ses" && len(w.less) > 0, nil
+	if sessionID != "ses" {
+		return nil, nil
+	}
+	return w.only, nil
 }
 
 func (w *world) set(change func()) {
@@ -237,11 +240,11 @@ func TestGroupsOfTheProject(t *testing.T) {
 	}
 }
 
-// A subagent has no more groups than its caller gave it.
-func TestGroupsOfASubagent(t *testing.T) {
+// A subagent has no more tools than its caller gave it.
+func TestToolsOfASubagent(t *testing.T) {
 	t.Parallel()
 	w, s := newWorld(t)
-	w.set(func() { w.less = []string{"memory"} })
+	w.set(func() { w.only = []string{"task_list"} })
 	mcp := connect(t, s, guest.UseMCP)
 	mcp.ask(initialize)
 	if a := mcp.ask(`{"jsonrpc":"2.0","id":3,"method":"tools/list"}`); !strings.Contains(a, "task_list") || strings.Contains(a, "memory_find") {

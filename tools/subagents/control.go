@@ -171,6 +171,15 @@ func (s *Service) Message(ctx context.Context, c Caller, subagentID, text string
 	if err != nil {
 		return a, err
 	}
+	thread, ofOwn, err := s.threadOf(ctx, c.SessionID)
+	if err != nil {
+		return a, err
+	}
+	if ofOwn {
+		if err := within(thread, a); err != nil {
+			return a, err
+		}
+	}
 	deadline := s.now() + a.TimeoutMs
 	above, err := s.cfg.Store.SubagentOfSession(ctx, a.ParentSessionID)
 	switch {
@@ -192,6 +201,7 @@ func (s *Service) Message(ctx context.Context, c Caller, subagentID, text string
 			a.DeadlineAt = deadline
 		}
 		a.Status, a.PromptID, a.Result, a.Code, a.Error, a.EndedAt, a.UpdatedAt = Working, promptID, "", "", "", 0, s.now()
+		a.ToReturn = ofOwn && c.SessionID == a.ParentSessionID
 		return nil
 	})
 	if err != nil {
@@ -201,7 +211,7 @@ func (s *Service) Message(ctx context.Context, c Caller, subagentID, text string
 	if _, err := s.cfg.Prompts.AddPrompt(ctx, actor, a.SessionID, prompt.Request{ID: promptID, Text: text}); err != nil {
 		_, undone := s.edit(context.WithoutCancel(ctx), a.ID, func(a *Subagent) error {
 			if a.PromptID == promptID {
-				a.Status, a.PromptID, a.Result, a.Code, a.Error, a.EndedAt, a.DeadlineAt = was.Status, was.PromptID, was.Result, was.Code, was.Error, was.EndedAt, was.DeadlineAt
+				a.Status, a.PromptID, a.Result, a.Code, a.Error, a.EndedAt, a.DeadlineAt, a.ToReturn = was.Status, was.PromptID, was.Result, was.Code, was.Error, was.EndedAt, was.DeadlineAt, was.ToReturn
 			}
 			return nil
 		})
@@ -230,6 +240,11 @@ func (s *Service) Interrupt(ctx context.Context, c Caller, subagentID string, st
 		return a, err
 	}
 	const why = "It was interrupted."
+	if c.SessionID != "" && c.SessionID == a.ParentSessionID { // it knows
+		if err := s.settled(ctx, a); err != nil {
+			return a, err
+		}
+	}
 	if stop || a.Status == Spawned || a.Status == Starting {
 		a, err = s.end(ctx, a.ID, Cancelled, "subagent_interrupted", why)
 		s.look(a.ID)
@@ -298,7 +313,7 @@ func (s *Service) Report(ctx context.Context, c Caller, result string) (Subagent
 }
 
 // Wait waits until all of the named subagents have ended their tasks, or one of them with any, and returns them as they are then. Without
-// names it waits for the busy ones that the caller started. Running out of time is no error. Errors: subagent_not_found.
+// names it waits for the busy ones that the caller started, and returns those, too, whose results it was not given yet. Running out of time is no error. Errors: subagent_not_found.
 func (s *Service) Wait(ctx context.Context, c Caller, ids []string, any bool, timeout time.Duration) ([]Subagent, error) {
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
@@ -312,7 +327,7 @@ func (s *Service) Wait(ctx context.Context, c Caller, ids []string, any bool, ti
 		}
 		if len(ids) == 0 {
 			for _, a := range all {
-				if a.Status.Busy() && (c.SessionID == "" || a.ParentSessionID == c.SessionID) {
+				if (a.Status.Busy() || a.ToReturn) && (c.SessionID == "" || a.ParentSessionID == c.SessionID) {
 					ids = append(ids, a.ID)
 				}
 			}

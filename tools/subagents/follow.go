@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -13,7 +12,6 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/state"
-	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/snapshot"
 )
@@ -41,10 +39,13 @@ func (s *Service) step(ctx context.Context, subagentID string) (live bool) {
 	if errors.Is(err, errUnchanged) {
 		err = nil
 	}
+	if err == nil && a.ToReturn && !a.Status.Busy() {
+		a, err = s.giveBack(ctx, a)
+	}
 	if err != nil && ctx.Err() == nil {
 		s.cfg.Log.WarnContext(ctx, "a subagent could not be followed", "subagent_id", subagentID, "error", err)
 	}
-	return err != nil || a.Live
+	return err != nil || a.Live || a.ToReturn
 }
 
 // bound ends a subagent that has used up what its caller allows.
@@ -119,7 +120,8 @@ func (s *Service) stop(ctx context.Context, a Subagent) (Subagent, error) {
 	}
 	if err == nil && a.Result == "" {
 		if text, _ := s.result(ctx, a, one); text != "" {
-			if a, err = s.edit(ctx, a.ID, func(a *Subagent) error { a.Result = text; return nil }); err != nil {
+			files, more := s.filesOf(ctx, a)
+			if a, err = s.edit(ctx, a.ID, func(a *Subagent) error { a.Result, a.Files, a.MoreFiles = text, files, more; return nil }); err != nil {
 				return a, err
 			}
 		}
@@ -345,6 +347,9 @@ func (s *Service) sawIdle(ctx context.Context, a Subagent, one sessions.Session)
 	if sentAt == 0 {
 		return a, nil
 	}
+	if goesOn, err := s.waitsBelow(ctx, a); goesOn || err != nil {
+		return a, err
+	}
 	text, said := s.result(ctx, a, one)
 	quiet := s.now() - max(one.StateAt, sentAt)
 	switch {
@@ -364,10 +369,12 @@ func (s *Service) sawIdle(ctx context.Context, a Subagent, one sessions.Session)
 // done records the end of a task, unless a newer message has arrived, which is looked at next. What somebody else recorded meanwhile stays.
 // live says whether the session goes on.
 func (s *Service) done(ctx context.Context, a Subagent, status Status, result, code, why string, live bool) (Subagent, error) {
+	files, more := s.filesOf(ctx, a)
 	return s.edit(ctx, a.ID, func(now *Subagent) error {
 		if now.PromptID != a.PromptID {
 			return errUnchanged
 		}
+		now.Files, now.MoreFiles = files, more
 		now.Live = live
 		if !now.Status.Busy() {
 			return nil
@@ -375,23 +382,4 @@ func (s *Service) done(ctx context.Context, a Subagent, status Status, result, c
 		now.Status, now.Result, now.Code, now.Error, now.EndedAt = status, result, code, s.masked(ctx, a.TeamID, why), s.now()
 		return nil
 	})
-}
-
-// GroupsFor returns which groups of tools the agent of a session may not use because it is a subagent; false when it is none, or was not
-// narrowed down.
-func (s *Service) GroupsFor(ctx context.Context, sessionID string) (tools.Selection, bool, error) {
-	a, err := s.cfg.Store.SubagentOfSession(ctx, sessionID)
-	if fault.Is(err, fault.NotFound) || err == nil && a.Groups == nil {
-		return tools.Selection{}, false, nil
-	}
-	if err != nil {
-		return tools.Selection{}, false, err
-	}
-	var out tools.Selection
-	for _, g := range tools.Groups() {
-		if !slices.Contains(a.Groups, g.Name) {
-			out.Off = append(out.Off, g.Name)
-		}
-	}
-	return out, true, nil
 }

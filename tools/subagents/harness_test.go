@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
 	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/screen"
@@ -43,6 +44,8 @@ type harness struct {
 	said     map[string][]conversation.Placed
 	prompts  map[string]prompt.Prompt
 	spent    map[string]int64
+	threads  map[string]subagents.Thread // of Parawork's own agent, by session
+	woken    []string                    // what sessions were given, by Wake
 	snaps    int
 	commits  []string                     // workspaces whose files were committed
 	joins    []workspaces.JoinRequest     // what was merged into ws_1
@@ -59,7 +62,7 @@ func newHarness(t *testing.T) *harness {
 	db := storetest.SQLite(t)
 	user, team := storetest.Seed(t, db)
 	h := &harness{t: t, store: toolstore.NewSubagents(db), bus: events.New(), team: team.ID, now: time.Now(), ws: map[string]workspaces.Workspace{}, sessions: map[string]sessions.Session{},
-		said: map[string][]conversation.Placed{}, prompts: map[string]prompt.Prompt{}, spent: map[string]int64{}}
+		said: map[string][]conversation.Placed{}, prompts: map[string]prompt.Prompt{}, spent: map[string]int64{}, threads: map[string]subagents.Thread{}}
 	h.actor = accounts.Actor{User: user, Memberships: []accounts.Membership{{Team: team, Role: accounts.Member}}}
 	if _, err := db.Exec(t.Context(), `INSERT INTO projects (id, team_id, name, source_kind, source, git_dir, state, created_by, created_at) VALUES ('prj_1', ?, 'p', 'sample', '', '', 'ready', ?, 1)`,
 		team.ID, user.ID); err != nil {
@@ -85,11 +88,14 @@ func (h *harness) session(id, agent string, in state.State) {
 func (h *harness) serve(tune ...func(*subagents.Config)) (s *subagents.Service, kill func()) {
 	h.t.Helper()
 	cfg := subagents.Config{Store: h.store, Sessions: h, Prompts: queue{h}, Screens: h, Workspaces: h, Snapshots: h, Siblings: h, Commits: h, Merging: h, Accounts: h, Bus: h.bus, Events: h.bus, Secrets: h,
-		Spent: h.Spent, Now: h.Now, Look: 5 * time.Millisecond}
+		Threads: &threads{harness: h}, GroupOf: func(tool string) string { return map[string]string{"task_list": "tasks", "task_create": "tasks", "file_read": "files"}[tool] }, Spent: h.Spent, Now: h.Now, Look: 5 * time.Millisecond}
 	for _, fn := range tune {
 		fn(&cfg)
 	}
 	s = subagents.New(cfg)
+	if t, ok := cfg.Threads.(*threads); ok {
+		t.svc = s
+	}
 	if err := s.Recover(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
@@ -332,10 +338,10 @@ func (h *harness) Conversation(_ context.Context, id string, q conversation.Quer
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out.Record = transcript.Kept
-	if h.sessions[id].Agent != "claude-code" {
+	if h.sessions[id].Agent != "claude-code" && h.sessions[id].Agent != agents.Parawork {
 		out.Record = transcript.None
 	}
-	out.Items = slices.Clone(h.said[id])
+	out.Items = slices.DeleteFunc(slices.Clone(h.said[id]), func(it conversation.Placed) bool { return q.Kinds != nil && !slices.Contains(q.Kinds, it.Kind) })
 	if n := len(out.Items) - q.Limit; n > 0 {
 		out.Items = out.Items[n:]
 	}
@@ -344,6 +350,62 @@ func (h *harness) Conversation(_ context.Context, id string, q conversation.Quer
 
 func (h *harness) Screen(context.Context, string, int) (screen.Text, []string, error) {
 	return screen.Text{}, []string{"the end of the screen", ""}, nil
+}
+
+// threads is the harness as the threads of Parawork's own agent.
+type threads struct {
+	*harness
+	svc *subagents.Service
+}
+
+func (t *threads) SessionThread(_ context.Context, sessionID string) (subagents.Thread, bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	one, ok := t.threads[sessionID]
+	return one, ok, nil
+}
+
+func (t *threads) Wake(ctx context.Context, sessionID string) error {
+	if one, _, _ := t.SessionThread(ctx, sessionID); one.Rests {
+		return nil
+	}
+	all, err := t.svc.Results(ctx, sessionID)
+	for _, r := range all {
+		t.mu.Lock()
+		t.woken = append(t.woken, r.Text)
+		t.mu.Unlock()
+		if err := t.svc.Returned(ctx, sessionID, r.Key); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// own has a session of Parawork's own agent at the top.
+func (h *harness) own(mode string) subagents.Caller {
+	h.session("ses_own", agents.Parawork, state.Working)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.sessions["ses_own"]
+	one.AccountID, one.Argv = "acc_1", []string{"--api", "chat"}
+	h.sessions["ses_own"] = one
+	h.threads["ses_own"] = subagents.Thread{Model: "local-model", Mode: mode}
+	return h.agent("ses_own")
+}
+
+// rests says that the last turn of a session of Parawork's own agent was interrupted, or was not.
+func (h *harness) rests(sessionID string, yes bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.threads[sessionID]
+	one.Rests = yes
+	h.threads[sessionID] = one
+}
+
+func (h *harness) given() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.woken)
 }
 
 // queue is the harness as the queue of prompts.

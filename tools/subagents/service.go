@@ -31,6 +31,10 @@ type Config struct {
 	Accounts   Accounts
 	// Admit returns why a user may not have an agent work in a workspace beyond what their role allows. Nil: nothing more is asked.
 	Admit func(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) error
+	// Threads are those of Parawork's own agent. Nil: there are none.
+	Threads Threads
+	// GroupOf returns the group of a tool, "" when there is no such tool. Nil: only groups can be named.
+	GroupOf func(tool string) string
 	// Spent returns what sessions have spent on models, in nano-USD, by session. Nil: nobody knows, and no maximum can be given.
 	Spent func(ctx context.Context, sessionIDs ...string) (map[string]int64, error)
 	// Secrets masks results. Nil: teams have no secrets.
@@ -82,7 +86,7 @@ func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 
 // Recover reads which subagents an earlier server left live. Run continues them.
 func (s *Service) Recover(ctx context.Context) error {
-	live, err := s.cfg.Store.LiveSubagents(tenant.All(ctx, "subagents of all teams go on"))
+	live, err := s.cfg.Store.OpenSubagents(tenant.All(ctx, "subagents of all teams go on"), "")
 	if err != nil {
 		return fmt.Errorf("reading subagents: %w", err)
 	}

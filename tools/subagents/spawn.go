@@ -13,7 +13,6 @@ import (
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -27,10 +26,11 @@ type Caller struct {
 // Request requests a subagent.
 type Request struct {
 	Name, Task  string
-	Agent       string // "" = the caller's
-	Model       string // "" = the agent's default
-	Groups      []string
-	Where       string // "" = Same
+	Agent       string   // "" = the caller's
+	Model       string   // "" = the agent's default
+	Mode        string   // of Parawork's own agent; "" = its caller's, or else its default
+	Tools       []string // groups and tools; nil = all that the caller has
+	Where       string   // "" = Same
 	Kept        bool
 	MaxCostNano int64
 	TimeoutMs   int64 // 0 = DefTimeout
@@ -39,7 +39,7 @@ type Request struct {
 var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+\[\]-]{0,127}$`)
 
 // takeModel are the agents whose command line has --model.
-var takeModel = []string{agents.ClaudeCode, agents.Codex, agents.Gemini, agents.OpenCode}
+var takeModel = []string{agents.ClaudeCode, agents.Codex, agents.Gemini, agents.OpenCode, agents.Parawork}
 
 func bad(field, format string, args ...any) error {
 	return fault.New(fault.Invalid, "invalid_subagent", format, args...).With("field", field)
@@ -61,21 +61,17 @@ func (r Request) check() error {
 		return bad("timeout_ms", "timeout_ms must be from 1 to %d (24 hours).", MaxTimeout)
 	case r.MaxCostNano < 0:
 		return bad("max_cost_nano", "max_cost_nano must not be negative.")
-	case len(r.Groups) > MaxGroups:
-		return bad("tools", "At most %d groups of tools can be named.", MaxGroups)
-	}
-	for _, g := range r.Groups {
-		if !slices.ContainsFunc(tools.Groups(), func(known tools.Group) bool { return known.Name == g }) {
-			return bad("tools", "There is no group of tools named %q.", safetext.Cut(safetext.Line(g), 60))
-		}
 	}
 	return nil
 }
 
 // Spawn stores a subagent, which starts soon, and returns it with warnings. Errors: invalid_subagent, subagent_depth,
-// subagents_at_once, subagents_total, subagent_caller_ended, workspace_not_ready, and those of CheckAgent.
+// subagent_mode, subagents_at_once, subagents_total, subagent_caller_ended, workspace_not_ready, and those of CheckAgent.
 func (s *Service) Spawn(ctx context.Context, c Caller, r Request) (a Subagent, warnings []string, err error) {
 	if err := r.check(); err != nil {
+		return a, nil, err
+	}
+	if err := s.checkTools(r.Tools); err != nil {
 		return a, nil, err
 	}
 	w, err := s.workspace(ctx, c)
@@ -90,7 +86,7 @@ func (s *Service) Spawn(ctx context.Context, c Caller, r Request) (a Subagent, w
 	}
 	now := s.now()
 	a = Subagent{ID: id.New("sub"), TeamID: w.TeamID, ProjectID: w.ProjectID, FromWorkspaceID: w.ID, ParentSessionID: c.SessionID, Root: w.ID, Depth: 1,
-		Name: r.Name, Task: r.Task, Agent: r.Agent, Model: r.Model, Groups: r.Groups, Where: r.Where, WorkspaceID: w.ID, Branch: w.Branch, SessionID: id.New("ses"),
+		Name: r.Name, Task: r.Task, Agent: r.Agent, Model: r.Model, Mode: r.Mode, Tools: r.Tools, Where: r.Where, WorkspaceID: w.ID, Branch: w.Branch, SessionID: id.New("ses"),
 		Status: Spawned, Live: true, Kept: r.Kept, MaxCostNano: r.MaxCostNano, TimeoutMs: r.TimeoutMs, CreatedBy: c.UserID, CreatedAt: now, UpdatedAt: now}
 	if a.TimeoutMs == 0 {
 		a.TimeoutMs = DefTimeout
@@ -108,6 +104,9 @@ func (s *Service) Spawn(ctx context.Context, c Caller, r Request) (a Subagent, w
 		}
 	}
 	if err = s.checkAgent(ctx, a); err != nil {
+		return a, nil, err
+	}
+	if err = s.moded(ctx, c, &a); err != nil {
 		return a, nil, err
 	}
 	if a.Where == Same {
@@ -167,12 +166,7 @@ func (s *Service) below(ctx context.Context, c Caller, a *Subagent) error {
 		a.DeadlineAt = min(a.DeadlineAt, above.DeadlineAt)
 	}
 	a.Kept = a.Kept && above.Kept
-	if above.Groups != nil { // never more than the caller itself may use
-		if a.Groups == nil {
-			a.Groups = above.Groups
-		}
-		a.Groups = slices.DeleteFunc(slices.Clone(a.Groups), func(g string) bool { return !slices.Contains(above.Groups, g) })
-	}
+	a.Tools = s.narrowed(above.Tools, a.Tools) // never more than the caller itself may use
 	return nil
 }
 
@@ -225,6 +219,9 @@ func (a Subagent) request(caller *sessions.Session) sessions.StartRequest {
 	if a.Model != "" {
 		req.Argv = []string{"--model", a.Model}
 	}
+	if a.Mode != "" {
+		req.Argv = append(req.Argv, "--mode", a.Mode)
+	}
 	if a.Agent == agents.Command {
 		req.Argv, req.Prompt = []string{"/bin/sh", "-c", a.Task}, ""
 	}
@@ -232,6 +229,12 @@ func (a Subagent) request(caller *sessions.Session) sessions.StartRequest {
 		req.Permissions = agents.AskPermissions // never more than the caller has
 		if caller.Permissions == agents.AllPermissions {
 			req.Permissions = agents.AllPermissions
+		}
+		if caller.Agent == a.Agent {
+			req.AccountID = caller.AccountID
+		}
+		if i := slices.Index(caller.Argv, "--api"); a.Agent == agents.Parawork && caller.Agent == a.Agent && i >= 0 && i+1 < len(caller.Argv) {
+			req.Argv = append(req.Argv, "--api", caller.Argv[i+1])
 		}
 	}
 	return req

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/question"
 	"github.com/parawork/parawork/sessions/state"
+	"github.com/parawork/parawork/tools"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -142,21 +143,21 @@ func TestTreesAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	s, _ := h.serve()
-	first := h.spawn(s, h.top(), subagents.Request{TimeoutMs: 60_000, Groups: []string{"tasks", "subagents"}})
+	first := h.spawn(s, h.top(), subagents.Request{TimeoutMs: 60_000, Tools: []string{"tasks", "subagents"}})
 	h.until(s, first.ID, is(subagents.Working))
-	second := h.spawn(s, h.agent(first.SessionID), subagents.Request{TimeoutMs: 3_600_000, Groups: []string{"tasks", "memory"}, Kept: true})
-	if second.Depth != 2 || second.Root != "ses_top" || second.DeadlineAt > first.DeadlineAt || strings.Join(second.Groups, " ") != "tasks" || second.Kept {
+	second := h.spawn(s, h.agent(first.SessionID), subagents.Request{TimeoutMs: 3_600_000, Tools: []string{"tasks", "memory"}, Kept: true})
+	if second.Depth != 2 || second.Root != "ses_top" || second.DeadlineAt > first.DeadlineAt || strings.Join(second.Tools, " ") != "tasks" || second.Kept {
 		t.Errorf("the second may do more than the first: %+v", second)
 	}
 	h.until(s, second.ID, is(subagents.Working))
 	if _, _, err := s.Spawn(t.Context(), h.agent(second.SessionID), subagents.Request{Name: "n", Task: "t"}); fault.CodeOf(err) != "subagent_depth" {
 		t.Errorf("a third level: %v", err)
 	}
-	sel, narrowed, err := s.GroupsFor(t.Context(), second.SessionID)
-	if err != nil || !narrowed || sel.Has("memory") || !sel.Has("tasks") || sel.Has("subagents") {
-		t.Errorf("its tools are %+v, %v, %v", sel, narrowed, err)
+	only, err := s.ToolsFor(t.Context(), second.SessionID)
+	if sel := (tools.Selection{Only: only}); err != nil || sel.Has("memory") || !sel.Has("tasks") || sel.Has("subagents") {
+		t.Errorf("its tools are %q, %v", only, err)
 	}
-	if _, narrowed, _ := s.GroupsFor(t.Context(), "ses_top"); narrowed {
+	if only, err := s.ToolsFor(t.Context(), "ses_top"); only != nil || err != nil {
 		t.Error("a session that is no subagent is narrowed down")
 	}
 	codes := make(chan string, 20)
@@ -358,7 +359,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"ses_top", subagents.Request{Name: "n", Task: "t", Agent: "shell"}, "invalid_subagent"},
 		{"ses_top", subagents.Request{Name: "n", Task: "t", Agent: "command", Model: "x"}, "invalid_subagent"},
 		{"ses_top", subagents.Request{Name: "n", Task: "t", Model: "--dangerously-skip-permissions"}, "invalid_subagent"},
-		{"ses_top", subagents.Request{Name: "n", Task: "t", Groups: []string{"everything"}}, "invalid_subagent"},
+		{"ses_top", subagents.Request{Name: "n", Task: "t", Tools: []string{"everything"}}, "invalid_subagent"},
 		{"ses_top", subagents.Request{Name: "n", Task: "t", TimeoutMs: subagents.MaxTimeout + 1}, "invalid_subagent"},
 		{"ses_top", subagents.Request{Name: "n", Task: "t", Agent: "missing"}, "agent_not_installed"},
 		{"ses_shell", subagents.Request{Name: "n", Task: "t"}, "invalid_subagent"},

@@ -62,9 +62,10 @@ const (
   "properties": {
     "name": {"type": "string", "minLength": 1, "maxLength": 100, "description": "A short name that says what it is for."},
     "task": {"type": "string", "minLength": 1, "maxLength": 102400, "description": "The whole task: it sees nothing of your conversation."},
-    "agent": {"type": "string", "maxLength": 64, "description": "The kind of agent, such as claude-code or codex; yours by default. command runs the task as a shell line."},
+    "agent": {"type": "string", "maxLength": 64, "description": "The kind of agent, such as claude-code, codex or parawork; yours by default. command runs the task as a shell line."},
     "model": {"type": "string", "maxLength": 128, "description": "The model; the agent's default if left out."},
-    "tools": {"type": "array", "maxItems": 20, "items": {"type": "string", "maxLength": 64}, "description": "The only groups of Parawork's tools it may use; all of yours by default."},
+    "mode": {"type": "string", "enum": ["build", "plan", "ask", "review"], "description": "For the agent parawork: what it may change. ask: nothing, for research; plan: tasks; review: nothing, but it runs checks. Yours by default."},
+    "tools": {"type": "array", "maxItems": 40, "items": {"type": "string", "maxLength": 64}, "description": "The only tools of Parawork, or groups of them, that it may use; all of yours by default."},
     "where": {"type": "string", "enum": ["same", "sibling"], "description": "same: your files. sibling: a copy on its own branch."},
     "sibling": {"type": "boolean", "description": "The same as where: sibling."},
     "keep": {"type": "boolean", "description": "It goes on when your session ends."},
@@ -104,7 +105,7 @@ const (
 	subagentProperties = `{
     "id": {"type": "string"}, "name": {"type": "string"}, "status": {"type": "string"}, "agent": {"type": "string"}, "where": {"type": "string"},
     "workspace_id": {"type": "string"}, "session_id": {"type": "string"}, "branch": {"type": "string"}, "question": {"type": "string"},
-    "result": {"type": "string"}, "code": {"type": "string"}, "error": {"type": "string"}, "cost_nano": {"type": ["integer", "null"]}
+    "result": {"type": "string"}, "code": {"type": "string"}, "error": {"type": "string"}, "files": {"type": "array", "items": {"type": "string"}}, "more_files": {"type": "integer"}, "cost_nano": {"type": ["integer", "null"]}
   }`
 	oneResult  = `{"type": "object", "additionalProperties": false, "required": ["id", "name", "status"], "properties": ` + subagentProperties + `}`
 	listResult = `{"type": "object", "additionalProperties": false, "required": ["items", "working"], "properties": {
@@ -113,23 +114,25 @@ const (
 
 // answer is a subagent as a tool shows it.
 type answer struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Status      Status `json:"status"`
-	Agent       string `json:"agent"`
-	Where       string `json:"where"`
-	WorkspaceID string `json:"workspace_id"`
-	SessionID   string `json:"session_id"`
-	Branch      string `json:"branch"`
-	Question    string `json:"question,omitempty"`
-	Result      string `json:"result,omitempty"`
-	Code        string `json:"code,omitempty"`
-	Error       string `json:"error,omitempty"`
-	CostNano    *int64 `json:"cost_nano"`
+	ID          string   `json:"id"`
+	Name        string   `json:"name"`
+	Status      Status   `json:"status"`
+	Agent       string   `json:"agent"`
+	Where       string   `json:"where"`
+	WorkspaceID string   `json:"workspace_id"`
+	SessionID   string   `json:"session_id"`
+	Branch      string   `json:"branch"`
+	Question    string   `json:"question,omitempty"`
+	Result      string   `json:"result,omitempty"`
+	Files       []string `json:"files,omitempty"`
+	MoreFiles   int      `json:"more_files,omitempty"`
+	Code        string   `json:"code,omitempty"`
+	Error       string   `json:"error,omitempty"`
+	CostNano    *int64   `json:"cost_nano"`
 }
 
 func answerOf(a Subagent) answer {
-	return answer{a.ID, a.Name, a.Status, a.Agent, a.Where, a.WorkspaceID, a.SessionID, a.Branch, a.Question, a.Result, a.Code, a.Error, a.CostNano}
+	return answer{a.ID, a.Name, a.Status, a.Agent, a.Where, a.WorkspaceID, a.SessionID, a.Branch, a.Question, a.Result, a.Files, a.MoreFiles, a.Code, a.Error, a.CostNano}
 }
 
 func callerOf(c tools.Caller) Caller {
@@ -137,11 +140,11 @@ func callerOf(c tools.Caller) Caller {
 }
 
 type spawnArgs struct {
-	Name, Task, Agent, Model, Where string
-	Tools                           []string
-	Sibling, Keep                   bool
-	TimeoutMs                       int64   `json:"timeout_ms"`
-	MaxCostUSD                      float64 `json:"max_cost_usd"`
+	Name, Task, Agent, Model, Mode, Where string
+	Tools                                 []string
+	Sibling, Keep                         bool
+	TimeoutMs                             int64   `json:"timeout_ms"`
+	MaxCostUSD                            float64 `json:"max_cost_usd"`
 }
 
 func (s *Service) callSpawn(ctx context.Context, c tools.Caller, in spawnArgs) (tools.Result, error) {
@@ -151,7 +154,7 @@ func (s *Service) callSpawn(ctx context.Context, c tools.Caller, in spawnArgs) (
 		}
 		in.Where = Sibling
 	}
-	a, warnings, err := s.Spawn(ctx, callerOf(c), Request{Name: strings.TrimSpace(in.Name), Task: in.Task, Agent: in.Agent, Model: in.Model, Groups: in.Tools, Where: in.Where, Kept: in.Keep,
+	a, warnings, err := s.Spawn(ctx, callerOf(c), Request{Name: strings.TrimSpace(in.Name), Task: in.Task, Agent: in.Agent, Model: in.Model, Mode: in.Mode, Tools: in.Tools, Where: in.Where, Kept: in.Keep,
 		TimeoutMs: in.TimeoutMs, MaxCostNano: int64(math.Round(in.MaxCostUSD * 1e9))})
 	if err != nil {
 		return tools.Result{}, err
@@ -251,7 +254,7 @@ func (s *Service) callReport(ctx context.Context, c tools.Caller, in struct{ Res
 // line is a subagent in words.
 func (a answer) line() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s, %s) is %s.", a.ID, a.Name, a.Agent, a.Status)
+	b.WriteString(a.head())
 	if a.Where == Sibling && a.Branch != "" {
 		fmt.Fprintf(&b, " Its branch is %s.", a.Branch)
 	}
@@ -260,6 +263,9 @@ func (a answer) line() string {
 	}
 	if a.Error != "" {
 		b.WriteString(" " + a.Error)
+	}
+	if files := a.changed(); files != "" {
+		b.WriteString("\n" + files)
 	}
 	if a.Result != "" {
 		b.WriteString("\n" + a.Result)
@@ -278,7 +284,7 @@ func list(all []Subagent, most int, results bool) (tools.Result, error) {
 	items, working := make([]answer, len(all)), []string{}
 	for i, a := range all {
 		if !results {
-			a.Result = ""
+			a.Result, a.Files, a.MoreFiles = "", nil, 0
 		}
 		if items[i] = answerOf(a); a.Status.Busy() {
 			working = append(working, a.ID)

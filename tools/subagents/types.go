@@ -52,7 +52,7 @@ const (
 	MaxName    = 100
 	MaxTask    = 100 << 10 // bytes
 	MaxResult  = 64 << 10  // bytes
-	MaxGroups  = 20
+	MaxTools   = 40
 	MaxTimeout = 24 * 60 * 60 * 1000 // ms
 	DefTimeout = 30 * 60 * 1000      // ms
 )
@@ -66,22 +66,26 @@ type Subagent struct {
 	Depth                 int    // of its own session; 1 = started by a session that is no subagent
 	Name, Task            string
 	Agent, Model          string
-	Groups                []string // the only groups of tools it may use; nil = all that its project has
+	Mode                  string   // of Parawork's own agent: build, plan, ask or review; "" = its default
+	Tools                 []string // the only groups and tools it may use; nil = all that its project has
 	Where                 string   // Same or Sibling
 	WorkspaceID           string   // where it works; reserved before it is made
 	Branch                string   // of that workspace, once it is known
 	SessionID             string   // its session; reserved before it is started
 	SnapshotID            string   // the caller's files that a sibling begins with; "" = not taken yet
 
-	Status   Status
-	Live     bool   // its session may still run, or is still to be started
-	Stop     bool   // its session is to be stopped
-	Worked   bool   // it was seen working on its first prompt
-	Retried  bool   // a crash cut its start short, and it was started again
-	PromptID string // the latest message to it; "" = it has its task alone
-	Result   string
-	Code     string // why it failed or was cancelled
-	Error    string // likewise, for people
+	Status    Status
+	Live      bool   // its session may still run, or is still to be started
+	Stop      bool   // its session is to be stopped
+	Worked    bool   // it was seen working on its first prompt
+	Retried   bool   // a crash cut its start short, and it was started again
+	PromptID  string // the latest message to it; "" = it has its task alone
+	Result    string
+	Files     []string // paths that it changed by its own account
+	MoreFiles int      // how many more there are
+	ToReturn  bool     // its caller, Parawork's own agent, is to be given the result as a message, or will be
+	Code      string   // why it failed or was cancelled
+	Error     string   // likewise, for people
 
 	Kept        bool  // it survives its caller
 	MaxCostNano int64 // what it and its own subagents may spend on models, 0 = as much as the team's budget allows
@@ -108,8 +112,9 @@ type Store interface {
 	SubagentsOfRoot(ctx context.Context, root string) ([]Subagent, error)
 	// SubagentsOfWorkspace returns those that were asked for in a workspace or work in it, newest first.
 	SubagentsOfWorkspace(ctx context.Context, workspaceID string, pg page.Page) (items []Subagent, next string, err error)
-	// LiveSubagents returns those of all teams that are Live.
-	LiveSubagents(ctx context.Context) ([]Subagent, error)
+	// OpenSubagents returns, oldest first, those whose result a session is to be given (ToReturn); with "", those of all teams that are
+	// Live or ToReturn.
+	OpenSubagents(ctx context.Context, callerID string) ([]Subagent, error)
 	// EditSubagent lets fn change one in one transaction, and returns it as stored.
 	EditSubagent(ctx context.Context, id string, fn func(*Subagent) error) (Subagent, error)
 	// WorkOnSubagent is EditSubagent for one that is about to be busy again: fault.Conflict as with InsertSubagent.

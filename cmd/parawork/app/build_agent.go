@@ -17,21 +17,20 @@ import (
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/threadstore"
 	"github.com/parawork/parawork/tools"
-	"github.com/parawork/parawork/tools/serve"
 )
 
 // newAgent makes Parawork's own agent.
-func newAgent(a *App, set *tools.Set, relayed *serve.Server, chosen *models.Service, rules *permissions.Service) *agent.Service {
+func newAgent(a *App, t *toolbox) *agent.Service {
 	threads := threadstore.New(a.db)
 	return agent.New(agent.Config{
-		Store: threads, Sessions: hostedSessions{a.sessions}, Tools: set, Project: a.projectOf, Owner: a.serverID, Events: a.events, Log: a.logOf("agent"),
-		Model: chosen.Of,
+		Store: threads, Sessions: hostedSessions{a.sessions}, Tools: t.tools, Subagents: t.subagents, Project: a.projectOf, Owner: a.serverID, Events: a.events, Log: a.logOf("agent"),
+		Model: t.models.Of,
 		Caller: func(ctx context.Context, s sessions.Session) (tools.Caller, error) {
-			c, err := relayed.Caller(ctx, toolrelay.Session{ID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, UserID: s.CreatedBy, Agent: s.Agent}, agent.Name)
+			c, err := t.relayed.Caller(ctx, toolrelay.Session{ID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, UserID: s.CreatedBy, Agent: s.Agent}, agent.Name)
 			c.Groups.On = slices.Concat(c.Groups.On, agent.CoreGroups())
 			return c, err
 		},
-		Rules: rules,
+		Rules: t.permissions,
 		Place: agentPlaces{a.sandboxes}.of,
 		Cost:  recordedCost{store.NewTokens(a.db)}.of,
 		Guide: newGuide(a), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,

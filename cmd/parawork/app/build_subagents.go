@@ -12,10 +12,33 @@ import (
 )
 
 // newSubagents makes the service of subagents.
-func newSubagents(a *App) *subagents.Service {
+func newSubagents(a *App, t *toolbox) *subagents.Service {
 	return subagents.New(subagents.Config{Store: toolstore.NewSubagents(a.db), Sessions: a.sessions, Prompts: a.sessions.Queue, Screens: a.sessions.Recordings,
-		Workspaces: a.workspaces.Records, Snapshots: a.workspaces.Snapshots, Siblings: a.workspaces.Lifecycle, Commits: a.workspaces.Stage, Merging: a.workspaces.Merging, Accounts: a.directory, Admit: a.admits, Spent: spent{a.tokens}.of,
+		Workspaces: a.workspaces.Records, Snapshots: a.workspaces.Snapshots, Siblings: a.workspaces.Lifecycle, Commits: a.workspaces.Stage, Merging: a.workspaces.Merging, Accounts: a.directory, Admit: a.admits, Threads: ownThreads{t}, GroupOf: t.groupOf, Spent: spent{a.tokens}.of,
 		Secrets: a.secrets, Bus: a.bus, Events: a.events, Log: a.logOf("subagents")})
+}
+
+// ownThreads are the conversations of Parawork's own agent, which is made after its subagents: nothing runs before both are.
+type ownThreads struct{ *toolbox }
+
+// SessionThread implements subagents.Threads.
+func (o ownThreads) SessionThread(ctx context.Context, sessionID string) (subagents.Thread, bool, error) {
+	return o.agent.SessionThread(ctx, sessionID)
+}
+
+// Wake implements subagents.Threads.
+func (o ownThreads) Wake(ctx context.Context, sessionID string) error {
+	return o.agent.Wake(ctx, sessionID)
+}
+
+// groupOf returns the group of a tool; "" when there is none of this name.
+func (t *toolbox) groupOf(tool string) string {
+	for _, s := range t.tools.Specs() {
+		if s.Name == tool {
+			return s.Group
+		}
+	}
+	return ""
 }
 
 // admits returns why a user may not have an agent work in a workspace, as the API does: it is on somebody else's own machine, or works with

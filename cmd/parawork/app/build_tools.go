@@ -72,7 +72,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	kept, rows, edited := toolstore.NewIssues(b.db), toolstore.NewTasks(b.db), toolstore.NewEdits(b.db)
 	t.tasks = tasks.NewService(tasks.Config{Store: rows, Projects: w.workspaces.Records, Outbox: kept, Files: on.files, FileOf: kept.TasksFile, Edits: edited, Secrets: p.secrets, Events: b.events, Bus: b.bus, Log: b.logOf("tasks")})
 	t.issues = issues.New(issues.Config{Store: kept, Tasks: t.tasks, Rows: rows, Forges: on.forge, Secrets: p.secrets, Events: b.events, Log: b.logOf("tasks")})
-	t.subagents = newSubagents(a)
+	t.subagents = newSubagents(a, t)
 	t.checkpoints = newCheckpoints(a, t)
 	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events,
 		Embedder: a.money.gateway, EmbeddingModel: b.cfg.Memory.EmbeddingModel, Log: b.logOf("tools")})
@@ -107,10 +107,10 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 		return nil, err
 	}
 	t.groups = toolgroups.New(toolstore.NewGroups(b.db), t.tools.Specs())
-	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Languages: t.languages, Narrow: t.subagents.GroupsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
+	t.relayed = serve.New(serve.Config{Tools: t.tools, People: p.directory, Workspaces: w.workspaces.Records, Groups: t.groups, Languages: t.languages, Narrow: t.subagents.ToolsFor, Admit: s.choice.Admit, Version: version, Log: b.logOf("tools")})
 	t.permissions = permissions.New(permissions.Config{Store: threadstore.NewPermissions(b.db), Specs: t.tools.Specs(), Events: b.events})
 	t.models = newModels(a)
-	t.agent = newAgent(a, t.tools, t.relayed, t.models, t.permissions)
+	t.agent = newAgent(a, t)
 	return t, nil
 }
 

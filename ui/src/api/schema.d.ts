@@ -10856,6 +10856,11 @@ export interface components {
              * @description It is stopped once it, with its own subagents, has spent more on models; 0 = no maximum
              */
             max_cost_nano?: number;
+            /**
+             * @description Of the agent parawork: what it may change. The session's by default, when that is of the same agent
+             * @enum {string}
+             */
+            mode?: "build" | "plan" | "ask" | "review";
             /** @description The agent's default by default */
             model?: string;
             name: string;
@@ -10868,7 +10873,7 @@ export interface components {
              * @description After this time it is stopped; 30 minutes by default
              */
             timeout_ms?: number;
-            /** @description The only groups of tools it may use; all of the session's by default */
+            /** @description The only groups and tools it may use; all of the session's by default */
             tools?: string[];
             where?: components["schemas"]["SubagentWhere"];
         };
@@ -13115,6 +13120,8 @@ export interface components {
             ended_at: number | null;
             /** @description Why it failed or was cancelled */
             error: string;
+            /** @description Files that it changed, by its own account: at most 50 */
+            files: string[];
             /** @description Where it was asked for */
             from_workspace_id: string;
             id: string;
@@ -13122,8 +13129,12 @@ export interface components {
             kept: boolean;
             /** @description Its session runs, or is to be started: it takes messages */
             live: boolean;
+            /** @description Of the agent parawork: build, plan, ask or review; else empty */
+            mode: string;
             /** @description Empty = the agent's default */
             model: string;
+            /** @description How many more there are */
+            more_files: number;
             name: string;
             /** @description The session that started it */
             parent_session_id: string | null;
@@ -13139,6 +13150,8 @@ export interface components {
             task: string;
             /** Format: int64 */
             timeout_ms: number;
+            /** @description The only groups and tools it may use; missing = all of its project */
+            tools?: string[];
             /** @description When it is spawned: who else works on the same files */
             warnings: string[];
             where: components["schemas"]["SubagentWhere"];
