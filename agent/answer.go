@@ -41,7 +41,10 @@ func (r *running) ask(ctx context.Context) (*Message, error) {
 }
 
 func (r *running) attempt(ctx context.Context) (*Message, error) {
-	req := r.request()
+	req, err := r.withImages(ctx, r.request())
+	if err != nil {
+		return nil, err
+	}
 	m, err := r.newAnswer(ctx)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/parawork/parawork/agent/media"
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
@@ -86,19 +87,20 @@ func (r *running) call(ctx context.Context, c *Call) error {
 		state = CallFailed
 	}
 	c.Details = r.detailsOf(c.Tool, result)
-	content, cut := r.content(result)
+	content, kept, cut := r.content(result)
+	r.hold(kept)
 	content = append(content, r.near(ctx, c)...)
-	return r.ended(ctx, c, state, content, cut || result.Truncated)
+	return r.ended(ctx, c, state, content, cut || result.Truncated, kept...)
 }
 
 // ended stores the result of a call.
-func (r *running) ended(ctx context.Context, c *Call, state CallState, content []providers.Part, cut bool) error {
+func (r *running) ended(ctx context.Context, c *Call, state CallState, content []providers.Part, cut bool, kept ...media.Content) error {
 	for i := range content {
 		content[i].Text = r.mask(content[i].Text)
 	}
 	done := *c
 	done.State, done.Content, done.Cut, done.EndedAt = state, content, cut, r.svc.now()
-	if err := r.apply(context.WithoutCancel(ctx), Change{Calls: []*Call{&done}}); err != nil { // it was done: that is stored whatever happens to the turn
+	if err := r.apply(context.WithoutCancel(ctx), Change{Calls: []*Call{&done}, Media: kept}); err != nil { // it was done: that is stored whatever happens to the turn
 		return err
 	}
 	*c = done
@@ -125,42 +127,8 @@ func refusal(err error) string {
 	return words
 }
 
-// Bounds of what a model is sent of a result, beside Limits.ResultBytes.
-const (
-	mostImage  = 4 << 20 // bytes of an image
-	mostImages = 8 << 20 // bytes of all images of a result
-	mostParts  = 64
-)
-
-// content is what the model is sent of a result: texts, and images it may be able to see.
-func (r *running) content(result tools.Result) (parts []providers.Part, cut bool) {
-	left, images := r.svc.cfg.Limits.ResultBytes, mostImages
-	for i, c := range result.Content {
-		switch {
-		case i == mostParts:
-			return append(parts, providers.Part{Kind: providers.Text, Text: fmt.Sprintf("[%d more parts left out]", len(result.Content)-i)}), true
-		case c.MIME == "":
-			text := r.mask(strings.ToValidUTF8(c.Text, "\uFFFD")) // before it is cut: no half of a secret remains
-			if len(text) > left {
-				text, cut = ends(text, left), true
-			}
-			left = max(left-len(text), 0)
-			parts = append(parts, providers.Part{Kind: providers.Text, Text: text})
-		case strings.HasPrefix(c.MIME, "image/") && len(c.Data) <= min(mostImage, images) && slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, c.MIME):
-			images -= len(c.Data)
-			parts = append(parts, providers.Part{Kind: providers.Image, MIME: c.MIME, Data: c.Data})
-		default:
-			parts = append(parts, providers.Part{Kind: providers.Text, Text: fmt.Sprintf("[%d bytes of %s left out]", len(c.Data), c.MIME)})
-		}
-	}
-	if len(parts) == 0 {
-		parts = textParts("The tool answered nothing.")
-	}
-	return parts, cut
-}
-
-// ends returns the beginning and the end of a text that is longer than most bytes.
-func ends(text string, most int) string {
+// ends returns the beginning and the end of a text that is longer than most bytes. All of it can be read on by an ID, unless that is "".
+func ends(text string, most int, ref string) string {
 	head := most * 2 / 3
 	tail := len(text) - (most - head)
 	for head > 0 && !utf8.RuneStart(text[head]) {
@@ -169,7 +137,11 @@ func ends(text string, most int) string {
 	for tail < len(text) && !utf8.RuneStart(text[tail]) {
 		tail++
 	}
-	return fmt.Sprintf("%s\n[... %d bytes left out; ask for less, or for a part of it ...]\n%s", text[:head], tail-head, text[tail:])
+	how := "ask for less, or for a part of it"
+	if ref != "" {
+		how = fmt.Sprintf("read on with %s, id %s, offset %d", media.ReadTool, ref, head)
+	}
+	return fmt.Sprintf("%s\n[... %d bytes left out: %s ...]\n%s", text[:head], tail-head, how, text[tail:])
 }
 
 // isObject reports whether args are a JSON object.

@@ -64,7 +64,7 @@ func (r *running) conversation() []providers.Message {
 		case m.Role == Summary:
 			out = []providers.Message{{Role: providers.User, Parts: textParts(summaryIntro + textOf(m.Parts) + r.worksOn(m))}}
 		case m.Role == User, m.Role == Note:
-			out = append(out, providers.Message{Role: providers.User, Parts: m.Parts})
+			out = append(out, providers.Message{Role: providers.User, Parts: said(m.Parts)})
 		case m.Role == Assistant:
 			out = append(out, providers.Message{Role: providers.Assistant, Parts: m.Parts})
 			if calls := r.calls[m.ID]; len(calls) > 0 {
@@ -94,7 +94,7 @@ func (r *running) worksOn(summary *Message) string {
 		}
 		text := textOf(m.Parts)
 		if len(text) > most {
-			text = ends(text, most)
+			text = ends(text, most, "")
 		}
 		if b.Len()+len(text) > 2*most {
 			break
@@ -234,6 +234,10 @@ func (r *running) summary(ctx context.Context, messages []providers.Message) (te
 
 // written is the text of the answer to a request.
 func (r *running) written(ctx context.Context, req providers.Request) (string, providers.Usage, error) {
+	req, err := r.withImages(ctx, req)
+	if err != nil {
+		return "", providers.Usage{}, err
+	}
 	var text strings.Builder
 	var done *providers.Event
 	for e, err := range r.model.Provider.Stream(ctx, req) {
@@ -275,7 +279,7 @@ func shortened(messages []providers.Message, window int64) []providers.Message {
 						c = providers.Part{Kind: providers.Text, Text: "[an image]"}
 					}
 					if len(c.Text) > most {
-						c.Text = ends(c.Text, most)
+						c.Text = ends(c.Text, most, c.Ref)
 					}
 					content = append(content, c)
 				}

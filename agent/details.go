@@ -24,15 +24,21 @@ type Details struct {
 // editTools change one file, and answer with the diff.
 var editTools = []string{"file_write", "file_edit", "file_multi_edit"}
 
-const mostDiff = 256 << 10 // bytes of the answer of an edit tool: its diff is recorded, and the model is sent little of it
+// wholeTools are asked for more than the model is sent: the diff of an edit is recorded, and what the others print would be lost. The rest
+// say themselves how to read on.
+var wholeTools = append([]string{"run_command", "run_code", "verify", "web_fetch"}, editTools...)
+
+// mostWhole bounds such a result, and with it what can be read on, bytes.
+const mostWhole = 2 << 20
 
 // callerOf is for whom a tool is called, with the bounds of its result.
 func (r *running) callerOf(tool string) tools.Caller {
 	c := r.caller
 	c.Limits.ResultBytes = r.svc.cfg.Limits.ResultBytes
-	if slices.Contains(editTools, tool) {
-		c.Limits.ResultBytes = max(c.Limits.ResultBytes, mostDiff)
+	if slices.Contains(wholeTools, tool) {
+		c.Limits.ResultBytes = max(c.Limits.ResultBytes, mostWhole)
 	}
+	c.Limits.ImageBytes = tools.MaxResultBytes
 	return c
 }
 

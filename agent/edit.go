@@ -4,12 +4,14 @@ import (
 	"context"
 	"slices"
 
+	"github.com/parawork/parawork/agent/media"
+	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
 )
 
 // resend replaces a prompt: what came after it is no longer sent to the model, and a turn begins with the new one. All of it is one change.
 // Errors: turn_running, message_not_found, message_undone, message_not_prompt.
-func (s *Service) resend(ctx context.Context, t Thread, host Host, m *Message, p Prompt) (Message, error) {
+func (s *Service) resend(ctx context.Context, t Thread, host Host, m *Message, kept []media.Content, p Prompt) (Message, error) {
 	v, err := s.cfg.Store.View(ctx, t.ID, Window{})
 	if err != nil {
 		return Message{}, err
@@ -21,9 +23,12 @@ func (s *Service) resend(ctx context.Context, t Thread, host Host, m *Message, p
 	if v.Messages[at].Role != User {
 		return Message{}, fault.New(fault.Conflict, "message_not_prompt", "Only a prompt can be replaced, and this is none.")
 	}
+	if len(p.Attachments) == 0 { // what was attached goes on with the new words
+		m.Parts = append(m.Parts, slices.DeleteFunc(slices.Clone(v.Messages[at].Parts), func(p providers.Part) bool { return p.Ref == "" })...)
+	}
 	turn := s.newTurn(t)
 	m.TurnID, m.CreatedAt, m.DoneAt = turn.ID, turn.StartedAt, turn.StartedAt
-	_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Thread: &ThreadChange{State: Working}, Messages: []*Message{m}, Turn: turn, NoTurn: true, Undo: p.Replaces})
+	_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Thread: &ThreadChange{State: Working}, Messages: []*Message{m}, Media: kept, Turn: turn, NoTurn: true, Undo: p.Replaces})
 	if err != nil {
 		return Message{}, err
 	}

@@ -57,6 +57,7 @@ type harness struct {
 	window int64
 	rules  *rules
 	place  func(context.Context, string) (agent.Place, error)
+	attach func(workspaceID, path string, data []byte) error
 	cost   func(session, request string) (agent.Cost, bool)
 	owner  string // "": server
 	guide  agent.Guide
@@ -148,6 +149,9 @@ func (h *harness) boot() {
 	h.svc = agent.New(agent.Config{
 		Cost:  cost,
 		Store: h.store, Sessions: h, Tools: h.tools, Rules: h.rules, Place: h.place, Owner: cmp.Or(h.owner, "server"), Now: h.clock, Limits: h.limits,
+		Attach: func(_ context.Context, workspaceID, path string, data []byte) error {
+			return h.attach(workspaceID, path, data)
+		},
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
 			return agent.Model{Provider: h.model, Name: "scripted", Window: h.window, Output: 1000}, nil
 		},
@@ -462,13 +466,14 @@ func last(req providers.Request) string {
 
 // toolset has tools that do as tests say.
 type toolset struct {
-	mu   sync.Mutex
-	does map[string]func(ctx context.Context, args json.RawMessage) (tools.Result, error)
-	made []string // calls, as name and arguments
+	mu     sync.Mutex
+	does   map[string]func(ctx context.Context, args json.RawMessage) (tools.Result, error)
+	made   []string                // calls, as name and arguments
+	limits map[string]tools.Limits // of the last call
 }
 
 func newToolset() *toolset {
-	return &toolset{does: map[string]func(context.Context, json.RawMessage) (tools.Result, error){}}
+	return &toolset{does: map[string]func(context.Context, json.RawMessage) (tools.Result, error){}, limits: map[string]tools.Limits{}}
 }
 
 // Specs implements agent.Tools.
@@ -489,9 +494,10 @@ func (s *toolset) Specs() []tools.Spec {
 }
 
 // Call implements agent.Tools.
-func (s *toolset) Call(ctx context.Context, _ tools.Caller, name string, args json.RawMessage) (tools.Result, error) {
+func (s *toolset) Call(ctx context.Context, c tools.Caller, name string, args json.RawMessage) (tools.Result, error) {
 	s.mu.Lock()
 	s.made = append(s.made, name+" "+string(args))
+	s.limits[name] = c.Limits
 	do := s.does[name]
 	s.mu.Unlock()
 	if do == nil {

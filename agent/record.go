@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/parawork/parawork/agent/media"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/safetext"
 	"github.com/parawork/parawork/sessions/conversation"
@@ -74,12 +76,33 @@ func messageItems(m *Message, calls []*Call) (out []item) {
 
 // promptItem is that of a person's message.
 func promptItem(m *Message) item {
-	return item{ID: m.ID, At: m.CreatedAt, Kind: conversation.Prompt, Text: textOf(m.Parts)}
+	return item{ID: m.ID, At: m.CreatedAt, Kind: conversation.Prompt, Text: promptOf(m), Media: mediaOf(m.ThreadID, m.Parts)}
+}
+
+// promptOf is a person's message as text.
+func promptOf(m *Message) string {
+	text := textOf(m.Parts)
+	for _, p := range m.Parts {
+		if p.Name != "" {
+			text += "\n[Attached: " + p.Name + "]"
+		}
+	}
+	return strings.TrimPrefix(text, "\n")
+}
+
+// mediaOf are what parts show besides text.
+func mediaOf(threadID string, parts []providers.Part) (out []conversation.Media) {
+	for _, p := range parts {
+		if p.Ref != "" {
+			out = append(out, conversation.Media{ID: p.Ref, Thread: threadID, Name: p.Name, MIME: cmp.Or(p.MIME, media.Text), Size: p.Size, Width: p.Width, Height: p.Height})
+		}
+	}
+	return out
 }
 
 // callItem is that of a call in its present state.
 func callItem(c *Call) item {
-	it := item{ID: c.ID, At: c.StartedAt, Kind: conversation.Tool, Tool: c.Tool, Title: c.Title(), Input: detail(c), Output: textOf(c.Content)}
+	it := item{ID: c.ID, At: c.StartedAt, Kind: conversation.Tool, Tool: c.Tool, Title: c.Title(), Input: detail(c), Output: textOf(c.Content), Media: mediaOf(c.ThreadID, c.Content)}
 	if it.At == 0 {
 		it.At = c.EndedAt
 	}

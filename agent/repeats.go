@@ -69,7 +69,7 @@ func (r *running) signatures(m *Message) (all []string) {
 		fmt.Fprintf(sum, "%q %q %q", c.Tool, args.Bytes(), c.State)
 		for _, p := range c.Content {
 			fmt.Fprintf(sum, "%q", p.Text)
-			sum.Write(p.Data)
+			fmt.Fprintf(sum, "%q", p.Ref) // of an image
 		}
 		all = append(all, hex.EncodeToString(sum.Sum(nil)))
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Config configures a Service. All but Checkpoints, Cost, Place, Guide, Briefings and Events is required; limits that are zero take their defaults.
+// Config configures a Service. All but Attach, Checkpoints, Cost, Place, Guide, Briefings and Events is required; limits that are zero take their defaults.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -49,6 +49,8 @@ type Config struct {
 	// Guide and Briefings say what the agent reads beside people's prompts, and remember it. Nil, both: nothing.
 	Guide     Guide
 	Briefings Briefings
+	// Attach writes an attached file into the worktree of a workspace's sandbox. Nil: models are only shown the beginning of texts.
+	Attach func(ctx context.Context, workspaceID, path string, data []byte) error
 	// Checkpoints marks the state before a conversation is summarized. Nil: nothing does.
 	Checkpoints Checkpoints
 	// Fork starts a session like another, with a copy of its thread.
@@ -264,9 +266,10 @@ type Options struct {
 
 // Prompt is what a person says to the agent.
 type Prompt struct {
-	Text     string
-	UserID   string
-	Replaces string // a prompt that this one takes the place of: what came after it is undone; "" = none
+	Text        string
+	UserID      string
+	Replaces    string // a prompt that this one takes the place of: what came after it is undone; "" = none
+	Attachments []Attachment
 
 	id    string // "" = a new one
 	first bool   // the session's first one, or one that no person wrote
@@ -294,22 +297,27 @@ func (s *Service) Send(ctx context.Context, threadID string, p Prompt) (Message,
 
 func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error) {
 	text := strings.TrimSpace(p.Text)
-	if text == "" || len(text) > maxPrompt || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+	if text == "" && len(p.Attachments) == 0 || len(text) > maxPrompt || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return Message{}, fault.New(fault.Invalid, "invalid_prompt", "A prompt is UTF-8 text of at most 1 MiB without NUL characters, and not empty.")
 	}
 	host, ok := s.cfg.Sessions.Hosted(t.SessionID)
 	if !ok {
 		return Message{}, errNotRunning
 	}
-	m := &Message{ID: cmp.Or(p.id, id.New("msg")), ThreadID: t.ID, Role: User, State: Complete, UserID: p.UserID, Parts: []providers.Part{{Kind: providers.Text, Text: host.Mask(text)}}}
+	m := &Message{ID: cmp.Or(p.id, id.New("msg")), ThreadID: t.ID, Role: User, State: Complete, UserID: p.UserID, Parts: textParts(host.Mask(text))}
+	attached, kept, err := s.attach(ctx, t, host, p.Attachments)
+	if err != nil {
+		return Message{}, err
+	}
+	m.Parts = append(m.Parts, attached...)
 	if p.Replaces != "" {
-		return s.resend(ctx, t, host, m, p)
+		return s.resend(ctx, t, host, m, kept, p)
 	}
 	for {
 		turn := s.newTurn(t)
 		m.CreatedAt, m.DoneAt = turn.StartedAt, turn.StartedAt
 		m.TurnID, m.Seq = turn.ID, 0
-		_, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Thread: &ThreadChange{State: Working}, Messages: []*Message{m}, Turn: turn, NoTurn: true, Fresh: p.first})
+		_, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Thread: &ThreadChange{State: Working}, Messages: []*Message{m}, Media: kept, Turn: turn, NoTurn: true, Fresh: p.first})
 		switch {
 		case err == nil:
 			s.prompted(ctx, t, host, m, p)
@@ -328,7 +336,7 @@ func (s *Service) send(ctx context.Context, t Thread, p Prompt) (Message, error)
 			continue // it has just ended
 		}
 		m.TurnID = v.Turn.ID
-		_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Messages: []*Message{m}, TurnID: v.Turn.ID, Fresh: p.first, MostPrompts: mostPrompts})
+		_, err = s.cfg.Store.Apply(ctx, t.ID, Change{At: turn.StartedAt, Messages: []*Message{m}, Media: kept, TurnID: v.Turn.ID, Fresh: p.first, MostPrompts: mostPrompts})
 		switch {
 		case err == nil:
 			s.prompted(ctx, t, host, m, p)
@@ -352,7 +360,7 @@ func (s *Service) prompted(ctx context.Context, t Thread, host Host, m *Message,
 	s.changed(ctx, t)
 	host.Record([]item{promptItem(m)})
 	if !p.first { // who started the session knows its own
-		host.Prompted(textOf(m.Parts))
+		host.Prompted(promptOf(m))
 	}
 }
 

@@ -1,6 +1,10 @@
 package agent
 
-import "context"
+import (
+	"context"
+
+	"github.com/parawork/parawork/agent/media"
+)
 
 // Store stores threads. A missing row is fault.NotFound.
 type Store interface {
@@ -19,6 +23,8 @@ type Store interface {
 	// Claim makes owner the owner of a running turn until a time, unless another owner's lease has not run out at now. It returns false
 	// for a turn that has ended.
 	Claim(ctx context.Context, turnID, owner string, now, until int64) (bool, error)
+	// Store has the contents that parts refer to.
+	media.Store
 }
 
 // Window is a part of a thread's rows; the zero Window is all of them.
@@ -38,6 +44,7 @@ type Change struct {
 	Messages []*Message
 	Calls    []*Call
 	Turn     *Turn
+	Media    []media.Content // what parts of the messages and calls refer to
 
 	// The rest refuses the change where the thread is not as its author believes.
 	NoTurn bool   // while a turn runs: fault.Conflict, turn_running

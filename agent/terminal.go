@@ -240,7 +240,7 @@ func (p *printer) entry(b *strings.Builder, m Message) {
 		fmt.Fprintf(b, "\x1b[2m── undone: %s ──\x1b[0m\n", safetext.Cut(safetext.Line(plain(textOf(m.Parts))), 60))
 	case m.State == Undone:
 	case m.Role == User:
-		fmt.Fprintf(b, "\n\x1b[1;36m› %s\x1b[0m\n", strings.TrimRight(plain(textOf(m.Parts)), "\n"))
+		fmt.Fprintf(b, "\n\x1b[1;36m› %s\x1b[0m\n", strings.TrimRight(plain(promptOf(&m)), "\n"))
 	case m.State == Discarded:
 		fmt.Fprintf(b, "\x1b[2m── %s ──\x1b[0m\n", plain(m.Note))
 	case m.Role == Clear:

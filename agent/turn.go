@@ -43,6 +43,7 @@ type running struct {
 	calls    map[string][]*Call     // by message
 	rules    []permissions.Rule     // that apply now
 	recent   [][]string             // signatures of the last steps' calls and results
+	images   map[string][]byte      // that the last request had, and those of newer results
 	streams  map[int]*redact.Masker // of the parts that are being written
 
 	mu      sync.Mutex
@@ -52,7 +53,7 @@ type running struct {
 }
 
 func (s *Service) newRunning(t Thread, turn Turn, host Host) *running {
-	r := &running{svc: s, thread: t, turn: &turn, host: host, over: make(chan struct{}), calls: map[string][]*Call{}}
+	r := &running{svc: s, thread: t, turn: &turn, host: host, over: make(chan struct{}), calls: map[string][]*Call{}, images: map[string][]byte{}}
 	r.ctx, r.cancel = context.WithCancelCause(tenant.In(s.life, t.TeamID))
 	return r
 }

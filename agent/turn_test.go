@@ -160,7 +160,7 @@ func TestArgumentsThatAreNoObject(t *testing.T) {
 func TestResultsOfTools(t *testing.T) {
 	h := newHarness(t)
 	h.limits.ResultBytes = 1000
-	n := 0
+	n, pic := 0, drawn(t, 1)
 	h.tools.does["file_read"] = func(context.Context, json.RawMessage) (tools.Result, error) {
 		n++
 		switch n {
@@ -173,20 +173,23 @@ func TestResultsOfTools(t *testing.T) {
 		case 4:
 			return tools.Result{}, errors.New("internal detail")
 		}
-		return tools.Result{Content: []tools.Content{{MIME: "image/png", Data: []byte("png")}, {MIME: "video/mp4", Data: []byte("mp4")}}}, nil
+		return tools.Result{Content: []tools.Content{{MIME: "image/png", Data: pic}, {MIME: "video/mp4", Data: []byte("mp4")}}}, nil
 	}
 	h.model.then(wants("file_read", `{}`), wants("file_read", `{}`), wants("file_read", `{}`), wants("file_read", `{}`), wants("file_read", `{}`), says("Done."))
 	th := h.open(agent.Options{})
 	h.send(th.ID, "Go.")
 	v := h.rest(th.ID)
 	big := v.calls[0]
-	if text := big.Content[0].Text; !big.Cut || len(text) > 1100 || !strings.HasPrefix(text, "beginä") || !strings.HasSuffix(text, "end "+strings.Repeat("*", len(secret))) || !strings.Contains(text, "bytes left out") {
+	if text := big.Content[0].Text; !big.Cut || len(text) > 1200 || !strings.HasPrefix(text, "beginä") || !strings.HasSuffix(text, "end "+strings.Repeat("*", len(secret))) || !strings.Contains(text, "bytes left out") {
 		t.Errorf("cut %v: %d bytes, %.40q", big.Cut, len(text), text)
 	}
 	equal(t, "calls", v.outcomes()[1:], []string{"file_read=failed:exit 1", "file_read=failed:file_not_found: There is no file x.",
 		"file_read=failed:The tool failed unexpectedly. What it did until then stays done.", "file_read=done:[3 bytes of video/mp4 left out]"})
-	if p := v.calls[4].Content[0]; p.Kind != providers.Image || string(p.Data) != "png" {
+	if p := v.calls[4].Content[0]; p.Kind != providers.Image || p.Size != len(pic) {
 		t.Errorf("the image: %+v", p)
+	}
+	if m, err := h.store.Media(h.ctx, "ws_1", big.Content[0].Ref); err != nil || len(m.Data) > 5<<20 || !strings.HasPrefix(string(m.Data), "beginä") || !strings.HasSuffix(string(m.Data), "*") {
+		t.Errorf("of 100 MB %d bytes are stored: %v", len(m.Data), err)
 	}
 }
 

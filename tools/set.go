@@ -183,7 +183,7 @@ func (s *Set) call(ctx context.Context, c Caller, name string, args json.RawMess
 		return Result{}, fault.Wrap(err, fault.Timeout, "tool_timeout", "%s took longer than %s and was stopped. What it did until then stays done.", name, c.Limits.Timeout)
 	case err != nil:
 		return Result{}, err
-	case result.Bytes() > c.Limits.ResultBytes:
+	case !c.Limits.fits(result):
 		return Result{}, fault.New(fault.Internal, "tool_result_too_large", "%s answered with more than %d bytes, which is an error in the tool. What it did stays done.", name, c.Limits.ResultBytes)
 	}
 	return result, nil
@@ -199,6 +199,7 @@ func bounded(l Limits, s Spec) Limits {
 		l.ResultBytes = DefaultResultBytes
 	}
 	l.ResultBytes = min(max(l.ResultBytes, MinResultBytes), MaxResultBytes)
+	l.ImageBytes = min(max(l.ImageBytes, 0), MaxResultBytes)
 	return l
 }
 

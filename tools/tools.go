@@ -9,6 +9,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -81,6 +82,29 @@ type Caller struct {
 type Limits struct {
 	Timeout     time.Duration // never more than the tool's own
 	ResultBytes int           // of all content and the structured result together
+	ImageBytes  int           // of images beside that; 0 = they count as the rest
+}
+
+// Image is how large an image may be in a result that has so many other bytes.
+func (l Limits) Image(others int) int {
+	if l.ImageBytes > 0 {
+		return l.ImageBytes
+	}
+	return l.ResultBytes - others
+}
+
+// fits reports whether a result is within the limits.
+func (l Limits) fits(r Result) bool {
+	images := 0
+	for _, c := range r.Content {
+		if strings.HasPrefix(c.MIME, "image/") {
+			images += len(c.Data)
+		}
+	}
+	if l.ImageBytes > 0 {
+		return r.Bytes()-images <= l.ResultBytes && images <= l.ImageBytes
+	}
+	return r.Bytes() <= l.ResultBytes
 }
 
 // Result is the answer to a call.

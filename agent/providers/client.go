@@ -12,6 +12,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -62,6 +63,7 @@ type client struct {
 
 	mu      sync.Mutex
 	refused map[[sha256.Size]byte]bool // reasoning that the provider could not read
+	blind   bool                       // the model takes no images
 }
 
 func newClient(cfg Config, f format) *client {
@@ -84,7 +86,7 @@ func (c *client) origin() string {
 	return c.name() + "/" + c.cfg.Account
 }
 
-// Stream implements Provider. Where the provider refuses the reasoning of earlier answers, it asks once more without it.
+// Stream implements Provider. Where the provider refuses the reasoning of earlier answers, or images, it asks once more without them.
 func (c *client) Stream(ctx context.Context, req Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -94,6 +96,11 @@ func (c *client) Stream(ctx context.Context, req Request) iter.Seq2[Event, error
 		a := newAnswer(req, c.origin(), yield)
 		err := c.ask(ctx, cancel, req, a)
 		if e, ok := errors.AsType[*Error](err); ok && e.reasoning && a.parts == 0 && c.forget(req.Messages) {
+			req.Messages = Repair(c.readable(messages, req.Model))
+			a = newAnswer(req, c.origin(), yield)
+			err = c.ask(ctx, cancel, req, a)
+		}
+		if e, ok := errors.AsType[*Error](err); ok && e.images && (e.Kind == ErrInvalidRequest || e.Kind == ErrUnavailable) && a.parts == 0 && c.goBlind(req.Messages) {
 			req.Messages = Repair(c.readable(messages, req.Model))
 			a = newAnswer(req, c.origin(), yield)
 			err = c.ask(ctx, cancel, req, a)
@@ -122,6 +129,32 @@ func (c *client) forget(messages []Message) (some bool) {
 	return some
 }
 
+// goBlind notes that the model takes no images. It returns false when there are none in messages.
+func (c *client) goBlind(messages []Message) (some bool) {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			some = some || p.Kind == Image || slices.ContainsFunc(p.Content, func(p Part) bool { return p.Kind == Image })
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blind = c.blind || some
+	return some
+}
+
+// unseen has texts in place of images.
+func unseen(parts []Part) []Part {
+	out := slices.Clone(parts)
+	for i, p := range out {
+		if p.Kind == Image {
+			out[i] = Part{Kind: Text, Text: "[An image is left out: the model cannot be sent images.]"}
+		} else if len(p.Content) > 0 {
+			out[i].Content = unseen(p.Content)
+		}
+	}
+	return out
+}
+
 // readable drops the reasoning that another provider or model made, which this one would refuse, and what it has refused.
 func (c *client) readable(messages []Message, model string) []Message {
 	c.mu.Lock()
@@ -133,6 +166,9 @@ func (c *client) readable(messages []Message, model string) []Message {
 			if p.Kind != Reasoning || p.Provider == c.origin() && p.Model == model && len(p.Raw) > 0 && (len(c.refused) == 0 || !c.refused[sha256.Sum256(p.Raw)]) {
 				out[i].Parts = append(out[i].Parts, p)
 			}
+		}
+		if c.blind {
+			out[i].Parts = unseen(out[i].Parts)
 		}
 	}
 	return out

@@ -42,6 +42,7 @@ type Error struct {
 
 	final     bool // trying again is no use, although its kind suggests it
 	reasoning bool // the provider cannot read, or does not take, reasoning that it was sent
+	images    bool // it may not take images
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -117,6 +118,9 @@ var tooLong = []string{"prompt is too long", "context window", "context length",
 // must follow it is missing.
 var unreadable = regexp.MustCompile(`thinking.{0,40}(?:signature|block|cannot be modified)|signature.{0,40}thinking|redacted_thinking|encrypted.content|of type 'reasoning'|reasoning item`)
 
+// imageless are texts of errors of models, or servers of them, that take no images, or not those they were sent.
+var imageless = regexp.MustCompile(`image|multi-?modal|mmproj|vision`)
+
 // failed makes the error of what a provider said. Status is 0 when it came in a stream that had begun well.
 func (f failure) failed(status int) *Error {
 	if n, err := strconv.Atoi(string(f.Code)); err == nil && n >= 400 && n < 600 {
@@ -136,6 +140,7 @@ func (f failure) failed(status int) *Error {
 	if status == http.StatusTooManyRequests { // a request that is larger than a minute's bound
 		long = strings.Contains(message, "request too large")
 	}
+	e.images = imageless.MatchString(message)
 	e.reasoning = named("invalid_encrypted_content", "thinking_signature_invalid") || status < 500 && unreadable.MatchString(message)
 	switch {
 	case named("context_length_exceeded", "exceed_context_size_error", "request_too_large") || status == http.StatusRequestEntityTooLarge || long && status < 500:

@@ -37,7 +37,7 @@ func estimateParts(parts []Part) (n int64) {
 		n += estimateText(p.Text) + estimateText(p.Name) + estimateText(p.RawArgs) + int64(len(p.Args))/charsPerToken + estimateParts(p.Content)
 		switch p.Kind {
 		case Image:
-			n += estimateImage(p.Data)
+			n += estimateImage(p)
 		case Reasoning: // what is encrypted is longer than what it says; the text is in it as well
 			n += int64(max(0, len(p.Raw)-len(p.Text))) / (2 * charsPerToken)
 		}
@@ -51,10 +51,13 @@ func estimateText(s string) int64 {
 	return int64(max(0, runes-multi)+charsPerToken-1)/charsPerToken + int64(multi)
 }
 
-func estimateImage(data []byte) int64 {
-	c, _, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil {
-		return mostImage
+func estimateImage(p Part) int64 {
+	if p.Width == 0 {
+		c, _, err := image.DecodeConfig(bytes.NewReader(p.Data))
+		if err != nil {
+			return mostImage
+		}
+		p.Width, p.Height = c.Width, c.Height
 	}
-	return min(mostImage, max(leastImage, int64(c.Width)*int64(c.Height)/750))
+	return min(mostImage, max(leastImage, int64(p.Width)*int64(p.Height)/750))
 }

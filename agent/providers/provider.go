@@ -66,6 +66,7 @@ const (
 	Reasoning  PartKind = "reasoning"
 	ToolCall   PartKind = "tool_call"
 	ToolResult PartKind = "tool_result"
+	File       PartKind = "file" // attached: callers make texts of files before they send them
 )
 
 // Part is a part of a message. Its JSON form is stored.
@@ -75,15 +76,19 @@ type Part struct {
 	Text  string `json:"text,omitempty"`  // of a text, or of reasoning as far as the provider shows it
 	Phase string `json:"phase,omitempty"` // of a text: what the provider says it is, sent back as it came
 
-	MIME string `json:"mime,omitempty"` // of an image
-	Data []byte `json:"data,omitempty"`
+	MIME   string `json:"mime,omitempty"` // of an image or a file
+	Data   []byte `json:"data,omitempty"`
+	Ref    string `json:"ref,omitempty"`  // where its content is stored, of an image, a file, or a text that is only the ends of a longer one
+	Size   int    `json:"size,omitempty"` // bytes of that
+	Width  int    `json:"width,omitempty"`
+	Height int    `json:"height,omitempty"`
 
 	Raw      json.RawMessage `json:"raw,omitempty"`      // reasoning as the provider wants it back
 	Provider string          `json:"provider,omitempty"` // who made the reasoning: nobody else can read it
 	Model    string          `json:"model,omitempty"`
 
 	CallID  string          `json:"call_id,omitempty"`  // of a call and its result
-	Name    string          `json:"name,omitempty"`     // of the tool that is called
+	Name    string          `json:"name,omitempty"`     // of the tool that is called, or of an attached file
 	Args    json.RawMessage `json:"args,omitempty"`     // the arguments, a JSON object
 	RawArgs string          `json:"raw_args,omitempty"` // what the model wrote instead of a JSON object, or the start of one
 

@@ -2129,6 +2129,19 @@ CREATE TABLE thread_calls (
 CREATE UNIQUE INDEX thread_calls_by_message ON thread_calls(message_id, ordinal);
 CREATE INDEX thread_calls_by_version ON thread_calls(thread_id, version);
 
+-- What messages and calls refer to: pictures, attached files, whole results.
+CREATE TABLE thread_media (
+    thread_id  TEXT NOT NULL REFERENCES threads(id) ON DELETE CASCADE,
+    id         TEXT NOT NULL,                -- of its content
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    mime       TEXT NOT NULL,
+    content    BYTEA NOT NULL,
+    size       BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (thread_id, id)
+);
+CREATE INDEX thread_media_by_id ON thread_media(id);
+
 -- === Permission rules of Parawork's own agent ===
 
 CREATE TABLE permission_rules (

@@ -77,6 +77,20 @@ type Item struct {
 	Usage    *Usage `json:"usage,omitempty"`
 	Cut      bool   `json:"cut,omitempty"`    // a field was too long and is stored in part
 	Undone   bool   `json:"undone,omitempty"` // a person took it back: the agent does not know of it
+	// Media are the pictures and files of a prompt or a result, and the whole of a result of which Output has the ends. Only Parawork's own
+	// agent has them.
+	Media []Media `json:"media,omitempty"`
+}
+
+// Media is a picture, a file or a long text that a thread of Parawork's own agent has.
+type Media struct {
+	ID     string `json:"id"`
+	Thread string `json:"thread"`
+	Name   string `json:"name,omitempty"`
+	MIME   string `json:"mime"`
+	Size   int    `json:"size"`
+	Width  int    `json:"width,omitempty"` // of a picture, in pixels
+	Height int    `json:"height,omitempty"`
 }
 
 // Usage counts tokens. Input includes neither cache reads nor cache writes.

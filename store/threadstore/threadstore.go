@@ -10,12 +10,15 @@ import (
 )
 
 // Threads stores threads.
-type Threads struct{ db *store.DB }
+type Threads struct {
+	db        *store.DB
+	mostMedia int64
+}
 
 var _ agent.Store = (*Threads)(nil)
 
 // New returns the storage of threads in db.
-func New(db *store.DB) *Threads { return &Threads{db} }
+func New(db *store.DB) *Threads { return &Threads{db, mostMedia} }
 
 const threadColumns = `id, team_id, project_id, workspace_id, session_id, conversation, parent_id, created_by, model, mode, state, reason, code, version, created_at, updated_at`
 
@@ -25,8 +28,19 @@ func scanThread(s store.Scanner) (t agent.Thread, err error) {
 	return t, err
 }
 
-// CreateThread stores a new thread.
+// CreateThread stores a new thread. One that was forked has the contents of its parent, which may go.
 func (s *Threads) CreateThread(ctx context.Context, t agent.Thread) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.insertThread(ctx, t); err != nil || t.ParentID == "" {
+			return err
+		}
+		_, err := s.db.Exec(ctx, `INSERT INTO thread_media (thread_id, id, team_id, mime, content, size, created_at)
+			SELECT ?, id, team_id, mime, content, size, created_at FROM thread_media WHERE thread_id = ? AND {team}`, t.ID, t.ParentID)
+		return store.Wrap(err, "copying what a thread refers to")
+	})
+}
+
+func (s *Threads) insertThread(ctx context.Context, t agent.Thread) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO threads (`+threadColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, t.ID, t.TeamID, t.ProjectID, t.WorkspaceID, t.SessionID, t.Conversation,
 		t.ParentID, t.CreatedBy, t.Model, string(t.Mode), string(t.State), t.Reason, t.Code, t.Version, t.CreatedAt, t.UpdatedAt)
 	return store.Wrap(err, "storing a thread")
@@ -84,6 +98,11 @@ func (s *Threads) Apply(ctx context.Context, threadID string, c agent.Change) (v
 		}
 		for i, m := range c.Messages {
 			if seqs[i], err = s.keepMessage(ctx, team, version, *m); err != nil {
+				return err
+			}
+		}
+		for _, m := range c.Media {
+			if err := s.keepMedia(ctx, team, threadID, c.At, m); err != nil {
 				return err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/media"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
@@ -298,4 +299,52 @@ func TestWhatAThreadHasRead(t *testing.T) {
 			t.Errorf("%+v %v %v", got, found, err)
 		}
 	})
+}
+
+// Contents belong to a thread of a team; each is stored once, and the oldest go when there are too many.
+func TestMedia(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, s, th := thread(t, db)
+		keep := func(at int64, m media.Content) {
+			t.Helper()
+			apply(ctx, t, s, agent.Change{At: at, Media: []media.Content{m}})
+		}
+		first, second := media.New("image/png", []byte("first")), media.New(media.Text, []byte("second"))
+		keep(1, first)
+		keep(2, second)
+		keep(3, first)
+		if got, err := s.Media(ctx, th.WorkspaceID, first.ID); err != nil || got.MIME != "image/png" || string(got.Data) != "first" {
+			t.Errorf("%+v, %v", got, err)
+		}
+		for what, in := range map[string]context.Context{"another workspace": ctx, "another team": tenant.In(t.Context(), "another")} {
+			workspace := th.WorkspaceID
+			if what == "another workspace" {
+				workspace = "ws_9"
+			}
+			if _, err := s.Media(in, workspace, first.ID); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		fork := th
+		fork.ID, fork.Conversation, fork.ParentID, fork.WorkspaceID = "thr_2", "conv_2", th.ID, th.WorkspaceID
+		if err := s.CreateThread(ctx, fork); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(ctx, t, db, "thr_2"); n != 2 {
+			t.Errorf("the fork has %d contents", n)
+		}
+		s.BoundMedia(12)
+		keep(4, media.New("image/png", []byte("third")))
+		if a, b := count(ctx, t, db, th.ID), count(ctx, t, db, "thr_2"); a != 2 || b != 2 { // first was used again after second
+			t.Errorf("%d are left, and %d in the fork", a, b)
+		}
+	})
+}
+
+func count(ctx context.Context, t *testing.T, db *store.DB, threadID string) (n int) {
+	t.Helper()
+	if err := db.QueryRow(ctx, `SELECT COUNT(*) FROM thread_media WHERE thread_id = ? AND {team}`, threadID).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -258,13 +258,14 @@ func (t readTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 	about := map[string]any{"artifact": v, "next_offset": int64(0)}
 	r, err := tools.Answer(v.line(), about)
 	room := int64(c.Limits.ResultBytes - r.Bytes() - 200)
+	imageRoom := int64(c.Limits.Image(r.Bytes() + 200))
 	picture := strings.HasPrefix(a.MIME, "image/") && a.MIME != "image/svg+xml"
 	switch text := IsText(a.MIME) || a.MIME == "image/svg+xml"; {
 	case err != nil || room < 0:
 		return r, err
 	case text && in.Offset > a.Size:
 		return tools.Result{}, fault.New(fault.Invalid, "artifact_offset", "The offset %d is behind the end of %s.", in.Offset, sizeText(a.Size)).With("field", "offset")
-	case !text && !picture, picture && a.Size > room:
+	case !text && !picture, picture && a.Size > imageRoom:
 		r.Content[0].Text += ". It cannot be shown here; people can download it from the workspace's artifacts."
 		r.Truncated = picture
 		return r, nil
@@ -275,7 +276,7 @@ func (t readTool) Call(ctx context.Context, c tools.Caller, args json.RawMessage
 	}
 	defer body.Close()
 	if picture {
-		data, err := io.ReadAll(io.LimitReader(body, room))
+		data, err := io.ReadAll(io.LimitReader(body, imageRoom))
 		if err != nil {
 			return tools.Result{}, err
 		}

@@ -334,7 +334,7 @@ func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
 			return err
 		}
 		var mime string
-		d, mime, size, err := b.picture(ctx, t, a.FullPage, c.Limits.ResultBytes-4000-4*len(t.url))
+		d, mime, size, err := b.picture(ctx, t, a.FullPage, c.Limits.Image(4000+4*len(t.url)))
 		data, out.MIME, out.Width, out.Height, out.Bytes = d, mime, size.X, size.Y, len(d)
 		return err
 	})

@@ -158,7 +158,7 @@ func (s *Service) screenshotTool(ctx context.Context, c tools.Caller, a struct {
 	size, err := s.use(ctx, c, func(r *rfb.Conn) error {
 		img, err := r.Screenshot()
 		if err == nil {
-			data, out.MIME, err = encode(img, c.Limits.ResultBytes-4000)
+			data, out.MIME, err = encode(img, c.Limits.Image(4000))
 		}
 		return err
 	})

@@ -99,7 +99,7 @@ func (k *work) binary(r io.Reader, head []byte, info guest.FileInfo) (tools.Resu
 	if a.Kind != kindImage {
 		return tools.Answer(words, a)
 	}
-	most := int64(k.c.Limits.ResultBytes - aside)
+	most := int64(k.c.Limits.Image(aside))
 	if info.Size > most {
 		return tools.Answer(fmt.Sprintf("%s is an image (%s, %d bytes), too large to be shown here: an answer may have %d. Make it smaller with a command.", shown(info.Path), a.MIME, info.Size, most), a)
 	}
