@@ -30,6 +30,15 @@ type Attachment struct {
 	Data []byte
 }
 
+// Media returns a content that a thread refers to.
+func (s *Service) Media(ctx context.Context, threadID, id string) (media.Content, error) {
+	t, err := s.cfg.Store.Thread(ctx, threadID)
+	if err != nil {
+		return media.Content{}, err
+	}
+	return s.cfg.Store.Media(ctx, t.WorkspaceID, id)
+}
+
 // attach makes parts of attachments, and places in the sandbox what is no image.
 func (s *Service) attach(ctx context.Context, t Thread, host Host, all []Attachment) (parts []providers.Part, kept []media.Content, err error) {
 	sum := 0

@@ -426,6 +426,7 @@ createPrompt            member    attach
 getSessionThread        viewer    attach
 getThread               viewer    attach
 followThread            viewer    attach
+getThreadMedia          viewer    attach
 sendToThread            member    attach
 interruptThread         member    attach
 updateThread            member    attach

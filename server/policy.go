@@ -563,7 +563,8 @@ var policy = map[string]rule{
 	"getSessionThread":   of(accounts.ViewTerminal, bySession),
 	"getThread":          of(accounts.ViewTerminal, byThread),
 	"followThread":       of(accounts.ViewTerminal, byThread),
-	"sendToThread":       of(accounts.TypeTerminal, byThread).working().repeatable(),
+	"getThreadMedia":     of(accounts.ViewTerminal, byThread),
+	"sendToThread":       rule{access: member, action: accounts.TypeTerminal, find: byThread, body: 32 << 20}.working().repeatable(), // attachments in base64
 	"interruptThread":    of(accounts.TypeTerminal, byThread),
 	"updateThread":       of(accounts.TypeTerminal, byThread),
 	"forkThread":         of(accounts.TypeTerminal, byThread).working().repeatable(),

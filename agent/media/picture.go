@@ -54,7 +54,7 @@ func NewPicture(data []byte) (Picture, error) {
 		return Picture{}, unreadable
 	}
 	if int64(cfg.Width)*int64(cfg.Height) > mostPixels {
-		return Picture{}, fault.New(fault.TooLarge, "image_too_large", "The image has %dx%d pixels. At most %d million are read: make it smaller.", cfg.Width, cfg.Height, mostPixels/1_000_000)
+		return Picture{}, fault.New(fault.TooLarge, "image_pixels", "The image has %dx%d pixels. At most %d million are read: make it smaller.", cfg.Width, cfg.Height, mostPixels/1_000_000)
 	}
 	img, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {

@@ -4069,6 +4069,7 @@ func (e ThreadMessageState) Valid() bool {
 
 // Defines values for ThreadPartKind.
 const (
+	ThreadPartKindFile      ThreadPartKind = "file"
 	ThreadPartKindImage     ThreadPartKind = "image"
 	ThreadPartKindReasoning ThreadPartKind = "reasoning"
 	ThreadPartKindText      ThreadPartKind = "text"
@@ -4078,6 +4079,8 @@ const (
 // Valid indicates whether the value is a known member of the ThreadPartKind enum.
 func (e ThreadPartKind) Valid() bool {
 	switch e {
+	case ThreadPartKindFile:
+		return true
 	case ThreadPartKindImage:
 		return true
 	case ThreadPartKindReasoning:
@@ -6303,6 +6306,9 @@ type ConversationItem struct {
 	Input      string           `json:"input"`
 	Kind       ConversationKind `json:"kind"`
 
+	// Media Images and files of a prompt or a result of Parawork's own agent, and the whole of a result of which output has the ends
+	Media *[]ConversationMedia `json:"media,omitempty"`
+
 	// Offset The offset of the terminal's output at that time
 	Offset *int64 `json:"offset"`
 	Output string `json:"output"`
@@ -6359,6 +6365,23 @@ type ConversationMatch struct {
 	Kind    ConversationKind `json:"kind"`
 	Place   int64            `json:"place"`
 	Snippet string           `json:"snippet"`
+}
+
+// ConversationMedia defines model for ConversationMedia.
+type ConversationMedia struct {
+	Height *int   `json:"height,omitempty"`
+	Id     string `json:"id"`
+	Mime   string `json:"mime"`
+
+	// Name Of an attached file
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+
+	// ThreadId The content is at /threads/{thread_id}/media/{id}
+	ThreadId string `json:"thread_id"`
+
+	// Width Of an image, pixels
+	Width *int `json:"width,omitempty"`
 }
 
 // ConversationSummary defines model for ConversationSummary.
@@ -12259,6 +12282,13 @@ type ThreadMode string
 // ThreadState waiting: for an answer to a question. failed: a prompt tries again
 type ThreadState string
 
+// ThreadAttachment defines model for ThreadAttachment.
+type ThreadAttachment struct {
+	// Data The content in base64, at most 10 MiB
+	Data []byte `json:"data"`
+	Name string `json:"name"`
+}
+
 // ThreadCall defines model for ThreadCall.
 type ThreadCall struct {
 	// Arguments JSON: an object, or a string with what the model wrote instead of one
@@ -12399,17 +12429,26 @@ type ThreadMessageState string
 type ThreadPart struct {
 	// CallId Of a tool call
 	CallId *string        `json:"call_id,omitempty"`
+	Height *int           `json:"height,omitempty"`
 	Kind   ThreadPartKind `json:"kind"`
 
-	// Mime Of an image
+	// Media Id of the image, of the file, or of the whole of a text that is only the ends of it: /threads/{id}/media/{media}
+	Media *string `json:"media,omitempty"`
+
+	// Mime Of an image or a file
 	Mime *string `json:"mime,omitempty"`
 
-	// Name The tool that is called
+	// Name The tool that is called, or the name of an attached file
 	Name *string `json:"name,omitempty"`
 
-	// Size Of an image, bytes
-	Size *int64  `json:"size,omitempty"`
+	// Size Of that, bytes
+	Size *int64 `json:"size,omitempty"`
+
+	// Text Of a file, what the model reads of it
 	Text *string `json:"text,omitempty"`
+
+	// Width Of an image, pixels
+	Width *int `json:"width,omitempty"`
 }
 
 // ThreadPartKind defines model for ThreadPart.Kind.
@@ -12417,9 +12456,14 @@ type ThreadPartKind string
 
 // ThreadPrompt defines model for ThreadPrompt.
 type ThreadPrompt struct {
+	// Attachments At most 20 MiB together
+	Attachments *[]ThreadAttachment `json:"attachments,omitempty"`
+
 	// Replaces Id of the prompt whose place it takes
 	Replaces *string `json:"replaces,omitempty"`
-	Text     string  `json:"text"`
+
+	// Text May be empty where something is attached
+	Text string `json:"text"`
 }
 
 // ThreadTurn defines model for ThreadTurn.
@@ -15982,6 +16026,9 @@ type ServerInterface interface {
 	// InterruptThread Stop what Parawork's own agent does; the session goes on
 	// (POST /threads/{id}/interrupt)
 	InterruptThread(ctx echo.Context, id Id) error
+	// GetThreadMedia Get an image, an attached file or the whole of a long result of a conversation
+	// (GET /threads/{id}/media/{media})
+	GetThreadMedia(ctx echo.Context, id Id, media string) error
 	// SendToThread Give Parawork's own agent a prompt
 	// (POST /threads/{id}/messages)
 	SendToThread(ctx echo.Context, id Id, params SendToThreadParams) error
@@ -22580,6 +22627,30 @@ func (w *ServerInterfaceWrapper) InterruptThread(ctx echo.Context) error {
 	return err
 }
 
+// GetThreadMedia converts echo context to params.
+func (w *ServerInterfaceWrapper) GetThreadMedia(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "media" -------------
+	var media string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "media", ctx.Param("media"), &media, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter media: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetThreadMedia(ctx, id, media)
+	return err
+}
+
 // SendToThread converts echo context to params.
 func (w *ServerInterfaceWrapper) SendToThread(ctx echo.Context) error {
 	var err error
@@ -26171,6 +26242,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/threads/:id/compact", wrapper.CompactThread, options.OperationMiddlewares["compactThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/clear", wrapper.ClearThread, options.OperationMiddlewares["clearThread"]...)
 	router.GET(options.BaseURL+"/threads/:id/commands", wrapper.ListThreadCommands, options.OperationMiddlewares["listThreadCommands"]...)
+	router.GET(options.BaseURL+"/threads/:id/media/:media", wrapper.GetThreadMedia, options.OperationMiddlewares["getThreadMedia"]...)
 	router.POST(options.BaseURL+"/threads/:id/interrupt", wrapper.InterruptThread, options.OperationMiddlewares["interruptThread"]...)
 	router.GET(options.BaseURL+"/teams/:team/jobs", wrapper.ListJobs, options.OperationMiddlewares["listJobs"]...)
 	router.POST(options.BaseURL+"/teams/:team/jobs", wrapper.CreateJob, options.OperationMiddlewares["createJob"]...)
@@ -39053,6 +39125,52 @@ func (response InterruptThreaddefaultApplicationProblemPlusJSONResponse) VisitIn
 	return err
 }
 
+type GetThreadMediaRequestObject struct {
+	Id    Id     `json:"id"`
+	Media string `json:"media"`
+}
+
+type GetThreadMediaResponseObject interface {
+	VisitGetThreadMediaResponse(w http.ResponseWriter) error
+}
+
+type GetThreadMedia200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetThreadMedia200ApplicationoctetStreamResponse) VisitGetThreadMediaResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetThreadMediadefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetThreadMediadefaultApplicationProblemPlusJSONResponse) VisitGetThreadMediaResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SendToThreadRequestObject struct {
 	Id     Id `json:"id"`
 	Params SendToThreadParams
@@ -45218,6 +45336,9 @@ type StrictServerInterface interface {
 	// InterruptThread Stop what Parawork's own agent does; the session goes on
 	// (POST /threads/{id}/interrupt)
 	InterruptThread(ctx context.Context, request InterruptThreadRequestObject) (InterruptThreadResponseObject, error)
+	// GetThreadMedia Get an image, an attached file or the whole of a long result of a conversation
+	// (GET /threads/{id}/media/{media})
+	GetThreadMedia(ctx context.Context, request GetThreadMediaRequestObject) (GetThreadMediaResponseObject, error)
 	// SendToThread Give Parawork's own agent a prompt
 	// (POST /threads/{id}/messages)
 	SendToThread(ctx context.Context, request SendToThreadRequestObject) (SendToThreadResponseObject, error)
@@ -55978,6 +56099,32 @@ func (sh *strictHandler) InterruptThread(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(InterruptThreadResponseObject); ok {
 		return validResponse.VisitInterruptThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetThreadMedia operation middleware
+func (sh *strictHandler) GetThreadMedia(ctx echo.Context, id Id, media string) error {
+	var request GetThreadMediaRequestObject
+
+	request.Id = id
+	request.Media = media
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetThreadMedia(ctx.Request().Context(), request.(GetThreadMediaRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetThreadMedia")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetThreadMediaResponseObject); ok {
+		return validResponse.VisitGetThreadMediaResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -65,6 +65,12 @@ func conversationItemOf(it conversation.Placed) api.ConversationItem {
 	out := api.ConversationItem{Id: it.ID, Place: it.Place, Version: it.Version, At: it.At, Kind: api.ConversationKind(it.Kind), Parent: it.Parent,
 		Text: it.Text, Tool: it.Tool, Title: it.Title, Input: it.Input, Output: it.Output, Path: it.Path, Diff: it.Diff, Added: it.Added,
 		Removed: it.Removed, Status: api.ConversationItemStatus(it.Status), Topic: api.ConversationItemTopic(it.Topic), DurationMs: it.Duration, Truncated: it.Cut, Undone: it.Undone}
+	if len(it.Media) > 0 {
+		list := rest.List(it.Media, func(m conversation.Media) api.ConversationMedia {
+			return api.ConversationMedia{Id: m.ID, ThreadId: m.Thread, Name: m.Name, Mime: m.MIME, Size: int64(m.Size), Width: rest.NonZero(m.Width), Height: rest.NonZero(m.Height)}
+		})
+		out.Media = &list
+	}
 	if it.Usage != nil {
 		u := tokensOf(*it.Usage)
 		out.Usage = &u

@@ -1,15 +1,18 @@
 package running
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/media"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -40,8 +43,42 @@ func (h Threads) GetThread(ctx context.Context, req api.GetThreadRequestObject) 
 }
 
 func (h Threads) SendToThread(ctx context.Context, req api.SendToThreadRequestObject) (api.SendToThreadResponseObject, error) {
-	m, err := h.cfg.Agent.Send(ctx, req.Id, agent.Prompt{Text: req.Body.Text, Replaces: rest.Val(req.Body.Replaces), UserID: rest.CallOf(ctx).Actor.User.ID})
+	p := agent.Prompt{Text: req.Body.Text, Replaces: rest.Val(req.Body.Replaces), UserID: rest.CallOf(ctx).Actor.User.ID}
+	for _, a := range rest.Val(req.Body.Attachments) {
+		p.Attachments = append(p.Attachments, agent.Attachment{Name: a.Name, Data: a.Data})
+	}
+	m, err := h.cfg.Agent.Send(ctx, req.Id, p)
 	return api.SendToThread201JSONResponse(threadMessageOf(m)), err
+}
+
+func (h Threads) GetThreadMedia(ctx context.Context, req api.GetThreadMediaRequestObject) (api.GetThreadMediaResponseObject, error) {
+	m, err := h.cfg.Agent.Media(ctx, req.Id, req.Media)
+	return threadMedia{m, rest.CallOf(ctx).Request}, err
+}
+
+// threadMedia sends what a conversation refers to.
+type threadMedia struct {
+	media.Content
+	request *http.Request
+}
+
+// VisitGetThreadMediaResponse writes the answer. What an agent made gets no origin, and reaches nothing.
+func (m threadMedia) VisitGetThreadMediaResponse(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("ETag", `"`+m.ID+`"`)
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'")
+	switch {
+	case slices.Contains(media.Pictures, m.MIME):
+		h.Set("Content-Type", m.MIME)
+	case m.MIME == media.Text:
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+	default:
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Disposition", "attachment")
+	}
+	http.ServeContent(w, m.request, "", time.Time{}, bytes.NewReader(m.Data))
+	return nil
 }
 
 func (h Threads) InterruptThread(_ context.Context, req api.InterruptThreadRequestObject) (api.InterruptThreadResponseObject, error) {
@@ -136,8 +173,6 @@ func threadDetailsOf(d agent.Details) api.ThreadCallDetails {
 // threadPartOf shows a part without what is only for models.
 func threadPartOf(p providers.Part) api.ThreadPart {
 	out := api.ThreadPart{Kind: api.ThreadPartKind(p.Kind), Text: rest.Text(p.Text), CallId: rest.Text(p.CallID), Name: rest.Text(p.Name), Mime: rest.Text(p.MIME)}
-	if n := int64(len(p.Data)); n > 0 {
-		out.Size = &n
-	}
+	out.Media, out.Size, out.Width, out.Height = rest.Text(p.Ref), rest.NonZero(int64(p.Size)), rest.NonZero(p.Width), rest.NonZero(p.Height)
 	return out
 }

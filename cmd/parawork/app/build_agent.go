@@ -1,8 +1,11 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent"
@@ -11,6 +14,8 @@ import (
 	"github.com/parawork/parawork/billing/gateway"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/toolrelay"
@@ -34,6 +39,7 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 		Place: agentPlaces{a.sandboxes}.of,
 		Cost:  recordedCost{store.NewTokens(a.db)}.of,
 		Guide: newGuide(a), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
+		Attach: attached{a.chosen()}.place,
 	})
 }
 
@@ -93,4 +99,28 @@ func newModels(a *App) *models.Service {
 func (a *App) projectOf(ctx context.Context, workspaceID string) (string, error) {
 	w, err := a.workspaces.Records.Workspace(ctx, workspaceID)
 	return w.ProjectID, err
+}
+
+// attached places in sandboxes the files that people give the agent.
+type attached struct {
+	places interface {
+		Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
+	}
+}
+
+const attachTime = 2 * time.Minute
+
+func (t attached) place(ctx context.Context, workspaceID, file string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, attachTime)
+	defer cancel()
+	p, err := t.places.Ensure(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	// They are nobody's changes: git ignores the folder, with this file.
+	if _, err := p.Guest.WriteFile(ctx, agent.AttachmentsDir+"/.gitignore", strings.NewReader("*\n"), client.WriteOptions{}); err != nil {
+		return err
+	}
+	_, err = p.Guest.WriteFile(ctx, guest.EncodePath(file), bytes.NewReader(data), client.WriteOptions{})
+	return err
 }

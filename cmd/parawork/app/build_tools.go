@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/agent"
+	"github.com/parawork/parawork/agent/media"
 	"github.com/parawork/parawork/agent/models"
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/guest"
@@ -100,6 +101,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 			t.desktops.Tools(),
 			t.code.Tools(),
 			newFileTools(a).Tools(),
+			media.Tools(threadstore.New(b.db)),
 		),
 		Secrets: p.secrets, Recorder: t.toolCalls, Log: b.logOf("tools"),
 	})

@@ -5296,6 +5296,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/threads/{id}/media/{media}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description The `media` of a part */
+                media: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Get an image, an attached file or the whole of a long result of a conversation
+         * @description Images and texts are shown by browsers, anything else is downloaded. The oldest of a conversation go when it has more than 256 MiB.
+         */
+        get: operations["getThreadMedia"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/threads/{id}/messages": {
         parameters: {
             query?: never;
@@ -5309,7 +5333,7 @@ export interface paths {
         put?: never;
         /**
          * Give Parawork's own agent a prompt
-         * @description It starts a turn, or joins the one that runs. The session must be running. With `replaces`, it takes the place of an earlier prompt: that prompt and all that came after it become `undone`, so that the model is no longer sent them. Files stay as they are. While a turn runs, this is refused: interrupt it first.
+         * @description It starts a turn, or joins the one that runs. The session must be running. With `replaces`, it takes the place of an earlier prompt: that prompt and all that came after it become `undone`, so that the model is no longer sent them. Files stay as they are. While a turn runs, this is refused: interrupt it first. Attached images (PNG, JPEG, GIF, WebP) are shown to the model, made smaller where their sides have more than 2,000 pixels. Other files are placed in the worktree of the sandbox, in `.parawork/attachments`, which git ignores; the model reads where, and is shown the beginning and the end of texts.
          */
         post: operations["sendToThread"];
         delete?: never;
@@ -8730,6 +8754,8 @@ export interface components {
             id: string;
             input: string;
             kind: components["schemas"]["ConversationKind"];
+            /** @description Images and files of a prompt or a result of Parawork's own agent, and the whole of a result of which output has the ends */
+            media?: components["schemas"]["ConversationMedia"][];
             /**
              * Format: int64
              * @description The offset of the terminal's output at that time
@@ -8782,6 +8808,19 @@ export interface components {
             /** Format: int64 */
             place: number;
             snippet: string;
+        };
+        ConversationMedia: {
+            height?: number;
+            id: string;
+            mime: string;
+            /** @description Of an attached file */
+            name: string;
+            /** Format: int64 */
+            size: number;
+            /** @description The content is at /threads/{thread_id}/media/{id} */
+            thread_id: string;
+            /** @description Of an image, pixels */
+            width?: number;
         };
         ConversationSummary: {
             agent: string;
@@ -13677,6 +13716,14 @@ export interface components {
             version: number;
             workspace_id: string;
         };
+        ThreadAttachment: {
+            /**
+             * Format: byte
+             * @description The content in base64, at most 10 MiB
+             */
+            data: string;
+            name: string;
+        };
         ThreadCall: {
             /** @description JSON: an object, or a string with what the model wrote instead of one */
             arguments: string;
@@ -13789,22 +13836,31 @@ export interface components {
         ThreadPart: {
             /** @description Of a tool call */
             call_id?: string;
+            height?: number;
             /** @enum {string} */
-            kind: "text" | "reasoning" | "tool_call" | "image";
-            /** @description Of an image */
+            kind: "text" | "reasoning" | "tool_call" | "image" | "file";
+            /** @description Id of the image, of the file, or of the whole of a text that is only the ends of it: /threads/{id}/media/{media} */
+            media?: string;
+            /** @description Of an image or a file */
             mime?: string;
-            /** @description The tool that is called */
+            /** @description The tool that is called, or the name of an attached file */
             name?: string;
             /**
              * Format: int64
-             * @description Of an image, bytes
+             * @description Of that, bytes
              */
             size?: number;
+            /** @description Of a file, what the model reads of it */
             text?: string;
+            /** @description Of an image, pixels */
+            width?: number;
         };
         ThreadPrompt: {
+            /** @description At most 20 MiB together */
+            attachments?: components["schemas"]["ThreadAttachment"][];
             /** @description Id of the prompt whose place it takes */
             replaces?: string;
+            /** @description May be empty where something is attached */
             text: string;
         };
         ThreadTurn: {
@@ -23091,6 +23147,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ThreadInterruption"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getThreadMedia: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description The `media` of a part */
+                media: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The content */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             default: components["responses"]["Problem"];
