@@ -44,6 +44,8 @@ usage: parawork <command> [flags]
               --server URL --token TOKEN [--team SLUG] --workspace PW-12 [--json]
   sandbox   make and use sandboxes without a repository: parawork sandbox help
               --server URL --token TOKEN [--team SLUG] [--json]
+  job       have an agent do work without a person: parawork job help
+              --server URL --token TOKEN [--team SLUG] [--json]
   doctor    look at everything Parawork needs, and say what to do about what is missing
               --config FILE, --print-config
   version   print the version
@@ -104,6 +106,8 @@ func (p program) run(ctx context.Context, args []string) int {
 		return p.runner(ctx, args)
 	case "sandbox": // the same
 		return p.sandbox(ctx, args)
+	case "job": // too
+		return p.job(ctx, args)
 	}
 	switch name {
 	case "serve":

@@ -193,23 +193,29 @@ func (c *sandboxCall) parse(cmd sandboxCommand, args []string) error {
 	fs.Usage = func() {}
 	fs.BoolVar(&c.json, "json", false, "")
 	cmd.flags(c, fs)
+	var err error
+	if c.args, err = wordsOf(fs, args, cmd.rest); err == nil && (len(c.args) < cmd.least || len(c.args) > cmd.most) {
+		err = errWords
+	}
+	return err
+}
+
+var errWords = errors.New("too many or too few words are given")
+
+// wordsOf reads flags, which may stand before, between and after the words that it returns. With rest, what follows the first word is no flag.
+func wordsOf(fs *flag.FlagSet, args []string, rest bool) (words []string, err error) {
 	for {
 		before := len(args)
 		if err := fs.Parse(args); err != nil {
-			return err
+			return nil, err
 		}
-		rest := fs.Args()
-		whole := len(rest) < before && args[before-len(rest)-1] == "--" || cmd.rest && len(c.args) > 0
-		if len(rest) == 0 || whole {
-			c.args = append(c.args, rest...)
-			break
+		left := fs.Args()
+		whole := len(left) < before && args[before-len(left)-1] == "--" || rest && len(words) > 0
+		if len(left) == 0 || whole {
+			return append(words, left...), nil
 		}
-		c.args, args = append(c.args, rest[0]), rest[1:]
+		words, args = append(words, left[0]), left[1:]
 	}
-	if len(c.args) < cmd.least || len(c.args) > cmd.most {
-		return errors.New("too many or too few words are given")
-	}
-	return nil
 }
 
 // print writes an object of the API with --json, else its text.

@@ -140,13 +140,20 @@ func (s Sandboxes) open(ctx context.Context, method, sandbox string, query url.V
 
 // events calls onEvent with each event of a stream until the last, whose data it returns.
 func events(stream io.Reader, last string, onEvent func(name string, data json.RawMessage) error) (json.RawMessage, error) {
+	return identified(stream, last, func(_, name string, data json.RawMessage) error { return onEvent(name, data) })
+}
+
+// identified is events with the ID of each.
+func identified(stream io.Reader, last string, onEvent func(id, name string, data json.RawMessage) error) (json.RawMessage, error) {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, maxAnswer)
-	var name string
+	var id, name string
 	var data []byte
 	for lines.Scan() {
 		field, value, _ := strings.Cut(lines.Text(), ":")
 		switch value = strings.TrimPrefix(value, " "); {
+		case field == "id":
+			id = value
 		case field == "event":
 			name = value
 		case field == "data":
@@ -162,7 +169,7 @@ func events(stream io.Reader, last string, onEvent func(name string, data json.R
 			return data, nil
 		default:
 			if len(data) > 0 {
-				if err := onEvent(name, data); err != nil {
+				if err := onEvent(id, name, data); err != nil {
 					return nil, err
 				}
 			}
