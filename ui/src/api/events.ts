@@ -177,6 +177,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       ];
     case "memory":
       return [keys.memory(e.id)];
+    case "job":
+      return [["team", team, "jobs"]];
     case "subagent":
       // It is in the trees of all sessions above it, which may be in other workspaces.
       return [["team", team, "subagents"]];

@@ -193,6 +193,9 @@ function AccountMenu() {
       <MenuItem onSelect={() => perform("go.sandboxes")} keys="g z">
         Sandboxes
       </MenuItem>
+      <MenuItem onSelect={() => perform("go.jobs")} keys="g q">
+        Jobs
+      </MenuItem>
       {team.can("costs.view") && (
         <MenuItem onSelect={() => perform("go.usage")} keys="g u">
           Usage

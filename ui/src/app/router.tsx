@@ -232,6 +232,12 @@ const sandboxesRoute = createRoute({
   component: lazyRouteComponent(() => part(() => import("@/standalone/sandboxes-screen")), "SandboxesScreen"),
 });
 
+const jobsRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/jobs",
+  component: lazyRouteComponent(() => part(() => import("@/jobs/jobs-screen")), "JobsScreen"),
+});
+
 const usageRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/usage",
@@ -287,6 +293,7 @@ const routeTree = rootRoute.addChildren([
     machinesRoute,
     machineRoute,
     sandboxesRoute,
+    jobsRoute,
     usageRoute,
     settingsRoute,
   ]),
