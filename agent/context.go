@@ -50,7 +50,7 @@ func isCore(group string) bool { return slices.Contains(coreGroups, group) }
 
 // request is what the model is asked next.
 func (r *running) request() providers.Request {
-	return providers.Request{Model: r.model.Name, System: r.system, Messages: r.conversation(), Tools: r.offered, MaxOutput: r.model.Output, CacheKey: r.thread.ID}
+	return providers.Request{Model: r.model.Name, System: r.system, Messages: r.conversation(), Tools: r.offered, MaxOutput: r.model.Output, Effort: r.effort, CacheKey: r.thread.ID}
 }
 
 // conversation is the thread as the model is sent it: from the newest summary on, each call followed by its result.

@@ -472,3 +472,19 @@ func TestAtOnce(t *testing.T) {
 		t.Errorf("%s %q", v.State, v.Reason)
 	}
 }
+
+// The model thinks as much as the session says.
+func TestEffort(t *testing.T) {
+	for arg, want := range map[string]string{"--effort=high": "high", "--effort=enormous": "", "": ""} {
+		h := newHarness(t)
+		h.host.row.Argv = []string{"x", arg}
+		h.model.then(says("Hi."))
+		th := h.open(agent.Options{})
+		h.send(th.ID, "Go.")
+		h.rest(th.ID)
+		if got := h.model.asked()[0].Effort; got != want {
+			t.Errorf("%q: %q", arg, got)
+		}
+		h.kill()
+	}
+}

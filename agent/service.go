@@ -259,9 +259,10 @@ func (s *Service) adopt(ctx context.Context, t Thread) error {
 
 // Options are how a session is started.
 type Options struct {
-	Model string // "" = the default
-	Mode  Mode   // "" = Build
-	API   string // messages, responses or chat: the one that the account's address speaks; "" = the usual one for its key
+	Model  string // "" = the default
+	Mode   Mode   // "" = Build
+	Effort string // of the model's reasoning: low, medium or high; "" = the model's own
+	API    string // messages, responses or chat: the one that the account's address speaks; "" = the usual one for its key
 }
 
 // Prompt is what a person says to the agent.

@@ -115,7 +115,7 @@ func (s *Service) hosted(ctx context.Context, sessionID string) (Host, error) {
 	}
 }
 
-// optionsOf reads the options of a session: --model NAME, --mode MODE and --api API.
+// optionsOf reads the options of a session: --model NAME, --mode MODE, --effort EFFORT and --api API.
 func optionsOf(argv []string) (o Options) {
 	for i, a := range argv {
 		name, value, joined := strings.Cut(a, "=")
@@ -127,6 +127,10 @@ func optionsOf(argv []string) (o Options) {
 			o.Model = value
 		case "--api":
 			o.API = value
+		case "--effort":
+			if slices.Contains([]string{"low", "medium", "high"}, value) {
+				o.Effort = value
+			}
 		case "--mode":
 			if slices.Contains(Modes, Mode(value)) {
 				o.Mode = Mode(value)

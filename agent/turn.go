@@ -35,6 +35,7 @@ type running struct {
 	over   chan struct{} // closed when nothing of it runs any more
 
 	model    Model
+	effort   string
 	caller   tools.Caller
 	specs    map[string]tools.Spec
 	offered  []providers.Tool
@@ -163,7 +164,7 @@ func (r *running) prepare(ctx context.Context) (err error) {
 	}
 	row := r.host.Row()
 	o := optionsOf(row.Argv)
-	o.Model = r.thread.Model
+	o.Model, r.effort = r.thread.Model, o.Effort
 	if r.model, err = r.svc.cfg.Model(ctx, row, o); err != nil {
 		return err
 	}

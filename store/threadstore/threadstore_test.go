@@ -132,6 +132,7 @@ func TestChangesThatComeTooLate(t *testing.T) {
 		refused("turn_lost", agent.Change{TurnID: "trn_2"})
 		refused("turn_lost", agent.Change{TurnID: "trn_1", Owner: "b"})
 		refused("thread_moved", agent.Change{TurnID: "trn_1", Owner: "a", LastSeq: 1})
+		refused("too_many_prompts", agent.Change{TurnID: "trn_1", MostPrompts: 2})
 		refused("message_exists", agent.Change{Messages: []*agent.Message{message("msg_1", "other")}, Fresh: true})
 		if v, err := s.View(ctx, "thr_1", agent.Window{}); err != nil || len(v.Messages) != 2 || v.Thread.Version != 2 {
 			t.Errorf("%+v, %v", v, err)
