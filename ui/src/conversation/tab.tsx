@@ -56,6 +56,9 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
   useAction("conversation.split", flip, wide);
   const may = useTeam().can("terminal.type") && !w.deleted_at && w.state !== "archived";
   const [starting, setStarting] = useState(false);
+  // On a phone the conversation needs the room: what searches it is asked for.
+  const narrow = useMedia("(max-width: 767px)");
+  const [seeking, setSeeking] = useState(false);
   useAction("session.new", () => setStarting(true), may);
 
   if (all.isPending) return <Skeleton label="Loading the sessions" />;
@@ -81,32 +84,40 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
   };
   const beside = split && wide && !hasEnded(shown);
   // What is searched, filtered or pointed at stands in the record.
-  const whole = shown.agent === OWN && words.trim() === "" && filter === 0 && search.place === undefined;
+  const own = shown.agent === OWN;
+  const whole = own && words.trim() === "" && filter === 0 && search.place === undefined;
   return (
     <div className="flex h-full min-h-0 flex-col">
       <div className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
         <SessionChoice sessions={sessions} shown={shown} onChoose={(id) => open(id)} />
-        <SearchField
-          value={words}
-          onChange={setWords}
-          everywhere={everywhere}
-          onEverywhere={sessions.length > 1 ? setEverywhere : undefined}
-        />
-        <select
-          aria-label="What is shown"
-          value={filter}
-          onChange={(e) => setFilter(Number(e.target.value))}
-          className={cx(inputClass, "w-auto!")}
-        >
-          {FILTERS.map((f, i) => (
-            <option key={f.label} value={i}>
-              {f.label}
-            </option>
-          ))}
-        </select>
-        {shown.agent === OWN && search.place !== undefined && (
-          <Button onClick={() => open(shown.id)}>Back to the conversation</Button>
+        {narrow && own && (
+          <IconButton label="Search and filter" aria-expanded={seeking} onClick={() => setSeeking(!seeking)}>
+            <Icon name="search" />
+          </IconButton>
         )}
+        {(!narrow || !own || seeking) && (
+          <>
+            <SearchField
+              value={words}
+              onChange={setWords}
+              everywhere={everywhere}
+              onEverywhere={sessions.length > 1 ? setEverywhere : undefined}
+            />
+            <select
+              aria-label="What is shown"
+              value={filter}
+              onChange={(e) => setFilter(Number(e.target.value))}
+              className={cx(inputClass, "w-auto!")}
+            >
+              {FILTERS.map((f, i) => (
+                <option key={f.label} value={i}>
+                  {f.label}
+                </option>
+              ))}
+            </select>
+          </>
+        )}
+        {own && search.place !== undefined && <Button onClick={() => open(shown.id)}>Back to the conversation</Button>}
         {may && (
           <IconButton label="Start another session" onClick={() => setStarting(true)}>
             <Icon name="plus" />

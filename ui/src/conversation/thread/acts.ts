@@ -10,6 +10,13 @@ import type { Thread } from "./feed";
 
 const once = () => ({ "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` });
 
+interface Said {
+  text: string;
+  /** The ID of the prompt whose place it takes. */
+  replaces?: string | undefined;
+  failed: () => void;
+}
+
 /** What people do in a conversation. */
 export function useThreadActs(s: Session, thread: Thread | undefined) {
   const client = useQueryClient();
@@ -18,7 +25,7 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
   /** Sends a prompt; a session that has ended is resumed with it. */
   const send = useMutation({
     scope: { id: `send.${s.id}` }, // one after the other: the order they were written in
-    mutationFn: async ({ text }: { text: string; failed: () => void }) => {
+    mutationFn: async ({ text, replaces }: Said) => {
       if (!hasEnded(s) && thread) {
         const path = { id: thread.id };
         const command = commandIn(text);
@@ -27,7 +34,12 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
         if (command?.act === "clear") await data(api.POST("/threads/{id}/clear", { params: { path } }));
         const prompt = command ? command.prompt : text;
         if (prompt)
-          await data(api.POST("/threads/{id}/messages", { params: { path, header: once() }, body: { text: prompt } }));
+          await data(
+            api.POST("/threads/{id}/messages", {
+              params: { path, header: once() },
+              body: { text: prompt, ...(replaces ? { replaces } : {}) },
+            }),
+          );
         return s.id;
       }
       const prompt = await data(

@@ -135,7 +135,7 @@ export function ContextFill({ messages, thread, session }: FillProps) {
   const used = u ? u.input + u.cache_read + u.cache_write + u.output : 0;
   if (used === 0) return null;
   const window = windowOf(thread.model);
-  const percent = Math.min(100, Math.round((100 * used) / window));
+  const percent = window > 0 ? Math.min(100, Math.round((100 * used) / window)) : 0;
   return (
     <span
       className={cx("px-1.5 text-meta tabular-nums", percent >= 70 ? "text-needs" : "text-fg3")}

@@ -10,6 +10,9 @@ export class Chunks {
   private fence = ""; // the marks of the block of code that is open
   private blank = false; // the last line that was read is empty
 
+  /** Chunks have at least so many characters. */
+  constructor(private readonly least = 1) {}
+
   /** The chunks of a text: those that stay, and the rest as the last one. */
   of(text: string): readonly string[] {
     if (!text.startsWith(this.text)) {
@@ -40,8 +43,10 @@ export class Chunks {
     // What is indented, and another item, goes on with the list before it.
     if (this.blank && !/^(\s|[-*+]\s|\d{1,9}[.)]\s|>)/.test(line)) {
       const chunk = this.text.slice(this.from, this.at);
-      if (chunk.trim() !== "") this.done = [...this.done, chunk];
-      this.from = this.at;
+      if (chunk.length >= this.least && chunk.trim() !== "") {
+        this.done = [...this.done, chunk];
+        this.from = this.at;
+      }
     }
     this.blank = false;
     this.fence = /^ {0,3}(`{3,}|~{3,})[^`]*$/.exec(line)?.[1] ?? "";

@@ -8,31 +8,44 @@ import { hasEnded } from "@/sessions/sessions";
 import { isCoarse } from "@/state/look";
 import { useThreadActs } from "./acts";
 import { ContextFill, ModeChoice, ModelChoice } from "./choices";
-import type { Conversation } from "./feed";
+import { CompletionList, useCompletion } from "./completion";
+import type { Conversation, Message } from "./feed";
+import { textOf } from "./prompt-acts";
 import { StateLine } from "./state-line";
 
 interface Props {
   session: Session;
   conversation: Conversation;
   may: boolean;
+  /** The prompt that is written anew. */
+  replaced: Message | undefined;
+  onReplaced: () => void;
 }
 
 /** What the agent does, and the field to write to it. */
-export function Composer({ session: s, conversation, may }: Props) {
+export function Composer({ session: s, conversation, may, replaced, onReplaced }: Props) {
   const { thread } = conversation;
-  const [text, setText] = useDraft(s.id);
+  const draft = useDraft(s.id);
+  const anew = useState(() => (replaced ? textOf(replaced) : ""));
+  const [text, setText] = replaced ? anew : draft;
   const box = useRef<HTMLTextAreaElement>(null);
   const acts = useThreadActs(s, thread);
   const ended = hasEnded(s);
   const resumes = ended && s.can_resume;
   const works = !ended && (thread?.state === "working" || thread?.state === "waiting");
   const ready = may && (resumes ? !acts.send.isPending : !ended && thread !== undefined);
+  const completion = useCompletion(ended ? undefined : thread, text, setText);
   const earlier = useEarlier(conversation, text, setText);
 
   const say = (words: string) =>
     acts.send.mutate({ text: words, failed: () => setText((now) => (now.trim() ? `${words}\n\n${now}` : words)) });
   const go = () => {
     if (!text.trim() || !ready) return;
+    if (replaced) {
+      // It stays in the field until it has taken the place of the other.
+      acts.send.mutate({ text, replaces: replaced.id, failed: () => {} }, { onSuccess: onReplaced });
+      return;
+    }
     say(text);
     setText("");
     earlier.reset();
@@ -42,7 +55,7 @@ export function Composer({ session: s, conversation, may }: Props) {
   useAction("session.interrupt", interrupt, may && works);
 
   const onKey = (e: KeyboardEvent<HTMLTextAreaElement>) => {
-    if (e.nativeEvent.isComposing) return;
+    if (e.nativeEvent.isComposing || completion.onKey(e)) return;
     // A phone's keyboard has no Shift+Enter: there the button sends.
     if (e.key === "Enter" && !e.shiftKey && !e.altKey && (!isCoarse() || e.ctrlKey || e.metaKey)) {
       e.preventDefault();
@@ -51,7 +64,14 @@ export function Composer({ session: s, conversation, may }: Props) {
       e.preventDefault();
       e.stopPropagation();
       interrupt();
-    } else if ((e.key === "ArrowUp" || e.key === "ArrowDown") && earlier.step(e.key === "ArrowUp" ? 1 : -1, box)) {
+    } else if (e.key === "Escape" && replaced) {
+      e.stopPropagation();
+      onReplaced();
+    } else if (
+      !replaced &&
+      (e.key === "ArrowUp" || e.key === "ArrowDown") &&
+      earlier.step(e.key === "ArrowUp" ? 1 : -1, box)
+    ) {
       e.preventDefault();
     }
   };
@@ -67,15 +87,29 @@ export function Composer({ session: s, conversation, may }: Props) {
         />
         {may && (
           <form
-            className="rounded-md border border-control bg-bg0 has-[textarea:focus-visible]:border-accent has-[textarea:focus-visible]:outline-1 has-[textarea:focus-visible]:outline-accent"
+            className="relative rounded-md border border-control bg-bg0 has-[textarea:focus-visible]:border-accent has-[textarea:focus-visible]:outline-1 has-[textarea:focus-visible]:outline-accent"
             onSubmit={(e) => {
               e.preventDefault();
               go();
             }}
           >
+            <CompletionList {...completion} />
+            {replaced && (
+              <p className="flex items-center gap-3 px-2.5 pt-1.5 text-meta text-fg2">
+                This takes the place of your earlier prompt. What came after it is undone; files stay as they are.
+                <button type="button" onClick={onReplaced} className="min-h-6 text-accent hover:underline">
+                  Cancel
+                </button>
+              </p>
+            )}
             <textarea
               ref={box}
+              // biome-ignore lint/a11y/noAutofocus: the person asked to write it anew
+              autoFocus={replaced !== undefined}
               aria-label={`Message to ${s.agent_name}`}
+              aria-autocomplete="list"
+              aria-controls={completion.found.length > 0 ? completion.id : undefined}
+              aria-activedescendant={completion.found.length > 0 ? `${completion.id}-${completion.active}` : undefined}
               placeholder={placeholder(s.agent_name, ended, resumes, works)}
               disabled={ended && !resumes}
               value={text}

@@ -7,6 +7,7 @@ import { Foldable } from "../foldable";
 import { Prose } from "../prose";
 import { CallCard, WritingCard } from "./card";
 import { Chunks } from "./chunks";
+import { type PromptActs, PromptButtons, textOf } from "./prompt-acts";
 import { type Row, unfolds } from "./rows";
 
 interface Props {
@@ -15,22 +16,30 @@ interface Props {
   open: boolean;
   current: boolean;
   onToggle: (id: string) => void;
+  /** Not given while nothing can be done with prompts. */
+  acts: PromptActs | undefined;
 }
 
 /** One row of the conversation. */
-export const ThreadRow = memo(function ThreadRow({ row, now, open, current, onToggle }: Props) {
+export const ThreadRow = memo(function ThreadRow({ row, now, open, current, onToggle, acts }: Props) {
   const toggle = unfolds(row) ? () => onToggle(row.id) : undefined;
   return (
     <div className={cx("px-4 py-1 md:px-6", current && "shadow-[inset_3px_0_0_var(--accent)]")}>
-      <div className="max-w-[52rem]">{body(row, now, open, toggle)}</div>
+      <div className="max-w-[52rem]">{body(row, now, open, toggle, acts)}</div>
     </div>
   );
 });
 
-function body(row: Row, now: number, open: boolean, toggle: (() => void) | undefined): ReactNode {
+function body(
+  row: Row,
+  now: number,
+  open: boolean,
+  toggle: (() => void) | undefined,
+  acts: PromptActs | undefined,
+): ReactNode {
   switch (row.kind) {
     case "prompt":
-      return <Prompt row={row} now={now} />;
+      return <Prompt row={row} now={now} acts={acts} />;
     case "text":
       return <Written text={row.text} live={row.live} />;
     case "reasoning":
@@ -48,11 +57,18 @@ function body(row: Row, now: number, open: boolean, toggle: (() => void) | undef
     case "picture":
       return <p className="text-meta text-fg3">Picture, {bytes(row.size)}</p>;
     case "summary":
+    case "note":
       return (
         <Foldable
           open={open}
           toggle={toggle}
-          head={<span className="text-fg2">The model reads this summary instead of what is above.</span>}
+          head={
+            <span className="text-fg2">
+              {row.kind === "note"
+                ? "Parawork told the model what changed of its instructions."
+                : "The model reads this summary instead of what is above."}
+            </span>
+          }
         >
           <div className="text-fg2">
             <Prose text={row.message.parts.map((p) => p.text ?? "").join("\n")} />
@@ -93,7 +109,7 @@ function Written({ text, live }: { text: string; live: boolean }) {
   cut.current ??= new Chunks();
   const chunks = cut.current.of(text);
   return (
-    <div className="grid gap-1.5">
+    <div className="[&>*+*]:mt-1.5">
       {chunks.map((c, i) => (
         <Prose key={i} text={c} growing={live && i === chunks.length - 1} />
       ))}
@@ -114,21 +130,25 @@ function Thought({ text, live, open }: { text: string; live: boolean; open: bool
 /** Lines of a prompt that are shown before it is unfolded. */
 const LONG = 14;
 
-function Prompt({ row, now }: { row: Row; now: number }) {
+function Prompt({ row, now, acts }: { row: Row; now: number; acts: PromptActs | undefined }) {
   const [all, setAll] = useState(false);
   const m = row.message;
-  const text = m.parts.map((p) => p.text ?? "").join("\n");
+  const text = textOf(m);
   const pictures = m.parts.filter((p) => p.kind === "image").length;
   const lines = text.split("\n");
   const long = lines.length > LONG || text.length > 2000;
   const shown = all || !long ? text : lines.slice(0, LONG).join("\n").slice(0, 2000);
   return (
     <div
-      className={cx("mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2", m.state === "undone" && "opacity-60")}
+      className={cx(
+        "group/prompt mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2",
+        m.state === "undone" && "opacity-60",
+      )}
     >
       <p className="flex items-baseline justify-between gap-3 text-meta text-fg2">
         <span className="font-medium">{m.state === "undone" ? "Prompt, undone" : "Prompt"}</span>
         <span className="flex items-baseline gap-2">
+          {acts && m.state === "complete" && <PromptButtons message={m} acts={acts} />}
           {pictures > 0 && <span>{plural(pictures, "picture")}</span>}
           <time dateTime={new Date(m.created_at).toISOString()} title={exact(m.created_at)} className="text-fg3">
             {clock(m.created_at, now)}

@@ -46,7 +46,7 @@ test("a message keeps the IDs of its rows from its first letter on", () => {
   write(0, "text", "I ch");
   expect(rowsOf(c).map((r) => [r.id, r.kind])).toEqual([
     ["p", "prompt"],
-    ["a/0", "text"],
+    ["a/0/0", "text"],
   ]);
   expect(statusOf(c).words).toBe("Step 2: writes");
   write(1, "tool_call", '{"path":"a.txt","ol', "file_edit");
@@ -57,7 +57,7 @@ test("a message keeps the IDs of its rows from its first letter on", () => {
   const rows = rowsOf(c);
   expect(rows.map((r) => [r.id, r.kind])).toEqual([
     ["p", "prompt"],
-    ["a/0", "text"],
+    ["a/0/0", "text"],
     ["a/1", "call"],
   ]);
   const card = rows[2]!;
@@ -101,4 +101,23 @@ test("an attempt that was given up is folded, and a failure says how to go on", 
   expect(failed("model_overloaded")).toMatchObject({ kind: "failed", words: "why", again: "Retry" });
   expect(failed("turn_steps").again).toBe("Go on");
   expect(failed("context_too_long").again).toBe("");
+});
+
+test("a long text is several rows, the same ones while it is written and afterwards", () => {
+  const text = Array.from({ length: 200 }, (_, i) => `Paragraph ${i} of a long text.`).join("\n\n");
+  const c = merged(EMPTY, view(2, { messages: [streaming] }));
+  let ids: string[] = [];
+  let at = "";
+  for (let n = 0; n < text.length; n += 97) {
+    at = text.slice(0, n + 97);
+    const now = rowsOf({ ...c, writing: { id: "a", parts: [{ kind: "text", text: at, tool: "" }] } });
+    expect(now.slice(0, ids.length).map((r) => r.id)).toEqual(ids);
+    ids = now.map((r) => r.id);
+  }
+  const done = rowsOf(
+    merged(c, view(3, { messages: [message("a", 2, { parts: [{ kind: "text", text }], version: 3 })] })),
+  );
+  expect(done.map((r) => r.id)).toEqual(ids);
+  expect(done.length).toBeGreaterThan(3);
+  expect(done.map((r) => (r.kind === "text" ? r.text : "")).join("")).toBe(text);
 });

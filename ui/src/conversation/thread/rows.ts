@@ -1,10 +1,11 @@
 import { type Shown, shownCall } from "./call";
+import { Chunks } from "./chunks";
 import type { Call, Conversation, Message } from "./feed";
 import type { WritingPart } from "./writing";
 
 /** A row of the conversation. Its ID stays the same from the first letter of it on. */
 export type Row = { id: string; message: Message } & (
-  | { kind: "prompt" | "summary" | "clear" }
+  | { kind: "prompt" | "summary" | "clear" | "note" }
   | { kind: "text" | "reasoning"; text: string; live: boolean }
   | { kind: "picture"; mime: string; size: number }
   | { kind: "writing"; part: WritingPart }
@@ -28,12 +29,16 @@ export function unfolds(row: Row): boolean {
       return row.shown.diff !== "" || row.shown.input !== "" || row.shown.output !== "";
     case "reasoning":
     case "summary":
+    case "note":
     case "discarded":
       return true;
     default:
       return false;
   }
 }
+
+/** Characters of a text from which on it becomes several rows, so that of a long one, too, only what is seen is in the page. */
+const LONG_TEXT = 1500;
 
 const NONE: readonly Call[] = [];
 const known = new WeakMap<Message, { calls: readonly Call[]; rows: readonly Row[] }>();
@@ -44,7 +49,7 @@ export function rowsOf({ messages, calls, writing }: Pick<Conversation, "message
   for (const m of messages) {
     if (m.state === "streaming") {
       if (m.id === writing.id)
-        rows.push(...writing.parts.flatMap((p, i) => written(m, p, i, i === writing.parts.length - 1)));
+        for (const [i, p] of writing.parts.entries()) rows.push(...written(m, p, i, i === writing.parts.length - 1));
       continue;
     }
     const of = calls.get(m.id) ?? NONE;
@@ -62,8 +67,17 @@ function written(message: Message, p: WritingPart, i: number, last: boolean): Ro
   const id = `${message.id}/${i}`;
   if (p.kind === "tool_call") return [{ id, message, kind: "writing", part: p }];
   if (p.text.trim() === "") return [];
-  return [{ id, message, kind: p.kind === "reasoning" ? "reasoning" : "text", text: p.text, live: last }];
+  if (p.kind === "reasoning") return [{ id, message, kind: "reasoning", text: p.text, live: last }];
+  const cut = growing.get(message) ?? [];
+  growing.set(message, cut);
+  cut[i] ??= new Chunks(LONG_TEXT);
+  return texts(id, message, cut[i].of(p.text), last);
 }
+
+const growing = new WeakMap<Message, Chunks[]>();
+
+const texts = (id: string, message: Message, chunks: readonly string[], live: boolean): Row[] =>
+  chunks.map((text, n) => ({ id: `${id}/${n}`, message, kind: "text", text, live: live && n === chunks.length - 1 }));
 
 function stored(message: Message, calls: readonly Call[]): Row[] {
   const id = message.id;
@@ -72,12 +86,15 @@ function stored(message: Message, calls: readonly Call[]): Row[] {
     return [{ id, message, kind: "discarded", text }];
   }
   if (message.role === "user") return [{ id, message, kind: "prompt" }];
-  if (message.role === "summary" || message.role === "clear") return [{ id, message, kind: message.role }];
+  if (message.role === "summary" || message.role === "clear" || message.role === "note")
+    return [{ id, message, kind: message.role }];
   const rows: Row[] = [];
   message.parts.forEach((p, i) => {
     const at = { id: `${id}/${i}`, message };
     switch (p.kind) {
       case "text":
+        rows.push(...texts(at.id, message, new Chunks(LONG_TEXT).of(p.text ?? ""), false));
+        break;
       case "reasoning":
         if (p.text?.trim()) rows.push({ ...at, kind: p.kind, text: p.text, live: false });
         break;

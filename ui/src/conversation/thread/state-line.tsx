@@ -4,6 +4,7 @@ import { useNow } from "@/format/now";
 import { sentence } from "@/format/text";
 import { duration } from "@/format/time";
 import { Button } from "@/kit/button";
+import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import type { Conversation } from "./feed";
 import { type Status, statusOf } from "./status";
@@ -28,7 +29,7 @@ export function StateLine({ session, conversation, onAgain, busy, may }: Props) 
   if (s.kind === "idle") return null;
   return (
     <Line mark={s.kind}>
-      <span className="min-w-0 flex-1 truncate aria-[label]:whitespace-normal" title={s.words}>
+      <span className={cx("min-w-0 flex-1", s.kind === "failed" ? "basis-48 break-words" : "truncate")} title={s.words}>
         {s.kind === "failed" ? (
           <>
             <span className="font-medium text-failed">The turn failed.</span> {sentence(s.words)}

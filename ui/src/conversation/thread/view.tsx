@@ -10,7 +10,8 @@ import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
 import { ConversationList } from "../list";
 import { Composer } from "./composer";
-import { type Conversation, ThreadFeed } from "./feed";
+import { type Conversation, type Message, ThreadFeed } from "./feed";
+import { useFork } from "./prompt-acts";
 import { ThreadRow } from "./row";
 import { opensByItself, type Row, rowsOf, unfolds } from "./rows";
 
@@ -36,8 +37,13 @@ export default function ThreadView({ session: s }: { session: Session }) {
       }),
     [],
   );
+  const [replaced, setReplaced] = useState<Message>();
+  const fork = useFork(s, conversation.thread).mutate;
+  const acts = useMemo(() => ({ edit: setReplaced, fork }), [fork]);
+  const calm = conversation.thread?.state === "idle" || conversation.thread?.state === "failed";
   const loadOlder = useCallback(() => feed.loadOlder(), [feed]);
   const ended = hasEnded(s);
+  const may = team.can("terminal.type");
   return (
     <div className="flex h-full min-h-0 min-w-0 flex-col">
       {link === "loading" ? (
@@ -56,6 +62,7 @@ export default function ThreadView({ session: s }: { session: Session }) {
               open={opensByItself(row) !== toggled.has(row.id)}
               current={current}
               onToggle={toggle}
+              acts={may && !ended && calm ? acts : undefined}
             />
           )}
           onFold={(row) => unfolds(row) && toggle(row.id)}
@@ -74,7 +81,14 @@ export default function ThreadView({ session: s }: { session: Session }) {
       <QueuePeek session={s} />
       {ended && <EndedBar session={s} exit={undefined} />}
       {(!ended || s.can_resume) && (
-        <Composer key={s.id} session={s} conversation={conversation} may={team.can("terminal.type")} />
+        <Composer
+          key={`${s.id} ${replaced?.id}`}
+          session={s}
+          conversation={conversation}
+          may={may}
+          replaced={replaced}
+          onReplaced={() => setReplaced(undefined)}
+        />
       )}
     </div>
   );
