@@ -14,7 +14,7 @@ import (
 )
 
 // coreGroups are on for this agent unless the project has switched them off: it has no other hands.
-var coreGroups = []string{"files", "commands", "web"}
+var coreGroups = []string{"files", "commands", "web", "skills"}
 
 // equip prepares the tools and the system prompt.
 func (r *running) equip(ctx context.Context) error {

@@ -210,6 +210,7 @@ func byComment(s *Server) find   { return byID(s.ops.ByComment) }
 func byRun(s *Server) find       { return byID(s.ops.ByRun) }
 func byTask(s *Server) find      { return byID(s.ops.ByTask) }
 func byMemory(s *Server) find    { return byID(s.ops.ByMemory) }
+func bySkill(s *Server) find     { return byID(s.ops.BySkill) }
 func byRule(s *Server) find      { return byID(s.ops.ByPermissionRule) }
 func byRunner(s *Server) find    { return byID(s.ops.ByRunner) }
 func byInboxItem(s *Server) find { return byID(s.ops.ByInboxItem) }

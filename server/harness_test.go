@@ -50,6 +50,7 @@ import (
 	"github.com/parawork/parawork/executors/settings"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/events"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/notify"
@@ -84,6 +85,8 @@ import (
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/run"
 	"github.com/parawork/parawork/tools/sandboxes"
+	"github.com/parawork/parawork/tools/skills"
+	"github.com/parawork/parawork/tools/skills/repository"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/tasks/issues"
@@ -291,6 +294,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.ToolGroups = toolgroups.New(toolstore.NewGroups(h.db), h.cfg.Tools.Specs())
 	h.cfg.Languages = lsp.New(lsp.Config{Places: places, Files: noLanguageFiles{}, Workspaces: ws.Records, Records: toolstore.NewLanguages(h.db), Settings: toolstore.NewLanguages(h.db)})
 	h.cfg.Permissions = permissions.New(permissions.Config{Store: threadstore.NewPermissions(h.db), Specs: h.cfg.Tools.Specs(), Events: h.bus})
+	h.cfg.Skills = skills.New(skills.Config{Store: toolstore.NewSkills(h.db), Workspaces: ws.Records, Repository: noSkills{}, Secrets: sec})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
 	h.cfg.Agent = agent.New(agent.Config{Store: threadstore.New(h.db), Sessions: unhosted{h}, Fork: h.cfg.Sessions.StartAfter, Tools: h.cfg.Tools, Rules: h.cfg.Permissions, Owner: "server", Events: h.bus,
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
@@ -544,6 +548,10 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err := toolstore.NewArtifacts(h.db).InsertArtifactLink(ctx, shared, shared.ID, 1); err != nil {
 		t.Fatal(err)
 	}
+	skill, err := h.cfg.Skills.Save(ctx, skills.Skill{TeamID: team.ID, ProjectID: prj.ID, Name: id.New("s")[2:], Version: skills.Version{Description: "d", Text: "t", UserID: userID}}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	fact := memory.Fact{ID: id.New("mem"), TeamID: team.ID, ProjectID: prj.ID, Text: "fact", UserID: userID, CreatedAt: 1}
 	if err := toolstore.NewMemory(h.db).Remember(ctx, fact, 10); err != nil {
 		t.Fatal(err)
@@ -580,7 +588,7 @@ func (h *harness) furnish(t testing.TB, team accounts.Team, userID string) map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"permission rule": prl.ID, "thread": thread.ID, "job": job.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
+	return map[string]string{"permission rule": prl.ID, "thread": thread.ID, "job": job.ID, "runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "task": task.UID, "memory": fact.ID, "skill": skill.ID, "checkpoint": ckp.ID, "code run": ran.ID, "sandbox": given.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "artifact": artifact.ID, "artifact link": shared.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID, "subagent": sub.ID}
 }
 
 // answer is what the guard says.
@@ -669,7 +677,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listPermissionRules", "createPermissionRule", "tryPermissionRules", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectInstructions", "setProjectInstructions", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listPermissionRules", "createPermissionRule", "tryPermissionRules", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"
@@ -683,6 +691,8 @@ func kindOf(op string) string {
 		return "permission rule"
 	case "deleteMemory":
 		return "memory"
+	case "getSkill", "updateSkill", "deleteSkill", "listSkillVersions":
+		return "skill"
 	case "getRun", "keepRun":
 		return "run"
 	case "getTask", "updateTask", "claimTask", "closeTask", "addTaskDependency", "removeTaskDependency", "workOnTask", "retryTaskIssue", "attachTaskArtifact", "detachTaskArtifact":
@@ -813,4 +823,13 @@ type movable struct {
 
 func (m movable) Moving(ctx context.Context, workspaceID string) error {
 	return m.moves.Moving(ctx, workspaceID)
+}
+
+// noSkills is a repository without skills.
+type noSkills struct{}
+
+func (noSkills) Skills(context.Context, string) ([]repository.Skill, error) { return nil, nil }
+
+func (noSkills) Skill(context.Context, string, string) (repository.Skill, error) {
+	return repository.Skill{}, fault.New(fault.NotFound, "skill_not_found", "There is none.")
 }

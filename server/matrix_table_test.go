@@ -380,6 +380,16 @@ deletePermissionRule    admin     admin
 listMemory              viewer    read
 createMemory            member    write
 deleteMemory            member    write
+listSkills              viewer    read
+createSkill             member    write
+getSkill                viewer    read
+updateSkill             member    write
+deleteSkill             member    write
+listSkillVersions       viewer    read
+getTeamInstructions     viewer    read
+setTeamInstructions     admin     admin
+getProjectInstructions  viewer    read
+setProjectInstructions  admin     admin
 listArtifacts           viewer    read
 createArtifact          member    write
 listProjectArtifacts    viewer    read

@@ -539,6 +539,17 @@ var policy = map[string]rule{
 	"createMemory": of(accounts.EditWorkspace, byProject).repeatable(),
 	"deleteMemory": of(accounts.EditWorkspace, byMemory),
 
+	"listSkills":             of(accounts.ViewWorkspace, byTeam),
+	"createSkill":            of(accounts.EditWorkspace, byTeam).repeatable(),
+	"getSkill":               of(accounts.ViewWorkspace, bySkill),
+	"updateSkill":            of(accounts.EditWorkspace, bySkill),
+	"deleteSkill":            of(accounts.EditWorkspace, bySkill),
+	"listSkillVersions":      of(accounts.ViewWorkspace, bySkill),
+	"getTeamInstructions":    of(accounts.ViewTeam, byTeam),
+	"setTeamInstructions":    of(accounts.ManageTeam, byTeam),
+	"getProjectInstructions": of(accounts.ViewProject, byProject),
+	"setProjectInstructions": of(accounts.ManageProject, byProject),
+
 	"getProjectLanguages": of(accounts.ViewProject, byProject),
 	"setProjectLanguages": of(accounts.ManageProject, byProject),
 	"listLanguages":       of(accounts.ViewWorkspace, byWorkspace),

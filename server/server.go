@@ -77,6 +77,7 @@ import (
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
 	"github.com/parawork/parawork/tools/sandboxes"
+	"github.com/parawork/parawork/tools/skills"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/tasks/issues"
@@ -139,6 +140,7 @@ type Config struct {
 	Jobs          *jobs.Service
 	ToolGroups    *toolgroups.Service
 	Memory        *memory.Service
+	Skills        *skills.Service
 	Edits         *edits.Service
 	Languages     *lsp.Service
 	Files         *filesync.Service

@@ -19,6 +19,7 @@ var groups = []Group{
 	{Name: "verification", Title: "Verification", Description: "Run the project's checks, and tell new failures from old ones."},
 	{Name: "language_servers", Title: "Language servers", Description: "Check edited files, find definitions and references, and rename, with the language's own server."},
 	{Name: "memory", Title: "Memory", Description: "Remember facts for later sessions of the project, and find them again."},
+	{Name: "skills", Title: "Skills", Description: "Find and read procedures of the team, the project and the repository, and save new ones as drafts. Agents use it by the command line."},
 	{Name: "browser", Title: "Browser", Description: "Open pages in a browser inside the sandbox, look at them and act on them. Agents use it by the command line."},
 	{Name: "browser_scripts", Title: "Scripts in pages", Description: "Run JavaScript in the pages of the browser.", Off: true},
 	{Name: "desktop", Title: "Desktop", Description: "Use programs with windows on a screen inside the sandbox. Agents use it by the command line."},

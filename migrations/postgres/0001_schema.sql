@@ -2205,3 +2205,38 @@ CREATE TABLE thread_briefings (
     team_id   TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
     content   TEXT NOT NULL                  -- JSON: the sections of the system prompt, and hashes of what it read since
 );
+
+CREATE TABLE skills (
+    id         TEXT PRIMARY KEY,
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id TEXT NOT NULL DEFAULT '',     -- '' = of the whole team
+    name       TEXT NOT NULL,
+    in_use     BIGINT NOT NULL,              -- the version that agents read; 0 = none yet
+    draft      BIGINT NOT NULL,              -- the version that waits for a member; 0 = none
+    latest     BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX skills_by_name ON skills(team_id, project_id, name);
+
+CREATE TABLE skill_versions (
+    skill_id    TEXT NOT NULL REFERENCES skills(id) ON DELETE CASCADE,
+    team_id     TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    version     BIGINT NOT NULL,
+    description TEXT NOT NULL,
+    text        TEXT NOT NULL,               -- at most 32 KiB, secrets masked
+    user_id     TEXT NOT NULL,
+    agent       TEXT NOT NULL DEFAULT '',
+    session_id  TEXT NOT NULL DEFAULT '',
+    saved_at    BIGINT NOT NULL,
+    PRIMARY KEY (skill_id, version)
+);
+
+CREATE TABLE agent_instructions (
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id TEXT NOT NULL DEFAULT '',     -- '' = of the whole team
+    text       TEXT NOT NULL,                -- at most 32 KiB, secrets masked
+    updated_by TEXT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (team_id, project_id)
+);

@@ -5092,6 +5092,13 @@ type AgentAccountTest struct {
 // AgentAccountTestResult defines model for AgentAccountTest.Result.
 type AgentAccountTestResult string
 
+// AgentInstructions defines model for AgentInstructions.
+type AgentInstructions struct {
+	Text      string `json:"text"`
+	UpdatedAt *int64 `json:"updated_at"`
+	UpdatedBy *Maker `json:"updated_by,omitempty"`
+}
+
 // AgentList defines model for AgentList.
 type AgentList struct {
 	Items      []Agent `json:"items"`
@@ -8584,6 +8591,12 @@ type NewAgentAccount struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// NewAgentInstructions defines model for NewAgentInstructions.
+type NewAgentInstructions struct {
+	// Text Markdown; empty removes them
+	Text string `json:"text"`
+}
+
 // NewArtifactLink defines model for NewArtifactLink.
 type NewArtifactLink struct {
 	// Minutes Lifetime in minutes: 5 to 43200, default 1440
@@ -8912,6 +8925,20 @@ type NewSession struct {
 
 // NewSessionPermissions ask: the agent asks before it does what it is not allowed to do. all: it asks for nothing, and the place isolates it. Default is the setting in config.json, else ask
 type NewSessionPermissions string
+
+// NewSkill defines model for NewSkill.
+type NewSkill struct {
+	Description string `json:"description"`
+
+	// Name Lower-case letters and digits in words with hyphens
+	Name string `json:"name"`
+
+	// ProjectId Without it the skill is the whole team's
+	ProjectId *string `json:"project_id,omitempty"`
+
+	// Text Markdown
+	Text string `json:"text"`
+}
 
 // NewSnapshot defines model for NewSnapshot.
 type NewSnapshot struct {
@@ -11452,6 +11479,40 @@ type SizeRefusal struct {
 	Reason string `json:"reason"`
 }
 
+// SkillList defines model for SkillList.
+type SkillList struct {
+	Items      []TeamSkill `json:"items"`
+	NextCursor *string     `json:"next_cursor"`
+}
+
+// SkillPatch defines model for SkillPatch.
+type SkillPatch struct {
+	Description *string `json:"description,omitempty"`
+	Text        *string `json:"text,omitempty"`
+	UseVersion  *int64  `json:"use_version,omitempty"`
+
+	// Version The newest version that you know; without it any
+	Version *int64 `json:"version,omitempty"`
+}
+
+// SkillVersion defines model for SkillVersion.
+type SkillVersion struct {
+	Agent       string `json:"agent"`
+	Description string `json:"description"`
+	SavedAt     int64  `json:"saved_at"`
+	SavedBy     Maker  `json:"saved_by"`
+
+	// SessionId Of the agent's session; may be empty
+	SessionId string `json:"session_id"`
+	Text      string `json:"text"`
+	Version   int64  `json:"version"`
+}
+
+// SkillVersionList defines model for SkillVersionList.
+type SkillVersionList struct {
+	Items []SkillVersion `json:"items"`
+}
+
 // Snapshot defines model for Snapshot.
 type Snapshot struct {
 	Commit      string `json:"commit"`
@@ -12207,6 +12268,35 @@ type TeamPlan struct {
 type TeamQuotas struct {
 	Items []UserQuota `json:"items"`
 	Plan  PlanRef     `json:"plan"`
+}
+
+// TeamSkill defines model for TeamSkill.
+type TeamSkill struct {
+	// Agent The agent that saved the shown version; empty if a person or a script did
+	Agent     string `json:"agent"`
+	CreatedAt int64  `json:"created_at"`
+
+	// Description What it is for and when to use it
+	Description string `json:"description"`
+
+	// Draft The version that waits for a member; 0 if there is none
+	Draft int64  `json:"draft"`
+	Id    string `json:"id"`
+
+	// InUse The version that agents read; 0 if there is none yet
+	InUse int64  `json:"in_use"`
+	Name  string `json:"name"`
+
+	// ProjectId null: of the whole team
+	ProjectId *string `json:"project_id"`
+	SavedBy   Maker   `json:"saved_by"`
+
+	// Text Markdown, of the version in use or else of the draft. Empty in a list
+	Text      string `json:"text"`
+	UpdatedAt int64  `json:"updated_at"`
+
+	// Version The newest version
+	Version int64 `json:"version"`
 }
 
 // TeamStorage defines model for TeamStorage.
@@ -14144,6 +14234,22 @@ type ListSecretsParams struct {
 	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
+// ListSkillsParams defines parameters for ListSkills.
+type ListSkillsParams struct {
+	// Project Only the skills of this project, and those of the whole team
+	Project *string `form:"project,omitempty" json:"project,omitempty"`
+
+	// Q Words of which a skill has at least one
+	Q      *string `form:"q,omitempty" json:"q,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateSkillParams defines parameters for CreateSkill.
+type CreateSkillParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTasksParams defines parameters for ListTasks.
 type ListTasksParams struct {
 	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
@@ -14749,6 +14855,9 @@ type ResetPasswordJSONRequestBody = ResetPassword
 // UpdateProjectJSONRequestBody defines body for UpdateProject for application/json ContentType.
 type UpdateProjectJSONRequestBody = ProjectPatch
 
+// SetProjectInstructionsJSONRequestBody defines body for SetProjectInstructions for application/json ContentType.
+type SetProjectInstructionsJSONRequestBody = NewAgentInstructions
+
 // CancelGitWorkJSONRequestBody defines body for CancelGitWork for application/json ContentType.
 type CancelGitWorkJSONRequestBody CancelGitWorkJSONBody
 
@@ -14830,6 +14939,9 @@ type SpawnSubagentJSONRequestBody = NewSubagent
 // SetupJSONRequestBody defines body for Setup for application/json ContentType.
 type SetupJSONRequestBody = SetupRequest
 
+// UpdateSkillJSONRequestBody defines body for UpdateSkill for application/json ContentType.
+type UpdateSkillJSONRequestBody = SkillPatch
+
 // UpdateSnapshotJSONRequestBody defines body for UpdateSnapshot for application/json ContentType.
 type UpdateSnapshotJSONRequestBody = SnapshotPatch
 
@@ -14862,6 +14974,9 @@ type UpdateTeamJSONRequestBody = TeamPatch
 
 // AddTeamAgentAccountJSONRequestBody defines body for AddTeamAgentAccount for application/json ContentType.
 type AddTeamAgentAccountJSONRequestBody = NewAgentAccount
+
+// SetTeamInstructionsJSONRequestBody defines body for SetTeamInstructions for application/json ContentType.
+type SetTeamInstructionsJSONRequestBody = NewAgentInstructions
 
 // BeginCheckoutJSONRequestBody defines body for BeginCheckout for application/json ContentType.
 type BeginCheckoutJSONRequestBody = CheckoutRequest
@@ -14916,6 +15031,9 @@ type CreateSandboxJSONRequestBody = ApiSandboxRequest
 
 // CreateSecretJSONRequestBody defines body for CreateSecret for application/json ContentType.
 type CreateSecretJSONRequestBody = NewSecret
+
+// CreateSkillJSONRequestBody defines body for CreateSkill for application/json ContentType.
+type CreateSkillJSONRequestBody = NewSkill
 
 // CreateTaskJSONRequestBody defines body for CreateTask for application/json ContentType.
 type CreateTaskJSONRequestBody = NewTask
@@ -15489,6 +15607,12 @@ type ServerInterface interface {
 	// UpdateProject Change a project's settings
 	// (PATCH /projects/{id})
 	UpdateProject(ctx echo.Context, id Id) error
+	// GetProjectInstructions Get what Parawork's own agent reads at the beginning of every conversation of a project
+	// (GET /projects/{id}/agent-instructions)
+	GetProjectInstructions(ctx echo.Context, id Id) error
+	// SetProjectInstructions Replace a project's instructions for Parawork's own agent
+	// (PUT /projects/{id}/agent-instructions)
+	SetProjectInstructions(ctx echo.Context, id Id) error
 	// ListProjectArtifacts List the artifacts of a project
 	// (GET /projects/{id}/artifacts)
 	ListProjectArtifacts(ctx echo.Context, id Id, params ListProjectArtifactsParams) error
@@ -15738,6 +15862,18 @@ type ServerInterface interface {
 	// GetSignIn List the ways to sign in to this server
 	// (GET /sign-in)
 	GetSignIn(ctx echo.Context) error
+	// DeleteSkill Delete a skill with its versions
+	// (DELETE /skills/{id})
+	DeleteSkill(ctx echo.Context, id Id) error
+	// GetSkill Get a skill with its text
+	// (GET /skills/{id})
+	GetSkill(ctx echo.Context, id Id) error
+	// UpdateSkill Save a new version of a skill, or put another one into use
+	// (PATCH /skills/{id})
+	UpdateSkill(ctx echo.Context, id Id) error
+	// ListSkillVersions List the versions of a skill, newest first
+	// (GET /skills/{id}/versions)
+	ListSkillVersions(ctx echo.Context, id Id) error
 	// DeleteSnapshot Delete a snapshot from the timeline
 	// (DELETE /snapshots/{id})
 	DeleteSnapshot(ctx echo.Context, id Id) error
@@ -15813,6 +15949,12 @@ type ServerInterface interface {
 	// AddTeamAgentAccount Add a shared agent account for the team
 	// (POST /teams/{team}/agent-accounts)
 	AddTeamAgentAccount(ctx echo.Context, team TeamSlug) error
+	// GetTeamInstructions Get what Parawork's own agent reads at the beginning of every conversation of a team
+	// (GET /teams/{team}/agent-instructions)
+	GetTeamInstructions(ctx echo.Context, team TeamSlug) error
+	// SetTeamInstructions Replace a team's instructions for Parawork's own agent
+	// (PUT /teams/{team}/agent-instructions)
+	SetTeamInstructions(ctx echo.Context, team TeamSlug) error
 	// ListAgents List the agents that can be started, with version and account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx echo.Context, team TeamSlug, params ListAgentsParams) error
@@ -15957,6 +16099,12 @@ type ServerInterface interface {
 	// CreateSecret Add a secret to the team, or to one of its projects
 	// (POST /teams/{team}/secrets)
 	CreateSecret(ctx echo.Context, team TeamSlug) error
+	// ListSkills List a team's skills, newest first
+	// (GET /teams/{team}/skills)
+	ListSkills(ctx echo.Context, team TeamSlug, params ListSkillsParams) error
+	// CreateSkill Write a skill
+	// (POST /teams/{team}/skills)
+	CreateSkill(ctx echo.Context, team TeamSlug, params CreateSkillParams) error
 	// GetTeamStorage Get the disk usage of the team's session history by workspace, and its limits
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx echo.Context, team TeamSlug) error
@@ -18520,6 +18668,38 @@ func (w *ServerInterfaceWrapper) UpdateProject(ctx echo.Context) error {
 	return err
 }
 
+// GetProjectInstructions converts echo context to params.
+func (w *ServerInterfaceWrapper) GetProjectInstructions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetProjectInstructions(ctx, id)
+	return err
+}
+
+// SetProjectInstructions converts echo context to params.
+func (w *ServerInterfaceWrapper) SetProjectInstructions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetProjectInstructions(ctx, id)
+	return err
+}
+
 // ListProjectArtifacts converts echo context to params.
 func (w *ServerInterfaceWrapper) ListProjectArtifacts(ctx echo.Context) error {
 	var err error
@@ -20320,6 +20500,70 @@ func (w *ServerInterfaceWrapper) GetSignIn(ctx echo.Context) error {
 	return err
 }
 
+// DeleteSkill converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSkill(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSkill(ctx, id)
+	return err
+}
+
+// GetSkill converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSkill(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSkill(ctx, id)
+	return err
+}
+
+// UpdateSkill converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateSkill(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateSkill(ctx, id)
+	return err
+}
+
+// ListSkillVersions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSkillVersions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSkillVersions(ctx, id)
+	return err
+}
+
 // DeleteSnapshot converts echo context to params.
 func (w *ServerInterfaceWrapper) DeleteSnapshot(ctx echo.Context) error {
 	var err error
@@ -20807,6 +21051,38 @@ func (w *ServerInterfaceWrapper) AddTeamAgentAccount(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.AddTeamAgentAccount(ctx, team)
+	return err
+}
+
+// GetTeamInstructions converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTeamInstructions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTeamInstructions(ctx, team)
+	return err
+}
+
+// SetTeamInstructions converts echo context to params.
+func (w *ServerInterfaceWrapper) SetTeamInstructions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetTeamInstructions(ctx, team)
 	return err
 }
 
@@ -21976,6 +22252,88 @@ func (w *ServerInterfaceWrapper) CreateSecret(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateSecret(ctx, team)
+	return err
+}
+
+// ListSkills converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSkills(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSkillsParams
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", ctx.QueryParams(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter project: %s", err))
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSkills(ctx, team, params)
+	return err
+}
+
+// CreateSkill converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateSkill(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateSkillParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateSkill(ctx, team, params)
 	return err
 }
 
@@ -26314,6 +26672,16 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/subagents", wrapper.ListWorkspaceSubagents, options.OperationMiddlewares["listWorkspaceSubagents"]...)
 	router.GET(options.BaseURL+"/projects/:id/memory", wrapper.ListMemory, options.OperationMiddlewares["listMemory"]...)
 	router.POST(options.BaseURL+"/projects/:id/memory", wrapper.CreateMemory, options.OperationMiddlewares["createMemory"]...)
+	router.GET(options.BaseURL+"/teams/:team/skills", wrapper.ListSkills, options.OperationMiddlewares["listSkills"]...)
+	router.POST(options.BaseURL+"/teams/:team/skills", wrapper.CreateSkill, options.OperationMiddlewares["createSkill"]...)
+	router.DELETE(options.BaseURL+"/skills/:id", wrapper.DeleteSkill, options.OperationMiddlewares["deleteSkill"]...)
+	router.GET(options.BaseURL+"/skills/:id", wrapper.GetSkill, options.OperationMiddlewares["getSkill"]...)
+	router.PATCH(options.BaseURL+"/skills/:id", wrapper.UpdateSkill, options.OperationMiddlewares["updateSkill"]...)
+	router.GET(options.BaseURL+"/skills/:id/versions", wrapper.ListSkillVersions, options.OperationMiddlewares["listSkillVersions"]...)
+	router.GET(options.BaseURL+"/teams/:team/agent-instructions", wrapper.GetTeamInstructions, options.OperationMiddlewares["getTeamInstructions"]...)
+	router.PUT(options.BaseURL+"/teams/:team/agent-instructions", wrapper.SetTeamInstructions, options.OperationMiddlewares["setTeamInstructions"]...)
+	router.GET(options.BaseURL+"/projects/:id/agent-instructions", wrapper.GetProjectInstructions, options.OperationMiddlewares["getProjectInstructions"]...)
+	router.PUT(options.BaseURL+"/projects/:id/agent-instructions", wrapper.SetProjectInstructions, options.OperationMiddlewares["setProjectInstructions"]...)
 	router.DELETE(options.BaseURL+"/memory/:id", wrapper.DeleteMemory, options.OperationMiddlewares["deleteMemory"]...)
 	router.GET(options.BaseURL+"/projects/:id/permission-rules", wrapper.ListPermissionRules, options.OperationMiddlewares["listPermissionRules"]...)
 	router.POST(options.BaseURL+"/projects/:id/permission-rules", wrapper.CreatePermissionRule, options.OperationMiddlewares["createPermissionRule"]...)
@@ -31846,6 +32214,85 @@ func (response UpdateProjectdefaultApplicationProblemPlusJSONResponse) VisitUpda
 	return err
 }
 
+type GetProjectInstructionsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetProjectInstructionsResponseObject interface {
+	VisitGetProjectInstructionsResponse(w http.ResponseWriter) error
+}
+
+type GetProjectInstructions200JSONResponse AgentInstructions
+
+func (response GetProjectInstructions200JSONResponse) VisitGetProjectInstructionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectInstructionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetProjectInstructionsdefaultApplicationProblemPlusJSONResponse) VisitGetProjectInstructionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetProjectInstructionsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetProjectInstructionsJSONRequestBody
+}
+
+type SetProjectInstructionsResponseObject interface {
+	VisitSetProjectInstructionsResponse(w http.ResponseWriter) error
+}
+
+type SetProjectInstructions200JSONResponse AgentInstructions
+
+func (response SetProjectInstructions200JSONResponse) VisitSetProjectInstructionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetProjectInstructionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetProjectInstructionsdefaultApplicationProblemPlusJSONResponse) VisitSetProjectInstructionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListProjectArtifactsRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListProjectArtifactsParams
@@ -35245,6 +35692,157 @@ func (response GetSignIndefaultApplicationProblemPlusJSONResponse) VisitGetSignI
 	return err
 }
 
+type DeleteSkillRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteSkillResponseObject interface {
+	VisitDeleteSkillResponse(w http.ResponseWriter) error
+}
+
+type DeleteSkill204Response struct {
+}
+
+func (response DeleteSkill204Response) VisitDeleteSkillResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteSkilldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteSkilldefaultApplicationProblemPlusJSONResponse) VisitDeleteSkillResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSkillRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetSkillResponseObject interface {
+	VisitGetSkillResponse(w http.ResponseWriter) error
+}
+
+type GetSkill200JSONResponse TeamSkill
+
+func (response GetSkill200JSONResponse) VisitGetSkillResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSkilldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSkilldefaultApplicationProblemPlusJSONResponse) VisitGetSkillResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSkillRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateSkillJSONRequestBody
+}
+
+type UpdateSkillResponseObject interface {
+	VisitUpdateSkillResponse(w http.ResponseWriter) error
+}
+
+type UpdateSkill200JSONResponse TeamSkill
+
+func (response UpdateSkill200JSONResponse) VisitUpdateSkillResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSkilldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateSkilldefaultApplicationProblemPlusJSONResponse) VisitUpdateSkillResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSkillVersionsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListSkillVersionsResponseObject interface {
+	VisitListSkillVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListSkillVersions200JSONResponse SkillVersionList
+
+func (response ListSkillVersions200JSONResponse) VisitListSkillVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSkillVersionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSkillVersionsdefaultApplicationProblemPlusJSONResponse) VisitListSkillVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteSnapshotRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -36196,6 +36794,85 @@ type AddTeamAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response AddTeamAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitAddTeamAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamInstructionsRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetTeamInstructionsResponseObject interface {
+	VisitGetTeamInstructionsResponse(w http.ResponseWriter) error
+}
+
+type GetTeamInstructions200JSONResponse AgentInstructions
+
+func (response GetTeamInstructions200JSONResponse) VisitGetTeamInstructionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamInstructionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTeamInstructionsdefaultApplicationProblemPlusJSONResponse) VisitGetTeamInstructionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamInstructionsRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SetTeamInstructionsJSONRequestBody
+}
+
+type SetTeamInstructionsResponseObject interface {
+	VisitSetTeamInstructionsResponse(w http.ResponseWriter) error
+}
+
+type SetTeamInstructions200JSONResponse AgentInstructions
+
+func (response SetTeamInstructions200JSONResponse) VisitSetTeamInstructionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamInstructionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetTeamInstructionsdefaultApplicationProblemPlusJSONResponse) VisitSetTeamInstructionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -38134,6 +38811,87 @@ type CreateSecretdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateSecretdefaultApplicationProblemPlusJSONResponse) VisitCreateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSkillsRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListSkillsParams
+}
+
+type ListSkillsResponseObject interface {
+	VisitListSkillsResponse(w http.ResponseWriter) error
+}
+
+type ListSkills200JSONResponse SkillList
+
+func (response ListSkills200JSONResponse) VisitListSkillsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSkillsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSkillsdefaultApplicationProblemPlusJSONResponse) VisitListSkillsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSkillRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params CreateSkillParams
+	Body   *CreateSkillJSONRequestBody
+}
+
+type CreateSkillResponseObject interface {
+	VisitCreateSkillResponse(w http.ResponseWriter) error
+}
+
+type CreateSkill201JSONResponse TeamSkill
+
+func (response CreateSkill201JSONResponse) VisitCreateSkillResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSkilldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateSkilldefaultApplicationProblemPlusJSONResponse) VisitCreateSkillResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -44799,6 +45557,12 @@ type StrictServerInterface interface {
 	// UpdateProject Change a project's settings
 	// (PATCH /projects/{id})
 	UpdateProject(ctx context.Context, request UpdateProjectRequestObject) (UpdateProjectResponseObject, error)
+	// GetProjectInstructions Get what Parawork's own agent reads at the beginning of every conversation of a project
+	// (GET /projects/{id}/agent-instructions)
+	GetProjectInstructions(ctx context.Context, request GetProjectInstructionsRequestObject) (GetProjectInstructionsResponseObject, error)
+	// SetProjectInstructions Replace a project's instructions for Parawork's own agent
+	// (PUT /projects/{id}/agent-instructions)
+	SetProjectInstructions(ctx context.Context, request SetProjectInstructionsRequestObject) (SetProjectInstructionsResponseObject, error)
 	// ListProjectArtifacts List the artifacts of a project
 	// (GET /projects/{id}/artifacts)
 	ListProjectArtifacts(ctx context.Context, request ListProjectArtifactsRequestObject) (ListProjectArtifactsResponseObject, error)
@@ -45048,6 +45812,18 @@ type StrictServerInterface interface {
 	// GetSignIn List the ways to sign in to this server
 	// (GET /sign-in)
 	GetSignIn(ctx context.Context, request GetSignInRequestObject) (GetSignInResponseObject, error)
+	// DeleteSkill Delete a skill with its versions
+	// (DELETE /skills/{id})
+	DeleteSkill(ctx context.Context, request DeleteSkillRequestObject) (DeleteSkillResponseObject, error)
+	// GetSkill Get a skill with its text
+	// (GET /skills/{id})
+	GetSkill(ctx context.Context, request GetSkillRequestObject) (GetSkillResponseObject, error)
+	// UpdateSkill Save a new version of a skill, or put another one into use
+	// (PATCH /skills/{id})
+	UpdateSkill(ctx context.Context, request UpdateSkillRequestObject) (UpdateSkillResponseObject, error)
+	// ListSkillVersions List the versions of a skill, newest first
+	// (GET /skills/{id}/versions)
+	ListSkillVersions(ctx context.Context, request ListSkillVersionsRequestObject) (ListSkillVersionsResponseObject, error)
 	// DeleteSnapshot Delete a snapshot from the timeline
 	// (DELETE /snapshots/{id})
 	DeleteSnapshot(ctx context.Context, request DeleteSnapshotRequestObject) (DeleteSnapshotResponseObject, error)
@@ -45123,6 +45899,12 @@ type StrictServerInterface interface {
 	// AddTeamAgentAccount Add a shared agent account for the team
 	// (POST /teams/{team}/agent-accounts)
 	AddTeamAgentAccount(ctx context.Context, request AddTeamAgentAccountRequestObject) (AddTeamAgentAccountResponseObject, error)
+	// GetTeamInstructions Get what Parawork's own agent reads at the beginning of every conversation of a team
+	// (GET /teams/{team}/agent-instructions)
+	GetTeamInstructions(ctx context.Context, request GetTeamInstructionsRequestObject) (GetTeamInstructionsResponseObject, error)
+	// SetTeamInstructions Replace a team's instructions for Parawork's own agent
+	// (PUT /teams/{team}/agent-instructions)
+	SetTeamInstructions(ctx context.Context, request SetTeamInstructionsRequestObject) (SetTeamInstructionsResponseObject, error)
 	// ListAgents List the agents that can be started, with version and account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx context.Context, request ListAgentsRequestObject) (ListAgentsResponseObject, error)
@@ -45267,6 +46049,12 @@ type StrictServerInterface interface {
 	// CreateSecret Add a secret to the team, or to one of its projects
 	// (POST /teams/{team}/secrets)
 	CreateSecret(ctx context.Context, request CreateSecretRequestObject) (CreateSecretResponseObject, error)
+	// ListSkills List a team's skills, newest first
+	// (GET /teams/{team}/skills)
+	ListSkills(ctx context.Context, request ListSkillsRequestObject) (ListSkillsResponseObject, error)
+	// CreateSkill Write a skill
+	// (POST /teams/{team}/skills)
+	CreateSkill(ctx context.Context, request CreateSkillRequestObject) (CreateSkillResponseObject, error)
 	// GetTeamStorage Get the disk usage of the team's session history by workspace, and its limits
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
@@ -50139,6 +50927,79 @@ func (sh *strictHandler) UpdateProject(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// GetProjectInstructions operation middleware
+func (sh *strictHandler) GetProjectInstructions(ctx echo.Context, id Id) error {
+	var request GetProjectInstructionsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetProjectInstructions(ctx.Request().Context(), request.(GetProjectInstructionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetProjectInstructions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetProjectInstructionsResponseObject); ok {
+		return validResponse.VisitGetProjectInstructionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetProjectInstructions operation middleware
+func (sh *strictHandler) SetProjectInstructions(ctx echo.Context, id Id) error {
+	var request SetProjectInstructionsRequestObject
+
+	request.Id = id
+
+	var body SetProjectInstructionsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetProjectInstructions(ctx.Request().Context(), request.(SetProjectInstructionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetProjectInstructions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetProjectInstructionsResponseObject); ok {
+		return validResponse.VisitSetProjectInstructionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListProjectArtifacts operation middleware
 func (sh *strictHandler) ListProjectArtifacts(ctx echo.Context, id Id, params ListProjectArtifactsParams) error {
 	var request ListProjectArtifactsRequestObject
@@ -52863,6 +53724,129 @@ func (sh *strictHandler) GetSignIn(ctx echo.Context) error {
 	return nil
 }
 
+// DeleteSkill operation middleware
+func (sh *strictHandler) DeleteSkill(ctx echo.Context, id Id) error {
+	var request DeleteSkillRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSkill(ctx.Request().Context(), request.(DeleteSkillRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSkill")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteSkillResponseObject); ok {
+		return validResponse.VisitDeleteSkillResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSkill operation middleware
+func (sh *strictHandler) GetSkill(ctx echo.Context, id Id) error {
+	var request GetSkillRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSkill(ctx.Request().Context(), request.(GetSkillRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSkill")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSkillResponseObject); ok {
+		return validResponse.VisitGetSkillResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateSkill operation middleware
+func (sh *strictHandler) UpdateSkill(ctx echo.Context, id Id) error {
+	var request UpdateSkillRequestObject
+
+	request.Id = id
+
+	var body UpdateSkillJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateSkill(ctx.Request().Context(), request.(UpdateSkillRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateSkill")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateSkillResponseObject); ok {
+		return validResponse.VisitUpdateSkillResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListSkillVersions operation middleware
+func (sh *strictHandler) ListSkillVersions(ctx echo.Context, id Id) error {
+	var request ListSkillVersionsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSkillVersions(ctx.Request().Context(), request.(ListSkillVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSkillVersions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSkillVersionsResponseObject); ok {
+		return validResponse.VisitListSkillVersionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // DeleteSnapshot operation middleware
 func (sh *strictHandler) DeleteSnapshot(ctx echo.Context, id Id) error {
 	var request DeleteSnapshotRequestObject
@@ -53741,6 +54725,79 @@ func (sh *strictHandler) AddTeamAgentAccount(ctx echo.Context, team TeamSlug) er
 		return err
 	} else if validResponse, ok := response.(AddTeamAgentAccountResponseObject); ok {
 		return validResponse.VisitAddTeamAgentAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetTeamInstructions operation middleware
+func (sh *strictHandler) GetTeamInstructions(ctx echo.Context, team TeamSlug) error {
+	var request GetTeamInstructionsRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTeamInstructions(ctx.Request().Context(), request.(GetTeamInstructionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTeamInstructions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTeamInstructionsResponseObject); ok {
+		return validResponse.VisitGetTeamInstructionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetTeamInstructions operation middleware
+func (sh *strictHandler) SetTeamInstructions(ctx echo.Context, team TeamSlug) error {
+	var request SetTeamInstructionsRequestObject
+
+	request.Team = team
+
+	var body SetTeamInstructionsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetTeamInstructions(ctx.Request().Context(), request.(SetTeamInstructionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetTeamInstructions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetTeamInstructionsResponseObject); ok {
+		return validResponse.VisitSetTeamInstructionsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -55375,6 +56432,81 @@ func (sh *strictHandler) CreateSecret(ctx echo.Context, team TeamSlug) error {
 		return err
 	} else if validResponse, ok := response.(CreateSecretResponseObject); ok {
 		return validResponse.VisitCreateSecretResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListSkills operation middleware
+func (sh *strictHandler) ListSkills(ctx echo.Context, team TeamSlug, params ListSkillsParams) error {
+	var request ListSkillsRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSkills(ctx.Request().Context(), request.(ListSkillsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSkills")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSkillsResponseObject); ok {
+		return validResponse.VisitListSkillsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateSkill operation middleware
+func (sh *strictHandler) CreateSkill(ctx echo.Context, team TeamSlug, params CreateSkillParams) error {
+	var request CreateSkillRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	var body CreateSkillJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSkill(ctx.Request().Context(), request.(CreateSkillRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSkill")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateSkillResponseObject); ok {
+		return validResponse.VisitCreateSkillResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/tools/edits"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
+	"github.com/parawork/parawork/tools/skills"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/tasks/issues"
@@ -39,6 +40,7 @@ type Config struct {
 	Checkpoints *checkpoints.Service
 	Groups      *toolgroups.Service
 	Memory      *memory.Service
+	Skills      *skills.Service
 	Edits       *edits.Service
 	Languages   *lsp.Service
 	Desktops    *desktop.Service
@@ -69,6 +71,8 @@ type (
 	Checkpoints struct{ *group }
 	// Memory is what a project's agents and people remember.
 	Memory struct{ *group }
+	// Skills are procedures that agents read when they need them, and instructions that Parawork's own agent always reads.
+	Skills struct{ *group }
 	// Edits are changes of files, and who made them.
 	Edits struct{ *group }
 	// Languages are the language servers of a workspace.
@@ -88,6 +92,7 @@ type Tooling struct {
 	Subagents
 	Checkpoints
 	Memory
+	Skills
 	Edits
 	Languages
 	Desktops
@@ -97,5 +102,5 @@ type Tooling struct {
 // New makes the operations.
 func New(cfg Config, shared rest.Shared) Tooling {
 	g := &group{shared, cfg}
-	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Edits{g}, Languages{g}, Desktops{g}, Permissions{g}}
+	return Tooling{Tools{g}, Calls{g}, Tasks{g}, Artifacts{g}, Subagents{g}, Checkpoints{g}, Memory{g}, Skills{g}, Edits{g}, Languages{g}, Desktops{g}, Permissions{g}}
 }

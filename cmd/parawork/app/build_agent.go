@@ -38,7 +38,7 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 		Rules: t.permissions,
 		Place: agentPlaces{a.sandboxes}.of,
 		Cost:  recordedCost{store.NewTokens(a.db)}.of,
-		Guide: newGuide(a), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
+		Guide: newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
 		Attach: attached{a.chosen()}.place,
 	})
 }

@@ -80,7 +80,7 @@ func newFront(a *App) (f *front, err error) {
 		Places: a.places, Choice: a.choice, Metering: a.metering, Executors: a.executors, Meters: a.meters, Network: a.network, Images: a.images, Image: fromconfig.ImageRules(a.cfg, a.kinds).Default, Caches: a.caches, Policies: a.records,
 		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, Kinds: a.kinds, PreviewDomain: a.cfg.Preview.BaseDomain, PreviewListen: a.cfg.Preview.Listen, ContentURL: a.cfg.Preview.ContentURL,
 		Sessions: a.sessions, History: a.sessions.Recordings, Runs: a.runs, Report: a.report, Commands: a.commands, Browsers: a.browsers, Desktops: a.desktops, Code: a.code, Sandboxes: a.toolbox.sandboxes, Demo: a.toolbox.demo, Agent: a.toolbox.agent, Models: a.toolbox.models, Permissions: a.toolbox.permissions, Jobs: a.jobs, Tools: a.tools, Subagents: a.subagents, Artifacts: a.artifacts, Tasks: a.tasks, Issues: a.issues, Checkpoints: a.checkpoints, ToolCalls: a.toolCalls,
-		ToolGroups: a.toolbox.groups, Memory: a.toolbox.memory, Edits: a.toolbox.edits, Languages: a.toolbox.languages,
+		ToolGroups: a.toolbox.groups, Memory: a.toolbox.memory, Skills: a.toolbox.skills, Edits: a.toolbox.edits, Languages: a.toolbox.languages,
 		Ledger: a.ledger, Payments: a.payments, Reports: a.reports, Prices: a.prices, Usage: a.usage, Quota: a.quota, Graces: a.enforcer,
 		Tokens: a.tokens, Gateway: a.gateway, GatewayEnabled: a.cfg.Gateway.Enabled,
 		Notify: a.notify, Mail: a.mail, Events: a.bus, Answers: store.NewIdempotency(a.db), UI: http.Handler(web), Log: a.logOf("server"),

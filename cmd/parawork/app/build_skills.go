@@ -5,14 +5,21 @@ import (
 
 	"github.com/parawork/parawork/agent/briefing"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/store/toolstore"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/tools/skills"
 	"github.com/parawork/parawork/tools/skills/repository"
 )
 
+// newSkills makes what keeps skills and instructions.
+func newSkills(a *App) *skills.Service {
+	return skills.New(skills.Config{Store: toolstore.NewSkills(a.db), Workspaces: a.worktrees.workspaces.Records, Repository: newRepositoryReader(a), Secrets: a.people.secrets, Events: a.events})
+}
+
 // newGuide makes what the agent reads beside people's prompts.
-func newGuide(a *App) *briefing.Guide {
+func newGuide(a *App, kept *skills.Service) *briefing.Guide {
 	w := a.worktrees.workspaces
-	return briefing.New(briefing.Config{Repository: newRepositoryReader(a), Workspaces: w.Records, Sandboxes: a.sandboxes.chosen(), Changed: keptPaths(a.work.files)})
+	return briefing.New(briefing.Config{Instructions: kept, Skills: kept, Repository: newRepositoryReader(a), Workspaces: w.Records, Sandboxes: a.sandboxes.chosen(), Changed: keptPaths(a.work.files)})
 }
 
 // newRepositoryReader makes what reads instructions, skills and commands in worktrees.

@@ -28,6 +28,7 @@ import (
 	"github.com/parawork/parawork/tools/run"
 	apisandboxes "github.com/parawork/parawork/tools/sandboxes"
 	"github.com/parawork/parawork/tools/serve"
+	"github.com/parawork/parawork/tools/skills"
 	"github.com/parawork/parawork/tools/subagents"
 	"github.com/parawork/parawork/tools/tasks"
 	"github.com/parawork/parawork/tools/tasks/issues"
@@ -48,6 +49,7 @@ type toolbox struct {
 	subagents   *subagents.Service
 	checkpoints *checkpoints.Service
 	memory      *memory.Service
+	skills      *skills.Service
 	edits       *edits.Service
 	browsers    *browser.Service
 	desktops    *desktop.Service
@@ -75,6 +77,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 	t.issues = issues.New(issues.Config{Store: kept, Tasks: t.tasks, Rows: rows, Forges: on.forge, Secrets: p.secrets, Events: b.events, Log: b.logOf("tasks")})
 	t.subagents = newSubagents(a, t)
 	t.checkpoints = newCheckpoints(a, t)
+	t.skills = newSkills(a)
 	t.memory = memory.New(memory.Config{Store: toolstore.NewMemory(b.db), Workspaces: w.workspaces.Records, Secrets: p.secrets, Events: b.events,
 		Embedder: a.money.gateway, EmbeddingModel: b.cfg.Memory.EmbeddingModel, Log: b.logOf("tools")})
 	t.edits = edits.New(edits.Config{Store: edited, Snapshots: w.workspaces.Snapshots, Repository: git.Contents{Repo: w.workspaces.Repo}, Undoer: w.workspaces.Lifecycle, Workspaces: w.workspaces.Records,
@@ -95,6 +98,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 			t.artifacts.Tools(),
 			t.subagents.Tools(),
 			t.memory.Tools(),
+			t.skills.Tools(),
 			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Verified: t.edits.Verified, Log: b.logOf("tools")})},
 			t.languages.Tools(),
 			t.browsers.Tools(),

@@ -2308,6 +2308,26 @@ export interface paths {
         patch: operations["updateProject"];
         trace?: never;
     };
+    "/projects/{id}/agent-instructions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get what Parawork's own agent reads at the beginning of every conversation of a project */
+        get: operations["getProjectInstructions"];
+        /** Replace a project's instructions for Parawork's own agent */
+        put: operations["setProjectInstructions"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}/artifacts": {
         parameters: {
             query?: never;
@@ -3706,6 +3726,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/skills/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get a skill with its text */
+        get: operations["getSkill"];
+        put?: never;
+        post?: never;
+        /** Delete a skill with its versions */
+        delete: operations["deleteSkill"];
+        options?: never;
+        head?: never;
+        /**
+         * Save a new version of a skill, or put another one into use
+         * @description With use_version, that version is in use: this accepts a draft, goes back to an older version, or with the version in use rejects the draft. Otherwise description and text are saved as the next version, which is in use at once; version is the newest one that you know.
+         */
+        patch: operations["updateSkill"];
+        trace?: never;
+    };
+    "/skills/{id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** List the versions of a skill, newest first */
+        get: operations["listSkillVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/snapshots/{id}": {
         parameters: {
             query?: never;
@@ -4085,6 +4148,27 @@ export interface paths {
          * @description An API key. A member who has a default account of their own for the agent keeps using it.
          */
         post: operations["addTeamAgentAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/agent-instructions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Get what Parawork's own agent reads at the beginning of every conversation of a team */
+        get: operations["getTeamInstructions"];
+        /** Replace a team's instructions for Parawork's own agent */
+        put: operations["setTeamInstructions"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4866,6 +4950,33 @@ export interface paths {
          * @description `env` is an environment variable. `file` is a file that exists while sessions run. `git` is a user name and token that the server uses to fetch from one host. Values are stored encrypted and never returned.
          */
         post: operations["createSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/skills": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List a team's skills, newest first
+         * @description Procedures that agents read when they need them. Texts are left out.
+         */
+        get: operations["listSkills"];
+        put?: never;
+        /**
+         * Write a skill
+         * @description It is in use at once. The team's secrets in it are masked.
+         */
+        post: operations["createSkill"];
         delete?: never;
         options?: never;
         head?: never;
@@ -7702,6 +7813,12 @@ export interface components {
             detail: string;
             /** @enum {string} */
             result: "ok" | "refused" | "unreachable" | "unclear" | "untestable";
+        };
+        AgentInstructions: {
+            text: string;
+            /** Format: int64 */
+            updated_at: number | null;
+            updated_by?: components["schemas"]["Maker"];
         };
         AgentList: {
             items: components["schemas"]["Agent"][];
@@ -10635,6 +10752,10 @@ export interface components {
             /** @description Generated if empty */
             name?: string;
         };
+        NewAgentInstructions: {
+            /** @description Markdown; empty removes them */
+            text: string;
+        };
         NewArtifactLink: {
             /** @description Lifetime in minutes: 5 to 43200, default 1440 */
             minutes?: number;
@@ -10881,6 +11002,15 @@ export interface components {
             rows?: number;
             /** @description Stop that session first; the new one takes over its queue */
             stop_from_session?: boolean;
+        };
+        NewSkill: {
+            description: string;
+            /** @description Lower-case letters and digits in words with hyphens */
+            name: string;
+            /** @description Without it the skill is the whole team's */
+            project_id?: string;
+            /** @description Markdown */
+            text: string;
         };
         NewSnapshot: {
             title?: string;
@@ -13047,6 +13177,36 @@ export interface components {
             hint: string;
             reason: string;
         };
+        SkillList: {
+            items: components["schemas"]["TeamSkill"][];
+            next_cursor: string | null;
+        };
+        SkillPatch: {
+            description?: string;
+            text?: string;
+            /** Format: int64 */
+            use_version?: number;
+            /**
+             * Format: int64
+             * @description The newest version that you know; without it any
+             */
+            version?: number;
+        };
+        SkillVersion: {
+            agent: string;
+            description: string;
+            /** Format: int64 */
+            saved_at: number;
+            saved_by: components["schemas"]["Maker"];
+            /** @description Of the agent's session; may be empty */
+            session_id: string;
+            text: string;
+            /** Format: int64 */
+            version: number;
+        };
+        SkillVersionList: {
+            items: components["schemas"]["SkillVersion"][];
+        };
         Snapshot: {
             commit: string;
             head: string;
@@ -13650,6 +13810,38 @@ export interface components {
         TeamQuotas: {
             items: components["schemas"]["UserQuota"][];
             plan: components["schemas"]["PlanRef"];
+        };
+        TeamSkill: {
+            /** @description The agent that saved the shown version; empty if a person or a script did */
+            agent: string;
+            /** Format: int64 */
+            created_at: number;
+            /** @description What it is for and when to use it */
+            description: string;
+            /**
+             * Format: int64
+             * @description The version that waits for a member; 0 if there is none
+             */
+            draft: number;
+            id: string;
+            /**
+             * Format: int64
+             * @description The version that agents read; 0 if there is none yet
+             */
+            in_use: number;
+            name: string;
+            /** @description null: of the whole team */
+            project_id: string | null;
+            saved_by: components["schemas"]["Maker"];
+            /** @description Markdown, of the version in use or else of the draft. Empty in a list */
+            text: string;
+            /** Format: int64 */
+            updated_at: number;
+            /**
+             * Format: int64
+             * @description The newest version
+             */
+            version: number;
         };
         TeamStorage: {
             /**
@@ -18375,6 +18567,56 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getProjectInstructions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The instructions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentInstructions"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setProjectInstructions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAgentInstructions"];
+            };
+        };
+        responses: {
+            /** @description The instructions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentInstructions"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listProjectArtifacts: {
         parameters: {
             query?: {
@@ -20554,6 +20796,100 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getSkill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The skill */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamSkill"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteSkill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateSkill: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SkillPatch"];
+            };
+        };
+        responses: {
+            /** @description The skill */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamSkill"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listSkillVersions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description At most 51 versions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillVersionList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getSnapshot: {
         parameters: {
             query?: never;
@@ -21187,6 +21523,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentAccount"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTeamInstructions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The instructions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentInstructions"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setTeamInstructions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAgentInstructions"];
+            };
+        };
+        responses: {
+            /** @description The instructions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentInstructions"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -22532,6 +22920,67 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Secret"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listSkills: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                /** @description Only the skills of this project, and those of the whole team */
+                project?: string;
+                /** @description Words of which a skill has at least one */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Skills */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SkillList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createSkill: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSkill"];
+            };
+        };
+        responses: {
+            /** @description The skill */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamSkill"];
                 };
             };
             default: components["responses"]["Problem"];
