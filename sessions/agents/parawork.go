@@ -38,7 +38,8 @@ func (parawork) plan(l Launch) (Plan, error) {
 func (parawork) read(s Signal) Hint { return plainHint(s) }
 
 func (parawork) keys() Keys {
-	return Keys{Interrupt: []string{"\x1b"}, Name: "Esc", Submit: "\r", Commands: "/"}
+	// The first Escape only empties the line when somebody has typed something.
+	return Keys{Interrupt: []string{"\x1b", "\x1b"}, Name: "Esc", Submit: "\r", Commands: "/"}
 }
 
 // probe lists the models, as the server's model gateway would ask for them.
