@@ -46,10 +46,12 @@ class Client:
         return "/teams/" + quote(self.team, safe="")
 
     def send(self, method: str, path: str, body: Optional[dict] = None, raw: Optional[bytes] = None, accept: str = "application/json",
-             again: Optional[bool] = None, timeout: Optional[float] = None) -> Any:
+             again: Optional[bool] = None, timeout: Optional[float] = None, key: Optional[str] = None) -> Any:
         """Returns the open answer. again: the request may be sent twice without harm."""
         again = method != "POST" if again is None else again
         sent = {"Authorization": "Bearer " + self.token, "Accept": accept}
+        if key:
+            sent["Idempotency-Key"] = key
         if body is not None:
             raw = json.dumps({k: v for k, v in body.items() if v is not None}).encode()
             sent["Content-Type"] = "application/json"

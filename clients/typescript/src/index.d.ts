@@ -143,3 +143,53 @@ export declare class Sandbox {
 }
 
 export default Sandbox;
+
+export interface JobOptions extends Connection {
+  prompt: string;
+  agent: string;
+  /** A request that is repeated with its key is answered with the first job. */
+  key?: string;
+  argv?: string[];
+  model?: string;
+  account?: string;
+  project_id?: string;
+  sandbox_id?: string;
+  executor?: string;
+  runner_id?: string;
+  base?: string;
+  branch?: string;
+  timeout_ms?: number;
+  artifacts?: string[];
+  webhook?: { url: string; secret: string };
+  keep?: boolean;
+  confirm_no_boundary?: boolean;
+}
+
+export interface JobArtifact {
+  id: string;
+  name: string;
+  size: number;
+  mime: string;
+  url: string;
+}
+
+export type JobStatus = "queued" | "running" | "completed" | "failed" | "timeout" | "cancelled";
+
+/** Work that an agent does without a person. */
+export class Job {
+  static create(options: JobOptions): Promise<Job>;
+  static connect(jobId: string, connection?: Connection): Promise<Job>;
+  readonly jobId: string;
+  /** The job as the API shows it. */
+  info: Record<string, unknown>;
+  readonly status: JobStatus;
+  readonly output: string;
+  readonly artifacts: JobArtifact[];
+  refresh(): Promise<this>;
+  /** Waits until the job has ended, however it did: look at status. */
+  wait(options?: { pollMs?: number }): Promise<this>;
+  /** Cancels the job. What was done stays. */
+  cancel(): Promise<this>;
+  /** The content of an artifact. */
+  read(name: string): Promise<Uint8Array>;
+}

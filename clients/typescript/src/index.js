@@ -1,4 +1,4 @@
-// A client of the sandboxes of a Parawork server, in the shape of E2B's. It needs fetch and nothing else.
+// A client of the sandboxes and jobs of a Parawork server, in the shape of E2B's. It needs fetch and nothing else.
 // The types are in index.d.ts.
 
 /** An error of the server. code is stable; message is for people. */
@@ -51,13 +51,14 @@ class Client {
   }
 
   // again: the request may be sent twice without harm, because it only reads, sets or finds.
-  async send(method, path, { body, raw, accept, again = method !== "POST", signal } = {}) {
+  async send(method, path, { body, raw, accept, key, again = method !== "POST", signal } = {}) {
     const init = {
       method,
       signal,
       headers: {
         Authorization: `Bearer ${this.token}`,
         Accept: accept || "application/json",
+        ...(key ? { "Idempotency-Key": key } : {}),
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
         ...(raw === undefined ? {} : { "Content-Type": "application/octet-stream" }),
       },
@@ -301,3 +302,66 @@ function execution(run) {
 }
 
 export default Sandbox;
+
+const ENDED = new Set(["completed", "failed", "timeout", "cancelled"]);
+
+/** Work that an agent does without a person. info is the job as the API shows it. */
+export class Job {
+  constructor(client, info) {
+    this.client = client;
+    this.jobId = info.id;
+    this.info = info;
+    this.path = `/jobs/${encodeURIComponent(info.id)}`;
+  }
+
+  /** Asks for a job. A request that is repeated with its key is answered with the first job. */
+  static async create({ url, token, team, fetch, key = crypto.randomUUID(), ...body }) {
+    const client = new Client({ url, token, team, fetch });
+    return new Job(client, await client.json("POST", `${client.teamPath()}/jobs`, { body, key, again: true }));
+  }
+
+  static async connect(jobId, connection) {
+    const client = new Client(connection);
+    return new Job(client, await client.json("GET", `/jobs/${encodeURIComponent(jobId)}`));
+  }
+
+  get status() {
+    return this.info.status;
+  }
+
+  get output() {
+    return this.info.output;
+  }
+
+  get artifacts() {
+    return this.info.artifacts;
+  }
+
+  async refresh() {
+    this.info = await this.client.json("GET", this.path);
+    return this;
+  }
+
+  /** Waits until the job has ended, however it did: look at status. */
+  async wait({ pollMs = 2000 } = {}) {
+    while (!ENDED.has(this.status)) {
+      await sleep(pollMs);
+      await this.refresh();
+    }
+    return this;
+  }
+
+  /** Cancels the job. What was done stays. */
+  async cancel() {
+    this.info = await this.client.json("POST", `${this.path}/cancel`, { again: true });
+    return this;
+  }
+
+  /** The content of an artifact. */
+  async read(name) {
+    const found = this.artifacts.find((a) => a.name === name);
+    if (!found) throw new ParaworkError(404, "artifact_not_found", `The job left no artifact ${JSON.stringify(name)}.`);
+    const answer = await this.client.send("GET", `/artifacts/${encodeURIComponent(found.id)}/content`, { accept: "*/*" });
+    return new Uint8Array(await answer.arrayBuffer());
+  }
+}
