@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/tools/artifacts"
 )
 
@@ -83,9 +84,9 @@ func (s *Service) finish(ctx context.Context, j Job) (Job, error) {
 // admitSoon gives the next jobs their turn.
 func (s *Service) admitSoon() { s.work.Go(s.lookAtAll) }
 
-// stop ends a session that runs: an agent that still works is interrupted first, so that it ends as if a person had pressed the key.
+// stop ends a session that runs. An agent that still works is interrupted first, as if a person had pressed the key; a program gets a signal.
 func (s *Service) stop(ctx context.Context, j Job, one sessions.Session) (sessions.Session, error) {
-	if j.Outcome != Completed {
+	if j.Outcome != Completed && j.Request.Agent != agents.Command {
 		if actor, err := s.cfg.Actor(ctx, j.CreatedBy); err == nil {
 			if _, err := s.cfg.Sessions.Interrupt(ctx, actor, one.ID, false); err != nil && ctx.Err() == nil {
 				s.cfg.Log.DebugContext(ctx, "the agent of a job could not be interrupted", "job_id", j.ID, "error", err)
