@@ -144,15 +144,11 @@ func (s *Notify) Delivery(ctx context.Context, id string) (notify.Delivery, erro
 
 // Deliveries returns a page of a webhook's deliveries, newest first.
 func (s *Notify) Deliveries(ctx context.Context, webhookID string, pg page.Page) ([]notify.Delivery, string, error) {
-	query, args := `SELECT `+deliveryColumns+` FROM deliveries WHERE webhook_id = ? AND {team}`, []any{webhookID}
-	key, ok, err := pg.Key()
+	query, args, err := Keyset(`SELECT `+deliveryColumns+` FROM deliveries WHERE webhook_id = ? AND {team}`, "created_at", []any{webhookID}, pg)
 	if err != nil {
 		return nil, "", err
 	}
-	if ok {
-		query, args = query+` AND (created_at < ? OR created_at = ? AND id < ?)`, append(args, key.At, key.At, key.ID)
-	}
-	rows, err := s.db.Query(ctx, query+` ORDER BY created_at DESC, id DESC LIMIT ?`, append(args, pg.Size()+1)...)
+	rows, err := s.db.Query(ctx, query, args...)
 	all, err := Collect(rows, err, scanDelivery)
 	if err != nil {
 		return nil, "", err
