@@ -215,12 +215,10 @@ func (s *Billing) Living(ctx context.Context) (map[string]int64, error) {
 
 // TeamsRunning are the teams with a paid sandbox that runs.
 func (s *Billing) TeamsRunning(ctx context.Context) ([]string, error) {
-	rows, err := s.db.Query(ctx, `/* every team: whom to tell that the instance's budget is used up */ SELECT DISTINCT team_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND team_id <> '' ORDER BY team_id`)
-	return Column[string](rows, err)
+	return Column[string](s.db.Query(ctx, `/* every team: whom to tell that the instance's budget is used up */ SELECT DISTINCT team_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND team_id <> '' ORDER BY team_id`))
 }
 
 // WorkspacesRunning are the workspaces with a paid sandbox that runs.
 func (s *Billing) WorkspacesRunning(ctx context.Context) ([]string, error) {
-	rows, err := s.db.Query(ctx, `/* every team: what to stop when the budget of the instance is used up */ SELECT DISTINCT workspace_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND workspace_id <> '' ORDER BY workspace_id`)
-	return Column[string](rows, err)
+	return Column[string](s.db.Query(ctx, `/* every team: what to stop when the budget of the instance is used up */ SELECT DISTINCT workspace_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND workspace_id <> '' ORDER BY workspace_id`))
 }

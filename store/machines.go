@@ -55,8 +55,7 @@ func (s *Machines) Runner(ctx context.Context, id string) (machines.Machine, err
 
 // RunnerNames returns the names of a user's machines in a team that are not revoked.
 func (s *Machines) RunnerNames(ctx context.Context, teamID, userID string) ([]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT name FROM runners WHERE team_id = {team?} AND user_id = ? AND revoked_at = 0`, teamID, userID)
-	return Column[string](rows, err)
+	return Column[string](s.db.Query(ctx, `SELECT name FROM runners WHERE team_id = {team?} AND user_id = ? AND revoked_at = 0`, teamID, userID))
 }
 
 // keyBytes returns a machine's key as it is stored: empty for none.

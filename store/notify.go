@@ -29,8 +29,7 @@ func (s *Notify) Tx(ctx context.Context, fn func(ctx context.Context) error) err
 
 // TeamIDs returns the ids of all teams.
 func (s *Notify) TeamIDs(ctx context.Context) ([]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT id FROM teams WHERE {team:teams.id} ORDER BY id`)
-	return Column[string](rows, err)
+	return Column[string](s.db.Query(ctx, `SELECT id FROM teams WHERE {team:teams.id} ORDER BY id`))
 }
 
 // NoteItem stores that an item was seen; false when it was already.

@@ -81,8 +81,7 @@ func (s *Quota) DeletePlan(ctx context.Context, id string) error {
 
 // TeamsOf are the teams that were given the plan, or pay for it.
 func (s *Quota) TeamsOf(ctx context.Context, planID string) ([]string, error) {
-	rows, err := s.db.Query(ctx, `/* every team: whether a plan may be deleted */ SELECT team_id FROM team_billing WHERE plan_id = ? OR paid_plan_id = ? ORDER BY team_id`, planID, planID)
-	return Column[string](rows, err)
+	return Column[string](s.db.Query(ctx, `/* every team: whether a plan may be deleted */ SELECT team_id FROM team_billing WHERE plan_id = ? OR paid_plan_id = ? ORDER BY team_id`, planID, planID))
 }
 
 // TeamPlan returns how a team stands: the zero TeamPlan when nobody said anything.
