@@ -63,13 +63,35 @@ func TestOwnAgent(t *testing.T) {
 		kinds := ""
 		for _, it := range talk.Items {
 			kinds += fmt.Sprint(it["kind"], " ")
+			if usage, ok := it["usage"].(map[string]any); ok && fmt.Sprint(usage["cost_nano_usd"]) == "<nil>" {
+				t.Errorf("an answer without its cost: %v", usage)
+			}
 		}
 		if !strings.HasPrefix(kinds, "prompt text usage tool text usage") {
 			t.Errorf("the conversation: %s", kinds)
 		}
 		var thread struct{ ID string }
 		h.API("GET", "/sessions/"+s.ID+"/thread", nil, &thread)
-		h.API("POST", "/threads/"+thread.ID+"/messages", map[string]any{"text": script(t, says("Asked by a script.", 120, 5, 50, 0))}, nil)
+		const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+		var sent struct {
+			Parts []struct{ Kind, Name, Text, Media string }
+		}
+		h.API("POST", "/threads/"+thread.ID+"/messages", map[string]any{"text": script(t, says("Asked by a script.", 120, 5, 50, 0)),
+			"attachments": []any{map[string]any{"name": "a.png", "data": pixel}, map[string]any{"name": "numbers.csv", "data": "YSxiCjEsMgo="}}}, &sent)
+		if len(sent.Parts) != 3 || sent.Parts[1].Kind != "image" || sent.Parts[1].Media == "" || sent.Parts[2].Kind != "file" {
+			t.Fatalf("attached: %+v", sent.Parts)
+		}
+		placed, err := filepath.Glob(filepath.Join(ws.Path, ".parawork/attachments/*-numbers.csv"))
+		if err != nil || len(placed) != 1 || !strings.Contains(sent.Parts[2].Text, filepath.Base(placed[0])) {
+			t.Errorf("placed: %q %v", placed, err)
+		}
+		var changes struct{ Items []struct{ Path string } }
+		h.API("GET", "/workspaces/"+ws.ID+"/changes", nil, &changes)
+		for _, c := range changes.Items {
+			if strings.Contains(c.Path, "attachments") {
+				t.Errorf("an attachment is a change: %s", c.Path)
+			}
+		}
 		w.waits("the answer to a prompt of the API", func() bool { return strings.Contains(w.screen(), "Asked by a script.") })
 		unseen(t, h, key)
 	})

@@ -1,7 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { lazy, memo, type ReactNode, Suspense, useState } from "react";
 import { BASE } from "@/api/client";
-import { usd } from "@/format/money";
 import { plural } from "@/format/text";
 import { clock, duration, exact } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
@@ -14,7 +13,7 @@ import type { Item } from "./feed";
 import { Foldable } from "./foldable";
 import { Prose } from "./prose";
 import { type Row, unfolds } from "./rows";
-import { spent } from "./words";
+import { money, spent } from "./words";
 
 const RunCard = lazy(() => import("@/code/run-card"));
 
@@ -107,7 +106,7 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
       return (
         <p className="text-meta text-fg3 tabular-nums">
           {item.usage && spent(item.usage)}
-          {row.turn && ` · ${row.turn.estimated ? "about " : ""}${usd(row.turn.nano)} in this turn`}
+          {row.turn && ` · ${money(row.turn)} in this turn`}
           {item.duration_ms > 0 && ` · ${duration(item.duration_ms)}`}
         </p>
       );

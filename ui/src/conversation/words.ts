@@ -8,6 +8,11 @@ export function spent(u: Schemas["TokenUsage"]): string {
   const parts = [`${short.format(u.input)} in`, `${short.format(u.output)} out`];
   if (u.cache_read > 0) parts.push(`${short.format(u.cache_read)} from the cache`);
   if (u.cache_write > 0) parts.push(`${short.format(u.cache_write)} to the cache`);
-  const money = u.cost_nano_usd === undefined ? "" : ` · ${u.estimated ? "about " : ""}${usd(u.cost_nano_usd)}`;
-  return `Tokens: ${parts.join(", ")}${money}`;
+  const cost =
+    u.cost_nano_usd === undefined ? "" : ` · ${money({ nano: u.cost_nano_usd, estimated: u.estimated ?? false })}`;
+  return `Tokens: ${parts.join(", ")}${cost}`;
 }
+
+/** What something cost, or about that. */
+export const money = (c: { nano: number; estimated: boolean }): string =>
+  `${c.estimated ? "about " : ""}${usd(c.nano)}`;

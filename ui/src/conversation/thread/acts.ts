@@ -5,6 +5,7 @@ import { keys } from "@/api/queries";
 import { wakeFor } from "@/sandboxes/acts";
 import { hasEnded } from "@/sessions/sessions";
 import { toastError } from "@/state/toasts";
+import type { Attached } from "./attachments";
 import { commandIn } from "./command";
 import type { Thread } from "./feed";
 
@@ -14,6 +15,7 @@ interface Said {
   text: string;
   /** The ID of the prompt whose place it takes. */
   replaces?: string | undefined;
+  files?: readonly Attached[];
   failed: () => void;
 }
 
@@ -25,7 +27,7 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
   /** Sends a prompt; a session that has ended is resumed with it. */
   const send = useMutation({
     scope: { id: `send.${s.id}` }, // one after the other: the order they were written in
-    mutationFn: async ({ text, replaces }: Said) => {
+    mutationFn: async ({ text, replaces, files }: Said) => {
       if (!hasEnded(s) && thread) {
         const path = { id: thread.id };
         const command = commandIn(text);
@@ -33,11 +35,16 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
         if (command?.act === "compact") await data(api.POST("/threads/{id}/compact", { params: { path } }));
         if (command?.act === "clear") await data(api.POST("/threads/{id}/clear", { params: { path } }));
         const prompt = command ? command.prompt : text;
-        if (prompt)
+        const attachments = files?.map(({ name, data }) => ({ name, data }));
+        if (prompt || attachments?.length)
           await data(
             api.POST("/threads/{id}/messages", {
               params: { path, header: once() },
-              body: { text: prompt, ...(replaces ? { replaces } : {}) },
+              body: {
+                text: prompt,
+                ...(replaces ? { replaces } : {}),
+                ...(attachments?.length ? { attachments } : {}),
+              },
             }),
           );
         return s.id;

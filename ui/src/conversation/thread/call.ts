@@ -44,7 +44,7 @@ export function shownCall(c: Pick<Call, "tool" | "title" | "arguments" | "conten
     language: "",
     output,
     run: d.run,
-    picture: c.tool === "browser_screenshot" ? d.artifact : undefined,
+    picture: /^(?:browser|desktop)_screenshot$/.test(c.tool) ? d.artifact : undefined,
   };
   switch (c.tool) {
     case "file_write":

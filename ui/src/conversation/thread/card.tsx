@@ -1,6 +1,5 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactNode, Suspense } from "react";
-import { BASE } from "@/api/client";
 import { plural } from "@/format/text";
 import { duration } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
@@ -12,6 +11,7 @@ import { Counts } from "@/kit/states";
 import { Foldable } from "../foldable";
 import { type Shown, titleOf, toolWords } from "./call";
 import type { Call } from "./feed";
+import { PartMedia } from "./media";
 import type { WritingPart } from "./writing";
 
 const RunCard = lazy(() => import("@/code/run-card"));
@@ -72,6 +72,7 @@ function Details({ call, shown }: { call: Call; shown: Shown }) {
         <Suspense fallback={<CodeBlock language={shown.language} text={shown.input} />}>
           <RunCard id={shown.run} code={shown.input} language={shown.language} />
         </Suspense>
+        <PartMedia parts={call.content.filter((p) => p.kind !== "image")} />
         <Recorded item={shown.run} tab="code">
           Open in Code
         </Recorded>
@@ -85,19 +86,12 @@ function Details({ call, shown }: { call: Call; shown: Shown }) {
         shown.input && <CodeBlock language={shown.language} text={shown.input} label="Input" />
       )}
       {shown.picture && (
-        <>
-          <img
-            src={`${BASE}/artifacts/${encodeURIComponent(shown.picture)}/content`}
-            alt="The page in the browser"
-            loading="lazy"
-            className="max-h-[50vh] max-w-full rounded-sm bg-white"
-          />
-          <Recorded item={shown.picture} tab="artifacts">
-            Open the artifact
-          </Recorded>
-        </>
+        <Recorded item={shown.picture} tab="artifacts">
+          Open the artifact
+        </Recorded>
       )}
       {shown.output && <CodeBlock language="" text={shown.output} label="Result" />}
+      <PartMedia parts={call.content} />
       {!shown.output && !shown.diff && call.state === "done" && <p className="text-meta text-fg3">No output.</p>}
       {call.truncated && <p className="text-meta text-fg3">Something was left out of the result.</p>}
     </>

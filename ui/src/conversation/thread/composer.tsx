@@ -7,6 +7,8 @@ import { useDraft } from "@/sessions/draft";
 import { hasEnded } from "@/sessions/sessions";
 import { isCoarse } from "@/state/look";
 import { useThreadActs } from "./acts";
+import { AttachButton, Attachments, useAttachments } from "./attach";
+import type { Attached } from "./attachments";
 import { ContextFill, ModeChoice, ModelChoice } from "./choices";
 import { CompletionList, useCompletion } from "./completion";
 import type { Conversation, Message } from "./feed";
@@ -37,16 +39,26 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
   const completion = useCompletion(ended ? undefined : thread, text, setText);
   const earlier = useEarlier(conversation, text, setText);
 
-  const say = (words: string) =>
-    acts.send.mutate({ text: words, failed: () => setText((now) => (now.trim() ? `${words}\n\n${now}` : words)) });
+  const files = useAttachments(!ended);
+  const say = (words: string, sent: readonly Attached[] = []) =>
+    acts.send.mutate({
+      text: words,
+      files: sent,
+      failed: () => {
+        setText((now) => (now.trim() ? `${words}\n\n${now}` : words)); // nothing written is lost
+        files.set((now) => [...sent, ...now]);
+      },
+    });
+  const some = text.trim() !== "" || files.list.length > 0;
   const go = () => {
-    if (!text.trim() || !ready) return;
+    if (!some || !ready || (ended && files.list.length > 0)) return;
     if (replaced) {
       // It stays in the field until it has taken the place of the other.
-      acts.send.mutate({ text, replaces: replaced.id, failed: () => {} }, { onSuccess: onReplaced });
+      acts.send.mutate({ text, replaces: replaced.id, files: files.list, failed: () => {} }, { onSuccess: onReplaced });
       return;
     }
-    say(text);
+    say(text, files.list);
+    files.set(() => []);
     setText("");
     earlier.reset();
   };
@@ -92,6 +104,12 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
               e.preventDefault();
               go();
             }}
+            onDragOver={(e) => files.takes && e.dataTransfer.types.includes("Files") && e.preventDefault()}
+            onDrop={(e) => {
+              if (!files.takes || e.dataTransfer.files.length === 0) return;
+              e.preventDefault();
+              files.add(e.dataTransfer.files);
+            }}
           >
             <CompletionList {...completion} />
             {replaced && (
@@ -102,6 +120,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
                 </button>
               </p>
             )}
+            <Attachments list={files.list} onRemove={(at) => files.set((now) => now.filter((_, i) => i !== at))} />
             <textarea
               ref={box}
               // biome-ignore lint/a11y/noAutofocus: the person asked to write it anew
@@ -118,11 +137,17 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
               enterKeyHint={isCoarse() ? "enter" : "send"}
               onChange={(e) => setText(e.target.value)}
               onKeyDown={onKey}
+              onPaste={(e) => {
+                if (!files.takes || e.clipboardData.files.length === 0) return;
+                e.preventDefault();
+                files.add(e.clipboardData.files);
+              }}
               className="field-sizing-content block max-h-[40vh] min-h-12 w-full resize-none bg-transparent px-2.5 pt-2 leading-5 outline-none disabled:opacity-60 pointer-coarse:text-[16px]"
             />
             <div className="flex flex-wrap items-center gap-1 px-1.5 pb-1.5">
               {thread && !ended && (
                 <>
+                  <AttachButton onFiles={files.add} />
                   <ModeChoice
                     thread={thread}
                     fixed={works || acts.set.isPending}
@@ -144,7 +169,7 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
                     Interrupt
                   </Button>
                 )}
-                <Button type="submit" look="primary" disabled={!text.trim() || !ready} title={sendTitle(works)}>
+                <Button type="submit" look="primary" disabled={!some || !ready} title={sendTitle(works)}>
                   {resumes ? "Resume and send" : "Send"}
                 </Button>
               </span>

@@ -1,12 +1,14 @@
 import { memo, type ReactNode, useRef, useState } from "react";
-import { bytes, plural } from "@/format/text";
+import { bytes } from "@/format/text";
 import { clock, exact } from "@/format/time";
 import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import { Foldable } from "../foldable";
 import { Prose } from "../prose";
+import { money, spent } from "../words";
 import { CallCard, WritingCard } from "./card";
 import { Chunks } from "./chunks";
+import { PartMedia } from "./media";
 import { type PromptActs, PromptButtons, textOf } from "./prompt-acts";
 import { type Row, unfolds } from "./rows";
 
@@ -56,6 +58,13 @@ function body(
       return <CallCard call={row.call} shown={row.shown} open={open} toggle={toggle} />;
     case "picture":
       return <p className="text-meta text-fg3">Picture, {bytes(row.size)}</p>;
+    case "spent":
+      return (
+        <p className="text-meta text-fg3 tabular-nums">
+          {spent(row.message.usage)}
+          {row.turn && ` · ${money(row.turn)} in this turn`}
+        </p>
+      );
     case "summary":
     case "note":
       return (
@@ -134,7 +143,6 @@ function Prompt({ row, now, acts }: { row: Row; now: number; acts: PromptActs | 
   const [all, setAll] = useState(false);
   const m = row.message;
   const text = textOf(m);
-  const pictures = m.parts.filter((p) => p.kind === "image").length;
   const lines = text.split("\n");
   const long = lines.length > LONG || text.length > 2000;
   const shown = all || !long ? text : lines.slice(0, LONG).join("\n").slice(0, 2000);
@@ -149,7 +157,6 @@ function Prompt({ row, now, acts }: { row: Row; now: number; acts: PromptActs | 
         <span className="font-medium">{m.state === "undone" ? "Prompt, undone" : "Prompt"}</span>
         <span className="flex items-baseline gap-2">
           {acts && m.state === "complete" && <PromptButtons message={m} acts={acts} />}
-          {pictures > 0 && <span>{plural(pictures, "picture")}</span>}
           <time dateTime={new Date(m.created_at).toISOString()} title={exact(m.created_at)} className="text-fg3">
             {clock(m.created_at, now)}
           </time>
@@ -165,6 +172,7 @@ function Prompt({ row, now, acts }: { row: Row; now: number; acts: PromptActs | 
           {all ? "Show less" : "Show all of it"}
         </button>
       )}
+      <PartMedia parts={m.parts} />
     </div>
   );
 }

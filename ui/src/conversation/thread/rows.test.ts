@@ -121,3 +121,20 @@ test("a long text is several rows, the same ones while it is written and afterwa
   expect(done.length).toBeGreaterThan(3);
   expect(done.map((r) => (r.kind === "text" ? r.text : "")).join("")).toBe(text);
 });
+
+test("an answer is followed by what it cost, and from the second on by what its turn has cost", () => {
+  const usage = (nano?: number, estimated = false) =>
+    ({ input: 1, output: 1, ...(nano !== undefined && { cost_nano_usd: nano }), estimated }) as Message["usage"];
+  const messages = [
+    message("a", 1, { usage: usage(10) }),
+    message("unknown", 2, { usage: usage() }),
+    message("b", 3, { usage: usage(20, true) }),
+    message("c", 4, { turn_id: "next", usage: usage(5) }),
+  ];
+  const rows = rowsOf({ messages, calls: new Map(), writing: { id: "", parts: [] } });
+  expect(rows.map((r) => [r.id, r.kind === "spent" && r.turn])).toEqual([
+    ["a/spent", undefined],
+    ["b/spent", { nano: 30, estimated: true }],
+    ["c/spent", undefined],
+  ]);
+});

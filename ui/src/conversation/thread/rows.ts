@@ -11,6 +11,8 @@ export type Row = { id: string; message: Message } & (
   | { kind: "writing"; part: WritingPart }
   | { kind: "call"; call: Call; shown: Shown }
   | { kind: "discarded"; text: string }
+  /** What an answer used, and at one of several what the turn has cost with it. */
+  | { kind: "spent"; turn: { nano: number; estimated: boolean } | undefined }
 );
 
 /** Diffs up to this many lines are shown unfolded. */
@@ -46,6 +48,7 @@ const known = new WeakMap<Message, { calls: readonly Call[]; rows: readonly Row[
 /** The rows of messages that are complete, and of what is being written. What has not changed keeps its rows. */
 export function rowsOf({ messages, calls, writing }: Pick<Conversation, "messages" | "calls" | "writing">): Row[] {
   const rows: Row[] = [];
+  const costs = costsOf(messages);
   for (const m of messages) {
     if (m.state === "streaming") {
       if (m.id === writing.id)
@@ -59,8 +62,29 @@ export function rowsOf({ messages, calls, writing }: Pick<Conversation, "message
       known.set(m, had);
     }
     rows.push(...had.rows);
+    const cost = costs.get(m.id);
+    if (cost) rows.push({ id: `${m.id}/spent`, message: m, kind: "spent", turn: cost.turn });
   }
   return rows;
+}
+
+/** The answers whose cost is known. */
+function costsOf(messages: readonly Message[]) {
+  const out = new Map<string, { turn: { nano: number; estimated: boolean } | undefined }>();
+  let sum = { turn: "", nano: 0, estimated: false, answers: 0 };
+  for (const m of messages) {
+    if (m.turn_id !== sum.turn) sum = { turn: m.turn_id, nano: 0, estimated: false, answers: 0 };
+    const nano = m.usage?.cost_nano_usd;
+    if (nano === undefined || m.role === "user") continue;
+    sum = {
+      turn: m.turn_id,
+      nano: sum.nano + nano,
+      estimated: sum.estimated || (m.usage.estimated ?? false),
+      answers: sum.answers + 1,
+    };
+    out.set(m.id, { turn: sum.answers > 1 ? { nano: sum.nano, estimated: sum.estimated } : undefined });
+  }
+  return out;
 }
 
 function written(message: Message, p: WritingPart, i: number, last: boolean): Row[] {

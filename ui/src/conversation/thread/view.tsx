@@ -11,6 +11,7 @@ import { useTeam } from "@/state/team";
 import { ConversationList } from "../list";
 import { Composer } from "./composer";
 import { type Conversation, type Message, ThreadFeed } from "./feed";
+import { ThreadId } from "./media";
 import { useFork } from "./prompt-acts";
 import { ThreadRow } from "./row";
 import { opensByItself, type Row, rowsOf, unfolds } from "./rows";
@@ -56,14 +57,16 @@ export default function ThreadView({ session: s }: { session: Session }) {
           idOf={idOf}
           estimate={estimate}
           render={(row, current) => (
-            <ThreadRow
-              row={row}
-              now={now}
-              open={opensByItself(row) !== toggled.has(row.id)}
-              current={current}
-              onToggle={toggle}
-              acts={may && !ended && calm ? acts : undefined}
-            />
+            <ThreadId value={conversation.thread?.id ?? ""}>
+              <ThreadRow
+                row={row}
+                now={now}
+                open={opensByItself(row) !== toggled.has(row.id)}
+                current={current}
+                onToggle={toggle}
+                acts={may && !ended && calm ? acts : undefined}
+              />
+            </ThreadId>
           )}
           onFold={(row) => unfolds(row) && toggle(row.id)}
           older={older}
