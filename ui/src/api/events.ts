@@ -175,6 +175,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
         ["team", team, "tasks"],
         ["team", team, "task"],
       ];
+    case "skills": // those of the whole team are read again with the page
+      return [keys.skills(e.id)];
     case "memory":
       return [keys.memory(e.id)];
     case "job":

@@ -24,6 +24,7 @@ const ProjectPlaces = lazy(() => import("./sandboxes"));
 const ProjectForge = lazy(() => import("./forge"));
 const ProjectSecrets = lazy(() => import("./secrets"));
 const ProjectMemory = lazy(() => import("@/tools/memory"));
+const ProjectSkills = lazy(() => import("@/tools/skills"));
 const IssueSettings = lazy(() => import("@/tasks/issue-settings"));
 const ProjectTools = lazy(() => import("@/tools/groups"));
 
@@ -38,6 +39,7 @@ const PARTS = [
   ["project-secrets", "Secrets"],
   ["project-issues", "Tasks and issues"],
   ["project-tools", "Tools for agents"],
+  ["project-skills", "Instructions and skills"],
   ["project-memory", "Memory"],
 ] as const;
 
@@ -82,6 +84,13 @@ export function ProjectScreen() {
         <ProjectSecrets key={`${project.id} secrets`} project={project.id} />
         <IssueSettings key={`${project.id} issues`} project={project.id} readOnly={!team.can("project.manage")} />
         <ProjectTools key={`${project.id} tools`} project={project.id} readOnly={!team.can("project.manage")} />
+        <ProjectSkills
+          key={`${project.id} skills`}
+          team={team.slug}
+          project={project.id}
+          readOnly={!team.can("workspace.edit")}
+          mayInstruct={team.can("project.manage")}
+        />
         <ProjectMemory key={`${project.id} memory`} project={project.id} readOnly={!team.can("workspace.edit")} />
       </Suspense>
     </Page>
