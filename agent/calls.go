@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/agent/media"
 	"github.com/parawork/parawork/agent/permissions"
+	"github.com/parawork/parawork/agent/plan"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/safetext"
@@ -52,13 +53,16 @@ func (r *running) callAll(ctx context.Context, m *Message) error {
 // quiet reports whether a call changes nothing and asks nobody.
 func (r *running) quiet(c *Call) bool {
 	spec, ok := r.specs[c.Tool]
-	return !ok || !spec.Needs.Writes && spec.Permission == tools.Allow && !permissions.Mentions(r.rules, spec)
+	return !ok || c.Tool != plan.Tool && !spec.Needs.Writes && spec.Permission == tools.Allow && !permissions.Mentions(r.rules, spec)
 }
 
 // call makes one call and stores its result. It fails only when the turn must end.
 func (r *running) call(ctx context.Context, c *Call) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
+	}
+	if c.Tool == plan.Tool && r.mode == Plan && isObject(c.Args) {
+		return r.propose(ctx, c)
 	}
 	state, words, err := r.admit(ctx, c)
 	switch {

@@ -40,6 +40,8 @@ func (r *running) equip(ctx context.Context) error {
 			r.offered = append(r.offered, providers.Tool{Name: s.Name, Description: s.Description, Schema: s.Arguments})
 		}
 	}
+	r.offerPlan()
+	r.mode = r.thread.Mode
 	return r.instruct(ctx)
 }
 

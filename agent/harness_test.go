@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/permissions"
+	"github.com/parawork/parawork/agent/plan"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/redact"
@@ -56,6 +57,7 @@ type harness struct {
 	subs   subs
 	window int64
 	rules  *rules
+	tasks  func(context.Context, tools.Caller, string, []plan.Task) ([]string, error)
 	place  func(context.Context, string) (agent.Place, error)
 	attach func(workspaceID, path string, data []byte) error
 	cost   func(session, request string) (agent.Cost, bool)
@@ -148,7 +150,7 @@ func (h *harness) boot() {
 	}
 	h.svc = agent.New(agent.Config{
 		Cost:  cost,
-		Store: h.store, Sessions: h, Tools: h.tools, Rules: h.rules, Place: h.place, Owner: cmp.Or(h.owner, "server"), Now: h.clock, Limits: h.limits,
+		Store: h.store, Sessions: h, Tools: h.tools, Rules: h.rules, Tasks: h.tasks, Place: h.place, Owner: cmp.Or(h.owner, "server"), Now: h.clock, Limits: h.limits,
 		Attach: func(_ context.Context, workspaceID, path string, data []byte) error {
 			return h.attach(workspaceID, path, data)
 		},

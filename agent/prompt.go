@@ -33,9 +33,9 @@ Be brief and concrete: no preamble, no praise. Name code as path:line. At the en
 
 var modePrompts = map[Mode]string{
 	Build: "# Mode: build\nYou may change files and run commands. Go on until the request is done and checked, or you need a person.",
-	Plan: "# Mode: plan\nChange nothing but tasks. Find out what is needed: read the code that the work touches, and ask where the request leaves a choice that matters. End with a plan:\n" +
+	Plan: "# Mode: plan\nChange nothing. Find out what is needed: read the code that the work touches, and ask where the request leaves a choice that matters. End with a plan:\n" +
 		"1. The goal in a sentence, and what is not part of it.\n2. The steps in order: the files that each touches, what changes there, and how it is checked.\n3. Risks, and what is still open.\n" +
-		"Store the steps as tasks with their dependencies where there are tools for tasks. People approve the plan before anything is built.",
+		"Propose the plan with plan_propose, with its steps as tasks and what each waits for. People approve it before anything is built.",
 	Ask: "# Mode: ask\nChange nothing. Answer from the code, and name the places where you found it as path:line. Say what you do not know.",
 	Review: "# Mode: review\nChange no files. Read what was changed on this branch since its base, and enough around it to judge it. Run the project's checks with verify. Look for wrong behaviour, lost data, security, races, missing tests and " +
 		"broken promises of the API; not for taste. List the faults, the worst first: path:line, what goes wrong and when, and how to repair it. Report only what you can show. Say so when there is nothing.",

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/agent/plan"
 	"github.com/parawork/parawork/agent/providers"
 	"github.com/parawork/parawork/internal/events"
 	"github.com/parawork/parawork/internal/fault"
@@ -27,7 +28,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Config configures a Service. All but Attach, Checkpoints, Cost, Place, Guide, Briefings and Events is required; limits that are zero take their defaults.
+// Config configures a Service. All but Attach, Checkpoints, Cost, Tasks, Place, Guide, Briefings and Events is required; limits that are zero take their defaults.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -42,6 +43,8 @@ type Config struct {
 	Project func(ctx context.Context, workspaceID string) (projectID string, err error)
 	// Cost returns what a request to a model cost, as the model gateway recorded it; false while it has not. Nil: nobody knows.
 	Cost func(ctx context.Context, sessionID, request string) (Cost, bool, error)
+	// Tasks creates the tasks of an approved plan, and returns their IDs. With a key that it had before, it creates nothing. Nil: no tasks.
+	Tasks func(ctx context.Context, c tools.Caller, key string, of []plan.Task) ([]string, error)
 	// Rules are the permission rules.
 	Rules Rules
 	// Place returns where a workspace's agent works. Nil: nothing isolates it, and it has no links.

@@ -37,6 +37,7 @@ type running struct {
 	model    Model
 	effort   string
 	caller   tools.Caller
+	mode     Mode // for which the rest is made
 	specs    map[string]tools.Spec
 	offered  []providers.Tool
 	system   []providers.System
@@ -220,6 +221,11 @@ func (r *running) step(ctx context.Context) (more bool, err error) {
 	}
 	if r.turn.Steps >= r.svc.cfg.Limits.Steps {
 		return false, &stop{ending{TurnFailed, fmt.Sprintf("The turn took %d steps, which is the most. Send a prompt to go on.", r.turn.Steps), "turn_steps"}}
+	}
+	if r.mode != r.thread.Mode {
+		if err := r.equip(ctx); err != nil {
+			return false, err
+		}
 	}
 	if r.caller, err = r.svc.cfg.Caller(ctx, r.host.Row()); err != nil { // asked at each step: the person's rights may have ended
 		return false, err

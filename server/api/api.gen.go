@@ -2814,6 +2814,7 @@ func (e PushRequestWhat) Valid() bool {
 const (
 	QuestionKindChoice     QuestionKind = "choice"
 	QuestionKindPermission QuestionKind = "permission"
+	QuestionKindPlan       QuestionKind = "plan"
 	QuestionKindText       QuestionKind = "text"
 )
 
@@ -2823,6 +2824,8 @@ func (e QuestionKind) Valid() bool {
 	case QuestionKindChoice:
 		return true
 	case QuestionKindPermission:
+		return true
+	case QuestionKindPlan:
 		return true
 	case QuestionKindText:
 		return true

@@ -10,6 +10,7 @@ const (
 	Permission AskKind = "permission" // asks whether it may do something
 	Choice     AskKind = "choice"     // one or more of the options
 	Text       AskKind = "text"       // text only
+	PlanReview AskKind = "plan"       // asks whether a plan is approved; Detail is Markdown
 )
 
 // Role is the meaning of an option, so that it can be drawn and answered without knowing the agent.

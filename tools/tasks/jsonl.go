@@ -141,13 +141,19 @@ func badLine(num int, format string, args ...any) error {
 // before, or that an export of this project wrote, changes that task. Errors: import_invalid with details.line, project_not_found,
 // tasks_full.
 func (s *Service) Import(ctx context.Context, who Who, projectID string, jsonl []byte) (Imported, error) {
-	projectID, err := s.project(ctx, who, projectID)
+	done, _, err := s.ImportNamed(ctx, who, projectID, jsonl)
+	return done, err
+}
+
+// ImportNamed is Import, and returns the IDs of the tasks in the order of their lines.
+func (s *Service) ImportNamed(ctx context.Context, who Who, projectID string, jsonl []byte) (done Imported, ids []string, err error) {
+	projectID, err = s.project(ctx, who, projectID)
 	if err != nil {
-		return Imported{}, err
+		return Imported{}, nil, err
 	}
 	lines, skipped, err := parseLines(jsonl)
 	if err != nil {
-		return Imported{}, err
+		return Imported{}, nil, err
 	}
 	var texts []*string
 	for i := range lines {
@@ -155,14 +161,13 @@ func (s *Service) Import(ctx context.Context, who Who, projectID string, jsonl [
 		texts = append(texts, &l.Title, &l.Description, &l.Design, &l.Acceptance, &l.Notes, &l.CloseReason)
 	}
 	if err := tools.Hide(ctx, s.cfg.Secrets, who.TeamID, texts...); err != nil {
-		return Imported{}, err
+		return Imported{}, nil, err
 	}
 	if err := s.room(ctx, projectID, len(lines)); err != nil {
-		return Imported{}, err
+		return Imported{}, nil, err
 	}
-	var done Imported
 	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
-		done = Imported{Skipped: skipped}
+		done, ids = Imported{Skipped: skipped}, nil
 		byID := map[string]string{}
 		for i := range lines {
 			l := &lines[i]
@@ -173,7 +178,7 @@ func (s *Service) Import(ctx context.Context, who Who, projectID string, jsonl [
 			if err != nil {
 				return err
 			}
-			l.uid, byID[l.ID] = t.UID, t.UID
+			l.uid, byID[l.ID], ids = t.UID, t.UID, append(ids, t.ID)
 			if created {
 				done.Created++
 			} else {
@@ -183,10 +188,10 @@ func (s *Service) Import(ctx context.Context, who Who, projectID string, jsonl [
 		return s.importDependencies(ctx, who, projectID, lines, byID)
 	})
 	if err != nil {
-		return Imported{}, err
+		return Imported{}, nil, err
 	}
 	s.publish(ctx, who.TeamID, s.now(), projectID)
-	return done, nil
+	return done, ids, nil
 }
 
 // parseLines reads the lines, and checks each by itself.

@@ -36,6 +36,7 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 			return c, err
 		},
 		Rules: t.permissions,
+		Tasks: planTasks{a}.create,
 		Place: agentPlaces{a.sandboxes}.of,
 		Cost:  recordedCost{store.NewTokens(a.db)}.of,
 		Guide: newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,

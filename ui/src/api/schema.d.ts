@@ -11998,7 +11998,7 @@ export interface components {
             free_text: boolean;
             id: string;
             /** @enum {string} */
-            kind: "permission" | "choice" | "text";
+            kind: "permission" | "choice" | "text" | "plan";
             /** @description Several options may be chosen */
             multi: boolean;
             options: components["schemas"]["QuestionOption"][];
