@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/parawork/parawork/agent/providers"
@@ -41,4 +42,25 @@ func (r *running) priced(ctx context.Context, e providers.Event) providers.Usage
 		}
 	}
 	return u
+}
+
+// withinCost ends a turn whose answers cost as much as it may. What nobody can price counts nothing.
+func (r *running) withinCost() error {
+	most := r.svc.cfg.Limits.CostNano
+	if own := optionsOf(r.host.Row().Argv).Cost; own > 0 && (most == 0 || own < most) {
+		most = own
+	}
+	if most == 0 {
+		return nil
+	}
+	var spent int64
+	for _, m := range r.messages {
+		if m.TurnID == r.turn.ID && m.Usage.CostNano != nil {
+			spent += *m.Usage.CostNano
+		}
+	}
+	if spent < most {
+		return nil
+	}
+	return &stop{ending{TurnFailed, fmt.Sprintf("The turn cost $%.2f, and may cost $%.2f at most. Send a prompt to go on.", float64(spent)/1e9, float64(most)/1e9), "turn_cost"}}
 }

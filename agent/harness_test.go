@@ -427,7 +427,7 @@ func wantsUsing(tokens int64, calls ...string) answer {
 			say(providers.Event{Kind: providers.CallBegun, Index: i / 2, Part: p})
 			say(providers.Event{Kind: providers.PartDone, Index: i / 2, Part: p})
 		}
-		say(providers.Event{Kind: providers.Done, Stop: providers.StopToolCalls, Usage: providers.Usage{Input: tokens, Output: 5}})
+		say(providers.Event{Kind: providers.Done, Stop: providers.StopToolCalls, Usage: providers.Usage{Input: tokens, Output: 5}, Request: "gw"})
 		return nil
 	}
 }

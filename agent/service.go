@@ -71,6 +71,7 @@ type Limits struct {
 	Steps       int64         // requests to the model; default 250
 	Time        time.Duration // default 6 h
 	Compactions int64         // default 10
+	CostNano    int64         // nano-USD that its answers cost; 0 = any
 	ResultBytes int           // of one tool result; default 48 KiB
 	Parallel    int           // calls of tools that change nothing, at once; default 4
 }
@@ -264,6 +265,7 @@ func (s *Service) adopt(ctx context.Context, t Thread) error {
 type Options struct {
 	Model  string // "" = the default
 	Mode   Mode   // "" = Build
+	Cost   int64  // nano-USD that a turn may cost; 0 = any
 	Effort string // of the model's reasoning: low, medium or high; "" = the model's own
 	API    string // messages, responses or chat: the one that the account's address speaks; "" = the usual one for its key
 }

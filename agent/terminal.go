@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -115,7 +116,7 @@ func (s *Service) hosted(ctx context.Context, sessionID string) (Host, error) {
 	}
 }
 
-// optionsOf reads the options of a session: --model NAME, --mode MODE, --effort EFFORT and --api API.
+// optionsOf reads the options of a session: --model NAME, --mode MODE, --max-cost USD, --effort EFFORT and --api API.
 func optionsOf(argv []string) (o Options) {
 	for i, a := range argv {
 		name, value, joined := strings.Cut(a, "=")
@@ -125,6 +126,10 @@ func optionsOf(argv []string) (o Options) {
 		switch name {
 		case "--model":
 			o.Model = value
+		case "--max-cost":
+			if usd, err := strconv.ParseFloat(value, 64); err == nil && usd > 0 && usd < 1e9 {
+				o.Cost = int64(usd * 1e9)
+			}
 		case "--api":
 			o.API = value
 		case "--effort":

@@ -222,6 +222,9 @@ func (r *running) step(ctx context.Context) (more bool, err error) {
 	if r.turn.Steps >= r.svc.cfg.Limits.Steps {
 		return false, &stop{ending{TurnFailed, fmt.Sprintf("The turn took %d steps, which is the most. Send a prompt to go on.", r.turn.Steps), "turn_steps"}}
 	}
+	if err := r.withinCost(); err != nil {
+		return false, err
+	}
 	if r.mode != r.thread.Mode {
 		if err := r.equip(ctx); err != nil {
 			return false, err

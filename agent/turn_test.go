@@ -299,6 +299,14 @@ func TestATurnEnds(t *testing.T) {
 		"turn_steps": func(h *harness) {
 			h.limits.Steps = 3
 		},
+		"turn_cost": func(h *harness) {
+			h.host.row.Argv = []string{"parawork", "--max-cost", "0.05"}
+			h.limits.CostNano = 1e9
+			h.cost = func(string, string) (agent.Cost, bool) {
+				nano := int64(2e7)
+				return agent.Cost{Nano: &nano}, true
+			}
+		},
 		"turn_time": func(h *harness) {
 			h.limits.Time = time.Millisecond
 			h.tools.does["file_read"] = func(ctx context.Context, _ json.RawMessage) (tools.Result, error) {

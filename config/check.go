@@ -100,6 +100,15 @@ func (d *decoder) check(c *Config) {
 	if g := c.Gateway; g.MaxOutputTokens < 1000 || g.MaxOutputTokens > 10_000_000 {
 		d.problem("gateway.maxOutputTokens", "must be from 1000 to 10000000")
 	}
+	if a := c.Agent; a.MaxSteps < 1 || a.MaxSteps > 10_000 {
+		d.problem("agent.maxSteps", "must be from 1 to 10000")
+	}
+	if a := c.Agent; a.MaxMinutes < 1 || a.MaxMinutes > 7*24*60 {
+		d.problem("agent.maxMinutes", "must be from 1 to 10080")
+	}
+	if a := c.Agent; a.MaxCostUSD < 0 || a.MaxCostUSD > 1_000_000 {
+		d.problem("agent.maxCostUsd", "must be from 0 to 1000000")
+	}
 	if m := c.Memory.EmbeddingModel; m != "" && !modelName.MatchString(m) {
 		d.problem("memory.embeddingModel", "must be the name of a model such as text-embedding-3-small")
 	} else if m != "" && !c.Gateway.Enabled {

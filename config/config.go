@@ -32,6 +32,7 @@ type Config struct {
 	Billing    Billing          `json:"billing"`
 	Gateway    Gateway          `json:"gateway"`
 	Memory     Memory           `json:"memory"`
+	Agent      OwnAgent         `json:"agent"`
 	RateLimits RateLimits       `json:"rateLimits"`
 	Demo       Demo             `json:"demo"`
 
@@ -234,6 +235,13 @@ type Gateway struct {
 // Memory is how agents find remembered facts.
 type Memory struct {
 	EmbeddingModel string `json:"embeddingModel"` // finds by meaning, too; "" = by words alone
+}
+
+// OwnAgent bounds a turn of Parawork's own agent.
+type OwnAgent struct {
+	MaxSteps   int64   `json:"maxSteps"`
+	MaxMinutes int64   `json:"maxMinutes"`
+	MaxCostUSD float64 `json:"maxCostUsd"` // 0 = no limit of its own
 }
 
 // UI is the web app.

@@ -28,6 +28,7 @@ func Default(agents map[string]string, kinds []Kind) *Config {
 			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
 		Outgoing: Outgoing{Allow: []string{}},
+		Agent:    OwnAgent{MaxSteps: 250, MaxMinutes: 360},
 		Gateway:  Gateway{Enabled: true, MaxBodyMB: 32, FirstByteSeconds: 600, MaxOutputTokens: 128_000},
 		Billing:  Billing{GraceSeconds: 300, PastDueDays: 7, Stripe: Stripe{WebhookSecrets: []string{}}},
 	}

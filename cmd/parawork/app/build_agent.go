@@ -35,11 +35,12 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 			c.Groups.On = slices.Concat(c.Groups.On, agent.CoreGroups())
 			return c, err
 		},
-		Rules: t.permissions,
-		Tasks: planTasks{a}.create,
-		Place: agentPlaces{a.sandboxes}.of,
-		Cost:  recordedCost{store.NewTokens(a.db)}.of,
-		Guide: newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
+		Rules:  t.permissions,
+		Limits: agent.Limits{Steps: a.cfg.Agent.MaxSteps, Time: time.Duration(a.cfg.Agent.MaxMinutes) * time.Minute, CostNano: int64(a.cfg.Agent.MaxCostUSD * 1e9)},
+		Tasks:  planTasks{a}.create,
+		Place:  agentPlaces{a.sandboxes}.of,
+		Cost:   recordedCost{store.NewTokens(a.db)}.of,
+		Guide:  newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
 		Attach: attached{a.chosen()}.place,
 	})
 }

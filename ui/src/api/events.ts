@@ -177,6 +177,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       ];
     case "skills": // those of the whole team are read again with the page
       return [keys.skills(e.id)];
+    case "permission_rules":
+      return [["permission-rules"]];
     case "memory":
       return [keys.memory(e.id)];
     case "job":

@@ -1,4 +1,4 @@
-import { type ReactNode, useId, useState } from "react";
+import { type ReactNode, Suspense, useId, useState } from "react";
 import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
@@ -6,10 +6,13 @@ import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
 import { Kbd } from "@/kit/kbd";
 import { Shape } from "@/kit/mark";
+import { lazy } from "@/kit/part";
 import type { Question, QuestionOption, Via } from "./api";
 import { DetailView } from "./detail";
 import { keyOf, optionFor, shownOptions, wordsOf } from "./question";
 import { useAnswer } from "./use-answer";
+
+const Prose = lazy(() => import("@/conversation/prose").then((m) => ({ default: m.Prose })));
 
 interface Props {
   question: Question;
@@ -65,7 +68,15 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
               </span>
             </span>
           </p>
-          <DetailView words={words} code={permission} />
+          {q.kind === "plan" ? (
+            <div className="mt-2 max-h-[50vh] overflow-y-auto">
+              <Suspense fallback={null}>
+                <Prose text={q.detail} />
+              </Suspense>
+            </div>
+          ) : (
+            <DetailView words={words} code={permission} />
+          )}
         </div>
         {may && permission && (
           <div className="flex flex-wrap gap-2 pointer-coarse:w-full pointer-coarse:*:h-auto pointer-coarse:*:min-h-11 pointer-coarse:*:flex-1">

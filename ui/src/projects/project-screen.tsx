@@ -27,6 +27,7 @@ const ProjectMemory = lazy(() => import("@/tools/memory"));
 const ProjectSkills = lazy(() => import("@/tools/skills"));
 const IssueSettings = lazy(() => import("@/tasks/issue-settings"));
 const ProjectTools = lazy(() => import("@/tools/groups"));
+const PermissionRules = lazy(() => import("@/tools/permissions"));
 
 const route = getRouteApi("/$team/p/$project");
 
@@ -40,6 +41,7 @@ const PARTS = [
   ["project-issues", "Tasks and issues"],
   ["project-tools", "Tools for agents"],
   ["project-skills", "Instructions and skills"],
+  ["permission-rules", "Permissions"],
   ["project-memory", "Memory"],
 ] as const;
 
@@ -90,6 +92,12 @@ export function ProjectScreen() {
           project={project.id}
           readOnly={!team.can("workspace.edit")}
           mayInstruct={team.can("project.manage")}
+        />
+        <PermissionRules
+          key={`${project.id} rules`}
+          team={team.slug}
+          project={project.id}
+          readOnly={!team.can("project.manage")}
         />
         <ProjectMemory key={`${project.id} memory`} project={project.id} readOnly={!team.can("workspace.edit")} />
       </Suspense>

@@ -10,6 +10,7 @@ import { useRefreshMe } from "@/people/use-refresh-me";
 import { useMe, useTeam } from "@/state/team";
 
 const Webhooks = lazy(() => import("./webhooks"));
+const PermissionRules = lazy(() => import("@/tools/permissions"));
 
 /** The team's name, its rules, and further teams. */
 export default function TeamSettings() {
@@ -25,6 +26,9 @@ export default function TeamSettings() {
           <Webhooks />
         </Suspense>
       )}
+      <Suspense fallback={<Skeleton rows={2} />}>
+        <PermissionRules team={team.slug} readOnly={!manage} />
+      </Suspense>
       {me.user.operator && <NewTeam />}
     </div>
   );

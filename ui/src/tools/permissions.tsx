@@ -1,0 +1,184 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { Button } from "@/kit/button";
+import { Segmented, TextField } from "@/kit/field";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
+
+type Rule = Schemas["PermissionRule"];
+type Effect = Schemas["PermissionEffect"];
+interface Owner {
+  team: string;
+  /** Absent: the rules are the whole team's. */
+  project?: string;
+}
+
+const WORDS: Record<Effect, string> = { allow: "Allow", ask: "Ask", deny: "Deny" };
+
+const EFFECTS = [
+  ["allow", WORDS.allow],
+  ["ask", WORDS.ask],
+  ["deny", WORDS.deny],
+] as const;
+
+function keyOf({ team, project }: Owner) {
+  return ["permission-rules", team, project ?? ""];
+}
+
+/** By which rules Parawork's own agent may call tools in a project, or in all of a team. */
+export default function PermissionRules({ team, project, readOnly }: Owner & { readOnly: boolean }) {
+  const owner = { team, project };
+  const list = useQuery({
+    queryKey: keyOf(owner),
+    queryFn: () =>
+      data(
+        project
+          ? api.GET("/projects/{id}/permission-rules", { params: { path: { id: project } } })
+          : api.GET("/teams/{team}/permission-rules", { params: { path: { team } } }),
+      ),
+  });
+  const items = list.data?.items ?? [];
+  return (
+    <section aria-labelledby="permission-rules" className="mt-8 flex max-w-[620px] flex-col gap-3">
+      <h2 id="permission-rules" className="text-title font-semibold">
+        Permissions of the agent Parawork
+      </h2>
+      <p className="text-fg2">
+        Rules decide before anybody is asked. Deny beats ask, and ask beats allow
+        {project ? ", also of the team's rules." : ", in all projects."}
+      </p>
+      {list.isPending && <Skeleton rows={2} label="Loading the rules" />}
+      {list.isError && !list.data && (
+        <Failure what="The rules could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      )}
+      {list.data && items.length === 0 && <p className="text-fg3">No rules yet.</p>}
+      {items.length > 0 && (
+        <ul aria-label="Permission rules" className="divide-y divide-hairline border-y border-hairline">
+          {items.map((r) => (
+            <Row key={r.id} owner={owner} rule={r} readOnly={readOnly || (r.scope === "team" && !!project)} />
+          ))}
+        </ul>
+      )}
+      {!readOnly && <Add owner={owner} />}
+      <Try owner={owner} />
+    </section>
+  );
+}
+
+function Row({ owner, rule: r, readOnly }: { owner: Owner; rule: Rule; readOnly: boolean }) {
+  const client = useQueryClient();
+  const text = `${r.tool}${r.pattern ? `: ${r.pattern}` : ""}`;
+  const remove = useAction({
+    act: () => data(api.DELETE("/permission-rules/{id}", { params: { path: { id: r.id } } })),
+    confirm: { title: "Remove this rule?", body: text, action: "Remove", danger: true },
+    done: () => client.invalidateQueries({ queryKey: ["permission-rules"] }),
+    failed: "The rule was not removed",
+  });
+  return (
+    <li className="flex flex-wrap items-baseline gap-x-3 gap-y-1 py-2">
+      <span className="w-12 font-medium">{WORDS[r.effect]}</span>
+      <code className="min-w-0 flex-1 basis-56 break-words">{text}</code>
+      {owner.project && <span className="text-meta text-fg3">{r.scope}</span>}
+      {!readOnly && (
+        <Button look="quiet" busy={remove.busy && "Removing"} onClick={() => void remove.run()}>
+          Remove<span className="sr-only"> {text}</span>
+        </Button>
+      )}
+    </li>
+  );
+}
+
+function Add({ owner }: { owner: Owner }) {
+  const client = useQueryClient();
+  const [tool, setTool] = useState("run_command");
+  const [pattern, setPattern] = useState("");
+  const [effect, setEffect] = useState<Effect>("allow");
+  const save = useMutation({
+    mutationFn: () => {
+      const body = { tool: tool.trim(), pattern: pattern.trim(), effect };
+      return data(
+        owner.project
+          ? api.POST("/projects/{id}/permission-rules", { params: { path: { id: owner.project } }, body })
+          : api.POST("/teams/{team}/permission-rules", { params: { path: { team: owner.team } }, body }),
+      );
+    },
+    onSuccess: () => {
+      setPattern("");
+      void client.invalidateQueries({ queryKey: ["permission-rules"] });
+    },
+  });
+  return (
+    <form
+      aria-label="Add a permission rule"
+      className="flex flex-col gap-3"
+      onSubmit={(e) => {
+        e.preventDefault();
+        save.mutate();
+      }}
+    >
+      <Segmented label="Effect" value={effect} onChange={setEffect} options={EFFECTS} />
+      <TextField
+        label="Tool"
+        required
+        maxLength={64}
+        value={tool}
+        hint="A tool such as run_command, a group such as files, or * for all."
+        onChange={(e) => setTool(e.target.value)}
+      />
+      <TextField
+        label="Pattern"
+        maxLength={500}
+        value={pattern}
+        placeholder="git status *"
+        hint="A command, a path such as src/**, or a host such as *.example.com. Empty: every call."
+        onChange={(e) => setPattern(e.target.value)}
+      />
+      <FormError error={save.error} />
+      <Button type="submit" className="self-start" busy={save.isPending && "Adding"}>
+        Add a rule
+      </Button>
+    </form>
+  );
+}
+
+function Try({ owner }: { owner: Owner }) {
+  const [command, setCommand] = useState("");
+  const tried = useMutation({
+    mutationFn: () => {
+      const body = { tool: "run_command", arguments: { command }, isolated: true };
+      return data(
+        owner.project
+          ? api.POST("/projects/{id}/permission-rules/try", { params: { path: { id: owner.project } }, body })
+          : api.POST("/teams/{team}/permission-rules/try", { params: { path: { team: owner.team } }, body }),
+      );
+    },
+  });
+  const d = tried.data;
+  return (
+    <form
+      aria-label="Try a command"
+      className="flex flex-col gap-2"
+      onSubmit={(e) => {
+        e.preventDefault();
+        tried.mutate();
+      }}
+    >
+      <TextField
+        label="Try a command"
+        required
+        value={command}
+        hint="Nothing is run."
+        onChange={(e) => setCommand(e.target.value)}
+      />
+      <FormError error={tried.error} />
+      <p role="status" className="text-fg2">
+        {d &&
+          `${WORDS[d.effect]}: ${d.rule ? `the rule ${d.rule.effect} ${d.rule.tool}${d.rule.pattern ? `: ${d.rule.pattern}` : ""} of the ${d.rule.scope}` : "no rule applies"}. ${d.reason}`}
+      </p>
+      <Button type="submit" className="self-start" busy={tried.isPending && "Trying"}>
+        Try
+      </Button>
+    </form>
+  );
+}
