@@ -73,7 +73,7 @@ func system(req providers.Request) string {
 	return b.String()
 }
 
-// The system prompt stays as it was, so that it can be cached; what changes is told once, in a message. A new beginning has it in the
+// The system prompt stays as it was, so that it can be cached; what changes comes once, in a message. A new beginning has it in the
 // system prompt.
 func TestInstructionsThatChangeInTheMiddle(t *testing.T) {
 	t.Parallel()
