@@ -15,10 +15,10 @@ type Cost struct {
 	Estimated bool
 }
 
-// Where an answer ends before its record is complete, it is asked for a few times.
+// Where an answer ends before its record is complete, it is asked for a few times: soon at first, for the next step waits.
 const (
-	costTries = 10
-	costWait  = 50 * time.Millisecond
+	costSoon = 2 * time.Millisecond
+	costWait = 256 * time.Millisecond // the last wait
 )
 
 // priced is the usage of a complete answer with what it cost. What cannot be known in a moment stays unknown: bills count it all the same.
@@ -27,7 +27,7 @@ func (r *running) priced(ctx context.Context, e providers.Event) providers.Usage
 	if r.svc.cfg.Cost == nil || e.Request == "" {
 		return u
 	}
-	for range costTries {
+	for wait := costSoon; wait <= costWait; wait *= 2 {
 		c, ok, err := r.svc.cfg.Cost(ctx, r.thread.SessionID, e.Request)
 		if err != nil {
 			r.svc.cfg.Log.Warn("the cost of an answer could not be read", "thread_id", r.thread.ID, "error", err)
@@ -37,7 +37,7 @@ func (r *running) priced(ctx context.Context, e providers.Event) providers.Usage
 			u.CostNano, u.Estimated = c.Nano, u.Estimated || c.Estimated
 			return u
 		}
-		if !tasks.Sleep(ctx, costWait) {
+		if !tasks.Sleep(ctx, wait) {
 			return u
 		}
 	}

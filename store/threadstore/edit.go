@@ -30,6 +30,6 @@ func (s *Threads) undo(ctx context.Context, threadID string, version int64, mess
 
 // DropFork removes forks whose session was never stored.
 func (s *Threads) DropFork(ctx context.Context, threadID string, before int64) error {
-	_, err := s.db.Exec(ctx, `DELETE FROM threads WHERE parent_id <> '' AND (id = ? OR ? = '' AND created_at < ?) AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = threads.session_id) AND {team}`, threadID, threadID, before)
+	_, err := s.db.Exec(ctx, `DELETE FROM threads WHERE parent_id <> '' AND (id = ? OR ? = '' AND created_at < ?) AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = threads.session_id AND {team:s}) AND {team}`, threadID, threadID, before)
 	return store.Wrap(err, "removing a fork")
 }

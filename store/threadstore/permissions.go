@@ -2,6 +2,7 @@ package threadstore
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/internal/fault"
@@ -56,8 +57,8 @@ func (s *Permissions) Add(ctx context.Context, r permissions.Rule, most int) (ou
 		if n >= most {
 			return fault.New(fault.Conflict, "permission_rules_full", "There are %d rules already, which is the most. Remove some that are no longer needed.", n)
 		}
-		_, err = s.db.Exec(ctx, `INSERT INTO permission_rules (id, team_id, project_id, session_id, tool, pattern, effect, created_by, created_at) VALUES (?,{team?},NULLIF(?, ''),NULLIF(?, ''),?,?,?,?,?)`,
-			r.ID, r.TeamID, r.ProjectID, r.SessionID, r.Tool, r.Pattern, string(r.Effect), r.CreatedBy, r.CreatedAt)
+		_, err = s.db.Exec(ctx, `INSERT INTO permission_rules (id, team_id, project_id, session_id, tool, pattern, effect, created_by, created_at) VALUES (?,{team?},?,?,?,?,?,?,?)`,
+			r.ID, r.TeamID, sql.NullString{String: r.ProjectID, Valid: r.ProjectID != ""}, sql.NullString{String: r.SessionID, Valid: r.SessionID != ""}, r.Tool, r.Pattern, string(r.Effect), r.CreatedBy, r.CreatedAt)
 		return err
 	})
 	return out, store.Wrap(err, "storing a permission rule")

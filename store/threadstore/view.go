@@ -47,11 +47,11 @@ func (s *Threads) window(ctx context.Context, threadID string, w agent.Window, v
 		limit = w.Limit + 1
 	}
 	// What changed is few rows at the end of one index, what there is at the end of the other: + keeps the database from the wrong one.
-	where := `seq < ? AND +version > ? AND {team} ORDER BY seq DESC`
+	where := `seq < ? AND +version > ? ORDER BY seq DESC`
 	if w.Since > 0 {
-		where = `+seq < ? AND version > ? AND {team} ORDER BY +seq DESC`
+		where = `+seq < ? AND version > ? ORDER BY +seq DESC`
 	}
-	rows, err := s.db.Query(ctx, `SELECT `+messageColumns+` FROM thread_messages WHERE thread_id = ? AND `+where+` LIMIT ?`, threadID, before(w), w.Since, limit)
+	rows, err := s.db.Query(ctx, `SELECT `+messageColumns+` FROM thread_messages WHERE thread_id = ? AND {team} AND `+where+` LIMIT ?`, threadID, before(w), w.Since, limit)
 	v.Messages, err = store.Collect(rows, err, scanMessage)
 	if v.More = len(v.Messages) == limit; v.More {
 		v.Messages = v.Messages[:w.Limit]

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// smallRepo is a repository with a test that fails, and how a model mends it.
+// smallRepo is a repository with a test that fails, and how a model fixes it.
 type smallRepo struct {
 	name, issue, test string
 	files             map[string]string
@@ -81,7 +81,7 @@ var smallRepos = []smallRepo{
 			map[string]any{"old": "out.txt:\n", "new": "out.txt: $(wildcard in/*.txt)\n"}, map[string]any{"old": "cat in/*.txt > out.txt", "new": "cat $^ > $@"}}}}}, []string{"Makefile"}},
 }
 
-// transcript is what the model does: it looks, sees the test fail, mends it, and sees it pass.
+// transcript is what the model does: it looks, sees the test fail, fixes it, and sees it pass.
 func (r smallRepo) transcript(t *testing.T) string {
 	t.Helper()
 	look := []any{map[string]any{"name": "glob", "input": map[string]any{"pattern": "**/*"}}}
@@ -97,8 +97,8 @@ func (r smallRepo) transcript(t *testing.T) string {
 	return r.issue + "\n" + script(t, append(steps, map[string]any{"tools": []any{running(r.test)}}, map[string]any{"text": "The test passes now."})...)
 }
 
-// Ten small repositories, each with a test that fails: the agent finds why, mends it and sees the test pass, in all of them at once.
-func TestOwnAgentMendsSmallRepositories(t *testing.T) {
+// Ten small repositories, each with a test that fails: the agent finds why, fixes it and sees the test pass, in all of them at once.
+func TestOwnAgentFixesSmallRepositories(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	h, _, _ := ownAgent(t, fmt.Sprintf(`"projects":{"allowedRoots":[%q]}`, root))
@@ -124,11 +124,11 @@ func TestOwnAgentMendsSmallRepositories(t *testing.T) {
 		}
 		must(t, passes(dir, "git clean -fdxq"))
 		project := h.Project(map[string]any{"source": map[string]string{"kind": "path", "path": dir}})
-		begun[i] = startTask(t, h, "local", project, "Mend "+r.name, r.transcript(t))
+		begun[i] = startTask(t, h, "local", project, "Fix "+r.name, r.transcript(t))
 	}
 	for i, r := range smallRepos {
 		w := begun[i]
-		w.waits(r.name+" is mended", func() bool {
+		w.waits(r.name+" is fixed", func() bool {
 			state, _ := w.now()
 			return state == "idle" && strings.Contains(w.screen(), "\nThe test passes now.")
 		})
