@@ -127,12 +127,17 @@ type Turn struct {
 	Code        string
 	Steps       int64 // requests to the model that were answered
 	Compactions int64
+	FilesBefore string // snapshot of the files from before its first change; "" = it made none, NoSnapshot = there is none
+	FilesAfter  string // snapshot from its end
 	Owner       string // the server that runs it
 	LeaseUntil  int64  // ms UTC
 	Version     int64
 	StartedAt   int64
 	EndedAt     int64
 }
+
+// NoSnapshot stands for a snapshot that could not be taken.
+const NoSnapshot = "?"
 
 // CallState is how far a tool call has come.
 type CallState string

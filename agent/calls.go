@@ -71,8 +71,9 @@ func (r *running) call(ctx context.Context, c *Call) error {
 	case state != "":
 		return r.ended(ctx, c, state, textParts(words), false)
 	}
+	turn := r.beforeChange(ctx, c)
 	c.State, c.StartedAt = CallRunning, r.svc.now()
-	if err := r.apply(ctx, Change{Calls: []*Call{c}}); err != nil {
+	if err := r.apply(ctx, Change{Calls: []*Call{c}, Turn: turn}); err != nil {
 		return err
 	}
 	r.host.Record([]item{callItem(c)})

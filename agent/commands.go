@@ -37,6 +37,7 @@ var builtIn = []Command{
 	{Name: "review", Hint: "[PROMPT]", Description: "Changes the mode: the agent looks for faults and changes no files"},
 	{Name: "model", Hint: "NAME", Description: "Changes the model"},
 	{Name: "compact", Description: "Summarizes the conversation"},
+	{Name: "undo", Description: "Undoes the last turn, with its changes of files"},
 	{Name: "clear", Description: "The model forgets what is above"},
 	{Name: "help", Description: "Lists the commands"},
 }

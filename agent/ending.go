@@ -79,6 +79,7 @@ func (s *stop) Error() string { return s.reason }
 
 // finish stores the turn's end and tells the session.
 func (r *running) finish(ctx context.Context, e ending) error {
+	r.afterChanges(tenant.In(ctx, r.thread.TeamID))
 	ctx, cancel := context.WithTimeout(tenant.In(ctx, r.thread.TeamID), 10*time.Second)
 	defer cancel()
 	now := r.svc.now()

@@ -22,6 +22,8 @@ func (s *Service) Enter(ctx context.Context, threadID string, p Prompt) (words s
 	switch mode := Mode(strings.TrimPrefix(name, "/")); {
 	case name == "/help":
 		return s.help(ctx, t)
+	case name == "/undo" && rest == "":
+		return s.undoLast(ctx, t, p.UserID)
 	case name == "/clear":
 		return "", s.Clear(ctx, t)
 	case name == "/compact":
@@ -66,6 +68,18 @@ func (s *Service) Set(ctx context.Context, t Thread, model string, mode Mode) er
 		s.changed(ctx, t)
 	}
 	return err
+}
+
+// undoLast undoes the last turn with its files, and says so.
+func (s *Service) undoLast(ctx context.Context, t Thread, userID string) (words string, err error) {
+	done, err := s.Undo(ctx, t.ID, UndoRequest{Files: true, UserID: userID})
+	if err != nil {
+		return "", err
+	}
+	if len(done.Paths) == 0 {
+		return "Undone. It had changed no files.", nil
+	}
+	return fmt.Sprintf("Undone, with its changes of %d files. Restore the snapshot %s in the timeline to have them back.", len(done.Paths), done.Snapshot), nil
 }
 
 // Clear has the model be sent nothing of what there is. People can still read it. Errors: turn_running.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -71,6 +72,7 @@ type harness struct {
 
 	forked     *host // the session of a fork
 	forkFails  error
+	files      *files
 	compacting int // conversations that were said to be about to be summarized
 
 	svc  *agent.Service
@@ -88,7 +90,7 @@ func newHarness(t *testing.T) *harness {
 	if _, err := rows.InsertWorkspace(t.Context(), workspaces.Workspace{ID: "ws_1", TeamID: team.ID, ProjectID: "prj_1", Name: "w", Branch: "b", State: workspaces.Ready, CreatedBy: user.ID}); err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{t: t, ctx: tenant.In(t.Context(), team.ID), store: &stored{Threads: threadstore.New(db)}, team: team.ID, user: user.ID, model: &model{t: t}, tools: newToolset(), rules: &rules{}, now: time.Now()}
+	h := &harness{t: t, ctx: tenant.In(t.Context(), team.ID), store: &stored{Threads: threadstore.New(db)}, team: team.ID, user: user.ID, model: &model{t: t}, tools: newToolset(), rules: &rules{}, now: time.Now(), files: &files{}}
 	h.host = newHost(sessions.Session{ID: "ses_1", TeamID: team.ID, WorkspaceID: "ws_1", Agent: agent.Name, Conversation: "conv_1", CreatedBy: user.ID, State: state.Working, Permissions: agents.AskPermissions})
 	t.Cleanup(func() { h.kill() })
 	return h
@@ -161,7 +163,7 @@ func (h *harness) boot() {
 			return tools.Caller{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SessionID: s.ID, UserID: s.CreatedBy, Agent: agent.Name, Groups: tools.Selection{On: append(agent.CoreGroups(), "tasks", "verification", "subagents")}}, nil
 		},
 		Project:   func(context.Context, string) (string, error) { return "prj_1", nil },
-		Subagents: &h.subs, Fork: h.fork, Checkpoints: h, Guide: h.guide, Briefings: h.store,
+		Subagents: &h.subs, Fork: h.fork, Checkpoints: h, Files: h.files, Guide: h.guide, Briefings: h.store,
 	})
 	ctx, cancel := context.WithCancel(h.ctx)
 	over := make(chan struct{})
@@ -670,4 +672,45 @@ func wait(t *testing.T, what string, c <-chan struct{}) {
 	case <-time.After(patient):
 		t.Fatalf("%s: it did not come", what)
 	}
+}
+
+// files notes what is asked of the workspace's files.
+type files struct {
+	mu      sync.Mutex
+	taken   int
+	spans   []agent.Span // of the last plan
+	writing func() error // before files are written; nil = nothing
+	written []string
+}
+
+// Snapshot implements agent.Files.
+func (f *files) Snapshot(context.Context, string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.taken++
+	return fmt.Sprint("snp_", f.taken), nil
+}
+
+// Plan implements agent.Files.
+func (f *files) Plan(_ context.Context, _ string, spans []agent.Span) (json.RawMessage, []string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.spans = spans
+	return json.RawMessage(`"a plan"`), []string{"a.txt"}, nil
+}
+
+// Write implements agent.Files.
+func (f *files) Write(_ context.Context, _, _, _ string, plan json.RawMessage, _ bool) (string, error) {
+	f.mu.Lock()
+	writing := f.writing
+	f.mu.Unlock()
+	if writing != nil {
+		if err := writing(); err != nil {
+			return "", err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.written = append(f.written, string(plan))
+	return "snp_safe", nil
 }

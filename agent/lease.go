@@ -55,9 +55,13 @@ func (s *Service) renew(ctx context.Context) {
 	}
 }
 
-// Recover goes on with the turns that this server left when it ended, and removes forks that were not started.
+// Recover goes on with the turns that this server left when it ended, goes on with undos, and removes forks that were
+// not started.
 func (s *Service) Recover(ctx context.Context) error {
 	if err := s.cfg.Store.DropFork(tenant.All(ctx, "forks of all teams that were not started"), "", s.cfg.Now().Add(-startsIn).UnixMilli()); err != nil {
+		return err
+	}
+	if err := s.recoverUndos(ctx); err != nil {
 		return err
 	}
 	return s.takeOver(ctx)

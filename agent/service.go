@@ -28,7 +28,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Config configures a Service. All but Attach, Checkpoints, Cost, Tasks, Place, Guide, Briefings and Events is required; limits that are zero take their defaults.
+// Config configures a Service. All but Attach, Checkpoints, Cost, Files, Tasks, Place, Guide, Briefings and Events is required; limits that are zero take their defaults.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -56,6 +56,8 @@ type Config struct {
 	Attach func(ctx context.Context, workspaceID, path string, data []byte) error
 	// Checkpoints marks the state before a conversation is summarized. Nil: nothing does.
 	Checkpoints Checkpoints
+	// Files undoes what turns change. Nil: only messages can be undone.
+	Files Files
 	// Fork starts a session like another, with a copy of its thread.
 	Fork   func(ctx context.Context, actor accounts.Actor, workspaceID string, req sessions.StartRequest, of sessions.From) (sessions.Session, error)
 	Owner  string // this server; the same after a restart

@@ -19,7 +19,7 @@ type Store interface {
 	Apply(ctx context.Context, threadID string, c Change) (version int64, err error)
 	// Running returns the turns that have not ended.
 	Running(ctx context.Context) ([]Turn, error)
-	Forks
+	Edits
 	// Claim makes owner the owner of a running turn until a time, unless another owner's lease has not run out at now. It returns false
 	// for a turn that has ended.
 	Claim(ctx context.Context, turnID, owner string, now, until int64) (bool, error)
@@ -61,12 +61,21 @@ type Change struct {
 	// Undo names a message that becomes undone, with all complete ones after it that are stored already. fault.NotFound, message_not_found:
 	// the thread does not have it. fault.Conflict, message_undone: it is not complete.
 	Undo string
+	// UndoFiles forgets, with Undo, which files the turns of these messages changed.
+	UndoFiles bool
+	// Undoing is, as JSON, an undo of files that is to be made; pointing to "" = it was. While there is one, a change with NoTurn is refused:
+	// fault.Conflict, undo_running.
+	Undoing *string
 }
 
-// Forks stores the forks of threads.
-type Forks interface {
+// Edits stores how people change threads.
+type Edits interface {
 	// DropFork removes a fork whose session was never stored; with "" all that were made before a time.
 	DropFork(ctx context.Context, threadID string, before int64) error
+	// TurnsFrom returns the turns of a thread's messages from a position on, oldest first.
+	TurnsFrom(ctx context.Context, threadID string, seq int64) ([]Turn, error)
+	// Undoing returns the undos of files that are being made, by thread, with the team of each.
+	Undoing(ctx context.Context) ([]Thread, []string, error)
 }
 
 // ThreadChange holds what changes in a thread.

@@ -699,7 +699,7 @@ func kindOf(op string) string {
 		return "task"
 	case "updatePrompt", "deletePrompt":
 		return "prompt"
-	case "getThread", "getThreadMedia", "followThread", "sendToThread", "interruptThread", "updateThread", "forkThread", "compactThread", "clearThread", "listThreadCommands":
+	case "getThread", "getThreadMedia", "followThread", "sendToThread", "interruptThread", "updateThread", "forkThread", "undoThread", "compactThread", "clearThread", "listThreadCommands":
 		return "thread"
 	case "getJob", "followJob", "cancelJob":
 		return "job"

@@ -441,6 +441,7 @@ sendToThread            member    attach
 interruptThread         member    attach
 updateThread            member    attach
 forkThread              member    attach
+undoThread              member    attach
 compactThread           member    attach
 clearThread             member    attach
 listThreadCommands      member    attach

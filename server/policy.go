@@ -579,6 +579,7 @@ var policy = map[string]rule{
 	"interruptThread":    of(accounts.TypeTerminal, byThread),
 	"updateThread":       of(accounts.TypeTerminal, byThread),
 	"forkThread":         of(accounts.TypeTerminal, byThread).working().repeatable(),
+	"undoThread":         of(accounts.TypeTerminal, byThread).working().repeatable(),
 	"compactThread":      of(accounts.TypeTerminal, byThread).working(),
 	"clearThread":        of(accounts.TypeTerminal, byThread),
 	"listThreadCommands": of(accounts.TypeTerminal, byThread),

@@ -147,6 +147,7 @@ const (
 	SnapshotKept    Point = "snapshot.kept"    // a ref names it; there is no row
 
 	SnapshotRestoring Point = "snapshot.restoring" // some files are what they were in a snapshot, others not yet
+	TurnUndone        Point = "turn.undone"        // the files of a turn are undone; its messages are not
 	UndoKept          Point = "undo.kept"          // the snapshot from before an edit is undone is there; nothing is written
 	UndoWritten       Point = "undo.written"       // the file is written; that the edit is undone is not stored
 	PartsWriting      Point = "parts.writing"      // some files are discarded, or taken from another workspace, others not yet

@@ -2061,6 +2061,7 @@ CREATE TABLE threads (
     state        TEXT NOT NULL,              -- idle, working, waiting, failed
     reason       TEXT NOT NULL DEFAULT '',
     code         TEXT NOT NULL DEFAULT '',
+    undoing      TEXT NOT NULL DEFAULT '',   -- JSON: an undo of files that is being made
     version      BIGINT NOT NULL,            -- grows with every change of the thread and its rows
     created_at   BIGINT NOT NULL,
     updated_at   BIGINT NOT NULL
@@ -2099,6 +2100,8 @@ CREATE TABLE thread_turns (
     code        TEXT NOT NULL DEFAULT '',
     steps       BIGINT NOT NULL DEFAULT 0,
     compactions BIGINT NOT NULL DEFAULT 0,
+    files_before TEXT NOT NULL DEFAULT '',   -- snapshot from before its first change; '?' = there is none
+    files_after  TEXT NOT NULL DEFAULT '',   -- snapshot from its end
     owner       TEXT NOT NULL,               -- the server that runs it
     lease_until BIGINT NOT NULL,
     version     BIGINT NOT NULL,

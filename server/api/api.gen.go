@@ -12575,6 +12575,42 @@ type ThreadTurn struct {
 // ThreadTurnState defines model for ThreadTurn.State.
 type ThreadTurnState string
 
+// ThreadUndo defines model for ThreadUndo.
+type ThreadUndo struct {
+	// Changed Files
+	Changed []string `json:"changed"`
+
+	// MessageId The first message that was undone
+	MessageId string `json:"message_id"`
+
+	// Messages How many were undone
+	Messages int `json:"messages"`
+
+	// Prompt Its text
+	Prompt string `json:"prompt"`
+
+	// SafetySnapshot Snapshot of all files before the undo; null: no file was changed
+	SafetySnapshot *string `json:"safety_snapshot"`
+}
+
+// ThreadUndoRequest defines model for ThreadUndoRequest.
+type ThreadUndoRequest struct {
+	// DryRun Only answer what would be undone
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// EvenWhileWorking Also while an agent of another session works in the workspace, which would not notice
+	EvenWhileWorking *bool `json:"even_while_working,omitempty"`
+
+	// Files Also what was changed in files
+	Files bool `json:"files"`
+
+	// MessageId A prompt; without it the newest one
+	MessageId *string `json:"message_id,omitempty"`
+
+	// TurnId The turn; without it that of the prompt
+	TurnId *string `json:"turn_id,omitempty"`
+}
+
 // ThreadUpdate defines model for ThreadUpdate.
 type ThreadUpdate struct {
 	Mode  *ThreadUpdateMode `json:"mode,omitempty"`
@@ -14349,6 +14385,11 @@ type SendToThreadParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// UndoThreadParams defines parameters for UndoThread.
+type UndoThreadParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListDeliveriesParams defines parameters for ListDeliveries.
 type ListDeliveriesParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -15058,6 +15099,9 @@ type ForkThreadJSONRequestBody = ThreadForkRequest
 
 // SendToThreadJSONRequestBody defines body for SendToThread for application/json ContentType.
 type SendToThreadJSONRequestBody = ThreadPrompt
+
+// UndoThreadJSONRequestBody defines body for UndoThread for application/json ContentType.
+type UndoThreadJSONRequestBody = ThreadUndoRequest
 
 // OpenWatchJSONRequestBody defines body for OpenWatch for application/json ContentType.
 type OpenWatchJSONRequestBody = OpenWatch
@@ -16183,6 +16227,9 @@ type ServerInterface interface {
 	// SendToThread Give Parawork's own agent a prompt
 	// (POST /threads/{id}/messages)
 	SendToThread(ctx echo.Context, id Id, params SendToThreadParams) error
+	// UndoThread Undo a turn of Parawork's own agent and what came after it
+	// (POST /threads/{id}/undo)
+	UndoThread(ctx echo.Context, id Id, params UndoThreadParams) error
 	// OpenWatch Open a link to watch a session
 	// (POST /watch)
 	OpenWatch(ctx echo.Context) error
@@ -23048,6 +23095,42 @@ func (w *ServerInterfaceWrapper) SendToThread(ctx echo.Context) error {
 	return err
 }
 
+// UndoThread converts echo context to params.
+func (w *ServerInterfaceWrapper) UndoThread(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UndoThreadParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UndoThread(ctx, id, params)
+	return err
+}
+
 // OpenWatch converts echo context to params.
 func (w *ServerInterfaceWrapper) OpenWatch(ctx echo.Context) error {
 	var err error
@@ -26600,6 +26683,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/threads/:id/events", wrapper.FollowThread, options.OperationMiddlewares["followThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/messages", wrapper.SendToThread, options.OperationMiddlewares["sendToThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/fork", wrapper.ForkThread, options.OperationMiddlewares["forkThread"]...)
+	router.POST(options.BaseURL+"/threads/:id/undo", wrapper.UndoThread, options.OperationMiddlewares["undoThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/compact", wrapper.CompactThread, options.OperationMiddlewares["compactThread"]...)
 	router.POST(options.BaseURL+"/threads/:id/clear", wrapper.ClearThread, options.OperationMiddlewares["clearThread"]...)
 	router.GET(options.BaseURL+"/threads/:id/commands", wrapper.ListThreadCommands, options.OperationMiddlewares["listThreadCommands"]...)
@@ -39973,6 +40057,47 @@ func (response SendToThreaddefaultApplicationProblemPlusJSONResponse) VisitSendT
 	return err
 }
 
+type UndoThreadRequestObject struct {
+	Id     Id `json:"id"`
+	Params UndoThreadParams
+	Body   *UndoThreadJSONRequestBody
+}
+
+type UndoThreadResponseObject interface {
+	VisitUndoThreadResponse(w http.ResponseWriter) error
+}
+
+type UndoThread200JSONResponse ThreadUndo
+
+func (response UndoThread200JSONResponse) VisitUndoThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UndoThreaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UndoThreaddefaultApplicationProblemPlusJSONResponse) VisitUndoThreadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type OpenWatchRequestObject struct {
 	Body *OpenWatchJSONRequestBody
 }
@@ -46133,6 +46258,9 @@ type StrictServerInterface interface {
 	// SendToThread Give Parawork's own agent a prompt
 	// (POST /threads/{id}/messages)
 	SendToThread(ctx context.Context, request SendToThreadRequestObject) (SendToThreadResponseObject, error)
+	// UndoThread Undo a turn of Parawork's own agent and what came after it
+	// (POST /threads/{id}/undo)
+	UndoThread(ctx context.Context, request UndoThreadRequestObject) (UndoThreadResponseObject, error)
 	// OpenWatch Open a link to watch a session
 	// (POST /watch)
 	OpenWatch(ctx context.Context, request OpenWatchRequestObject) (OpenWatchResponseObject, error)
@@ -57309,6 +57437,55 @@ func (sh *strictHandler) SendToThread(ctx echo.Context, id Id, params SendToThre
 		return err
 	} else if validResponse, ok := response.(SendToThreadResponseObject); ok {
 		return validResponse.VisitSendToThreadResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UndoThread operation middleware
+func (sh *strictHandler) UndoThread(ctx echo.Context, id Id, params UndoThreadParams) error {
+	var request UndoThreadRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body UndoThreadJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UndoThread(ctx.Request().Context(), request.(UndoThreadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UndoThread")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UndoThreadResponseObject); ok {
+		return validResponse.VisitUndoThreadResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

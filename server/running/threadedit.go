@@ -2,6 +2,7 @@ package running
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/agent"
@@ -47,4 +48,16 @@ func (h Threads) ForkThread(ctx context.Context, req api.ForkThreadRequestObject
 	audit.Note(ctx, "thread", t.ID)
 	audit.Note(ctx, "forked_from", req.Id)
 	return api.ForkThread201JSONResponse{Thread: threadOf(t), Session: inPlace(SessionOf(s), h.cfg.Standings.BoundaryOf(ctx, s.WorkspaceID))}, nil
+}
+
+func (h Threads) UndoThread(ctx context.Context, req api.UndoThreadRequestObject) (api.UndoThreadResponseObject, error) {
+	b := req.Body
+	done, err := h.cfg.Agent.Undo(ctx, req.Id, agent.UndoRequest{TurnID: rest.Val(b.TurnId), MessageID: rest.Val(b.MessageId), Files: b.Files, DryRun: rest.Val(b.DryRun),
+		Force: rest.Val(b.EvenWhileWorking), UserID: rest.CallOf(ctx).Actor.User.ID})
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "message", done.MessageID)
+	audit.Note(ctx, "files", strconv.FormatBool(b.Files))
+	return api.UndoThread200JSONResponse{MessageId: done.MessageID, Prompt: done.Prompt, Messages: done.Messages, Changed: rest.List(done.Paths, func(p string) string { return p }), SafetySnapshot: rest.Text(done.Snapshot)}, nil
 }

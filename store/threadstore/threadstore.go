@@ -58,10 +58,10 @@ func (s *Threads) ThreadOf(ctx context.Context, workspaceID, conversation string
 	return t, store.Wrap(err, "reading a thread")
 }
 
-const turnColumns = `id, team_id, thread_id, state, reason, code, steps, compactions, owner, lease_until, version, started_at, ended_at`
+const turnColumns = `id, team_id, thread_id, state, reason, code, steps, compactions, files_before, files_after, owner, lease_until, version, started_at, ended_at`
 
 func scanTurn(s store.Scanner) (t agent.Turn, err error) {
-	err = s.Scan(&t.ID, &t.TeamID, &t.ThreadID, &t.State, &t.Reason, &t.Code, &t.Steps, &t.Compactions, &t.Owner, &t.LeaseUntil, &t.Version, &t.StartedAt, &t.EndedAt)
+	err = s.Scan(&t.ID, &t.TeamID, &t.ThreadID, &t.State, &t.Reason, &t.Code, &t.Steps, &t.Compactions, &t.FilesBefore, &t.FilesAfter, &t.Owner, &t.LeaseUntil, &t.Version, &t.StartedAt, &t.EndedAt)
 	return t, err
 }
 
@@ -93,7 +93,7 @@ func (s *Threads) Apply(ctx context.Context, threadID string, c agent.Change) (v
 		if err := s.admit(ctx, threadID, c); err != nil {
 			return err
 		}
-		if err := s.undo(ctx, threadID, version, c.Undo); err != nil {
+		if err := s.edit(ctx, threadID, version, c); err != nil {
 			return err
 		}
 		for i, m := range c.Messages {
@@ -152,6 +152,15 @@ func (s *Threads) admit(ctx context.Context, threadID string, c agent.Change) er
 		}
 		if n >= c.MostPrompts {
 			return fault.New(fault.RateLimited, "too_many_prompts", "%d prompts wait for the agent already. Send this one when it has answered.", n)
+		}
+	}
+	if c.NoTurn && (c.Undoing == nil || *c.Undoing != "") {
+		var n int64
+		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM threads WHERE id = ? AND undoing <> '' AND {team}`, threadID).Scan(&n); err != nil {
+			return err
+		}
+		if n > 0 {
+			return fault.New(fault.Conflict, "undo_running", "What the agent changed is being undone. Try again in a moment.")
 		}
 	}
 	if c.Fresh {
@@ -233,9 +242,9 @@ func (s *Threads) keepCall(ctx context.Context, team string, version int64, c *a
 }
 
 func (s *Threads) keepTurn(ctx context.Context, team string, version int64, t *agent.Turn) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO thread_turns (`+turnColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?)
-		ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason, code = excluded.code, steps = excluded.steps, compactions = excluded.compactions,
+	_, err := s.db.Exec(ctx, `INSERT INTO thread_turns (`+turnColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?)
+		ON CONFLICT (id) DO UPDATE SET state = excluded.state, reason = excluded.reason, code = excluded.code, steps = excluded.steps, compactions = excluded.compactions, files_before = excluded.files_before, files_after = excluded.files_after,
 			version = excluded.version, ended_at = excluded.ended_at`,
-		t.ID, team, t.ThreadID, string(t.State), t.Reason, t.Code, t.Steps, t.Compactions, t.Owner, t.LeaseUntil, version, t.StartedAt, t.EndedAt)
+		t.ID, team, t.ThreadID, string(t.State), t.Reason, t.Code, t.Steps, t.Compactions, t.FilesBefore, t.FilesAfter, t.Owner, t.LeaseUntil, version, t.StartedAt, t.EndedAt)
 	return err
 }

@@ -133,6 +133,11 @@ func (s *Service) Inverse(ctx context.Context, p workspaces.Project, tree string
 	if err != nil {
 		return nil, false, err
 	}
+	return s.inverse(ctx, p, have, c)
+}
+
+// inverse is Inverse where the present files are have.
+func (s *Service) inverse(ctx context.Context, p workspaces.Project, have map[string]git.FileEntry, c FileChange) (files []git.ChangedFile, merged bool, err error) {
 	now, old := have[c.Path], have[c.OldPath]
 	name := guest.EncodePath(c.Path)
 	to := git.FileEntry{Mode: now.Mode, OID: c.Before.OID, Size: c.Before.Size}

@@ -40,7 +40,7 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 		Tasks:  planTasks{a}.create,
 		Place:  agentPlaces{a.sandboxes}.of,
 		Cost:   recordedCost{store.NewTokens(a.db)}.of,
-		Guide:  newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later,
+		Guide:  newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later, Files: turnFiles{a},
 		Attach: attached{a.chosen()}.place,
 	})
 }

@@ -5453,6 +5453,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/threads/{id}/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo a turn of Parawork's own agent and what came after it
+         * @description The messages become `undone`. With `files`, what these turns changed in files is undone, too; what anybody changed before, between or after them stays. If that contradicts it, nothing is undone (`undo_conflict`, with the places in `files` of its details). To redo, restore `safety_snapshot`: POST /snapshots/{id}/restore. While a turn runs, this is refused: interrupt it first.
+         */
+        post: operations["undoThread"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/watch": {
         parameters: {
             query?: never;
@@ -14070,6 +14092,30 @@ export interface components {
              * @description Answers of the model
              */
             steps: number;
+        };
+        ThreadUndo: {
+            /** @description Files */
+            changed: string[];
+            /** @description The first message that was undone */
+            message_id: string;
+            /** @description How many were undone */
+            messages: number;
+            /** @description Its text */
+            prompt: string;
+            /** @description Snapshot of all files before the undo; null: no file was changed */
+            safety_snapshot: string | null;
+        };
+        ThreadUndoRequest: {
+            /** @description Only answer what would be undone */
+            dry_run?: boolean;
+            /** @description Also while an agent of another session works in the workspace, which would not notice */
+            even_while_working?: boolean;
+            /** @description Also what was changed in files */
+            files: boolean;
+            /** @description A prompt; without it the newest one */
+            message_id?: string;
+            /** @description The turn; without it that of the prompt */
+            turn_id?: string;
         };
         ThreadUpdate: {
             /** @enum {string} */
@@ -23650,6 +23696,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ThreadMessage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    undoThread: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ThreadUndoRequest"];
+            };
+        };
+        responses: {
+            /** @description What was undone */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadUndo"];
                 };
             };
             default: components["responses"]["Problem"];

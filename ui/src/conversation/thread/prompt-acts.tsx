@@ -2,7 +2,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
-import { toastError } from "@/state/toasts";
+import { plural } from "@/format/text";
+import { confirm } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
 import type { Message, Thread } from "./feed";
 
 /** What can be done with a prompt that was sent. */
@@ -11,6 +13,8 @@ export interface PromptActs {
   edit: (m: Message) => void;
   /** Goes on from before it in a new session. */
   fork: (m: Message) => void;
+  /** Undoes it and what came after it, with what that changed in files. */
+  undo: (m: Message) => void;
 }
 
 export const textOf = (m: Message): string =>
@@ -18,6 +22,8 @@ export const textOf = (m: Message): string =>
     .filter((p) => p.kind === "text")
     .map((p) => p.text ?? "")
     .join("\n");
+
+const once = () => ({ "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` });
 
 /** Forks a conversation at a prompt: the new session begins with the prompt again. */
 export function useFork(s: Session, thread: Thread | undefined) {
@@ -29,7 +35,7 @@ export function useFork(s: Session, thread: Thread | undefined) {
         api.POST("/threads/{id}/fork", {
           params: {
             path: { id: thread!.id },
-            header: { "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` },
+            header: once(),
           },
           body: { message_id: m.id, text: textOf(m) },
         }),
@@ -39,6 +45,37 @@ export function useFork(s: Session, thread: Thread | undefined) {
       await navigate({ search: (x) => ({ ...x, session: made.session.id }) });
     },
     onError: (error) => toastError("The conversation was not forked", error),
+  });
+}
+
+/** Undoes a turn with its files, once the person has seen what that changes. */
+export function useUndo(thread: Thread | undefined) {
+  return useMutation({
+    mutationFn: async (m: Message) => {
+      const ask = (dry: boolean) =>
+        data(
+          api.POST("/threads/{id}/undo", {
+            params: { path: { id: thread!.id }, header: once() },
+            body: { message_id: m.id, files: true, dry_run: dry },
+          }),
+        );
+      const { messages, changed } = await ask(true);
+      const files = changed.length > 0 ? ` and changes of ${plural(changed.length, "file")}` : "";
+      const yes = await confirm({
+        title: "Undo from this prompt on?",
+        body: `This undoes ${plural(messages, "message")}${files}. ${changed.slice(0, 8).join(", ")}${changed.length > 8 ? "…" : ""}`,
+        action: "Undo",
+      });
+      return yes ? ask(false) : undefined;
+    },
+    onSuccess: (done) => {
+      if (done?.safety_snapshot)
+        toast({
+          title: "Undone",
+          text: "To have the files back, restore the snapshot from before it in the timeline.",
+        });
+    },
+    onError: (error) => toastError("Nothing was undone", error),
   });
 }
 
@@ -58,6 +95,14 @@ export function PromptButtons({ message, acts }: { message: Message; acts: Promp
       </button>
       <button type="button" title="Ask it again in a new session" onClick={() => acts.fork(message)} className={LINK}>
         Fork
+      </button>
+      <button
+        type="button"
+        title="Undo it and what came after it, with what that changed in files"
+        onClick={() => acts.undo(message)}
+        className={LINK}
+      >
+        Undo
       </button>
     </span>
   );

@@ -12,7 +12,7 @@ import { ConversationList } from "../list";
 import { Composer } from "./composer";
 import { type Conversation, type Message, ThreadFeed } from "./feed";
 import { ThreadId } from "./media";
-import { useFork } from "./prompt-acts";
+import { useFork, useUndo } from "./prompt-acts";
 import { ThreadRow } from "./row";
 import { opensByItself, type Row, rowsOf, unfolds } from "./rows";
 
@@ -40,7 +40,8 @@ export default function ThreadView({ session: s }: { session: Session }) {
   );
   const [replaced, setReplaced] = useState<Message>();
   const fork = useFork(s, conversation.thread).mutate;
-  const acts = useMemo(() => ({ edit: setReplaced, fork }), [fork]);
+  const undo = useUndo(conversation.thread).mutate;
+  const acts = useMemo(() => ({ edit: setReplaced, fork, undo }), [fork, undo]);
   const calm = conversation.thread?.state === "idle" || conversation.thread?.state === "failed";
   const loadOlder = useCallback(() => feed.loadOlder(), [feed]);
   const ended = hasEnded(s);
