@@ -57,6 +57,9 @@ func (s *Service) PlanUndo(ctx context.Context, workspaceID string, spans []Span
 			was[name], is[name] = have[name], have[name]
 		}
 		for _, f := range c {
+			if slices.ContainsFunc(bad, func(b FileConflict) bool { return b.Path == guest.EncodePath(f.Path) }) {
+				continue // what it was before cannot be known
+			}
 			to, err := s.without(ctx, p, is[f.Path], f)
 			switch {
 			case fault.CodeOf(err) == "edit_conflict":
