@@ -1,9 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 import { BASE, type Schemas } from "@/api/client";
-import { Prose } from "@/conversation/prose";
 import { bytes } from "@/format/text";
+import { Prose } from "@/highlight/prose";
 import { Failure, Output, Skeleton } from "@/kit/states";
+import { LinkOpener } from "@/state/links";
+import { openLink } from "@/terminal/open-link";
 import { kindOf, readTable, TEXT_MOST } from "./kind";
 
 const RecordingPlayer = lazy(() => import("@/browser/player"));
@@ -62,7 +64,9 @@ function Text({ artifact: a, kind }: { artifact: Artifact; kind: "markdown" | "c
   return (
     <>
       {kind === "markdown" ? (
-        <Prose text={text.data} />
+        <LinkOpener value={openLink}>
+          <Prose text={text.data} />
+        </LinkOpener>
       ) : kind === "csv" ? (
         <Table text={text.data} separator={a.mime.includes("tab") ? "\t" : ","} />
       ) : (

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { parseInline, parseMarkdown } from "@/highlight/markdown";
 import { ConversationFeed, type Item } from "./feed";
-import { parseInline, parseMarkdown } from "./markdown";
 import { opensByItself, rowsOf } from "./rows";
 import { spent } from "./words";
 

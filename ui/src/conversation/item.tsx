@@ -4,6 +4,7 @@ import { BASE } from "@/api/client";
 import { plural } from "@/format/text";
 import { clock, duration, exact } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
+import { Prose } from "@/highlight/prose";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { type MarkKind, Shape } from "@/kit/mark";
@@ -11,7 +12,6 @@ import { Counts } from "@/kit/states";
 import { type Call, callOf, toolWords } from "./call";
 import type { Item } from "./feed";
 import { Foldable } from "./foldable";
-import { Prose } from "./prose";
 import { type Row, unfolds } from "./rows";
 import { money, spent } from "./words";
 

@@ -16,8 +16,10 @@ import { lazy } from "@/kit/part";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
 import { hasEnded, isShell, preferred } from "@/sessions/sessions";
+import { LinkOpener } from "@/state/links";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { useTeam } from "@/state/team";
+import { openLink } from "@/terminal/open-link";
 import type { Kind } from "./feed";
 import { Found } from "./found";
 import { SearchField } from "./search-field";
@@ -87,88 +89,92 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
   const own = shown.agent === OWN;
   const whole = own && words.trim() === "" && filter === 0 && search.place === undefined;
   return (
-    <div className="flex h-full min-h-0 flex-col">
-      <div className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
-        <SessionChoice sessions={sessions} shown={shown} onChoose={(id) => open(id)} />
-        {narrow && own && (
-          <IconButton label="Search and filter" aria-expanded={seeking} onClick={() => setSeeking(!seeking)}>
-            <Icon name="search" />
-          </IconButton>
-        )}
-        {(!narrow || !own || seeking) && (
-          <>
-            <SearchField
-              value={words}
-              onChange={setWords}
-              everywhere={everywhere}
-              onEverywhere={sessions.length > 1 ? setEverywhere : undefined}
-            />
-            <select
-              aria-label="What is shown"
-              value={filter}
-              onChange={(e) => setFilter(Number(e.target.value))}
-              className={cx(inputClass, "w-auto!")}
-            >
-              {FILTERS.map((f, i) => (
-                <option key={f.label} value={i}>
-                  {f.label}
-                </option>
-              ))}
-            </select>
-          </>
-        )}
-        {own && search.place !== undefined && <Button onClick={() => open(shown.id)}>Back to the conversation</Button>}
-        {may && (
-          <IconButton label="Start another session" onClick={() => setStarting(true)}>
-            <Icon name="plus" />
-          </IconButton>
-        )}
-        {wide && !hasEnded(shown) && (
-          <IconButton label="Terminal beside the conversation" aria-pressed={split} onClick={flip}>
-            <Icon name="split" />
-          </IconButton>
-        )}
-      </div>
-      {everywhere && words.trim() !== "" ? (
-        <Found workspaceId={w.id} words={words.trim()} onOpen={open} />
-      ) : (
-        <div className={cx("min-h-0 flex-1", beside && "grid grid-cols-2")}>
-          {whole ? (
-            <Suspense fallback={<Skeleton label="Loading the conversation" />}>
-              <ThreadView key={shown.id} session={shown} />
-            </Suspense>
-          ) : (
-            <Timeline
-              key={`${shown.id} ${filter} ${words}`}
-              session={shown}
-              words={words.trim()}
-              kinds={FILTERS[filter]!.kinds}
-              at={search.place}
-              onSession={open}
-            />
+    <LinkOpener value={openLink}>
+      <div className="flex h-full min-h-0 flex-col">
+        <div className="flex flex-wrap items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
+          <SessionChoice sessions={sessions} shown={shown} onChoose={(id) => open(id)} />
+          {narrow && own && (
+            <IconButton label="Search and filter" aria-expanded={seeking} onClick={() => setSeeking(!seeking)}>
+              <Icon name="search" />
+            </IconButton>
           )}
-          {beside && (
-            <div className="min-h-0 min-w-0 border-l border-hairline">
-              <Suspense fallback={<Skeleton label="Opening the terminal" />}>
-                <TerminalPane key={shown.id} sessionId={shown.id} workspaceId={shown.workspace_id} />
-              </Suspense>
-            </div>
+          {(!narrow || !own || seeking) && (
+            <>
+              <SearchField
+                value={words}
+                onChange={setWords}
+                everywhere={everywhere}
+                onEverywhere={sessions.length > 1 ? setEverywhere : undefined}
+              />
+              <select
+                aria-label="What is shown"
+                value={filter}
+                onChange={(e) => setFilter(Number(e.target.value))}
+                className={cx(inputClass, "w-auto!")}
+              >
+                {FILTERS.map((f, i) => (
+                  <option key={f.label} value={i}>
+                    {f.label}
+                  </option>
+                ))}
+              </select>
+            </>
+          )}
+          {own && search.place !== undefined && (
+            <Button onClick={() => open(shown.id)}>Back to the conversation</Button>
+          )}
+          {may && (
+            <IconButton label="Start another session" onClick={() => setStarting(true)}>
+              <Icon name="plus" />
+            </IconButton>
+          )}
+          {wide && !hasEnded(shown) && (
+            <IconButton label="Terminal beside the conversation" aria-pressed={split} onClick={flip}>
+              <Icon name="split" />
+            </IconButton>
           )}
         </div>
-      )}
-      {starting && (
-        <Suspense>
-          <StartDialog
-            workspace={w}
-            onClose={() => setStarting(false)}
-            onStarted={(s) => {
-              setStarting(false);
-              void navigate({ search: (x) => ({ ...x, tab: isShell(s) ? "shell" : undefined, session: s.id }) });
-            }}
-          />
-        </Suspense>
-      )}
-    </div>
+        {everywhere && words.trim() !== "" ? (
+          <Found workspaceId={w.id} words={words.trim()} onOpen={open} />
+        ) : (
+          <div className={cx("min-h-0 flex-1", beside && "grid grid-cols-2")}>
+            {whole ? (
+              <Suspense fallback={<Skeleton label="Loading the conversation" />}>
+                <ThreadView key={shown.id} session={shown} />
+              </Suspense>
+            ) : (
+              <Timeline
+                key={`${shown.id} ${filter} ${words}`}
+                session={shown}
+                words={words.trim()}
+                kinds={FILTERS[filter]!.kinds}
+                at={search.place}
+                onSession={open}
+              />
+            )}
+            {beside && (
+              <div className="min-h-0 min-w-0 border-l border-hairline">
+                <Suspense fallback={<Skeleton label="Opening the terminal" />}>
+                  <TerminalPane key={shown.id} sessionId={shown.id} workspaceId={shown.workspace_id} />
+                </Suspense>
+              </div>
+            )}
+          </div>
+        )}
+        {starting && (
+          <Suspense>
+            <StartDialog
+              workspace={w}
+              onClose={() => setStarting(false)}
+              onStarted={(s) => {
+                setStarting(false);
+                void navigate({ search: (x) => ({ ...x, tab: isShell(s) ? "shell" : undefined, session: s.id }) });
+              }}
+            />
+          </Suspense>
+        )}
+      </div>
+    </LinkOpener>
   );
 }
 

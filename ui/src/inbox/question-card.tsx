@@ -12,7 +12,7 @@ import { DetailView } from "./detail";
 import { keyOf, optionFor, shownOptions, wordsOf } from "./question";
 import { useAnswer } from "./use-answer";
 
-const Prose = lazy(() => import("@/conversation/prose").then((m) => ({ default: m.Prose })));
+const Prose = lazy(() => import("@/highlight/prose").then((m) => ({ default: m.Prose })));
 
 interface Props {
   question: Question;

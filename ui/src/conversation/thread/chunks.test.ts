@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseMarkdown } from "../markdown";
+import { parseMarkdown } from "@/highlight/markdown";
 import { Chunks } from "./chunks";
 
 const TEXT = `# Title

@@ -1,10 +1,10 @@
 import { memo, type ReactNode, useRef, useState } from "react";
 import { bytes } from "@/format/text";
 import { clock, exact } from "@/format/time";
+import { Prose } from "@/highlight/prose";
 import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import { Foldable } from "../foldable";
-import { Prose } from "../prose";
 import { money, spent } from "../words";
 import { CallCard, WritingCard } from "./card";
 import { Chunks } from "./chunks";

@@ -1,7 +1,7 @@
-import { memo, type ReactNode } from "react";
+import { memo, type ReactNode, useContext } from "react";
 import { visible } from "@/format/text";
-import { CodeBlock } from "@/highlight/code";
-import { openLink } from "@/terminal/open-link";
+import { LinkOpener } from "@/state/links";
+import { CodeBlock } from "./code";
 import { type Block, type Inline, languageNamed, parseMarkdown } from "./markdown";
 
 interface Props {
@@ -114,12 +114,13 @@ function inline(parts: readonly Inline[]): ReactNode {
 
 /** A link an agent wrote: opened by the rules for what terminals print, and never by the browser alone. */
 function SafeLink({ href, text }: { href: string; text: string }) {
-  if (!/^(https?:\/\/|mailto:)/i.test(href)) return <span title={visible(href)}>{text}</span>;
+  const open = useContext(LinkOpener);
+  if (!open || !/^(https?:\/\/|mailto:)/i.test(href)) return <span title={visible(href)}>{text}</span>;
   return (
     <button
       type="button"
       title={visible(href)}
-      onClick={() => openLink(href, text)}
+      onClick={() => open(href, text)}
       className="text-left break-words text-accent underline underline-offset-2"
     >
       {text}
