@@ -34,6 +34,8 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
         if (command?.change) await data(api.PATCH("/threads/{id}", { params: { path }, body: command.change }));
         if (command?.act === "compact") await data(api.POST("/threads/{id}/compact", { params: { path } }));
         if (command?.act === "clear") await data(api.POST("/threads/{id}/clear", { params: { path } }));
+        if (command?.act === "undo")
+          await data(api.POST("/threads/{id}/undo", { params: { path, header: once() }, body: { files: true } }));
         const prompt = command ? command.prompt : text;
         const attachments = files?.map(({ name, data }) => ({ name, data }));
         if (prompt || attachments?.length)

@@ -3,7 +3,7 @@ import type { Thread } from "./feed";
 
 export interface Command {
   change?: { mode: Thread["mode"] } | { model: string };
-  act?: "compact" | "clear";
+  act?: "compact" | "clear" | "undo";
   /** What follows the command. */
   prompt: string;
 }
@@ -16,6 +16,7 @@ export function commandIn(text: string): Command | undefined {
   const mode = MODES.find((m) => m.mode === name)?.mode;
   if (mode) return { change: { mode }, prompt: rest.trim() };
   if (name === "model" && rest && !/\s/.test(rest.trim())) return { change: { model: rest.trim() }, prompt: "" };
-  if ((name === "compact" || name === "clear") && rest.trim() === "") return { act: name, prompt: "" };
+  if ((name === "compact" || name === "clear" || name === "undo") && rest.trim() === "")
+    return { act: name, prompt: "" };
   return undefined;
 }
