@@ -333,8 +333,17 @@ func TestWhatItsPlacePausedIsFoundOut(t *testing.T) {
 				}
 				p, _ = s.m.Live(s.ws)
 				ctx, end := context.WithCancel(s.ctx)
-				end() // as Run begins
-				if err := s.m.Run(ctx); err != nil {
+				ran := make(chan error, 1)
+				go func() { ran <- s.m.Run(ctx) }()
+				if c.working {
+					select { // a server that ends wakes nothing more
+					case <-p.Awake():
+					case <-s.ctx.Done():
+						t.Fatal("an agent worked in it, and nobody woke it")
+					}
+				}
+				end()
+				if err := <-ran; err != nil {
 					t.Fatal(err)
 				}
 			} else {
