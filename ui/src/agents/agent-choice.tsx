@@ -35,7 +35,9 @@ export function useAgentChoice(
   const [picked, setPicked] = useState<string | undefined>(undefined);
   const [account, setAccount] = useState<string | undefined>(undefined);
   const usable = (agents ?? []).filter((a) => a.enabled && startable(a) && a.agent !== SHELL && a.agent !== COMMAND);
-  const first = usable.find((a) => a.agent === last) ?? usable.find((a) => !a.needs_account) ?? usable[0];
+  // Parawork's own agent is always there: without a key it is offered, and what can start now is chosen.
+  const first =
+    usable.find((a) => a.agent === last) ?? usable.find((a) => !a.needs_account) ?? usable.find((a) => a.agent !== OWN);
   const agent = picked ?? (last === SHELL || last === COMMAND ? last : first?.agent) ?? SHELL;
   const info = agents?.find((a) => a.agent === agent);
   const plain = agent === "" || agent === SHELL || agent === COMMAND;
