@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"cmp"
+	"context"
 	"slices"
 )
 
@@ -10,7 +11,6 @@ type followed struct {
 	team, user, session string
 	step                Step
 	created, retryAt    int64
-	busy, due           bool // it is being looked at; it is to be looked at again
 	admitted            bool // it is its turn, and its row does not say so yet
 }
 
@@ -147,44 +147,18 @@ func (s *Service) follow(j Job) {
 	s.lookAtAll()
 }
 
-// look has a job looked at soon. One is looked at by one goroutine at a time.
-func (s *Service) look(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.followed[id]
-	if f == nil {
-		return
-	}
-	if f.busy {
-		f.due = true
-		return
-	}
-	f.busy = s.work.Go(func() { s.looks(id) }) // once it is closed, the next server goes on
-}
+// look has a job looked at soon.
+func (s *Service) look(id string) { s.looks.At(id) }
 
-func (s *Service) looks(id string) {
-	ctx := s.work.Context()
-	for {
-		select {
-		case s.turn <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		live := s.step(ctx, id)
-		<-s.turn
-		s.mu.Lock()
-		f := s.followed[id]
-		if !live {
-			delete(s.followed, id)
-		}
-		if !live || f == nil || !f.due {
-			if f != nil {
-				f.busy = false
-			}
-			s.mu.Unlock()
-			return
-		}
-		f.due = false
-		s.mu.Unlock()
+// seeTo takes a job that is followed one step further. It is followed no more once nothing is left to be done.
+func (s *Service) seeTo(ctx context.Context, id string) {
+	s.mu.Lock()
+	f := s.followed[id]
+	s.mu.Unlock()
+	if f == nil || s.step(ctx, id) {
+		return
 	}
+	s.mu.Lock()
+	delete(s.followed, id)
+	s.mu.Unlock()
 }

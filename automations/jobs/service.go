@@ -56,9 +56,9 @@ const (
 
 // Service runs jobs. Safe for concurrent use.
 type Service struct {
-	cfg  Config
-	work *tasks.Scope
-	turn chan struct{} // one token for each that may be worked on
+	cfg   Config
+	work  *tasks.Scope // once it has ended, the next server goes on
+	looks *tasks.Looks
 
 	mu       sync.Mutex
 	followed map[string]*followed
@@ -77,8 +77,10 @@ func New(cfg Config) *Service {
 	}
 	cfg.Look, cfg.Settle, cfg.AtOnce = cmp.Or(cfg.Look, 2*time.Second), cmp.Or(cfg.Settle, 20*time.Second), cmp.Or(cfg.AtOnce, AtOnce)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, work: tasks.NewScope(tenant.All(context.Background(), "jobs go on when their caller has left")), turn: make(chan struct{}, atWork),
+	s := &Service{cfg: cfg, work: tasks.NewScope(tenant.All(context.Background(), "jobs go on when their caller has left")),
 		followed: map[string]*followed{}, full: map[string]int64{}, changed: make(chan struct{})}
+	s.looks = tasks.NewLooks(s.work, atWork, s.seeTo)
+	return s
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }

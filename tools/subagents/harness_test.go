@@ -88,7 +88,9 @@ func (h *harness) session(id, agent string, in state.State) {
 func (h *harness) serve(tune ...func(*subagents.Config)) (s *subagents.Service, kill func()) {
 	h.t.Helper()
 	cfg := subagents.Config{Store: h.store, Sessions: h, Prompts: queue{h}, Screens: h, Workspaces: h, Snapshots: h, Siblings: h, Commits: h, Merging: h, Accounts: h, Bus: h.bus, Events: h.bus, Secrets: h,
-		Threads: &threads{harness: h}, GroupOf: func(tool string) string { return map[string]string{"task_list": "tasks", "task_create": "tasks", "file_read": "files"}[tool] }, Spent: h.Spent, Now: h.Now, Look: 5 * time.Millisecond}
+		Threads: &threads{harness: h}, GroupOf: func(tool string) string {
+			return map[string]string{"task_list": "tasks", "task_create": "tasks", "file_read": "files"}[tool]
+		}, Spent: h.Spent, Now: h.Now, Look: 5 * time.Millisecond}
 	for _, fn := range tune {
 		fn(&cfg)
 	}

@@ -53,9 +53,9 @@ const atWork = 16
 
 // Service starts and follows subagents. Safe for concurrent use.
 type Service struct {
-	cfg  Config
-	work *tasks.Scope
-	turn chan struct{} // one token for each that may be worked on
+	cfg   Config
+	work  *tasks.Scope // once it has ended, the next server goes on
+	looks *tasks.Looks
 
 	mu       sync.Mutex
 	followed map[string]*followed
@@ -65,7 +65,6 @@ type Service struct {
 // followed is a subagent that is live.
 type followed struct {
 	session, parent string
-	busy, due       bool // it is being looked at; it is to be looked at again
 }
 
 // New returns a Service. It starts nothing; it panics when a required dependency is missing.
@@ -78,8 +77,10 @@ func New(cfg Config) *Service {
 	}
 	cfg.Look, cfg.Settle, cfg.Idle = cmp.Or(cfg.Look, 3*time.Second), cmp.Or(cfg.Settle, 20*time.Second), cmp.Or(cfg.Idle, 30*time.Minute)
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	return &Service{cfg: cfg, work: tasks.NewScope(tenant.All(context.Background(), "subagents go on when their caller has left")), turn: make(chan struct{}, atWork),
+	s := &Service{cfg: cfg, work: tasks.NewScope(tenant.All(context.Background(), "subagents go on when their caller has left")),
 		followed: map[string]*followed{}, changed: make(chan struct{})}
+	s.looks = tasks.NewLooks(s.work, atWork, s.seeTo)
+	return s
 }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
@@ -159,46 +160,20 @@ func (s *Service) follow(a Subagent) {
 	s.look(a.ID)
 }
 
-// look has a subagent looked at soon. One is looked at by one goroutine at a time.
-func (s *Service) look(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.followed[id]
-	if f == nil {
-		return
-	}
-	if f.busy {
-		f.due = true
-		return
-	}
-	f.busy = s.work.Go(func() { s.looks(id) }) // once it is closed, the next server goes on
-}
+// look has a subagent looked at soon.
+func (s *Service) look(id string) { s.looks.At(id) }
 
-func (s *Service) looks(id string) {
-	ctx := s.work.Context()
-	for {
-		select {
-		case s.turn <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		live := s.step(ctx, id)
-		<-s.turn
-		s.mu.Lock()
-		f := s.followed[id]
-		if !live {
-			delete(s.followed, id)
-		}
-		if !live || f == nil || !f.due {
-			if f != nil {
-				f.busy = false
-			}
-			s.mu.Unlock()
-			return
-		}
-		f.due = false
-		s.mu.Unlock()
+// seeTo takes a subagent that is followed one step further. It is followed no more once nothing is left to be done.
+func (s *Service) seeTo(ctx context.Context, id string) {
+	s.mu.Lock()
+	f := s.followed[id]
+	s.mu.Unlock()
+	if f == nil || s.step(ctx, id) {
+		return
 	}
+	s.mu.Lock()
+	delete(s.followed, id)
+	s.mu.Unlock()
 }
 
 // edit changes a subagent and notifies whoever waits for it or shows it. fn returns errUnchanged to leave it alone.
