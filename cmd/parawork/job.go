@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -55,10 +53,8 @@ wrong; and with 130 when they were interrupted: the job goes on.
 
 // jobCall is one call of a command on jobs.
 type jobCall struct {
-	program
-	api  remote.Jobs
-	json bool
-	args []string
+	call
+	api remote.Jobs
 
 	agent, project, sandbox, executor, runner, base, branch string
 	model, account, webhook, key, download, status          string
@@ -68,21 +64,13 @@ type jobCall struct {
 	keep, confirm, wait, follow                             bool
 }
 
-// jobCommand is a command on jobs: its flags, how many words it takes, and what it does.
-type jobCommand struct {
-	name  string
-	words int
-	flags func(*jobCall, *flag.FlagSet)
-	run   func(context.Context, *jobCall) (exit int, err error)
-}
-
 func waiting(c *jobCall, fs *flag.FlagSet) {
 	fs.BoolVar(&c.follow, "follow", false, "")
 	fs.StringVar(&c.download, "download", "", "")
 }
 
-var jobCommands = []jobCommand{
-	{"run", 1, func(c *jobCall, fs *flag.FlagSet) {
+var jobCommands = []subcommand[jobCall]{
+	{name: "run", least: 1, most: 1, run: runJob, flags: func(c *jobCall, fs *flag.FlagSet) {
 		waiting(c, fs)
 		for name, to := range map[string]*string{"agent": &c.agent, "project": &c.project, "sandbox": &c.sandbox, "executor": &c.executor, "runner": &c.runner, "base": &c.base, "branch": &c.branch,
 			"model": &c.model, "account": &c.account, "webhook": &c.webhook, "key": &c.key} {
@@ -94,17 +82,17 @@ var jobCommands = []jobCommand{
 		fs.BoolVar(&c.keep, "keep", false, "")
 		fs.BoolVar(&c.confirm, "confirm-no-boundary", false, "")
 		fs.BoolVar(&c.wait, "wait", false, "")
-	}, runJob},
-	{"wait", 1, waiting, func(ctx context.Context, c *jobCall) (int, error) { return c.await(ctx, c.args[0]) }},
-	{"get", 1, func(*jobCall, *flag.FlagSet) {}, func(ctx context.Context, c *jobCall) (int, error) {
+	}},
+	{name: "wait", least: 1, most: 1, flags: waiting, run: func(ctx context.Context, c *jobCall) (int, error) { return c.await(ctx, c.args[0]) }},
+	{name: "get", least: 1, most: 1, flags: none[jobCall], run: func(ctx context.Context, c *jobCall) (int, error) {
 		raw, err := c.api.Get(ctx, c.args[0])
 		return 0, c.show(raw, err)
 	}},
-	{"list", 0, func(c *jobCall, fs *flag.FlagSet) {
+	{name: "list", run: listJobs, flags: func(c *jobCall, fs *flag.FlagSet) {
 		fs.StringVar(&c.status, "status", "", "")
 		fs.IntVar(&c.limit, "limit", 20, "")
-	}, listJobs},
-	{"cancel", 1, func(*jobCall, *flag.FlagSet) {}, func(ctx context.Context, c *jobCall) (int, error) {
+	}},
+	{name: "cancel", least: 1, most: 1, flags: none[jobCall], run: func(ctx context.Context, c *jobCall) (int, error) {
 		raw, err := c.api.Cancel(ctx, c.args[0])
 		if err == nil && !c.json {
 			return 0, nil
@@ -115,52 +103,8 @@ var jobCommands = []jobCommand{
 
 // job runs a command on jobs, and returns the exit code.
 func (p program) job(ctx context.Context, args []string) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	at, args, _ := p.elsewhere(args)
-	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
-		fmt.Fprint(p.stdout, jobUsage)
-		return 0
-	}
-	c := &jobCall{program: p}
-	for _, cmd := range jobCommands {
-		if cmd.name != args[0] {
-			continue
-		}
-		if err := c.parse(cmd, args[1:]); errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(p.stdout, jobUsage)
-			return 0
-		} else if err != nil {
-			fmt.Fprintf(p.stderr, "parawork job %s: %v. See: parawork job help\n", cmd.name, err)
-			return cli.Usage
-		}
-		if err := at.check(); err != nil {
-			fmt.Fprintf(p.stderr, "parawork: %v.\n", err)
-			return cli.Usage
-		}
-		if at.insecure() {
-			fmt.Fprintln(p.stderr, "parawork: the token crosses the network unencrypted: use https.")
-		}
-		c.api = remote.New(remote.Config{Doer: at.client(), Server: at.server, Team: at.team, Client: "parawork " + version}).Jobs()
-		exit, err := cmd.run(ctx, c)
-		return p.ended(ctx, exit, err, c.json)
-	}
-	fmt.Fprintf(p.stderr, "parawork job: there is no command %q. See: parawork job help\n", args[0])
-	return cli.Usage
-}
-
-// parse reads a command's flags, which may stand before and after its words.
-func (c *jobCall) parse(cmd jobCommand, args []string) error {
-	fs := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	fs.BoolVar(&c.json, "json", false, "")
-	cmd.flags(c, fs)
-	var err error
-	if c.args, err = wordsOf(fs, args, false); err == nil && len(c.args) != cmd.words {
-		err = errWords
-	}
-	return err
+	c := &jobCall{}
+	return runSubcommand(ctx, p, "job", jobUsage, jobCommands, args, c, &c.call, func(api *remote.API) { c.api = api.Jobs() })
 }
 
 // show writes an object of the API with --json, else a job's figures and its output.

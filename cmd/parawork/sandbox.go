@@ -3,19 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
-	"github.com/parawork/parawork/tools/cli"
 	"github.com/parawork/parawork/tools/remote"
 )
 
@@ -52,21 +46,10 @@ All take --server URL, --token TOKEN, --team SLUG and --json, and have twins: PA
 when something was refused or failed, with 2 when the command line is wrong, and with 130 when they were interrupted.
 `
 
-// repeated is a flag that may be given several times.
-type repeated []string
-
-// String implements flag.Value.
-func (r *repeated) String() string { return strings.Join(*r, ",") }
-
-// Set implements flag.Value.
-func (r *repeated) Set(s string) error { *r = append(*r, s); return nil }
-
 // sandboxCall is one call of a command on sandboxes.
 type sandboxCall struct {
-	program
-	api  remote.Sandboxes
-	json bool
-	args []string // the words that are no flags
+	call
+	api remote.Sandboxes
 
 	key, purpose, executor, runner, image, network, session string
 	cwd, language, kernel                                   string
@@ -75,18 +58,7 @@ type sandboxCall struct {
 	replace, shell, stdin, recursive                        bool
 }
 
-// sandboxCommand is a command on sandboxes: its flags, how many words it takes, and what it does.
-type sandboxCommand struct {
-	name        string
-	least, most int  // words
-	rest        bool // what follows the first word is no flag of ours
-	flags       func(*sandboxCall, *flag.FlagSet)
-	run         func(context.Context, *sandboxCall) (exit int, err error)
-}
-
-func none(*sandboxCall, *flag.FlagSet) {}
-
-var sandboxCommands = []sandboxCommand{
+var sandboxCommands = []subcommand[sandboxCall]{
 	{name: "create", run: createSandbox, flags: func(c *sandboxCall, fs *flag.FlagSet) {
 		for name, to := range map[string]*string{"key": &c.key, "executor": &c.executor, "runner": &c.runner, "image": &c.image, "network": &c.network, "end-with-session": &c.session} {
 			fs.StringVar(to, name, "", "")
@@ -96,7 +68,7 @@ var sandboxCommands = []sandboxCommand{
 		fs.DurationVar(&c.idle, "idle", 0, "")
 		fs.BoolVar(&c.replace, "replace", false, "")
 	}},
-	{name: "list", run: listSandboxes, flags: none},
+	{name: "list", run: listSandboxes, flags: none[sandboxCall]},
 	{name: "exec", least: 2, most: 1 << 20, rest: true, run: execInSandbox, flags: func(c *sandboxCall, fs *flag.FlagSet) {
 		fs.StringVar(&c.cwd, "cwd", "", "")
 		fs.Var(&c.env, "env", "")
@@ -109,113 +81,19 @@ var sandboxCommands = []sandboxCommand{
 		fs.StringVar(&c.kernel, "kernel", "", "")
 		fs.DurationVar(&c.timeout, "timeout", 0, "")
 	}},
-	{name: "put", least: 2, most: 3, run: putFile, flags: none},
-	{name: "get", least: 2, most: 3, run: getFile, flags: none},
-	{name: "ls", least: 1, most: 2, run: listFiles, flags: none},
+	{name: "put", least: 2, most: 3, run: putFile, flags: none[sandboxCall]},
+	{name: "get", least: 2, most: 3, run: getFile, flags: none[sandboxCall]},
+	{name: "ls", least: 1, most: 2, run: listFiles, flags: none[sandboxCall]},
 	{name: "rm", least: 2, most: 2, run: removeFile, flags: func(c *sandboxCall, fs *flag.FlagSet) { fs.BoolVar(&c.recursive, "r", false, "") }},
-	{name: "port", least: 2, most: 2, run: portOfSandbox, flags: none},
-	{name: "extend", least: 2, most: 2, run: extendSandbox, flags: none},
-	{name: "end", least: 1, most: 1, run: func(ctx context.Context, c *sandboxCall) (int, error) { return 0, c.api.End(ctx, c.args[0]) }, flags: none},
+	{name: "port", least: 2, most: 2, run: portOfSandbox, flags: none[sandboxCall]},
+	{name: "extend", least: 2, most: 2, run: extendSandbox, flags: none[sandboxCall]},
+	{name: "end", least: 1, most: 1, run: func(ctx context.Context, c *sandboxCall) (int, error) { return 0, c.api.End(ctx, c.args[0]) }, flags: none[sandboxCall]},
 }
 
 // sandbox runs a command on sandboxes without a repository, and returns the exit code.
 func (p program) sandbox(ctx context.Context, args []string) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	at, args, _ := p.elsewhere(args)
-	if len(args) == 0 || args[0] == "help" || args[0] == "--help" || args[0] == "-h" {
-		fmt.Fprint(p.stdout, sandboxUsage)
-		return 0
-	}
-	c := &sandboxCall{program: p}
-	for _, cmd := range sandboxCommands {
-		if cmd.name != args[0] {
-			continue
-		}
-		if err := c.parse(cmd, args[1:]); errors.Is(err, flag.ErrHelp) {
-			fmt.Fprint(p.stdout, sandboxUsage)
-			return 0
-		} else if err != nil {
-			fmt.Fprintf(p.stderr, "parawork sandbox %s: %v. See: parawork sandbox help\n", cmd.name, err)
-			return cli.Usage
-		}
-		if err := at.check(); err != nil {
-			fmt.Fprintf(p.stderr, "parawork: %v.\n", err)
-			return cli.Usage
-		}
-		if at.insecure() {
-			fmt.Fprintln(p.stderr, "parawork: the token crosses the network unencrypted: use https.")
-		}
-		c.api = remote.New(remote.Config{Doer: at.client(), Server: at.server, Team: at.team, Client: "parawork " + version}).Sandboxes()
-		exit, err := cmd.run(ctx, c)
-		return p.ended(ctx, exit, err, c.json)
-	}
-	fmt.Fprintf(p.stderr, "parawork sandbox: there is no command %q. See: parawork sandbox help\n", args[0])
-	return cli.Usage
-}
-
-// ended reports how a command ended, and returns the exit code.
-func (p program) ended(ctx context.Context, exit int, err error, asJSON bool) int {
-	var wrong *usageError
-	switch {
-	case ctx.Err() != nil:
-		return 130
-	case errors.As(err, &wrong):
-		fmt.Fprintf(p.stderr, "parawork: %v.\n", err)
-		return cli.Usage
-	case err == nil:
-		return exit
-	}
-	if local := (*os.PathError)(nil); errors.As(err, &local) {
-		fmt.Fprintf(p.stderr, "parawork: %v\n", err)
-		return cli.Failed
-	}
-	var argv []string
-	if asJSON {
-		argv = []string{"--json"}
-	}
-	exit, _, text := cli.Refuse(argv, err)
-	_, _ = io.WriteString(p.stderr, text)
-	return exit
-}
-
-// usageError says that a command was called wrongly.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string { return e.text }
-
-func wrongly(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
-
-// parse reads a command's flags, which may stand before, between and after its words.
-func (c *sandboxCall) parse(cmd sandboxCommand, args []string) error {
-	fs := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	fs.BoolVar(&c.json, "json", false, "")
-	cmd.flags(c, fs)
-	var err error
-	if c.args, err = wordsOf(fs, args, cmd.rest); err == nil && (len(c.args) < cmd.least || len(c.args) > cmd.most) {
-		err = errWords
-	}
-	return err
-}
-
-var errWords = errors.New("too many or too few words are given")
-
-// wordsOf reads flags, which may stand before, between and after the words that it returns. With rest, what follows the first word is no flag.
-func wordsOf(fs *flag.FlagSet, args []string, rest bool) (words []string, err error) {
-	for {
-		before := len(args)
-		if err := fs.Parse(args); err != nil {
-			return nil, err
-		}
-		left := fs.Args()
-		whole := len(left) < before && args[before-len(left)-1] == "--" || rest && len(words) > 0
-		if len(left) == 0 || whole {
-			return append(words, left...), nil
-		}
-		words, args = append(words, left[0]), left[1:]
-	}
+	c := &sandboxCall{}
+	return runSubcommand(ctx, p, "sandbox", sandboxUsage, sandboxCommands, args, c, &c.call, func(api *remote.API) { c.api = api.Sandboxes() })
 }
 
 // print writes an object of the API with --json, else its text.
