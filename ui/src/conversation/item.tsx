@@ -1,8 +1,8 @@
 import { Link } from "@tanstack/react-router";
-import { lazy, memo, type ReactNode, Suspense, useState } from "react";
+import { lazy, memo, type ReactNode, Suspense } from "react";
 import { BASE } from "@/api/client";
 import { plural } from "@/format/text";
-import { clock, duration, exact } from "@/format/time";
+import { duration } from "@/format/time";
 import { CodeBlock, DiffBlock } from "@/highlight/code";
 import { Prose } from "@/highlight/prose";
 import { cx } from "@/kit/cx";
@@ -12,6 +12,7 @@ import { Counts } from "@/kit/states";
 import { type Call, callOf, toolWords } from "./call";
 import type { Item } from "./feed";
 import { Foldable } from "./foldable";
+import { PromptBox } from "./prompt-box";
 import { type Row, unfolds } from "./rows";
 import { money, spent } from "./words";
 
@@ -45,7 +46,15 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
   const { item } = row;
   switch (item.kind) {
     case "prompt":
-      return <Prompt item={item} session={session} now={now} inside={item.parent !== ""} />;
+      return (
+        <PromptBox
+          title={item.parent !== "" ? "Prompt for the subagent" : "Prompt"}
+          text={item.text}
+          at={item.at}
+          now={now}
+          acts={<Replay item={item} session={session} />}
+        />
+      );
     case "text":
       return <Prose text={item.text} />;
     case "thinking":
@@ -117,37 +126,6 @@ function body(row: Row, session: string, now: number, toggle: (() => void) | und
 
 const firstLine = (text: string): string => text.trimStart().split("\n", 1)[0]!.slice(0, 200);
 
-/** Lines of a prompt that are shown before it is unfolded. */
-const LONG = 14;
-
-function Prompt({ item, session, now, inside }: { item: Item; session: string; now: number; inside: boolean }) {
-  const [all, setAll] = useState(false);
-  const lines = item.text.split("\n");
-  const long = lines.length > LONG || item.text.length > 2000;
-  const shown = all || !long ? item.text : lines.slice(0, LONG).join("\n").slice(0, 2000);
-  return (
-    <div className="mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2">
-      <p className="flex items-baseline justify-between gap-3 text-meta text-fg2">
-        <span className="font-medium">{inside ? "Prompt for the subagent" : "Prompt"}</span>
-        <span className="flex items-baseline gap-2">
-          <Replay item={item} session={session} />
-          <Time at={item.at} now={now} />
-        </span>
-      </p>
-      <p className="mt-0.5 break-words whitespace-pre-wrap">{shown}</p>
-      {long && (
-        <button
-          type="button"
-          onClick={() => setAll((v) => !v)}
-          className="min-h-6 text-meta text-accent hover:underline"
-        >
-          {all ? "Show less" : "Show all of it"}
-        </button>
-      )}
-    </div>
-  );
-}
-
 /** Link to the replay of the terminal at that time. */
 function Replay({ item, session }: { item: Item; session: string }) {
   if (item.offset === null) return null;
@@ -166,14 +144,6 @@ function Replay({ item, session }: { item: Item; session: string }) {
     >
       Replay
     </Link>
-  );
-}
-
-function Time({ at, now }: { at: number; now: number }) {
-  return (
-    <time dateTime={new Date(at).toISOString()} title={exact(at)} className="shrink-0 text-fg3">
-      {clock(at, now)}
-    </time>
   );
 }
 

@@ -1,10 +1,10 @@
-import { memo, type ReactNode, useRef, useState } from "react";
+import { memo, type ReactNode, useRef } from "react";
 import { bytes } from "@/format/text";
-import { clock, exact } from "@/format/time";
 import { Prose } from "@/highlight/prose";
 import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import { Foldable } from "../foldable";
+import { PromptBox } from "../prompt-box";
 import { money, spent } from "../words";
 import { CallCard, WritingCard } from "./card";
 import { Chunks } from "./chunks";
@@ -136,43 +136,18 @@ function Thought({ text, live, open }: { text: string; live: boolean; open: bool
   );
 }
 
-/** Lines of a prompt that are shown before it is unfolded. */
-const LONG = 14;
-
 function Prompt({ row, now, acts }: { row: Row; now: number; acts: PromptActs | undefined }) {
-  const [all, setAll] = useState(false);
   const m = row.message;
-  const text = textOf(m);
-  const lines = text.split("\n");
-  const long = lines.length > LONG || text.length > 2000;
-  const shown = all || !long ? text : lines.slice(0, LONG).join("\n").slice(0, 2000);
   return (
-    <div
-      className={cx(
-        "group/prompt mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2",
-        m.state === "undone" && "opacity-60",
-      )}
+    <PromptBox
+      title={m.state === "undone" ? "Prompt, undone" : "Prompt"}
+      text={textOf(m)}
+      at={m.created_at}
+      now={now}
+      faded={m.state === "undone"}
+      acts={acts && m.state === "complete" && <PromptButtons message={m} acts={acts} />}
     >
-      <p className="flex items-baseline justify-between gap-3 text-meta text-fg2">
-        <span className="font-medium">{m.state === "undone" ? "Prompt, undone" : "Prompt"}</span>
-        <span className="flex items-baseline gap-2">
-          {acts && m.state === "complete" && <PromptButtons message={m} acts={acts} />}
-          <time dateTime={new Date(m.created_at).toISOString()} title={exact(m.created_at)} className="text-fg3">
-            {clock(m.created_at, now)}
-          </time>
-        </span>
-      </p>
-      <p className="mt-0.5 break-words whitespace-pre-wrap">{shown}</p>
-      {long && (
-        <button
-          type="button"
-          onClick={() => setAll((v) => !v)}
-          className="min-h-6 text-meta text-accent hover:underline"
-        >
-          {all ? "Show less" : "Show all of it"}
-        </button>
-      )}
       <PartMedia parts={m.parts} />
-    </div>
+    </PromptBox>
   );
 }
