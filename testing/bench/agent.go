@@ -36,10 +36,11 @@ func (b *bench) agent() error {
 		return err
 	}
 	defer h.stop()
-	if h.workspace, err = h.newWorkspace(h.project, "agent"); err != nil {
+	leave, err := h.enterNew("agent")
+	if err != nil {
 		return err
 	}
-	defer func() { _ = h.do("POST", "/workspaces/"+h.workspace+"/destroy-sandbox", nil, nil) }()
+	defer leave()
 	if err := h.do("PUT", "/me/agent-accounts/parawork", map[string]any{"kind": "api_key", "api_key": "sk-ant-api03-" + strings.Repeat("bench", 8), "base_url": door.url}, nil); err != nil {
 		return err
 	}
@@ -50,6 +51,13 @@ func (b *bench) agent() error {
 		return err
 	}
 	return b.agentThreads(h)
+}
+
+// enterNew goes on in a new workspace, until leave destroys its sandbox.
+func (h *harness) enterNew(name string) (leave func(), err error) {
+	ws, err := h.newWorkspace(h.project, name)
+	h.workspace = ws
+	return func() { _ = h.do("POST", "/workspaces/"+ws+"/destroy-sandbox", nil, nil) }, err
 }
 
 // own starts a session of the agent and waits until it has answered its prompt.
@@ -225,9 +233,17 @@ func lateness(from io.Reader, mark string, n int) (late []time.Duration, err err
 // agentThreads measures what an idle thread weighs in the server, beside an idle session of a program that does nothing.
 func (b *bench) agentThreads(h *harness) error {
 	n := b.size(200, 10)
+	const inOne = 50 // workspace: a sandbox has 64 connections to tools, of which each terminal of the agent is one
 	grown := func(start func() error) (float64, error) {
 		before := rss(h.cmd.Process.Pid)
-		for range n {
+		for i := range n {
+			if i%inOne == 0 {
+				leave, err := h.enterNew(fmt.Sprintf("threads %d", i))
+				if err != nil {
+					return 0, err
+				}
+				defer leave()
+			}
 			if err := start(); err != nil {
 				return 0, err
 			}
