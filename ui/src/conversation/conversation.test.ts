@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseInline, parseMarkdown } from "@/highlight/markdown";
 import { ConversationFeed, type Item } from "./feed";
-import { opensByItself, rowsOf } from "./rows";
+import { opensByItself, rowsOf, unfolds } from "./rows";
 import { spent } from "./words";
 
 const item = (id: string, place: number, more: Partial<Item> = {}): Item => ({
@@ -153,6 +153,24 @@ describe("rows", () => {
   it("survives calls that are inside of each other", () => {
     expect(rowsOf([item("a", 1, { parent: "b" }), item("b", 2, { parent: "a" })], new Set())).toEqual([]);
     expect(rowsOf([item("a", 1, { parent: "a" })], new Set(["a"]))).toHaveLength(1);
+  });
+
+  it("folds what was undone into one line, unless something is looked for", () => {
+    const items = [
+      item("a", 1),
+      item("b", 2, { kind: "prompt", undone: true }),
+      item("c", 3, { kind: "text", undone: true }),
+      item("d", 4),
+    ];
+    const rows = rowsOf(items, new Set());
+    expect(rows.map((r) => [r.item.id, r.item.text])).toEqual([
+      ["a", ""],
+      ["c/undone", "2 steps undone"],
+      ["d", ""],
+    ]);
+    expect(unfolds(rows[1]!.item, rows[1]!.steps)).toBe(true);
+    expect(rowsOf(items, new Set(["c/undone"])).map((r) => r.item.id)).toEqual(["a", "c/undone", "b", "c", "d"]);
+    expect(rowsOf(items, new Set(), true).map((r) => r.item.id)).toEqual(["a", "b", "c", "d"]);
   });
 
   it("shows small diffs at once", () => {

@@ -6,7 +6,8 @@ interface FoldableProps {
   open: boolean;
   toggle: (() => void) | undefined;
   head: ReactNode;
-  children: ReactNode;
+  /** What it unfolds, unless that is in rows of its own. */
+  children?: ReactNode;
 }
 
 /** A line that unfolds. */
@@ -27,7 +28,7 @@ export function Foldable({ open, toggle, head, children }: FoldableProps) {
         />
         {head}
       </button>
-      {open && <div className="mt-1 mb-2 ml-5 grid gap-1.5">{children}</div>}
+      {open && children && <div className="mt-1 mb-2 ml-5 grid gap-1.5">{children}</div>}
     </>
   );
 }

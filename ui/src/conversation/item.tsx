@@ -35,7 +35,7 @@ export const ItemRow = memo(function ItemRow({ row, session, now, current, onTog
       className={cx("px-4 py-1 md:px-6", current && "shadow-[inset_3px_0_0_var(--accent)]")}
       style={{ paddingLeft: row.depth > 0 ? `calc(1.5rem + ${row.depth * 20}px)` : undefined }}
     >
-      <div className={cx("max-w-[52rem]", row.depth > 0 && "border-l border-hairline pl-3")}>
+      <div className={cx("max-w-[52rem]", (row.depth > 0 || item.undone) && "border-l border-hairline pl-3")}>
         {body(row, session, now, toggle)}
       </div>
     </div>
@@ -298,9 +298,11 @@ function Remark({ row, toggle }: { row: Row; toggle: (() => void) | undefined })
       {item.topic === "output" ? (
         <CodeBlock language="" text={item.text} label="Output" />
       ) : (
-        <div className="text-fg2">
-          <Prose text={item.output} />
-        </div>
+        item.output && (
+          <div className="text-fg2">
+            <Prose text={item.output} />
+          </div>
+        )
       )}
     </Foldable>
   );

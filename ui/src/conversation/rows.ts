@@ -1,3 +1,4 @@
+import { plural } from "@/format/text";
 import { callOf } from "./call";
 import type { Item } from "./feed";
 
@@ -32,17 +33,17 @@ export function unfolds(item: Item, steps: number): boolean {
     case "thinking":
       return true;
     case "note":
-      return item.output !== "" || (item.topic === "output" && item.text.includes("\n"));
+      return steps > 0 || item.output !== "" || (item.topic === "output" && item.text.includes("\n"));
     default:
       return false;
   }
 }
 
 /**
- * The rows of a timeline. Steps inside a call are indented below it when the call is expanded; edits always,
+ * The rows of a timeline, in which what was undone is one row, unless `whole` is set. Steps inside a call are indented below it when the call is expanded; edits always,
  * because they are the lasting result. `toggled` are the ids the user folded or unfolded.
  */
-export function rowsOf(items: readonly Item[], toggled: ReadonlySet<string>): Row[] {
+export function rowsOf(items: readonly Item[], toggled: ReadonlySet<string>, whole = false): Row[] {
   const known = new Set(items.map((i) => i.id));
   const inside = new Map<string, Item[]>();
   for (const item of items) {
@@ -63,8 +64,31 @@ export function rowsOf(items: readonly Item[], toggled: ReadonlySet<string>): Ro
     for (const child of below) if (open || child.kind === "edit") add(child, Math.min(depth + 1, 4));
   };
   for (const item of items) if (!item.parent || !known.has(item.parent) || item.parent === item.id) add(item, 0);
-  return summed(rows);
+  return whole ? summed(rows) : folded(summed(rows), toggled);
 }
+
+/** Puts one row in place of those that follow each other and were undone. They stay below it while it is unfolded. */
+function folded(rows: readonly Row[], toggled: ReadonlySet<string>): Row[] {
+  const out: Row[] = [];
+  for (let i = 0; i < rows.length; i++) {
+    if (!rows[i]!.item.undone) {
+      out.push(rows[i]!);
+      continue;
+    }
+    const from = i;
+    while (rows[i + 1]?.item.undone) i++;
+    const last = rows[i]!.item;
+    const id = `${last.id}/undone`;
+    const steps = i + 1 - from;
+    const open = toggled.has(id);
+    const text = `${plural(steps, "step")} undone`;
+    out.push({ item: { ...last, ...NOTE, id, text }, depth: 0, steps, open });
+    if (open) out.push(...rows.slice(from, i + 1));
+  }
+  return out;
+}
+
+const NOTE = { kind: "note", topic: "", parent: "", output: "", undone: false } as const;
 
 /** Notes at each usage what the turn has cost with it. */
 function summed(rows: Row[]): Row[] {

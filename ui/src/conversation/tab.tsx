@@ -7,17 +7,19 @@ import type { Session, Workspace } from "@/api/client";
 import { sessionsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { clock } from "@/format/time";
-import { useAction } from "@/keys/keyboard";
+import { available, perform, useAction } from "@/keys/keyboard";
 import { Button, IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
+import { Menu, MenuItem } from "@/kit/menu";
 import { lazy } from "@/kit/part";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
 import { hasEnded, isShell, preferred } from "@/sessions/sessions";
 import { LinkOpener } from "@/state/links";
 import { isBoolean, recall, remember } from "@/state/remember";
+import { useStore } from "@/state/store";
 import { useTeam } from "@/state/team";
 import { openLink } from "@/terminal/open-link";
 import type { Kind } from "./feed";
@@ -128,6 +130,7 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
               <Icon name="plus" />
             </IconButton>
           )}
+          {own && !hasEnded(shown) && may && <ThreadMenu />}
           {wide && !hasEnded(shown) && (
             <IconButton label="Terminal beside the conversation" aria-pressed={split} onClick={flip}>
               <Icon name="split" />
@@ -175,6 +178,32 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
         )}
       </div>
     </LinkOpener>
+  );
+}
+
+/** What can be done with a conversation of Parawork's own agent as a whole, while the agent does not work. */
+function ThreadMenu() {
+  const can = useStore(available);
+  const item = (id: "conversation.compact" | "conversation.clear", label: string, hint: string) => (
+    <MenuItem
+      disabled={!can.some((a) => a.id === id)}
+      onSelect={() => setTimeout(() => perform(id), 0)} // once the menu has given the focus back
+      hint={hint}
+    >
+      {label}
+    </MenuItem>
+  );
+  return (
+    <Menu
+      trigger={
+        <IconButton label="More for this conversation">
+          <Icon name="more" />
+        </IconButton>
+      }
+    >
+      {item("conversation.compact", "Compact", "The agent summarizes it, and reads the summary instead.")}
+      {item("conversation.clear", "Clear", "The agent forgets what is above. You can still read it.")}
+    </Menu>
   );
 }
 

@@ -46,7 +46,8 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
       }),
     [],
   );
-  const rows = useMemo(() => rowsOf(items, toggled), [items, toggled]);
+  const whole = words !== "" || kinds.length > 0 || at !== undefined; // what is looked for may have been undone
+  const rows = useMemo(() => rowsOf(items, toggled, whole), [items, toggled, whole]);
   const loadOlder = useCallback(() => feed.loadOlder(), [feed]);
   const [target, setTarget] = useState<string>();
 
@@ -59,7 +60,9 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
       const list = feed.shown.get().items;
       const item = list.find((i) => i.place >= at) ?? list.at(-1);
       if (item)
-        setTarget(item.parent && !rowsOf(list, toggled).some((r) => r.item.id === item.id) ? item.parent : item.id);
+        setTarget(
+          item.parent && !rowsOf(list, toggled, true).some((r) => r.item.id === item.id) ? item.parent : item.id,
+        );
     });
   }, [at, feed, sync.data, toggled]);
 

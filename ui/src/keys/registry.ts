@@ -230,6 +230,20 @@ export const ACTIONS = [
     group: "Review",
   },
   {
+    id: "conversation.compact",
+    label: "Compact the conversation",
+    keys: ["e k"],
+    scope: "conversation",
+    group: "Workspace",
+  },
+  {
+    id: "conversation.clear",
+    label: "Clear the conversation for the model",
+    keys: ["e l"],
+    scope: "conversation",
+    group: "Workspace",
+  },
+  {
     id: "conversation.split",
     label: "Terminal beside the conversation",
     keys: ["s"],

@@ -41,7 +41,8 @@ export function conflictsOf(error: unknown): { places: Conflict[]; total: number
   return { places, total: Math.max(places.length, Number.isFinite(total) ? total : 0) };
 }
 
-function isConflict(v: unknown): v is Conflict {
+/** Reads a place of the API. */
+export function isConflict(v: unknown): v is Conflict {
   const c = v as Partial<Conflict> | null;
   return (
     typeof c === "object" &&

@@ -5,14 +5,15 @@ import { ApiError } from "@/api/problem";
 import { keys } from "@/api/queries";
 import { plural, visible } from "@/format/text";
 import { clock, exact } from "@/format/time";
-import { CodeBlock, DiffBlock } from "@/highlight/code";
+import { DiffBlock } from "@/highlight/code";
 import { Button } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Mark } from "@/kit/mark";
 import { Counts, Failure, FormError, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { toast } from "@/state/toasts";
-import { type Conflict, conflictsOf, type Edit, madeBy } from "./edit-words";
+import { ConflictPlace } from "./conflict-place";
+import { conflictsOf, type Edit, madeBy } from "./edit-words";
 
 /** The changes of files in a workspace, newest first, with who made each. */
 export default function Edits({ workspace }: { workspace: string }) {
@@ -175,7 +176,7 @@ function Undo({ edit: e }: { edit: Edit }) {
             {conflict.total > 0 && ` in ${plural(conflict.total, "place")}`}. Nothing was changed.
           </p>
           {conflict.places.map((c) => (
-            <Place key={c.line} conflict={c} />
+            <ConflictPlace key={c.line} conflict={c} />
           ))}
           {conflict.total > conflict.places.length && (
             <p className="text-meta text-fg3">
@@ -192,24 +193,5 @@ function Undo({ edit: e }: { edit: Edit }) {
         </Button>
       </div>
     </>
-  );
-}
-
-function Place({ conflict: c }: { conflict: Conflict }) {
-  const states = [
-    ["Present lines", c.present],
-    ["Lines of the edit", c.edited],
-    ["Lines before the edit", c.before],
-  ] as const;
-  return (
-    <section aria-label={`Line ${c.line}`}>
-      <h3 className="text-meta font-medium">Line {c.line}</h3>
-      {states.map(([label, text]) => (
-        <div key={label} className="mt-1">
-          <p className="text-meta text-fg3">{label}</p>
-          {text ? <CodeBlock language="" text={text.replace(/\n$/, "")} label={label} /> : <p>None</p>}
-        </div>
-      ))}
-    </section>
   );
 }

@@ -4,12 +4,12 @@ import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
 import { wakeFor } from "@/sandboxes/acts";
 import { hasEnded } from "@/sessions/sessions";
+import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
 import type { Attached } from "./attachments";
 import { commandIn } from "./command";
 import type { Thread } from "./feed";
-
-const once = () => ({ "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` });
+import { once, undoFrom } from "./undo";
 
 interface Said {
   text: string;
@@ -32,10 +32,9 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
         const path = { id: thread.id };
         const command = commandIn(text);
         if (command?.change) await data(api.PATCH("/threads/{id}", { params: { path }, body: command.change }));
-        if (command?.act === "compact") await data(api.POST("/threads/{id}/compact", { params: { path } }));
-        if (command?.act === "clear") await data(api.POST("/threads/{id}/clear", { params: { path } }));
-        if (command?.act === "undo")
-          await data(api.POST("/threads/{id}/undo", { params: { path, header: once() }, body: { files: true } }));
+        if (command?.act === "compact") await compactThread(thread.id);
+        if (command?.act === "clear") await clearThread(thread.id);
+        if (command?.act === "undo") await undoFrom(thread.id);
         const prompt = command ? command.prompt : text;
         const attachments = files?.map(({ name, data }) => ({ name, data }));
         if (prompt || attachments?.length)
@@ -76,11 +75,33 @@ export function useThreadActs(s: Session, thread: Thread | undefined) {
     onError: (error) => toastError("The agent was not interrupted", error),
   });
 
+  /** Has the agent summarize the conversation. */
+  const compact = useMutation({
+    mutationFn: () => compactThread(thread!.id),
+    onError: (error) => toastError("The conversation was not compacted", error),
+  });
+
+  /** Has the model forget the conversation, once the person has agreed. */
+  const clear = useMutation({
+    mutationFn: async () => {
+      const yes = await confirm({
+        title: "Clear the conversation for the model?",
+        body: "The agent forgets what is above. You can still read it, and files stay as they are.",
+        action: "Clear",
+      });
+      if (yes) await clearThread(thread!.id);
+    },
+    onError: (error) => toastError("The conversation was not cleared", error),
+  });
+
   /** Changes the mode or the model, from the next turn on. */
   const set = useMutation({
     mutationFn: (change: { mode?: Thread["mode"]; model?: string }) =>
       data(api.PATCH("/threads/{id}", { params: { path: { id: thread!.id } }, body: change })),
     onError: (error) => toastError("Nothing was changed", error),
   });
-  return { send, interrupt, set };
+  return { send, interrupt, compact, clear, set };
 }
+
+const compactThread = (id: string) => data(api.POST("/threads/{id}/compact", { params: { path: { id } } }));
+const clearThread = (id: string) => data(api.POST("/threads/{id}/clear", { params: { path: { id } } }));

@@ -12,7 +12,7 @@ import type { Attached } from "./attachments";
 import { ContextFill, ModeChoice, ModelChoice } from "./choices";
 import { CompletionList, useCompletion } from "./completion";
 import type { Conversation, Message } from "./feed";
-import { textOf } from "./prompt-acts";
+import { textOf } from "./rows";
 import { StateLine } from "./state-line";
 
 interface Props {
@@ -65,6 +65,9 @@ export function Composer({ session: s, conversation, may, replaced, onReplaced }
   const interrupt = () => acts.interrupt.mutate();
   useAction("prompt.write", () => box.current?.focus(), may);
   useAction("session.interrupt", interrupt, may && works);
+  const rests = may && !ended && thread !== undefined && !works && !acts.send.isPending;
+  useAction("conversation.compact", () => acts.compact.mutate(), rests);
+  useAction("conversation.clear", () => acts.clear.mutate(), rests);
 
   const onKey = (e: KeyboardEvent<HTMLTextAreaElement>) => {
     if (e.nativeEvent.isComposing || completion.onKey(e)) return;

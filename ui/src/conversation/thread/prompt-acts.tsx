@@ -6,6 +6,8 @@ import { plural } from "@/format/text";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 import type { Message, Thread } from "./feed";
+import { textOf } from "./rows";
+import { once, undoFrom } from "./undo";
 
 /** What can be done with a prompt that was sent. */
 export interface PromptActs {
@@ -16,14 +18,6 @@ export interface PromptActs {
   /** Undoes it and what came after it, with what that changed in files. */
   undo: (m: Message) => void;
 }
-
-export const textOf = (m: Message): string =>
-  m.parts
-    .filter((p) => p.kind === "text")
-    .map((p) => p.text ?? "")
-    .join("\n");
-
-const once = () => ({ "Idempotency-Key": crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` });
 
 /** Forks a conversation at a prompt: the new session begins with the prompt again. */
 export function useFork(s: Session, thread: Thread | undefined) {
@@ -51,23 +45,15 @@ export function useFork(s: Session, thread: Thread | undefined) {
 /** Undoes a turn with its files, once the person has seen what that changes. */
 export function useUndo(thread: Thread | undefined) {
   return useMutation({
-    mutationFn: async (m: Message) => {
-      const ask = (dry: boolean) =>
-        data(
-          api.POST("/threads/{id}/undo", {
-            params: { path: { id: thread!.id }, header: once() },
-            body: { message_id: m.id, files: true, dry_run: dry },
-          }),
-        );
-      const { messages, changed } = await ask(true);
-      const files = changed.length > 0 ? ` and changes of ${plural(changed.length, "file")}` : "";
-      const yes = await confirm({
-        title: "Undo from this prompt on?",
-        body: `This undoes ${plural(messages, "message")}${files}. ${changed.slice(0, 8).join(", ")}${changed.length > 8 ? "…" : ""}`,
-        action: "Undo",
-      });
-      return yes ? ask(false) : undefined;
-    },
+    mutationFn: (m: Message) =>
+      undoFrom(thread!.id, m.id, ({ messages, changed }) => {
+        const files = changed.length > 0 ? ` and changes of ${plural(changed.length, "file")}` : "";
+        return confirm({
+          title: "Undo from this prompt on?",
+          body: `This undoes ${plural(messages, "message")}${files}. ${changed.slice(0, 8).join(", ")}${changed.length > 8 ? "…" : ""}`,
+          action: "Undo",
+        });
+      }),
     onSuccess: (done) => {
       if (done?.safety_snapshot)
         toast({

@@ -1,5 +1,5 @@
 import { memo, type ReactNode, useRef } from "react";
-import { bytes } from "@/format/text";
+import { bytes, plural } from "@/format/text";
 import { Prose } from "@/highlight/prose";
 import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
@@ -9,8 +9,8 @@ import { money, spent } from "../words";
 import { CallCard, WritingCard } from "./card";
 import { Chunks } from "./chunks";
 import { PartMedia } from "./media";
-import { type PromptActs, PromptButtons, textOf } from "./prompt-acts";
-import { type Row, unfolds } from "./rows";
+import { type PromptActs, PromptButtons } from "./prompt-acts";
+import { type Row, textOf, unfolds } from "./rows";
 
 interface Props {
   row: Row;
@@ -27,7 +27,14 @@ export const ThreadRow = memo(function ThreadRow({ row, now, open, current, onTo
   const toggle = unfolds(row) ? () => onToggle(row.id) : undefined;
   return (
     <div className={cx("px-4 py-1 md:px-6", current && "shadow-[inset_3px_0_0_var(--accent)]")}>
-      <div className="max-w-[52rem]">{body(row, now, open, toggle, acts)}</div>
+      <div
+        className={cx(
+          "max-w-[52rem]",
+          row.message.state === "undone" && row.kind !== "undone" && "border-l border-hairline pl-3",
+        )}
+      >
+        {body(row, now, open, toggle, acts)}
+      </div>
     </div>
   );
 });
@@ -89,6 +96,21 @@ function body(
         <p className="flex items-center gap-3 py-1 text-meta text-fg3 before:h-px before:flex-1 before:bg-hairline after:h-px after:flex-1 after:bg-hairline">
           The model no longer reads what is above
         </p>
+      );
+    case "undone":
+      return (
+        <Foldable
+          open={open}
+          toggle={toggle}
+          head={
+            <>
+              <span className="shrink-0 text-fg2">{plural(row.messages, "message")} undone</span>
+              {!open && (
+                <span className="truncate text-fg3">{row.text.trimStart().split("\n", 1)[0]!.slice(0, 200)}</span>
+              )}
+            </>
+          }
+        />
       );
     case "discarded":
       return (

@@ -138,3 +138,29 @@ test("an answer is followed by what it cost, and from the second on by what its 
     ["c/spent", undefined],
   ]);
 });
+
+test("what was undone is one line, with its rows below it while it is unfolded", () => {
+  const said = (id: string, seq: number, more: Partial<Message> = {}) =>
+    message(id, seq, { parts: [{ kind: "text", text: `${id} said` }], ...more });
+  const messages = [
+    said("p", 1, { role: "user" }),
+    said("q", 2, { role: "user", state: "undone", turn_id: "u" }),
+    said("cut", 3, { state: "discarded", turn_id: "u" }),
+    said("a", 4, { state: "undone", turn_id: "u" }),
+    said("r", 5, { role: "user", turn_id: "v" }),
+    said("b", 6, { state: "undone", turn_id: "w" }),
+  ];
+  const c = { messages, calls: new Map(), writing: { id: "", parts: [] } };
+  const folded = rowsOf(c);
+  expect(folded.map((r) => r.id)).toEqual(["p", "a/undone", "r", "b/undone"]);
+  expect(folded[1]).toMatchObject({ kind: "undone", messages: 2, text: "q said" });
+  expect(rowsOf(c, new Set(["a/undone"])).map((r) => r.id)).toEqual([
+    "p",
+    "a/undone",
+    "q",
+    "cut",
+    "a/0/0",
+    "r",
+    "b/undone",
+  ]);
+});

@@ -11,6 +11,8 @@ export type Row = { id: string; message: Message } & (
   | { kind: "writing"; part: WritingPart }
   | { kind: "call"; call: Call; shown: Shown }
   | { kind: "discarded"; text: string }
+  /** Stands before the rows of messages that follow each other and were undone; these are shown while it is unfolded. */
+  | { kind: "undone"; messages: number; text: string }
   /** What an answer used, and at one of several what the turn has cost with it. */
   | { kind: "spent"; turn: { nano: number; estimated: boolean } | undefined }
 );
@@ -33,6 +35,7 @@ export function unfolds(row: Row): boolean {
     case "summary":
     case "note":
     case "discarded":
+    case "undone":
       return true;
     default:
       return false;
@@ -45,11 +48,32 @@ const LONG_TEXT = 1500;
 const NONE: readonly Call[] = [];
 const known = new WeakMap<Message, { calls: readonly Call[]; rows: readonly Row[] }>();
 
-/** The rows of messages that are complete, and of what is being written. What has not changed keeps its rows. */
-export function rowsOf({ messages, calls, writing }: Pick<Conversation, "messages" | "calls" | "writing">): Row[] {
-  const rows: Row[] = [];
+type Shows = Pick<Conversation, "messages" | "calls" | "writing">;
+
+/**
+ * The rows of messages that are complete, and of what is being written. What has not changed keeps its rows. Messages that were undone are
+ * one row, and those of its ID in `unfolded` have theirs below it.
+ */
+export function rowsOf({ messages, calls, writing }: Shows, unfolded: ReadonlySet<string> = new Set()): Row[] {
+  const all: Row[] = [];
   const costs = costsOf(messages);
+  let undone: Message[] = [];
+  let rows = all;
+  const fold = () => {
+    const last = undone.at(-1);
+    if (!last) return;
+    const id = `${last.id}/undone`;
+    const text = textOf(undone.find((m) => m.role === "user"));
+    all.push({ id, message: last, kind: "undone", messages: undone.length, text });
+    if (unfolded.has(id)) for (const r of rows) all.push(r);
+    undone = [];
+    rows = all;
+  };
   for (const m of messages) {
+    if (m.state === "undone") {
+      if (undone.length === 0) rows = [];
+      undone.push(m);
+    } else if (m.state !== "discarded" || m.turn_id !== undone.at(-1)?.turn_id) fold();
     if (m.state === "streaming") {
       if (m.id === writing.id)
         for (const [i, p] of writing.parts.entries()) rows.push(...written(m, p, i, i === writing.parts.length - 1));
@@ -65,8 +89,16 @@ export function rowsOf({ messages, calls, writing }: Pick<Conversation, "message
     const cost = costs.get(m.id);
     if (cost) rows.push({ id: `${m.id}/spent`, message: m, kind: "spent", turn: cost.turn });
   }
-  return rows;
+  fold();
+  return all;
 }
+
+/** What a person wrote in a message. */
+export const textOf = (m: Message | undefined): string =>
+  (m?.parts ?? [])
+    .filter((p) => p.kind === "text")
+    .map((p) => p.text ?? "")
+    .join("\n");
 
 /** The answers whose cost is known. */
 function costsOf(messages: readonly Message[]) {

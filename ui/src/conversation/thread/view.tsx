@@ -26,7 +26,6 @@ export default function ThreadView({ session: s }: { session: Session }) {
   useEffect(() => feed.start(), [feed]);
   const conversation = useStore(feed.shown);
   const { messages, calls, writing, older, link } = conversation;
-  const rows = useMemo(() => rowsOf({ messages, calls, writing }), [messages, calls, writing]);
   const now = useNow();
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
   const toggle = useCallback(
@@ -38,6 +37,7 @@ export default function ThreadView({ session: s }: { session: Session }) {
       }),
     [],
   );
+  const rows = useMemo(() => rowsOf({ messages, calls, writing }, toggled), [messages, calls, writing, toggled]);
   const [replaced, setReplaced] = useState<Message>();
   const fork = useFork(s, conversation.thread).mutate;
   const undo = useUndo(conversation.thread).mutate;
