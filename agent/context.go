@@ -28,7 +28,7 @@ func (r *running) equip(ctx context.Context) error {
 	var core, others []tools.Spec
 	for _, s := range all {
 		r.specs[s.Name] = s // those that are not offered can be called, too: skills and instructions may name them
-		if isCore(s.Group) {
+		if isCore(s.Group) || r.thread.Mode == Review && s.Group == reviewGroup {
 			core = append(core, s)
 		} else {
 			others = append(others, s)

@@ -494,6 +494,7 @@ func (s *toolset) Specs() []tools.Spec {
 		{Name: "subagent_spawn", Title: "Spawn", Group: "subagents", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
 		{Name: "subagent_merge", Title: "Merge", Group: "subagents", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
 		{Name: "verify", Title: "Verify", Group: "verification", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
+		{Name: "review_comment", Title: "Comment", Group: "review", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}, Unlisted: true},
 	}
 }
 

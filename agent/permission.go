@@ -176,6 +176,9 @@ const runCommand = "run_command"
 // planning are the tools with which plan mode may change something.
 var planning = []string{"task_create", "task_update", "task_close", "task_dep"}
 
+// reviewGroup has the tools with which review mode comments on the changes.
+const reviewGroup = "review"
+
 // allows reports whether a tool may be used in a mode, whatever its arguments are.
 func (m Mode) allows(s tools.Spec) bool {
 	switch {
@@ -186,7 +189,7 @@ func (m Mode) allows(s tools.Spec) bool {
 	case m == Plan:
 		return slices.Contains(planning, s.Name)
 	case m == Review:
-		return s.Group == "verification"
+		return s.Group == "verification" || s.Group == reviewGroup
 	}
 	return false
 }

@@ -38,7 +38,10 @@ var modePrompts = map[Mode]string{
 		"Propose the plan with plan_propose, with its steps as tasks and what each waits for. People approve it before anything is built.",
 	Ask: "# Mode: ask\nChange nothing. Answer from the code, and name the places where you found it as path:line. Say what you do not know.",
 	Review: "# Mode: review\nChange no files. Read what was changed on this branch since its base, and enough around it to judge it. Run the project's checks with verify. Look for wrong behaviour, lost data, security, races, missing tests and " +
-		"broken promises of the API; not for taste. List the faults, the worst first: path:line, what goes wrong and when, and how to repair it. Report only what you can show. Say so when there is nothing.",
+		"broken promises of the API; not for taste. Report only what you can show: what goes wrong and when, and how to repair it.\n" +
+		"[review_comment]- Comment on each fault with review_comment, at the changed lines that cause it. People see the comments beside the lines.\n" +
+		"[review_summary]- At the end sum up with review_summary: what you looked at, the checks, and the faults, the worst first. Say so when there is nothing. Then answer with the same in short.\n" +
+		"Name code in your answer as path:line.",
 }
 
 const summaryIntro = "The conversation so far was summarized to make room. The summary:\n\n"
@@ -64,7 +67,7 @@ func promptFor(mode Mode, has func(tool string) bool) string {
 		mode = Build
 	}
 	var b strings.Builder
-	for line := range strings.Lines(basePrompt) {
+	for line := range strings.Lines(basePrompt + "\n\n" + modePrompts[mode]) {
 		if rest, ok := strings.CutPrefix(line, "["); ok {
 			tool, text, _ := strings.Cut(rest, "]")
 			if !has(tool) {
@@ -74,5 +77,5 @@ func promptFor(mode Mode, has func(tool string) bool) string {
 		}
 		b.WriteString(line)
 	}
-	return b.String() + "\n\n" + modePrompts[mode]
+	return b.String()
 }

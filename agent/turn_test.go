@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -99,13 +100,13 @@ func TestAPersonDecides(t *testing.T) {
 // In the modes that change nothing, calls that do are refused, and the model is not offered them.
 func TestModesLimitWhatIsCalled(t *testing.T) {
 	for mode, want := range map[agent.Mode]string{
-		agent.Plan:   "file_read=done file_write=denied task_create=done verify=denied",
-		agent.Ask:    "file_read=done file_write=denied task_create=denied verify=denied",
-		agent.Review: "file_read=done file_write=denied task_create=denied verify=done",
+		agent.Plan:   "file_read=done file_write=denied task_create=done verify=denied review_comment=denied",
+		agent.Ask:    "file_read=done file_write=denied task_create=denied verify=denied review_comment=denied",
+		agent.Review: "file_read=done file_write=denied task_create=denied verify=done review_comment=done",
 	} {
 		h := newHarness(t)
 		h.host.row.Permissions = agents.AllPermissions
-		h.model.then(wants("file_read", `{}`, "file_write", `{}`, "task_create", `{}`, "verify", `{}`), says("Done."))
+		h.model.then(wants("file_read", `{}`, "file_write", `{}`, "task_create", `{}`, "verify", `{}`, "review_comment", `{}`), says("Done."))
 		th := h.open(agent.Options{Mode: mode})
 		h.send(th.ID, "Go.")
 		var got []string
@@ -115,10 +116,13 @@ func TestModesLimitWhatIsCalled(t *testing.T) {
 		if s := strings.Join(got, " "); s != want {
 			t.Errorf("%s: %s", mode, s)
 		}
+		var names []string
 		for _, offered := range h.model.asked()[0].Tools {
-			if offered.Name == "file_write" {
-				t.Errorf("%s: the model is offered file_write", mode)
-			}
+			names = append(names, offered.Name)
+		}
+		reviews := mode == agent.Review
+		if slices.Contains(names, "file_write") || slices.Contains(names, "review_comment") != reviews || strings.Contains(h.model.asked()[0].System[0].Text, "with review_comment") != reviews {
+			t.Errorf("%s: the model is offered %q", mode, names)
 		}
 		h.kill()
 	}

@@ -165,7 +165,7 @@ func (s *Reviews) AddComment(ctx context.Context, c reviews.Comment, most int) e
 		switch {
 		case err != nil:
 			return err
-		case r.State != reviews.Draft:
+		case !r.Takes():
 			return fault.New(fault.Conflict, "review_sent", "This review was sent meanwhile. Write the comment into a new one.")
 		case len(r.Comments) >= most:
 			return fault.New(fault.Conflict, "too_many_comments", "A review has at most %d comments: send this one first.", most)

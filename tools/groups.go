@@ -17,6 +17,7 @@ var groups = []Group{
 	{Name: "checkpoints", Title: "Checkpoints", Description: "Mark a state of all files, compare with it, and go back to it."},
 	{Name: "subagents", Title: "Subagents", Description: "Start other agents for parts of the work, and collect their results."},
 	{Name: "verification", Title: "Verification", Description: "Run the project's checks, and tell new failures from old ones."},
+	{Name: "review", Title: "Review", Description: "Comment on lines of the changes, and sum up a review. Agents use it by the command line."},
 	{Name: "language_servers", Title: "Language servers", Description: "Check edited files, find definitions and references, and rename, with the language's own server."},
 	{Name: "memory", Title: "Memory", Description: "Remember facts for later sessions of the project, and find them again."},
 	{Name: "skills", Title: "Skills", Description: "Find and read procedures of the team, the project and the repository, and save new ones as drafts. Agents use it by the command line."},

@@ -41,6 +41,9 @@ func (h Reviews) inWorkspace(ctx context.Context, call *rest.Call, id string) (o
 }
 
 func personOf(id string, names map[string]string) string {
+	if reviews.ByAgent(id) {
+		return "An agent"
+	}
 	return cmp.Or(names[id], "a former member")
 }
 

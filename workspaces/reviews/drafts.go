@@ -181,19 +181,9 @@ func (s *Service) shown(ctx context.Context, c Comment, userID string) bool {
 
 // place reads the lines a comment is about.
 func (s *Service) place(ctx context.Context, c *Comment, w workspaces.Workspace, n NewComment) error {
-	raw := guest.DecodePath(n.Path)
-	if !inside(raw) {
-		return invalid("path", "This is not the path of a file in the workspace.")
-	}
-	if n.Side != OldSide && n.Side != NewSide {
-		return invalid("side", "side is old or new.")
-	}
 	n.EndLine = cmp.Or(n.EndLine, n.Line)
-	if n.Line < 0 || n.EndLine < n.Line || n.Line == 0 && n.EndLine != 0 {
-		return invalid("line", "Lines start at 1, and the last is not before the first; 0 is the whole file.")
-	}
-	if n.EndLine-n.Line >= maxLines {
-		return invalid("end_line", "A comment is about %d lines at most. Choose fewer, or comment on the file.", maxLines)
+	if err := n.check(); err != nil {
+		return err
 	}
 	rev := n.Revision
 	if rev == "" {
@@ -205,16 +195,39 @@ func (s *Service) place(ctx context.Context, c *Comment, w workspaces.Workspace,
 	if err != nil {
 		return err
 	}
+	return s.placeAt(ctx, c, t, n)
+}
+
+// check refuses what cannot be a place.
+func (n NewComment) check() error {
+	if !inside(guest.DecodePath(n.Path)) {
+		return invalid("path", "This is not the path of a file in the workspace.")
+	}
+	if n.Side != OldSide && n.Side != NewSide {
+		return invalid("side", "side is old or new.")
+	}
+	if n.Line < 0 || n.EndLine < n.Line || n.Line == 0 && n.EndLine != 0 {
+		return invalid("line", "Lines start at 1, and the last is not before the first; 0 is the whole file.")
+	}
+	if n.EndLine-n.Line >= maxLines {
+		return invalid("end_line", "A comment is about %d lines at most. Choose fewer, or comment on the file.", maxLines)
+	}
+	return nil
+}
+
+// placeAt reads them in a tree.
+func (s *Service) placeAt(ctx context.Context, c *Comment, t Tree, n NewComment) error {
+	raw := guest.DecodePath(n.Path)
 	c.Path, c.Side, c.Line, c.EndLine, c.Commit = guest.EncodePath(raw), n.Side, n.Line, n.EndLine, t.Commit
 	c.NowPath, c.NowLine, c.AnchoredTree = c.Path, c.Line, t.Tree
 	if n.Line == 0 {
-		f, _, err := s.cfg.Trees.FileAt(ctx, w.ID, t, raw)
+		f, _, err := s.cfg.Trees.FileAt(ctx, c.WorkspaceID, t, raw)
 		if err != nil {
 			return err
 		}
 		return f.Close()
 	}
-	lines, err := s.linesAt(ctx, w.ID, t, raw)
+	lines, err := s.linesAt(ctx, c.WorkspaceID, t, raw)
 	if err != nil {
 		return err
 	}

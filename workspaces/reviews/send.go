@@ -158,7 +158,9 @@ func (s *Service) wordsOf(ctx context.Context, reviewID string) (string, error) 
 	}
 	names := map[string]string{}
 	for userID := range people { // each once: they are few
-		if a, err := s.cfg.Accounts.Actor(ctx, userID); err == nil {
+		if ByAgent(userID) {
+			names[userID] = "an agent"
+		} else if a, err := s.cfg.Accounts.Actor(ctx, userID); err == nil {
 			names[userID] = a.User.Name
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/tools/files"
 	"github.com/parawork/parawork/tools/lsp"
 	"github.com/parawork/parawork/tools/memory"
+	"github.com/parawork/parawork/tools/review"
 	"github.com/parawork/parawork/tools/run"
 	apisandboxes "github.com/parawork/parawork/tools/sandboxes"
 	"github.com/parawork/parawork/tools/serve"
@@ -100,6 +101,7 @@ func newToolbox(a *App, version string) (_ *toolbox, err error) {
 			t.memory.Tools(),
 			t.skills.Tools(),
 			[]tools.Tool{verification.New(verification.Config{Checks: on.checks, Changed: changedPaths(on.files), Verified: t.edits.Verified, Log: b.logOf("tools")})},
+			review.New(review.Config{Reviews: on.reviews, Workspaces: w.workspaces.Records, Secrets: p.secrets}),
 			t.languages.Tools(),
 			t.browsers.Tools(),
 			t.desktops.Tools(),
