@@ -128,6 +128,11 @@ test-go: $(GUEST) ui/dist/.built
 test-gvisor:
 	@testing/scripts/test-gvisor.sh
 
+## test-kubernetes: pods on a real Kubernetes node (builds its programs once, needs root)
+.PHONY: test-kubernetes
+test-kubernetes:
+	@testing/scripts/test-kubernetes.sh
+
 ## test-kills: a long task of Parawork's own agent, with 50 kills of the server at random moments
 .PHONY: test-kills
 test-kills: $(GUEST) ui/dist/.built

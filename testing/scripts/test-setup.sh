@@ -78,3 +78,8 @@ if [[ ! -x .cache/stripe/stripe-mock || $(cat .cache/stripe/.installed 2>/dev/nu
     echo "!!! stripe-mock could not be installed; the test of calls to Stripe will be skipped."
   fi
 fi
+
+# A real Kubernetes takes too long to build to be built here.
+if [[ ! -x $(testing/scripts/test-kubernetes.sh path) ]]; then
+  echo "!!! a real Kubernetes node was not built; its tests will be skipped. make test-kubernetes builds it once (some 12 minutes of processor time)."
+fi

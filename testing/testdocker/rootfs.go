@@ -28,9 +28,14 @@ var trees = []string{"/usr/lib/git-core", "/usr/share/git-core"}
 
 var library = regexp.MustCompile(`(?m)^\s*(?:\S+ => )?(/\S+) \(0x`)
 
-// writeRoot writes, as a tar archive, a small root made of this machine's programs and the libraries they need: an image without a
-// registry.
-func writeRoot(w io.Writer, names []string) error {
+// WriteTools writes the root that Image has, with more on top, as WriteRoot does.
+func WriteTools(w io.Writer, more ...string) error {
+	return WriteRoot(w, append(slices.Clone(programs), more...)...)
+}
+
+// WriteRoot writes, as a tar archive, a small root made of programs of this machine, by name or path, and the libraries they need: an image
+// without a registry.
+func WriteRoot(w io.Writer, names ...string) error {
 	t := tar.NewWriter(w)
 	have := map[string]bool{}
 	dir := func(path string) error {
@@ -38,7 +43,11 @@ func writeRoot(w io.Writer, names []string) error {
 		for i := range path + "/" {
 			if p := (path + "/")[:i]; p != "" && (path + "/")[i] == '/' && !have[p] {
 				have[p] = true
-				if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: p + "/", Mode: 0o755}); err != nil {
+				mode := int64(0o755)
+				if p == "tmp" || p == "var/tmp" {
+					mode = 0o1777
+				}
+				if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: p + "/", Mode: mode}); err != nil {
 					return err
 				}
 			}

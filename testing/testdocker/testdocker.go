@@ -182,7 +182,7 @@ func (d *Daemon) ImportOnly(name string, programs ...string) error {
 
 func (d *Daemon) importRoot(name string, programs []string) error {
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(writeRoot(w, programs)) }() // ends with the request
+	go func() { w.CloseWithError(WriteRoot(w, programs...)) }() // ends with the request
 	defer r.Close()
 	repo, tag, _ := strings.Cut(name, ":")
 	resp, err := d.http.Post("http://docker/images/create?fromSrc=-&repo="+url.QueryEscape(repo)+"&tag="+tag, "application/x-tar", r)
