@@ -4,7 +4,7 @@
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen-fd 3 --token-file FILE
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --call SOCKET --token-file FILE
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen SOCKET --boot-file FILE
-//	parawork-guest bridge [--wait DURATION] SOCKET [ID]
+//	parawork-guest bridge [--wait DURATION] [--acked] SOCKET [ID]
 //	parawork-guest egress-bridge SOCKET
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest mcp
@@ -71,7 +71,7 @@ import (
 var version = "dev"
 
 const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --boot-file FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--own-network] [--make-root]
-       parawork-guest bridge [--wait DURATION] SOCKET [ID]
+       parawork-guest bridge [--wait DURATION] [--acked] SOCKET [ID]
        parawork-guest egress-bridge SOCKET
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest mcp

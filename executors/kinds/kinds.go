@@ -4,6 +4,7 @@ package kinds
 
 import (
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/boxlite"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/e2b"
@@ -18,6 +19,7 @@ func All() executors.Descriptors {
 		local.Descriptor(),
 		docker.Descriptor(),
 		e2b.Descriptor(),
+		boxlite.Descriptor(),
 		runner.Descriptor(),
 	)
 }

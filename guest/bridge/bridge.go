@@ -26,11 +26,12 @@ const (
 // retryEvery is how often to dial a guest that does not listen yet.
 const retryEvery = 3 * time.Millisecond
 
-// Run is `parawork-guest bridge [--wait D] SOCKET [ID]`. It returns when either end has closed. ID only identifies the process in
-// process lists.
+// Run is `parawork-guest bridge [--wait D] [--acked] SOCKET [ID]`. It returns when either end has closed. ID only identifies the process in
+// process lists. With --acked the host confirms what it has read: see Acked.
 func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	fs := flag.NewFlagSet("parawork-guest bridge", flag.ContinueOnError)
 	wait := fs.Duration("wait", 2*time.Second, "how long the guest may take to listen")
+	confirmed := fs.Bool("acked", false, "the host confirms what it reads, and is sent no more than a window")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -53,6 +54,10 @@ func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	if _, err := io.WriteString(out, Begun); err != nil {
 		return err
+	}
+	if *confirmed {
+		a := newAcked(in, out)
+		in, out = a, a
 	}
 	ended := make(chan error, 2)
 	go func() { ended <- carry(conn, in) }()  // ends with the program

@@ -30,6 +30,7 @@ func TestExecutorsKeepTheirAbilities(t *testing.T) {
 		"bubblewrap":    {"Destroyer", "RemnantKeeper", "Remover"},
 		executors.Local: {"Destroyer", "RemnantKeeper", "Remover"},
 		"docker":        {"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"},
+		"boxlite":       {"RemnantKeeper", "Sleeper"},
 		"e2b":           {"RemnantKeeper", "RunRecorder", "Sleeper", "Warmer"},
 	}
 	for _, e := range h.executors.Own() {

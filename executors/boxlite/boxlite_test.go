@@ -1,0 +1,283 @@
+package boxlite_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/boxlite"
+	"github.com/parawork/parawork/executors/boxlite/boxlitetest"
+	"github.com/parawork/parawork/executors/executortest"
+	"github.com/parawork/parawork/executors/hosted/hostedtest"
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := hostedtest.Guest(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+func newExecutor(t *testing.T, s *boxlitetest.Server, dir string) *boxlite.Executor {
+	t.Helper()
+	guest, err := hostedtest.Guest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := s.Key()
+	e, err := boxlite.New(boxlite.Config{Dir: dir, GuestPath: guest, ReadyIn: 20 * time.Second,
+		Settings: func(context.Context) (boxlite.Settings, error) {
+			return boxlite.Settings{URL: s.URL(), APIKey: key}, nil
+		},
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return e
+}
+
+// servers are stand-ins, by the folder of the executor that uses one.
+var servers sync.Map
+
+// server is the stand-in a folder's executors use: the same one after a restart.
+func server(t *testing.T, dir string) *boxlitetest.Server {
+	t.Helper()
+	if s, ok := servers.Load(dir); ok {
+		return s.(*boxlitetest.Server)
+	}
+	s := boxlitetest.New(t, true)
+	servers.Store(dir, s)
+	return s
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	hostedtest.Need(t)
+	executortest.Run(t, executortest.Config{Abilities: []string{"RemnantKeeper", "Sleeper"}, SandboxAbilities: []string{"Pauser", "SinglePipe"},
+		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, server(t, dir), dir) }})
+}
+
+func spec(t *testing.T, id string) executors.Spec {
+	return executors.Spec{ID: id, TeamID: "team_1", WorkspaceID: "ws_1", Root: t.TempDir()}
+}
+
+// hello greets a sandbox's guest by way of a client of its own.
+func hello(t *testing.T, sb executors.Sandbox) error {
+	t.Helper()
+	c := client.New(client.Config{Dial: sb.Dial, Token: sb.Token(), SandboxID: sb.Handle().ID, Now: time.Now, OnePipe: true})
+	defer c.Close()
+	h, err := c.Hello(t.Context())
+	if err != nil {
+		return err
+	}
+	return executors.CheckHello(h, sb.Handle().ID)
+}
+
+func reason(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		r, _ := f.Details["reason"].(string)
+		return r
+	}
+	return ""
+}
+
+func TestLostAnswersLeaveNoBox(t *testing.T) {
+	t.Parallel()
+	s := boxlitetest.New(t, false)
+	e := newExecutor(t, s, t.TempDir())
+	s.Set(boxlitetest.Knobs{LoseCreates: 1})
+	sb, err := e.Create(t.Context(), spec(t, "sbx_1")) // asked again with the same key: the same box
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Made() != 1 || hello(t, sb) != nil {
+		t.Errorf("%d boxes were made; hello %v", s.Made(), hello(t, sb))
+	}
+	s.Set(boxlitetest.Knobs{LoseCreates: 100})
+	if _, err := e.Create(t.Context(), spec(t, "sbx_2")); reason(err) != "outage" {
+		t.Errorf("a making that is never answered: %v", err)
+	}
+	s.Set(boxlitetest.Knobs{})
+	if got := s.Boxes(); len(got) != 1 || !strings.Contains(got[0], "sbx_1") {
+		t.Errorf("boxes left: %q", got)
+	}
+	if list, err := e.List(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("List: %v, %v", list, err)
+	}
+}
+
+func TestPauseKeepsTheDisk(t *testing.T) {
+	t.Parallel()
+	s, dir := boxlitetest.New(t, false), t.TempDir()
+	e := newExecutor(t, s, dir)
+	sb, err := e.Create(t.Context(), spec(t, "sbx_1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := sb.(executors.Pauser)
+	for range 2 {
+		if err := p.Pause(t.Context()); err != nil {
+			t.Fatalf("Pause: %v", err)
+		}
+	}
+	if asleep, err := e.Asleep(t.Context(), sb.Handle()); err != nil || !asleep {
+		t.Errorf("Asleep: %v, %v", asleep, err)
+	}
+	if _, err := sb.Dial(t.Context()); err == nil {
+		t.Error("a paused box was dialled")
+	}
+	if asleep, _ := e.Asleep(t.Context(), sb.Handle()); !asleep {
+		t.Error("Dial woke the box")
+	}
+	if err := p.Resume(t.Context()); err != nil {
+		t.Fatalf("Resume: %v", err)
+	}
+	if err := hello(t, sb); err != nil {
+		t.Errorf("after Resume: %v", err)
+	}
+	s.Restart() // everything in boxes ends
+	again, err := newExecutor(t, s, dir).Recover(t.Context(), sb.Handle())
+	if err != nil {
+		t.Fatalf("Recover after the BoxLite server's restart: %v", err)
+	}
+	if err := hello(t, again); err != nil {
+		t.Errorf("after Recover: %v", err)
+	}
+	s.Vanish(s.Boxes()[0])
+	if _, err := e.Recover(t.Context(), sb.Handle()); !errors.Is(err, executors.ErrGone) || !strings.Contains(err.Error(), "BoxLite no longer has it") {
+		t.Errorf("Recover of a box that was removed there: %v", err)
+	}
+}
+
+func TestCutStreams(t *testing.T) {
+	t.Parallel()
+	s := boxlitetest.New(t, false)
+	e := newExecutor(t, s, t.TempDir())
+	sb, err := e.Create(t.Context(), spec(t, "sbx_1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 * boxlitetest.MaxExecutions { // each leaves an execution behind that must be removed
+		pipe, err := sb.Dial(t.Context())
+		if err != nil {
+			t.Fatalf("Dial: %v", err)
+		}
+		_ = pipe.Close()
+	}
+	if n := s.Executions(); n > boxlitetest.MaxExecutions/2 {
+		t.Errorf("%d executions are left", n)
+	}
+	s.Set(boxlitetest.Knobs{CutAfter: 50 * time.Millisecond})
+	if pipe, err := sb.Dial(t.Context()); err == nil {
+		b := make([]byte, 1)
+		if _, err := pipe.Read(b); err == nil {
+			t.Error("a pipe that was cut was read")
+		}
+		_ = pipe.Close()
+	}
+	s.Set(boxlitetest.Knobs{})
+	if err := hello(t, sb); err != nil {
+		t.Errorf("the guest did not outlive the cut: %v", err)
+	}
+}
+
+func TestWhatIsAskedOfTheServer(t *testing.T) {
+	t.Parallel()
+	s := boxlitetest.New(t, false)
+	e := newExecutor(t, s, t.TempDir())
+	one := spec(t, "sbx_1")
+	one.Network = executors.Network{Mode: executors.NetworkAllow, Allow: []string{"github.com:443", "*.npmjs.org", "10.0.0.1", "140.82.112.0/20"}}
+	one.Size = executors.Size{CPUs: 4, MemoryMB: 4096}
+	if _, err := e.Create(executors.As(t.Context(), executors.ForExecution, "usr_1"), one); err != nil {
+		t.Fatal(err)
+	}
+	got := s.Asked(s.Boxes()[0])
+	if got.Image != "python:3.12-slim" || *got.CPUs != 4 || *got.MemoryMiB != 4096 || *got.DiskGB != 4 || *got.AutoStop != 0 || !got.Detach ||
+		strings.Join(got.Outbound().AllowNet, " ") != "*.npmjs.org github.com 140.82.112.0/20" {
+		t.Errorf("asked for %+v %+v", got, got.Outbound())
+	}
+	s.Set(boxlitetest.Knobs{Flat: true}) // a server before the nested form
+	two := spec(t, "sbx_2")
+	two.Network = executors.Network{Mode: executors.NetworkAllow} // an empty list would mean everything
+	sb, err := e.Create(t.Context(), two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range s.Boxes() {
+		if strings.Contains(name, "sbx_2") {
+			if got := s.Asked(name); got.Outbound().Mode != "disabled" || got.Image != "node:20-slim" {
+				t.Errorf("asked for %+v %+v", got, got.Outbound())
+			}
+		}
+	}
+	if err := hello(t, sb); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTroubleInWords(t *testing.T) {
+	t.Parallel()
+	s := boxlitetest.New(t, false)
+	e := newExecutor(t, s, t.TempDir())
+	for want, knobs := range map[string]boxlitetest.Knobs{"quota": {Full: true}, "image_missing": {MissingImages: []string{"node:20-slim"}}, "outage": {Down: true}} {
+		s.Set(knobs)
+		if _, err := e.Create(t.Context(), spec(t, "sbx_"+want)); reason(err) != want || !strings.Contains(err.Error(), "BoxLite") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	s.Set(boxlitetest.Knobs{})
+	if c, err := e.Capabilities(t.Context()); err != nil || !c.Available || c.Warning != "" {
+		t.Errorf("Capabilities: %+v, %v", c, err)
+	}
+	for _, size := range must(e.Capabilities(t.Context())).Sizes {
+		if (size.CPUs <= boxlitetest.MaxCPUs) != size.Available {
+			t.Errorf("size %+v", size)
+		}
+	}
+	if words, err := boxlite.Check(t.Context(), boxlite.Settings{URL: s.URL() + "/v1/", APIKey: s.Key()}); err != nil || !strings.Contains(words, "0 boxes") {
+		t.Errorf("Check: %q, %v", words, err)
+	}
+	sb, err := e.Create(t.Context(), spec(t, "sbx_1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := s.Key()
+	s.Revoke()
+	if _, err := e.Create(t.Context(), spec(t, "sbx_2")); reason(err) != "bad_key" {
+		t.Errorf("Create with a key that was revoked: %v", err)
+	}
+	if _, err := e.Recover(t.Context(), sb.Handle()); reason(err) != "bad_key" || errors.Is(err, executors.ErrGone) {
+		t.Errorf("Recover with a key that was revoked: %v", err)
+	}
+	if _, err := boxlite.Check(t.Context(), boxlite.Settings{URL: s.URL(), APIKey: old}); reason(err) != "bad_key" {
+		t.Errorf("Check of a key that was revoked: %v", err)
+	}
+	if _, err := boxlite.Check(t.Context(), boxlite.Settings{URL: "http://127.0.0.1:1"}); reason(err) != "outage" {
+		t.Errorf("Check of nobody: %v", err)
+	}
+	if _, err := boxlite.Check(t.Context(), boxlite.Settings{}); reason(err) != "no_key" {
+		t.Errorf("Check of nothing: %v", err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
