@@ -46,7 +46,7 @@ func (r *running) priced(ctx context.Context, e providers.Event) providers.Usage
 
 // withinCost ends a turn whose answers cost as much as it may. What nobody can price counts nothing.
 func (r *running) withinCost() error {
-	most := r.svc.cfg.Limits.CostNano
+	most := r.limits.CostNano
 	if own := optionsOf(r.host.Row().Argv).Cost; own > 0 && (most == 0 || own < most) {
 		most = own
 	}

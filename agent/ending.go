@@ -59,7 +59,7 @@ func (r *running) endOf(ctx context.Context, err error) (ending, bool) {
 	case errors.Is(cause, errSession):
 		return ending{TurnInterrupted, "its session has ended", "session_ended"}, true
 	case errors.Is(cause, errTime):
-		return ending{TurnFailed, fmt.Sprintf("The turn took longer than %s. Send a prompt to go on.", r.svc.cfg.Limits.Time), "turn_time"}, true
+		return ending{TurnFailed, fmt.Sprintf("The turn took longer than %s. Send a prompt to go on.", r.limits.Time), "turn_time"}, true
 	}
 	if p, ok := errors.AsType[*providers.Error](err); ok {
 		return ending{TurnFailed, safetext.Cut(safetext.Line(r.mask(p.Error())), 1000), "model_" + string(p.Kind)}, true

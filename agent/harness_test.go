@@ -152,7 +152,7 @@ func (h *harness) boot() {
 	}
 	h.svc = agent.New(agent.Config{
 		Cost:  cost,
-		Store: h.store, Sessions: h, Tools: h.tools, Rules: h.rules, Tasks: h.tasks, Place: h.place, Owner: cmp.Or(h.owner, "server"), Now: h.clock, Limits: h.limits,
+		Store: h.store, Sessions: h, Tools: h.tools, Rules: h.rules, Tasks: h.tasks, Place: h.place, Owner: cmp.Or(h.owner, "server"), Now: h.clock, Limits: h.limits, TurnLimits: h.store,
 		Attach: func(_ context.Context, workspaceID, path string, data []byte) error {
 			return h.attach(workspaceID, path, data)
 		},

@@ -28,7 +28,7 @@ import (
 	"github.com/parawork/parawork/tools"
 )
 
-// Config configures a Service. All but Attach, Checkpoints, Cost, Files, Tasks, Place, Guide, Briefings and Events is required; limits that are zero take their defaults.
+// Config configures a Service. All but Attach, Checkpoints, Cost, Files, Tasks, Place, Guide, Briefings, TurnLimits and Events is required; limits that are zero take their defaults.
 type Config struct {
 	Store    Store
 	Sessions Sessions
@@ -66,6 +66,8 @@ type Config struct {
 	Log    *slog.Logger
 
 	Limits Limits
+	// TurnLimits are the limits of teams and projects, beside Limits. Nil: they have none.
+	TurnLimits LimitStore
 }
 
 // Limits bound a turn.

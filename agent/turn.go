@@ -34,6 +34,7 @@ type running struct {
 	cancel context.CancelCauseFunc
 	over   chan struct{} // closed when nothing of it runs any more
 
+	limits   Limits // of this turn
 	model    Model
 	effort   string
 	caller   tools.Caller
@@ -55,14 +56,16 @@ type running struct {
 }
 
 func (s *Service) newRunning(t Thread, turn Turn, host Host) *running {
-	r := &running{svc: s, thread: t, turn: &turn, host: host, over: make(chan struct{}), calls: map[string][]*Call{}, images: map[string][]byte{}}
+	r := &running{svc: s, thread: t, turn: &turn, limits: s.cfg.Limits, host: host, over: make(chan struct{}), calls: map[string][]*Call{}, images: map[string][]byte{}}
 	r.ctx, r.cancel = context.WithCancelCause(tenant.In(s.life, t.TeamID))
 	return r
 }
 
 // run goes through the steps of the turn until it ends, or until the server does.
 func (r *running) run() {
-	ctx, stop := context.WithTimeoutCause(r.ctx, r.svc.cfg.Limits.Time, errTime)
+	limits, limited := r.svc.limitsOf(r.ctx, r.thread)
+	r.limits = limits
+	ctx, stop := context.WithTimeoutCause(r.ctx, limits.Time, errTime)
 	defer stop()
 	go func() { // ends with ctx
 		select {
@@ -73,7 +76,11 @@ func (r *running) run() {
 	}()
 	r.host.Observe(agents.Hint{Source: agents.FromHook, Mood: agents.Busy})
 	for again := true; again; {
-		e, ends := r.endOf(ctx, r.work(ctx))
+		err := limited
+		if err == nil {
+			err = r.work(ctx)
+		}
+		e, ends := r.endOf(ctx, err)
 		if errors.Is(context.Cause(ctx), errInterrupted) {
 			r.interruptBelow()
 		}
@@ -219,7 +226,7 @@ func (r *running) step(ctx context.Context) (more bool, err error) {
 	if m := r.lastAnswer(); m != nil && m.TurnID == r.turn.ID && len(r.calls[m.ID]) == 0 && !r.promptedSince(m) && m.Stop != providers.StopPause {
 		return false, cut(m)
 	}
-	if r.turn.Steps >= r.svc.cfg.Limits.Steps {
+	if r.turn.Steps >= r.limits.Steps {
 		return false, &stop{ending{TurnFailed, fmt.Sprintf("The turn took %d steps, which is the most. Send a prompt to go on.", r.turn.Steps), "turn_steps"}}
 	}
 	if err := r.withinCost(); err != nil {

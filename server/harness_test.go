@@ -296,7 +296,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	h.cfg.Permissions = permissions.New(permissions.Config{Store: threadstore.NewPermissions(h.db), Specs: h.cfg.Tools.Specs(), Events: h.bus})
 	h.cfg.Skills = skills.New(skills.Config{Store: toolstore.NewSkills(h.db), Workspaces: ws.Records, Repository: noSkills{}, Secrets: sec})
 	h.cfg.Memory = memory.New(memory.Config{Store: toolstore.NewMemory(h.db), Workspaces: ws.Records, Secrets: sec})
-	h.cfg.Agent = agent.New(agent.Config{Store: threadstore.New(h.db), Sessions: unhosted{h}, Fork: h.cfg.Sessions.StartAfter, Tools: h.cfg.Tools, Rules: h.cfg.Permissions, Owner: "server", Events: h.bus,
+	h.cfg.Agent = agent.New(agent.Config{Store: threadstore.New(h.db), TurnLimits: threadstore.New(h.db), Sessions: unhosted{h}, Fork: h.cfg.Sessions.StartAfter, Tools: h.cfg.Tools, Rules: h.cfg.Permissions, Owner: "server", Events: h.bus,
 		Model: func(context.Context, sessions.Session, agent.Options) (agent.Model, error) {
 			return agent.Model{}, errors.New("there is no model")
 		},
@@ -677,7 +677,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectInstructions", "setProjectInstructions", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listPermissionRules", "createPermissionRule", "tryPermissionRules", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "getProjectTools", "setProjectTools", "getProjectInstructions", "setProjectInstructions", "getProjectAgentLimits", "setProjectAgentLimits", "getProjectLanguages", "setProjectLanguages", "getTaskSettings", "updateTaskSettings", "syncIssues", "listIssueOutbox", "listMemory", "createMemory", "listPermissionRules", "createPermissionRule", "tryPermissionRules", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"

@@ -388,6 +388,10 @@ deleteSkill             member    write
 listSkillVersions       viewer    read
 getTeamInstructions     viewer    read
 setTeamInstructions     admin     admin
+getTeamAgentLimits      viewer    read
+setTeamAgentLimits      admin     admin
+getProjectAgentLimits   viewer    read
+setProjectAgentLimits   admin     admin
 getProjectInstructions  viewer    read
 setProjectInstructions  admin     admin
 listArtifacts           viewer    read

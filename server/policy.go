@@ -547,6 +547,10 @@ var policy = map[string]rule{
 	"listSkillVersions":      of(accounts.ViewWorkspace, bySkill),
 	"getTeamInstructions":    of(accounts.ViewTeam, byTeam),
 	"setTeamInstructions":    of(accounts.ManageTeam, byTeam),
+	"getTeamAgentLimits":     of(accounts.ViewTeam, byTeam),
+	"setTeamAgentLimits":     of(accounts.ManageTeam, byTeam),
+	"getProjectAgentLimits":  of(accounts.ViewProject, byProject),
+	"setProjectAgentLimits":  of(accounts.ManageProject, byProject),
 	"getProjectInstructions": of(accounts.ViewProject, byProject),
 	"setProjectInstructions": of(accounts.ManageProject, byProject),
 

@@ -99,7 +99,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string)
 	if kind == reclaim.TrashProject {
 		return s.db.Tx(ctx, func(ctx context.Context) error {
 			for _, q := range [...]string{
-				`DELETE FROM memories WHERE project_id = ? AND {team}`, `DELETE FROM skills WHERE project_id = ? AND {team}`, `DELETE FROM agent_instructions WHERE project_id = ? AND {team}`, `DELETE FROM tasks WHERE project_id = ? AND {team}`, `DELETE FROM project_tools WHERE project_id = ? AND {team}`, `DELETE FROM project_languages WHERE project_id = ? AND {team}`,
+				`DELETE FROM memories WHERE project_id = ? AND {team}`, `DELETE FROM skills WHERE project_id = ? AND {team}`, `DELETE FROM agent_instructions WHERE project_id = ? AND {team}`, `DELETE FROM agent_limits WHERE project_id = ? AND {team}`, `DELETE FROM tasks WHERE project_id = ? AND {team}`, `DELETE FROM project_tools WHERE project_id = ? AND {team}`, `DELETE FROM project_languages WHERE project_id = ? AND {team}`,
 				`DELETE FROM task_settings WHERE project_id = ? AND {team}`,
 				`UPDATE artifacts SET state = 'deleting' WHERE project_id = ? AND {team}`,
 			} {

@@ -2161,6 +2161,18 @@ CREATE TABLE permission_rules (
 CREATE INDEX permission_rules_by_team ON permission_rules(team_id, project_id);
 CREATE INDEX permission_rules_by_session ON permission_rules(session_id);
 
+-- What a turn of that agent may take at most, beside config.json; NULL = no limit of its own.
+CREATE TABLE agent_limits (
+    team_id    TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    project_id TEXT NOT NULL DEFAULT '',     -- '' = in the whole team
+    steps      BIGINT,
+    minutes    BIGINT,
+    cost_nano  BIGINT,                       -- nano-USD
+    updated_by TEXT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (team_id, project_id)
+);
+
 -- === Jobs ===
 
 CREATE TABLE jobs (

@@ -5102,6 +5102,17 @@ type AgentInstructions struct {
 	UpdatedBy *Maker `json:"updated_by,omitempty"`
 }
 
+// AgentLimits Of these, the other owner's, config.json's and the session's, the smallest counts
+type AgentLimits struct {
+	MaxCostNanoUsd *int64 `json:"max_cost_nano_usd"`
+	MaxMinutes     *int64 `json:"max_minutes"`
+
+	// MaxSteps Answers of the model; null = no limit of its own
+	MaxSteps  *int64 `json:"max_steps"`
+	UpdatedAt *int64 `json:"updated_at"`
+	UpdatedBy *Maker `json:"updated_by,omitempty"`
+}
+
 // AgentList defines model for AgentList.
 type AgentList struct {
 	Items      []Agent `json:"items"`
@@ -8600,6 +8611,13 @@ type NewAgentInstructions struct {
 	Text string `json:"text"`
 }
 
+// NewAgentLimits What is left out has no limit of its own
+type NewAgentLimits struct {
+	MaxCostNanoUsd *int64 `json:"max_cost_nano_usd,omitempty"`
+	MaxMinutes     *int64 `json:"max_minutes,omitempty"`
+	MaxSteps       *int64 `json:"max_steps,omitempty"`
+}
+
 // NewArtifactLink defines model for NewArtifactLink.
 type NewArtifactLink struct {
 	// Minutes Lifetime in minutes: 5 to 43200, default 1440
@@ -10534,6 +10552,7 @@ type ResourceLimits struct {
 
 // Review defines model for Review.
 type Review struct {
+	// AuthorId A user, or the session of an agent
 	AuthorId   string `json:"author_id"`
 	AuthorName string `json:"author_name"`
 	Body       string `json:"body"`
@@ -14902,6 +14921,9 @@ type UpdateProjectJSONRequestBody = ProjectPatch
 // SetProjectInstructionsJSONRequestBody defines body for SetProjectInstructions for application/json ContentType.
 type SetProjectInstructionsJSONRequestBody = NewAgentInstructions
 
+// SetProjectAgentLimitsJSONRequestBody defines body for SetProjectAgentLimits for application/json ContentType.
+type SetProjectAgentLimitsJSONRequestBody = NewAgentLimits
+
 // CancelGitWorkJSONRequestBody defines body for CancelGitWork for application/json ContentType.
 type CancelGitWorkJSONRequestBody CancelGitWorkJSONBody
 
@@ -15021,6 +15043,9 @@ type AddTeamAgentAccountJSONRequestBody = NewAgentAccount
 
 // SetTeamInstructionsJSONRequestBody defines body for SetTeamInstructions for application/json ContentType.
 type SetTeamInstructionsJSONRequestBody = NewAgentInstructions
+
+// SetTeamAgentLimitsJSONRequestBody defines body for SetTeamAgentLimits for application/json ContentType.
+type SetTeamAgentLimitsJSONRequestBody = NewAgentLimits
 
 // BeginCheckoutJSONRequestBody defines body for BeginCheckout for application/json ContentType.
 type BeginCheckoutJSONRequestBody = CheckoutRequest
@@ -15660,6 +15685,12 @@ type ServerInterface interface {
 	// SetProjectInstructions Replace a project's instructions for Parawork's own agent
 	// (PUT /projects/{id}/agent-instructions)
 	SetProjectInstructions(ctx echo.Context, id Id) error
+	// GetProjectAgentLimits Get what a turn of Parawork's own agent may take at most in a project
+	// (GET /projects/{id}/agent-limits)
+	GetProjectAgentLimits(ctx echo.Context, id Id) error
+	// SetProjectAgentLimits Replace a project's limits of turns of Parawork's own agent; owners and admins
+	// (PUT /projects/{id}/agent-limits)
+	SetProjectAgentLimits(ctx echo.Context, id Id) error
 	// ListProjectArtifacts List the artifacts of a project
 	// (GET /projects/{id}/artifacts)
 	ListProjectArtifacts(ctx echo.Context, id Id, params ListProjectArtifactsParams) error
@@ -16002,6 +16033,12 @@ type ServerInterface interface {
 	// SetTeamInstructions Replace a team's instructions for Parawork's own agent
 	// (PUT /teams/{team}/agent-instructions)
 	SetTeamInstructions(ctx echo.Context, team TeamSlug) error
+	// GetTeamAgentLimits Get what a turn of Parawork's own agent may take at most in a team
+	// (GET /teams/{team}/agent-limits)
+	GetTeamAgentLimits(ctx echo.Context, team TeamSlug) error
+	// SetTeamAgentLimits Replace a team's limits of turns of Parawork's own agent; owners and admins
+	// (PUT /teams/{team}/agent-limits)
+	SetTeamAgentLimits(ctx echo.Context, team TeamSlug) error
 	// ListAgents List the agents that can be started, with version and account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx echo.Context, team TeamSlug, params ListAgentsParams) error
@@ -18750,6 +18787,38 @@ func (w *ServerInterfaceWrapper) SetProjectInstructions(ctx echo.Context) error 
 	return err
 }
 
+// GetProjectAgentLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) GetProjectAgentLimits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetProjectAgentLimits(ctx, id)
+	return err
+}
+
+// SetProjectAgentLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) SetProjectAgentLimits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetProjectAgentLimits(ctx, id)
+	return err
+}
+
 // ListProjectArtifacts converts echo context to params.
 func (w *ServerInterfaceWrapper) ListProjectArtifacts(ctx echo.Context) error {
 	var err error
@@ -21133,6 +21202,38 @@ func (w *ServerInterfaceWrapper) SetTeamInstructions(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SetTeamInstructions(ctx, team)
+	return err
+}
+
+// GetTeamAgentLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTeamAgentLimits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTeamAgentLimits(ctx, team)
+	return err
+}
+
+// SetTeamAgentLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) SetTeamAgentLimits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetTeamAgentLimits(ctx, team)
 	return err
 }
 
@@ -26769,6 +26870,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/teams/:team/agent-instructions", wrapper.SetTeamInstructions, options.OperationMiddlewares["setTeamInstructions"]...)
 	router.GET(options.BaseURL+"/projects/:id/agent-instructions", wrapper.GetProjectInstructions, options.OperationMiddlewares["getProjectInstructions"]...)
 	router.PUT(options.BaseURL+"/projects/:id/agent-instructions", wrapper.SetProjectInstructions, options.OperationMiddlewares["setProjectInstructions"]...)
+	router.GET(options.BaseURL+"/teams/:team/agent-limits", wrapper.GetTeamAgentLimits, options.OperationMiddlewares["getTeamAgentLimits"]...)
+	router.PUT(options.BaseURL+"/teams/:team/agent-limits", wrapper.SetTeamAgentLimits, options.OperationMiddlewares["setTeamAgentLimits"]...)
+	router.GET(options.BaseURL+"/projects/:id/agent-limits", wrapper.GetProjectAgentLimits, options.OperationMiddlewares["getProjectAgentLimits"]...)
+	router.PUT(options.BaseURL+"/projects/:id/agent-limits", wrapper.SetProjectAgentLimits, options.OperationMiddlewares["setProjectAgentLimits"]...)
 	router.DELETE(options.BaseURL+"/memory/:id", wrapper.DeleteMemory, options.OperationMiddlewares["deleteMemory"]...)
 	router.GET(options.BaseURL+"/projects/:id/permission-rules", wrapper.ListPermissionRules, options.OperationMiddlewares["listPermissionRules"]...)
 	router.POST(options.BaseURL+"/projects/:id/permission-rules", wrapper.CreatePermissionRule, options.OperationMiddlewares["createPermissionRule"]...)
@@ -32380,6 +32485,85 @@ func (response SetProjectInstructionsdefaultApplicationProblemPlusJSONResponse) 
 	return err
 }
 
+type GetProjectAgentLimitsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetProjectAgentLimitsResponseObject interface {
+	VisitGetProjectAgentLimitsResponse(w http.ResponseWriter) error
+}
+
+type GetProjectAgentLimits200JSONResponse AgentLimits
+
+func (response GetProjectAgentLimits200JSONResponse) VisitGetProjectAgentLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectAgentLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetProjectAgentLimitsdefaultApplicationProblemPlusJSONResponse) VisitGetProjectAgentLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetProjectAgentLimitsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetProjectAgentLimitsJSONRequestBody
+}
+
+type SetProjectAgentLimitsResponseObject interface {
+	VisitSetProjectAgentLimitsResponse(w http.ResponseWriter) error
+}
+
+type SetProjectAgentLimits200JSONResponse AgentLimits
+
+func (response SetProjectAgentLimits200JSONResponse) VisitSetProjectAgentLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetProjectAgentLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetProjectAgentLimitsdefaultApplicationProblemPlusJSONResponse) VisitSetProjectAgentLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListProjectArtifactsRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListProjectArtifactsParams
@@ -36960,6 +37144,85 @@ type SetTeamInstructionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SetTeamInstructionsdefaultApplicationProblemPlusJSONResponse) VisitSetTeamInstructionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamAgentLimitsRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetTeamAgentLimitsResponseObject interface {
+	VisitGetTeamAgentLimitsResponse(w http.ResponseWriter) error
+}
+
+type GetTeamAgentLimits200JSONResponse AgentLimits
+
+func (response GetTeamAgentLimits200JSONResponse) VisitGetTeamAgentLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamAgentLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTeamAgentLimitsdefaultApplicationProblemPlusJSONResponse) VisitGetTeamAgentLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamAgentLimitsRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SetTeamAgentLimitsJSONRequestBody
+}
+
+type SetTeamAgentLimitsResponseObject interface {
+	VisitSetTeamAgentLimitsResponse(w http.ResponseWriter) error
+}
+
+type SetTeamAgentLimits200JSONResponse AgentLimits
+
+func (response SetTeamAgentLimits200JSONResponse) VisitSetTeamAgentLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamAgentLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetTeamAgentLimitsdefaultApplicationProblemPlusJSONResponse) VisitSetTeamAgentLimitsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -45691,6 +45954,12 @@ type StrictServerInterface interface {
 	// SetProjectInstructions Replace a project's instructions for Parawork's own agent
 	// (PUT /projects/{id}/agent-instructions)
 	SetProjectInstructions(ctx context.Context, request SetProjectInstructionsRequestObject) (SetProjectInstructionsResponseObject, error)
+	// GetProjectAgentLimits Get what a turn of Parawork's own agent may take at most in a project
+	// (GET /projects/{id}/agent-limits)
+	GetProjectAgentLimits(ctx context.Context, request GetProjectAgentLimitsRequestObject) (GetProjectAgentLimitsResponseObject, error)
+	// SetProjectAgentLimits Replace a project's limits of turns of Parawork's own agent; owners and admins
+	// (PUT /projects/{id}/agent-limits)
+	SetProjectAgentLimits(ctx context.Context, request SetProjectAgentLimitsRequestObject) (SetProjectAgentLimitsResponseObject, error)
 	// ListProjectArtifacts List the artifacts of a project
 	// (GET /projects/{id}/artifacts)
 	ListProjectArtifacts(ctx context.Context, request ListProjectArtifactsRequestObject) (ListProjectArtifactsResponseObject, error)
@@ -46033,6 +46302,12 @@ type StrictServerInterface interface {
 	// SetTeamInstructions Replace a team's instructions for Parawork's own agent
 	// (PUT /teams/{team}/agent-instructions)
 	SetTeamInstructions(ctx context.Context, request SetTeamInstructionsRequestObject) (SetTeamInstructionsResponseObject, error)
+	// GetTeamAgentLimits Get what a turn of Parawork's own agent may take at most in a team
+	// (GET /teams/{team}/agent-limits)
+	GetTeamAgentLimits(ctx context.Context, request GetTeamAgentLimitsRequestObject) (GetTeamAgentLimitsResponseObject, error)
+	// SetTeamAgentLimits Replace a team's limits of turns of Parawork's own agent; owners and admins
+	// (PUT /teams/{team}/agent-limits)
+	SetTeamAgentLimits(ctx context.Context, request SetTeamAgentLimitsRequestObject) (SetTeamAgentLimitsResponseObject, error)
 	// ListAgents List the agents that can be started, with version and account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx context.Context, request ListAgentsRequestObject) (ListAgentsResponseObject, error)
@@ -51131,6 +51406,79 @@ func (sh *strictHandler) SetProjectInstructions(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// GetProjectAgentLimits operation middleware
+func (sh *strictHandler) GetProjectAgentLimits(ctx echo.Context, id Id) error {
+	var request GetProjectAgentLimitsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetProjectAgentLimits(ctx.Request().Context(), request.(GetProjectAgentLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetProjectAgentLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetProjectAgentLimitsResponseObject); ok {
+		return validResponse.VisitGetProjectAgentLimitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetProjectAgentLimits operation middleware
+func (sh *strictHandler) SetProjectAgentLimits(ctx echo.Context, id Id) error {
+	var request SetProjectAgentLimitsRequestObject
+
+	request.Id = id
+
+	var body SetProjectAgentLimitsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetProjectAgentLimits(ctx.Request().Context(), request.(SetProjectAgentLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetProjectAgentLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetProjectAgentLimitsResponseObject); ok {
+		return validResponse.VisitSetProjectAgentLimitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListProjectArtifacts operation middleware
 func (sh *strictHandler) ListProjectArtifacts(ctx echo.Context, id Id, params ListProjectArtifactsParams) error {
 	var request ListProjectArtifactsRequestObject
@@ -54929,6 +55277,79 @@ func (sh *strictHandler) SetTeamInstructions(ctx echo.Context, team TeamSlug) er
 		return err
 	} else if validResponse, ok := response.(SetTeamInstructionsResponseObject); ok {
 		return validResponse.VisitSetTeamInstructionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetTeamAgentLimits operation middleware
+func (sh *strictHandler) GetTeamAgentLimits(ctx echo.Context, team TeamSlug) error {
+	var request GetTeamAgentLimitsRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTeamAgentLimits(ctx.Request().Context(), request.(GetTeamAgentLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTeamAgentLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTeamAgentLimitsResponseObject); ok {
+		return validResponse.VisitGetTeamAgentLimitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetTeamAgentLimits operation middleware
+func (sh *strictHandler) SetTeamAgentLimits(ctx echo.Context, team TeamSlug) error {
+	var request SetTeamAgentLimitsRequestObject
+
+	request.Team = team
+
+	var body SetTeamAgentLimitsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetTeamAgentLimits(ctx.Request().Context(), request.(SetTeamAgentLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetTeamAgentLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetTeamAgentLimitsResponseObject); ok {
+		return validResponse.VisitSetTeamAgentLimitsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

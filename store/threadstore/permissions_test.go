@@ -3,6 +3,7 @@ package threadstore_test
 import (
 	"testing"
 
+	"github.com/parawork/parawork/agent"
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
@@ -48,6 +49,34 @@ func TestRulesOfTeamsProjectsAndSessions(t *testing.T) {
 		}
 		if _, err := s.Rule(ctx, "prl_22"); !fault.Is(err, fault.NotFound) {
 			t.Errorf("after it was removed: %v", err)
+		}
+	})
+}
+
+// Limits of a team and of its projects are apart, can be taken away one by one, and no other team reads them.
+func TestLimitsOfTurns(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, s, th := thread(t, db)
+		set := func(project string, steps, cost *int64) {
+			t.Helper()
+			if err := s.SetTurnLimits(ctx, agent.TurnLimits{TeamID: th.TeamID, ProjectID: project, Steps: steps, CostNano: cost, UpdatedBy: "usr_1", UpdatedAt: 5}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set("", new(int64(7)), nil)
+		set("prj_1", new(int64(3)), new(int64(9)))
+		set("prj_1", nil, new(int64(8)))
+		if l, err := s.TurnLimits(ctx, th.TeamID, ""); err != nil || l.Steps == nil || *l.Steps != 7 || l.CostNano != nil || l.UpdatedBy != "usr_1" {
+			t.Errorf("%+v, %v", l, err)
+		}
+		if l, err := s.TurnLimits(ctx, th.TeamID, "prj_1"); err != nil || l.Steps != nil || l.CostNano == nil || *l.CostNano != 8 {
+			t.Errorf("%+v, %v", l, err)
+		}
+		if l, err := s.TurnLimits(ctx, th.TeamID, "prj_2"); err != nil || l.Steps != nil || l.UpdatedAt != 0 {
+			t.Errorf("%+v, %v", l, err)
+		}
+		if l, err := s.TurnLimits(tenant.In(t.Context(), "team_other"), th.TeamID, ""); err != nil || l.Steps != nil {
+			t.Errorf("another team reads %+v, %v", l, err)
 		}
 	})
 }

@@ -36,7 +36,7 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 			return c, err
 		},
 		Rules:  t.permissions,
-		Limits: agent.Limits{Steps: a.cfg.Agent.MaxSteps, Time: time.Duration(a.cfg.Agent.MaxMinutes) * time.Minute, CostNano: int64(a.cfg.Agent.MaxCostUSD * 1e9)},
+		Limits: agent.Limits{Steps: a.cfg.Agent.MaxSteps, Time: time.Duration(a.cfg.Agent.MaxMinutes) * time.Minute, CostNano: int64(a.cfg.Agent.MaxCostUSD * 1e9)}, TurnLimits: threads,
 		Tasks:  planTasks{a}.create,
 		Place:  agentPlaces{a.sandboxes}.of,
 		Cost:   recordedCost{store.NewTokens(a.db)}.of,

@@ -2328,6 +2328,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects/{id}/agent-limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Get what a turn of Parawork's own agent may take at most in a project */
+        get: operations["getProjectAgentLimits"];
+        /** Replace a project's limits of turns of Parawork's own agent; owners and admins */
+        put: operations["setProjectAgentLimits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}/artifacts": {
         parameters: {
             query?: never;
@@ -4168,6 +4188,27 @@ export interface paths {
         get: operations["getTeamInstructions"];
         /** Replace a team's instructions for Parawork's own agent */
         put: operations["setTeamInstructions"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/agent-limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Get what a turn of Parawork's own agent may take at most in a team */
+        get: operations["getTeamAgentLimits"];
+        /** Replace a team's limits of turns of Parawork's own agent; owners and admins */
+        put: operations["setTeamAgentLimits"];
         post?: never;
         delete?: never;
         options?: never;
@@ -7842,6 +7883,21 @@ export interface components {
             updated_at: number | null;
             updated_by?: components["schemas"]["Maker"];
         };
+        /** @description Of these, the other owner's, config.json's and the session's, the smallest counts */
+        AgentLimits: {
+            /** Format: int64 */
+            max_cost_nano_usd: number | null;
+            /** Format: int64 */
+            max_minutes: number | null;
+            /**
+             * Format: int64
+             * @description Answers of the model; null = no limit of its own
+             */
+            max_steps: number | null;
+            /** Format: int64 */
+            updated_at: number | null;
+            updated_by?: components["schemas"]["Maker"];
+        };
         AgentList: {
             items: components["schemas"]["Agent"][];
             next_cursor: string | null;
@@ -10778,6 +10834,15 @@ export interface components {
             /** @description Markdown; empty removes them */
             text: string;
         };
+        /** @description What is left out has no limit of its own */
+        NewAgentLimits: {
+            /** Format: int64 */
+            max_cost_nano_usd?: number | null;
+            /** Format: int64 */
+            max_minutes?: number | null;
+            /** Format: int64 */
+            max_steps?: number | null;
+        };
         NewArtifactLink: {
             /** @description Lifetime in minutes: 5 to 43200, default 1440 */
             minutes?: number;
@@ -12377,6 +12442,7 @@ export interface components {
             wall_minutes?: number;
         };
         Review: {
+            /** @description A user, or the session of an agent */
             author_id: string;
             author_name: string;
             body: string;
@@ -18663,6 +18729,56 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getProjectAgentLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentLimits"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setProjectAgentLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAgentLimits"];
+            };
+        };
+        responses: {
+            /** @description The limits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentLimits"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listProjectArtifacts: {
         parameters: {
             query?: {
@@ -21621,6 +21737,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentInstructions"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTeamAgentLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentLimits"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setTeamAgentLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAgentLimits"];
+            };
+        };
+        responses: {
+            /** @description The limits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentLimits"];
                 };
             };
             default: components["responses"]["Problem"];

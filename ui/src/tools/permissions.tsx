@@ -5,6 +5,7 @@ import { Button } from "@/kit/button";
 import { Segmented, TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { useAction } from "@/kit/use-action";
+import TurnLimits from "./limits";
 
 type Rule = Schemas["PermissionRule"];
 type Effect = Schemas["PermissionEffect"];
@@ -62,6 +63,7 @@ export default function PermissionRules({ team, project, readOnly }: Owner & { r
       )}
       {!readOnly && <Add owner={owner} />}
       <Try owner={owner} />
+      <TurnLimits team={team} project={project} readOnly={readOnly} />
     </section>
   );
 }
@@ -142,11 +144,23 @@ function Add({ owner }: { owner: Owner }) {
   );
 }
 
+/** What can be tried: a tool, and the argument that its rules are about. */
+const TRIES = {
+  command: ["Command", "run_command", "command"],
+  read: ["Read a file", "file_read", "path"],
+  write: ["Write a file", "file_write", "path"],
+  page: ["Web page", "web_fetch", "url"],
+} as const;
+type Tried = keyof typeof TRIES;
+
 function Try({ owner }: { owner: Owner }) {
-  const [command, setCommand] = useState("");
+  const [what, setWhat] = useState<Tried>("command");
+  const [value, setValue] = useState("");
   const tried = useMutation({
     mutationFn: () => {
-      const body = { tool: "run_command", arguments: { command }, isolated: true };
+      const [, tool, argument] = TRIES[what];
+      const given = what === "page" && !value.includes("://") ? `https://${value.trim()}` : value;
+      const body = { tool, arguments: { [argument]: given }, isolated: true };
       return data(
         owner.project
           ? api.POST("/projects/{id}/permission-rules/try", { params: { path: { id: owner.project } }, body })
@@ -157,19 +171,28 @@ function Try({ owner }: { owner: Owner }) {
   const d = tried.data;
   return (
     <form
-      aria-label="Try a command"
+      aria-label="Try a call"
       className="flex flex-col gap-2"
       onSubmit={(e) => {
         e.preventDefault();
         tried.mutate();
       }}
     >
+      <Segmented
+        label="Try a call"
+        value={what}
+        onChange={(to) => {
+          setWhat(to);
+          tried.reset();
+        }}
+        options={(Object.keys(TRIES) as Tried[]).map((k) => [k, TRIES[k][0]] as const)}
+      />
       <TextField
-        label="Try a command"
+        label={what === "command" ? "Command" : what === "page" ? "Host or address" : "Path"}
         required
-        value={command}
-        hint="Nothing is run."
-        onChange={(e) => setCommand(e.target.value)}
+        value={value}
+        hint={what === "read" || what === "write" ? "Nothing is done. Links are not followed." : "Nothing is done."}
+        onChange={(e) => setValue(e.target.value)}
       />
       <FormError error={tried.error} />
       <p role="status" className="text-fg2">
