@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/parawork/parawork/executors/images/recipe"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/schema"
 )
@@ -49,6 +50,7 @@ type Descriptor struct {
 type Deps struct {
 	Dir       string                              // absolute: one folder for each sandbox below it
 	GuestPath string                              // the guest's binary
+	Agents    []recipe.Package                    // the agents that images are given which lack them
 	Groups    *cgroup.Tree                        // the control groups sandboxes get one of; nil = none
 	Teams     func(context.Context) (int, error)  // teams of the instance
 	Settings  schema.Values                       // what config.json says of the kind

@@ -42,7 +42,7 @@ type Builder struct {
 
 // NewBuilder makes a Builder of the engine at host; "" = DOCKER_HOST, else the default socket. It makes no call.
 func NewBuilder(host string) (*Builder, error) {
-	api, _, err := connect(host)
+	api, _, err := connect(host, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -31,8 +31,8 @@ type engine struct {
 	at   time.Time
 }
 
-// about returns the engine's information, from the cache while it is fresh.
-func (e *Executor) about(ctx context.Context) (system.Info, error) {
+// About returns the engine's information about itself, from the cache while it is fresh.
+func (e *Executor) About(ctx context.Context) (system.Info, error) {
 	e.mu.Lock()
 	known := e.engine
 	e.mu.Unlock()
@@ -54,7 +54,7 @@ func (e *Executor) about(ctx context.Context) (system.Info, error) {
 
 // Capabilities asks the engine what it can do.
 func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
-	c := executors.Capabilities{Kind: Kind, Name: "Docker", Isolated: true, Boundary: executors.ContainerBoundary, Limits: true,
+	c := executors.Capabilities{Kind: e.cfg.Kind, Name: "Docker", Isolated: true, Boundary: executors.ContainerBoundary, Limits: true,
 		Network: true, Pause: true, Ports: true, StartMs: 600,
 		Isolation: "Container: its own processes, file system and network, on this " + e.cfg.here() + "'s kernel"}
 	switch {
@@ -84,7 +84,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return refuse("the guest program is missing", e.cfg.either("Run make build, or point the server at its guest binary.", "Download the program again."))
 	}
-	info, err := e.about(ctx)
+	info, err := e.About(ctx)
 	if err != nil {
 		reason, cure := whyUnreachable(err)
 		if e.remote != "" {

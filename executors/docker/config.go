@@ -13,11 +13,13 @@ package docker
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -28,18 +30,23 @@ import (
 // Kind is this executor's kind.
 const Kind executors.Kind = "docker"
 
+// Dial opens a connection to an engine.
+type Dial func(context.Context) (net.Conn, error)
+
 // Config configures an Executor.
 type Config struct {
-	Dir       string        // absolute: one folder per sandbox below it (data/sandboxes)
-	GuestPath string        // the guest binary
-	Host      string        // address of the engine; "" = DOCKER_HOST, else the default socket
-	Image     string        // the image of containers whose workspace names none
-	Prepare   *Prepare      // pulls images and installs what they lack; nil = an image must exist and contain everything
-	Machine   bool          // this is a member's own machine, not a server: messages say so
-	Remote    bool          // the engine does not share this machine's files, although it reports that it does
-	Runtime   string        // the container runtime, as the engine calls it; "" = the engine's default
-	ReadyIn   time.Duration // how long a guest may take to call and say hello; default 30 s
-	Grace     time.Duration // the time between SIGTERM and SIGKILL at Destroy; default 2 s
+	Dir       string         // absolute: one folder per sandbox below it (data/sandboxes)
+	GuestPath string         // the guest binary
+	Kind      executors.Kind // default Kind
+	Host      string         // address of the engine; "" = DOCKER_HOST, else the default socket
+	Dial      Dial           // how the engine on another machine is reached, which Host names in messages; nil = by the address Host
+	Image     string         // the image of containers whose workspace names none
+	Prepare   *Prepare       // pulls images and installs what they lack; nil = an image must exist and contain everything
+	Machine   bool           // this is a member's own machine, not a server: messages say so
+	Remote    bool           // the engine does not share this machine's files, although it reports that it does
+	Runtime   string         // the container runtime, as the engine calls it; "" = the engine's default
+	ReadyIn   time.Duration  // how long a guest may take to call and say hello; default 30 s
+	Grace     time.Duration  // the time between SIGTERM and SIGKILL at Destroy; default 2 s
 	Now       func() time.Time
 	Rand      io.Reader // default crypto/rand
 	Log       *slog.Logger
@@ -50,6 +57,7 @@ type Prepare struct {
 	Agents  []recipe.Package // the agents whose command lines are installed
 	Network string           // the network of the installation: "" = the engine's default, "host"
 	CA      []byte           // PEM: certificates this machine trusts in addition to the usual ones, as for an intercepting proxy
+	Remote  bool             // the engine is on another machine: this one's proxy means nothing there
 	Offline string           // why nothing may be pulled, as the end of a sentence; "" = it may
 }
 
@@ -75,7 +83,7 @@ func (c *Config) Validate() error {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	c.Rand = cmp.Or(c.Rand, rand.Reader)
+	c.Kind, c.Rand = cmp.Or(c.Kind, Kind), cmp.Or(c.Rand, rand.Reader)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return nil
 }

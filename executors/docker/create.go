@@ -53,7 +53,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 		return nil, err
 	}
 	defer e.turns.Lock(s.ID)()
-	found, err := e.find(ctx, executors.Handle{Kind: Kind, ID: s.ID})
+	found, err := e.find(ctx, executors.Handle{Kind: e.cfg.Kind, ID: s.ID})
 	if err == nil {
 		return found, nil
 	}
@@ -86,7 +86,7 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 		return nil, err
 	}
 	executors.SayStep(ctx, executors.StepCreate, "", "")
-	info, err := e.about(ctx)
+	info, err := e.About(ctx)
 	if err != nil {
 		return nil, inWords(err)
 	}

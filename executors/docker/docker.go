@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,8 +35,8 @@ const (
 	labelSandbox   = "parawork.sandbox"
 )
 
-// handleVersion is the version of this executor's handles.
-const handleVersion = 1
+// HandleVersion is the version of this executor's handles.
+const HandleVersion = 1
 
 // Executor makes sandboxes in containers. Safe for concurrent use.
 type Executor struct {
@@ -67,7 +68,7 @@ func New(cfg Config) (*Executor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	api, remote, err := connect(cfg.Host)
+	api, remote, err := connect(cfg.Host, cfg.Dial)
 	if err != nil {
 		return nil, err
 	}
@@ -76,18 +77,20 @@ func New(cfg Config) (*Executor, error) {
 }
 
 // connect makes a client of the engine at host, and names the host when it is another machine.
-func connect(host string) (api *client.Client, remote string, err error) {
+func connect(host string, dial Dial) (api *client.Client, remote string, err error) {
 	if host == "" {
 		host = os.Getenv(client.EnvOverrideHost)
 	}
 	opts := []client.Opt{client.FromEnv}
-	switch {
-	case strings.HasPrefix(host, "ssh:"):
-		dial, err := overSSH(host)
-		if err != nil {
+	if dial == nil && strings.HasPrefix(host, "ssh:") {
+		if dial, err = overSSH(host); err != nil {
 			return nil, "", err
 		}
-		opts = []client.Opt{client.WithHost("http://docker.example.com"), client.WithDialContext(dial)} // the name is not resolved
+	}
+	switch {
+	case dial != nil:
+		opts = []client.Opt{client.WithHost("http://docker.example.com"), // the name is not resolved
+			client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) })}
 		remote = host
 	case host != "":
 		opts = []client.Opt{client.WithTLSClientConfigFromEnv(), client.WithHost(host)}
@@ -115,8 +118,8 @@ func (e *Executor) Close() error {
 	return e.api.Close()
 }
 
-// Kind is docker.
-func (e *Executor) Kind() executors.Kind { return Kind }
+// Kind is docker, or what Config says.
+func (e *Executor) Kind() executors.Kind { return e.cfg.Kind }
 
 func (e *Executor) opened(s *sandbox) {
 	e.mu.Lock()
@@ -176,7 +179,7 @@ func (e *Executor) ourInstance() (string, error) {
 // List returns a handle for every container of this instance, and for every folder that is ours.
 func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 	ids := make(map[string]bool)
-	folders, err := hostproc.Folders(e.cfg.Dir, Kind, "")
+	folders, err := hostproc.Folders(e.cfg.Dir, e.cfg.Kind, "")
 	if err != nil {
 		return nil, err
 	}
@@ -201,14 +204,14 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 	}
 	var out []executors.Handle
 	for id := range ids {
-		out = append(out, executors.Handle{Kind: Kind, ID: id, Version: handleVersion})
+		out = append(out, executors.Handle{Kind: e.cfg.Kind, ID: id, Version: HandleVersion})
 	}
 	return out, nil
 }
 
 // Remove ends and removes a sandbox that was not recovered, whether or not its guest answers. Idempotent.
 func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
-	if h.Kind != Kind {
+	if h.Kind != e.cfg.Kind {
 		return fmt.Errorf("handle of kind %q given to the docker executor", h.Kind)
 	}
 	if err := hostproc.CheckID(h.ID); err != nil {

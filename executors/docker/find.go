@@ -25,10 +25,10 @@ const helloIn = 5 * time.Second
 // Recover finds a container again. ErrGone when it has ended or was removed: its folder stays for those who want to know how its processes
 // ended. Any other error means that the state is unknown now.
 func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
-	if h.Kind != Kind {
+	if h.Kind != e.cfg.Kind {
 		return nil, fmt.Errorf("handle of kind %q given to the docker executor", h.Kind)
 	}
-	if h.Version > handleVersion {
+	if h.Version > HandleVersion {
 		return nil, fmt.Errorf("handle version %d of sandbox %s is newer than this server", h.Version, h.ID)
 	}
 	if err := hostproc.CheckID(h.ID); err != nil {
@@ -90,7 +90,7 @@ func (e *Executor) reallyGone(ctx context.Context, id string, rec record, gone e
 	if rec.Engine == "" {
 		return gone
 	}
-	info, err := e.about(ctx)
+	info, err := e.About(ctx)
 	if err != nil {
 		return inWords(err)
 	}

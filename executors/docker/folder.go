@@ -26,7 +26,7 @@ func (e *Executor) callDir(id string) string  { return filepath.Join(e.dir(id), 
 // ours reports whether a sandbox's folder belongs to this executor.
 func (e *Executor) ours(id string) bool {
 	kind, err := hostproc.ReadSmall(filepath.Join(e.dir(id), hostproc.KindName))
-	return err == nil && executors.Kind(kind) == Kind
+	return err == nil && executors.Kind(kind) == e.cfg.Kind
 }
 
 // record is the stored state of a sandbox, next to its folder's other entries. It becomes the handle's state.
@@ -63,7 +63,7 @@ func (o owner) give(path string) error {
 
 // furnish makes the sandbox's folder and everything in it, and returns the token.
 func (e *Executor) furnish(s executors.Spec, o owner, home string) (token string, err error) {
-	dir, err := hostproc.MakeFolder(e.cfg.Dir, s.ID, Kind)
+	dir, err := hostproc.MakeFolder(e.cfg.Dir, s.ID, e.cfg.Kind)
 	if err != nil {
 		return "", err
 	}

@@ -287,9 +287,12 @@ func (p *Prepare) context(base image.InspectResponse, tools bool, agents []recip
 // registryArg names the npm registry, where it is not the default.
 const registryArg = "NPM_CONFIG_REGISTRY"
 
-// args are the proxy and the registry of this machine: the engine does not store the proxy in the image.
+// args are the proxy and the registry of this machine, unless the engine is on another: it does not store the proxy in the image.
 func (p *Prepare) args() map[string]string {
 	out := map[string]string{}
+	if p.Remote {
+		return out
+	}
 	for _, entry := range executors.ProxyEnv(os.Environ()) {
 		name, value, _ := strings.Cut(entry, "=")
 		out[name] = value
@@ -330,6 +333,9 @@ func TrustedHere() ([]byte, error) {
 // network returns the network of the installation: a proxy at this machine's own address is reachable only through the machine's own
 // network.
 func (p *Prepare) network() string {
+	if p.Remote {
+		return p.Network
+	}
 	for _, entry := range executors.ProxyEnv(os.Environ()) {
 		if p.Network == "" && (strings.Contains(entry, "://127.") || strings.Contains(entry, "://localhost") || strings.Contains(entry, "://[::1]")) {
 			return network.NetworkHost

@@ -46,7 +46,7 @@ const (
 // isRemote reports whether the engine shares nothing with this machine.
 func (e *Executor) isRemote(ctx context.Context) (bool, error) {
 	if !e.remoteAsKnown() {
-		if _, err := e.about(ctx); err != nil {
+		if _, err := e.About(ctx); err != nil {
 			return false, inWords(err)
 		}
 	}
@@ -106,7 +106,7 @@ func (e *Executor) startRemote(ctx context.Context, s executors.Spec) (*sandbox,
 	if err != nil {
 		return nil, err
 	}
-	info, err := e.about(ctx)
+	info, err := e.About(ctx)
 	if err != nil {
 		return nil, inWords(err)
 	}
@@ -114,7 +114,7 @@ func (e *Executor) startRemote(ctx context.Context, s executors.Spec) (*sandbox,
 	if err != nil {
 		return nil, err
 	}
-	dir, err := hostproc.MakeFolder(e.cfg.Dir, s.ID, Kind)
+	dir, err := hostproc.MakeFolder(e.cfg.Dir, s.ID, e.cfg.Kind)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (s *sandbox) Handle() executors.Handle {
 	if err != nil {
 		panic(err) // encoding a struct of strings cannot fail
 	}
-	return executors.Handle{Kind: Kind, ID: s.id, Version: handleVersion, State: b}
+	return executors.Handle{Kind: s.e.cfg.Kind, ID: s.id, Version: HandleVersion, State: b}
 }
 
 func (s *sandbox) Token() string { return s.token }
@@ -166,7 +166,7 @@ func (s *sandbox) SetLimits(l executors.Limits) error {
 	r := resources(l)
 	if r.Memory == 0 || r.NanoCPUs == 0 {
 		// The engine takes 0 for "unchanged": no limit means all the machine has.
-		info, err := s.e.about(ctx)
+		info, err := s.e.About(ctx)
 		if err != nil {
 			return inWords(err)
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // overSSH reaches an engine as Docker's own command line does: each connection is an ssh that runs `docker system dial-stdio` there.
-func overSSH(host string) (func(context.Context, string, string) (net.Conn, error), error) {
+func overSSH(host string) (Dial, error) {
 	u, err := url.Parse(host)
 	if err == nil && (u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.User.Username(), "-")) {
 		err = errors.New("it names no host")
@@ -38,7 +38,7 @@ func overSSH(host string) (func(context.Context, string, string) (net.Conn, erro
 		args = append(args, "-p", port)
 	}
 	args = append(args, "--", u.Hostname(), "docker", "system", "dial-stdio")
-	return func(context.Context, string, string) (net.Conn, error) { return startSSH(args) }, nil
+	return func(context.Context) (net.Conn, error) { return startSSH(args) }, nil
 }
 
 // sshConn is the standard input and output of an ssh process.

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/executors/boxlite"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/docker/hosts"
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/executors/runner"
@@ -18,6 +19,7 @@ func All() executors.Descriptors {
 		bubblewrap.Descriptor(),
 		local.Descriptor(),
 		docker.Descriptor(),
+		hosts.Descriptor(),
 		e2b.Descriptor(),
 		boxlite.Descriptor(),
 		runner.Descriptor(),

@@ -14,14 +14,14 @@ import (
 // Type is what a setting is made of.
 type Type string
 
-// The types of settings. The last four are only in config.json: the API has no settings of these types.
+// The types of settings. The last three are only in config.json: the API has no settings of these types.
 const (
 	Text    Type = "text"
 	Number  Type = "number" // a whole number, never negative
 	Boolean Type = "boolean"
 	Secret  Type = "secret" // config.json may also name a file that holds it, under the key with File behind it
 	Choice  Type = "choice" // one of Options
-	List    Type = "list"   // texts
+	List    Type = "list"   // texts; in the API one text with a line for each
 	Map     Type = "map"    // texts by name; they are hidden wherever the configuration is printed
 	Cores   Type = "cores"  // a number of CPUs, or a share of the machine such as "80%"
 	Path    Type = "path"   // a folder; a relative one counts from the folder of config.json
@@ -33,7 +33,7 @@ type Field struct {
 	Name     string // in the API, such as api_key; "" = only config.json says it
 	Type     Type
 	Default  any   // string, int, bool or []string, as the type asks for; nil = empty
-	Optional bool  // of a Boolean: config.json may leave it open (null), which is neither yes nor no
+	Optional bool  // of a Boolean: config.json may leave it open (null), which is neither yes nor no; of a Secret: it works without one
 	Min, Max int64 // of a Number, in the unit of config.json; Max 0 = no bound
 	Scale    int64 // of a Number: so many of config.json's unit are one of the API's, such as 60 for seconds that are shown as minutes; 0 = 1
 	// Env is an environment variable that other programs know as well: it fills what is not said.
@@ -101,7 +101,7 @@ func (s Schema) Validate() error {
 			return fmt.Errorf("setting %s stands there twice", f.Key)
 		case f.Name != "" && f.Label == "":
 			return fmt.Errorf("setting %s is shown in a form and has no label", f.Key)
-		case f.Name != "" && slices.Contains([]Type{List, Map, Cores, Path}, f.Type):
+		case f.Name != "" && slices.Contains([]Type{Map, Cores, Path}, f.Type):
 			return fmt.Errorf("setting %s is of type %s, which the API does not have", f.Key, f.Type)
 		}
 		if f.Type == Secret && f.Name != "" {
@@ -245,16 +245,19 @@ func (f Field) wrong(value any) string {
 
 // Bounds of what the API takes.
 const (
-	mostText   = 2048
+	mostText   = 8192
 	mostNumber = 1_000_000_000
 )
 
 func (f Field) scale() int64 { return max(f.Scale, 1) }
 
-// Out is a value as the API shows it: a number that does not come out even is rounded up.
+// Out is a value as the API shows it: a number that does not come out even is rounded up, and texts are lines.
 func (f Field) Out(value any) any {
-	if n, ok := value.(int64); ok {
-		return (n + f.scale() - 1) / f.scale()
+	switch v := value.(type) {
+	case int64:
+		return (v + f.scale() - 1) / f.scale()
+	case []string:
+		return strings.Join(v, "\n")
 	}
 	return value
 }
@@ -283,6 +286,15 @@ func (f Field) In(value any) (any, string) {
 		return nil, "must be a text"
 	case len(t) > mostText:
 		return nil, fmt.Sprintf("must not be longer than %d letters", mostText)
+	}
+	if f.Type == List {
+		lines := []string{}
+		for line := range strings.Lines(t) {
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, line)
+			}
+		}
+		return lines, ""
 	}
 	return strings.TrimSpace(t), ""
 }

@@ -3558,6 +3558,7 @@ func (e SessionTokensSource) Valid() bool {
 const (
 	SettingTypeBoolean SettingType = "boolean"
 	SettingTypeChoice  SettingType = "choice"
+	SettingTypeList    SettingType = "list"
 	SettingTypeNumber  SettingType = "number"
 	SettingTypeSecret  SettingType = "secret"
 	SettingTypeSize    SettingType = "size"
@@ -3570,6 +3571,8 @@ func (e SettingType) Valid() bool {
 	case SettingTypeBoolean:
 		return true
 	case SettingTypeChoice:
+		return true
+	case SettingTypeList:
 		return true
 	case SettingTypeNumber:
 		return true
@@ -11409,11 +11412,14 @@ type Setting struct {
 	LastFour *string `json:"last_four,omitempty"`
 
 	// Locked config.json or the environment says it
-	Locked  bool   `json:"locked"`
-	Max     *int64 `json:"max,omitempty"`
-	Min     *int64 `json:"min,omitempty"`
-	Name    string `json:"name"`
-	Options *[]struct {
+	Locked bool   `json:"locked"`
+	Max    *int64 `json:"max,omitempty"`
+	Min    *int64 `json:"min,omitempty"`
+	Name   string `json:"name"`
+
+	// Optional Of a secret: it works without one
+	Optional *bool `json:"optional,omitempty"`
+	Options  *[]struct {
 		Label string `json:"label"`
 		Value string `json:"value"`
 	} `json:"options,omitempty"`

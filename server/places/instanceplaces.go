@@ -178,6 +178,9 @@ func settingOf(f schema.Field, value any, lastFour string, locked bool) api.Sett
 	case schema.Secret:
 		set := value != ""
 		out.Set, out.LastFour = &set, rest.Text(lastFour)
+		if f.Optional {
+			out.Optional = &f.Optional
+		}
 	case schema.Number:
 		least, most := f.Bounds()
 		if out.Min = &least; most > 0 {
@@ -185,7 +188,7 @@ func settingOf(f schema.Field, value any, lastFour string, locked bool) api.Sett
 		}
 		out.Value = f.Out(value)
 	default:
-		out.Value = value
+		out.Value = f.Out(value)
 	}
 	if f.Rare {
 		out.Group = rest.Text("advanced")

@@ -13,6 +13,8 @@ command -v bwrap >/dev/null || missing+=(bubblewrap)
 command -v dockerd >/dev/null || missing+=(docker.io)
 command -v busybox >/dev/null || missing+=(busybox-static)
 command -v ip >/dev/null || missing+=(iproute2)
+# A host that is reached over SSH.
+[[ -x /usr/sbin/sshd ]] || missing+=(openssh-server)
 # Desktops of sandboxes, and a program with a window.
 command -v Xvnc >/dev/null || missing+=(tigervnc-standalone-server)
 command -v openbox >/dev/null || missing+=(openbox)

@@ -70,7 +70,7 @@ func NewExecutors(cfg *config.Config, kinds executors.Descriptors, s Site) (_ Ex
 			}
 			return s.Settings(ctx, d.Kind)
 		}
-		e, err := d.New(executors.Deps{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: s.Guest, Groups: s.Groups, Teams: s.Teams,
+		e, err := d.New(executors.Deps{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: s.Guest, Agents: agents.Packages(), Groups: s.Groups, Teams: s.Teams,
 			Settings: said, Now: now, Log: s.Log.With("component", string(d.Kind))})
 		if err != nil {
 			return all, err

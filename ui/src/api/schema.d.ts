@@ -13200,6 +13200,8 @@ export interface components {
             /** Format: int64 */
             min?: number;
             name: string;
+            /** @description Of a secret: it works without one */
+            optional?: boolean;
             options?: {
                 label: string;
                 value: string;
@@ -13208,7 +13210,7 @@ export interface components {
             /** @description Of a secret: there is one */
             set?: boolean;
             /** @enum {string} */
-            type: "text" | "number" | "boolean" | "secret" | "choice" | "size";
+            type: "text" | "number" | "boolean" | "secret" | "choice" | "size" | "list";
             /** @description Of a number, such as minutes */
             unit?: string;
             value?: components["schemas"]["SettingValue"];

@@ -40,8 +40,8 @@ export function fieldsOf(settings: readonly Setting[], size?: FieldOf<string, Va
 
 const fieldOf = (s: Setting): FieldOf<string, Value> => ({
   ...s,
-  type: s.type === "size" ? "text" : s.type,
-  mono: s.type === "text" || s.type === "size",
+  type: s.type === "size" ? "text" : s.type === "list" ? "area" : s.type,
+  mono: s.type === "text" || s.type === "size" || s.type === "list",
   ...(s.type === "number" && { input: { className: "max-w-48" } }),
 });
 

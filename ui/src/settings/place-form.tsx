@@ -50,7 +50,7 @@ export function PlaceForm({ place: p, executor: x }: { place: PlaceSettings; exe
           <Try
             place={p}
             values={form.changed}
-            disabled={Boolean(secret && !secret.set && !form.changed[secret.name]) || form.wrong}
+            disabled={Boolean(secret && !secret.optional && !secret.set && !form.changed[secret.name]) || form.wrong}
             result={test}
             onResult={setTest}
           />
