@@ -243,6 +243,9 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	if m := s.Commands.QueueMinutes; m < 1 || m > 7*24*60 {
 		d.problem("sandboxing.commands.queueMinutes", "must be between 1 and 10080")
 	}
+	if m := s.Commands.TimeoutSeconds; m < 1 || m > 24*60*60 {
+		d.problem("sandboxing.commands.timeoutSeconds", "must be between 1 and 86400")
+	}
 	if m := s.Sync.MaxTotalMB; m < s.Sync.MaxFileMB || m > 1<<20 {
 		d.problem("sandboxing.sync.maxTotalMB", "must be at least sandboxing.sync.maxFileMB, and at most 1048576")
 	}

@@ -179,8 +179,9 @@ type Sync struct {
 
 // Commands are plain commands run in workspaces by the API.
 type Commands struct {
-	KeepMinutes  int `json:"keepMinutes"`  // how long the record of an ended command is kept
-	QueueMinutes int `json:"queueMinutes"` // how long a command waits for a machine that is offline
+	KeepMinutes    int `json:"keepMinutes"`    // how long the record of an ended command is kept
+	QueueMinutes   int `json:"queueMinutes"`   // how long a command waits for a machine that is offline
+	TimeoutSeconds int `json:"timeoutSeconds"` // how long a command may take that says nothing
 }
 
 // Network is what agents reach from places that isolate.

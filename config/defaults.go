@@ -22,7 +22,7 @@ func Default(agents map[string]string, kinds []Kind) *Config {
 		Projects:  Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
 		Agents:    defaultAgents(agents),
 		Sandboxing: Sandboxing{
-			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048}, Commands: Commands{KeepMinutes: 60, QueueMinutes: 10},
+			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048}, Commands: Commands{KeepMinutes: 60, QueueMinutes: 10, TimeoutSeconds: 30},
 			Limits:  Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
 			Pool:    Pool{Min: 3, Max: 10},
 			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},

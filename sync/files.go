@@ -152,17 +152,33 @@ func (s *Service) RemoveIf(ctx context.Context, workspaceID, path, ifMatch strin
 }
 
 // RemoveAll removes what is at a path of the worktree with all its contents, in the sandbox, which it starts when there is none. It removes
-// links and follows none.
-func (s *Service) RemoveAll(ctx context.Context, workspaceID, path string) error {
-	path, err := wirePath(path)
-	if err != nil {
-		return err
+// links and follows none. "." empties the worktree, which stays with its .git.
+func (s *Service) RemoveAll(ctx context.Context, workspaceID, path string) (err error) {
+	if path != "." {
+		if path, err = wirePath(path); err != nil {
+			return err
+		}
 	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
 		return err
 	}
-	return p.Guest.RemoveAll(ctx, path)
+	if path != "." {
+		return p.Guest.RemoveAll(ctx, path)
+	}
+	for more := true; more; { // a list has a bound
+		all, err := p.Guest.List(ctx, "")
+		if err != nil {
+			return err
+		}
+		for _, f := range all.Items {
+			if err := p.Guest.RemoveAll(ctx, f.Path); err != nil {
+				return err
+			}
+		}
+		more = all.Truncated && len(all.Items) > 0
+	}
+	return nil
 }
 
 // Rename renames a file of the worktree. Nothing may exist at the new name. At every moment the file exists under at least one of

@@ -30,6 +30,7 @@ Sandboxes without a repository: make one, or find it again by its key, and use i
   exec SANDBOX [--] COMMAND ...   run a command, and exit with its exit code
       --shell                     COMMAND is one line for /bin/sh
       --stdin                     give it standard input: UTF-8, at most 1 MiB
+      --sudo                      run it as root, where the place isolates and its image has sudo
       --cwd DIR, --env NAME=VALUE, --timeout TIME
   code SANDBOX [FILE]             run the code of a file or of standard input in an interpreter that keeps its variables
       --language L                python (the default), javascript, typescript or shell
@@ -37,7 +38,7 @@ Sandboxes without a repository: make one, or find it again by its key, and use i
   put SANDBOX FILE [PATH]         write a file; - is standard input
   get SANDBOX PATH [FILE]         read a file; without FILE to standard output
   ls SANDBOX [PATH]               list a folder
-  rm SANDBOX PATH                 remove a file; -r a folder with everything in it
+  rm SANDBOX PATH                 remove a file; -r a folder with everything in it; -r . everything there is
   port SANDBOX PORT               print how to reach a port
   extend SANDBOX TIME             let it live at least so long, such as 2h
   end SANDBOX                     end it, with everything in it
@@ -55,7 +56,7 @@ type sandboxCall struct {
 	cwd, language, kernel                                   string
 	allow, env                                              repeated
 	idle, timeout                                           time.Duration
-	replace, shell, stdin, recursive                        bool
+	replace, shell, stdin, recursive, sudo                  bool
 }
 
 var sandboxCommands = []subcommand[sandboxCall]{
@@ -75,6 +76,7 @@ var sandboxCommands = []subcommand[sandboxCall]{
 		fs.DurationVar(&c.timeout, "timeout", 0, "")
 		fs.BoolVar(&c.shell, "shell", false, "")
 		fs.BoolVar(&c.stdin, "stdin", false, "")
+		fs.BoolVar(&c.sudo, "sudo", false, "")
 	}},
 	{name: "code", least: 1, most: 2, run: codeInSandbox, flags: func(c *sandboxCall, fs *flag.FlagSet) {
 		fs.StringVar(&c.language, "language", "python", "")

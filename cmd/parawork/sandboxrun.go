@@ -37,6 +37,9 @@ func execInSandbox(ctx context.Context, c *sandboxCall) (int, error) {
 	if c.timeout != 0 {
 		ask["timeout_ms"] = c.timeout.Milliseconds()
 	}
+	if c.sudo {
+		ask["sudo"] = true
+	}
 	if c.stdin {
 		in, err := c.read(maxStdin)
 		if err != nil {

@@ -30,7 +30,8 @@ type Request struct {
 	Command     string            // a line for /bin/sh -c
 	Cwd         string            // inside the root: relative to it, or absolute; "" = the root
 	Env         map[string]string // added to the sandbox's own
-	TimeoutMs   int64             // 0 = DefaultTimeout
+	TimeoutMs   int64             // 0 = Config.Timeout
+	Sudo        bool              // as root, by the sandbox's own sudo; only in places that isolate
 	Background  bool              // return at once; the command goes on
 	Stdin       []byte            // what it reads; at most MaxStdin bytes
 }

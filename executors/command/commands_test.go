@@ -3,6 +3,8 @@ package command_test
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,32 @@ func TestCommandsOfAPlaceThatCannotBeMade(t *testing.T) {
 	got, err := c.Exec(h.ctx, command.Request{WorkspaceID: h.ws, Command: "true"})
 	if err != nil || got.State != command.Failed || !strings.Contains(got.Reason, "the kernel forbids it") || got.StartedAt != 0 {
 		t.Errorf("command %+v, %v", got, err)
+	}
+}
+
+// Root inside is for places that isolate: elsewhere it would be root of the machine.
+func TestCommandsAsRoot(t *testing.T) {
+	h := newHarness(t)
+	c := h.commands(command.Config{Timeout: 7 * time.Second})
+	defer h.run(c)()
+	req := command.Request{WorkspaceID: h.ws, Argv: []string{"sh", "-c", "id -u; echo \"$1\"", "x", "a b"}, Sudo: true}
+	if _, err := c.Exec(h.ctx, req); fault.CodeOf(err) != "sudo_not_isolated" {
+		t.Errorf("in a place that does not isolate: %v", err)
+	}
+	h.ex.Set(fake.Knobs{Isolated: true})
+	h.at(h.ex.Kind()) // what a place can do is asked anew
+	c = h.commands(command.Config{})
+	defer h.run(c)()
+	got, err := c.Exec(h.ctx, req)
+	if err != nil || got.ExitCode == nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	// Whether this machine has sudo for this user is its own business; what is refused says so.
+	if os.Getuid() == 0 && string(got.Stdout) != "0\na b\n" || *got.ExitCode != 0 && !strings.Contains(string(got.Stderr), "sudo") {
+		t.Errorf("%+v: %s %s", got, got.Stdout, got.Stderr)
+	}
+	if !slices.Equal(got.Argv, req.Argv) {
+		t.Errorf("the record says %q", got.Argv)
 	}
 }
 

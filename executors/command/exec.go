@@ -57,6 +57,7 @@ type Config struct {
 	Now        func() time.Time
 	After      func(time.Duration) <-chan time.Time // the clock of the sweep; default time.After
 	Keep       time.Duration                        // how long records of ended commands are stored; default 1 h
+	Timeout    time.Duration                        // how long a command may take that says nothing; default executors.DefaultTimeout
 	Queue      time.Duration                        // how long a command waits for an unreachable executor; default 10 min
 	SweepEvery time.Duration                        // default 1 min
 	// Secrets returns the secrets a command gets, and those its output must not show; an error prevents its start. Nil: none.
@@ -79,6 +80,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Keep <= 0 {
 		c.Keep = time.Hour
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = executors.DefaultTimeout
 	}
 	if c.Queue <= 0 {
 		c.Queue = 10 * time.Minute
@@ -233,7 +237,7 @@ func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error
 
 // launch checks the request, stores the record and starts the command.
 func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error) (*running, error) {
-	if err := checkExec(&req); err != nil {
+	if err := c.checkExec(&req); err != nil {
 		return nil, err
 	}
 	if c.life.Err() != nil {
@@ -245,6 +249,12 @@ func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error
 	}
 	if req.TeamID != "" && req.TeamID != spec.TeamID {
 		return nil, fault.New(fault.NotFound, "not_found", "There is no such workspace, or it is not yours to see.")
+	}
+	if req.Sudo {
+		// On the server itself, or a machine without isolation, root of the sandbox would be root of all.
+		if can, ok := c.cfg.Places.Place(ctx, kind); !ok || !can.Isolated {
+			return nil, fault.New(fault.Invalid, "sudo_not_isolated", "sudo is for places that isolate. This workspace's place does not.").With("field", "sudo")
+		}
 	}
 	if c.cfg.Guard != nil {
 		if err := c.cfg.Guard(ctx, kind, spec, req); err != nil {
@@ -279,6 +289,9 @@ func (c *Commands) launch(ctx context.Context, req Request, fn func(Event) error
 		maps.Copy(env, req.Env)
 	}
 	proc := guest.ProcessSpec{ID: r.id, Argv: req.Argv, Cwd: req.Cwd, Env: env, TimeoutMs: req.TimeoutMs}
+	if req.Sudo {
+		proc.Argv = append([]string{"/bin/sh", "-c", asRoot, "sudo"}, req.Argv...)
+	}
 	proc.Stdin, r.stdin = len(req.Stdin) > 0, req.Stdin
 	if req.Background {
 		proc.MaxLog = backgroundLog
@@ -298,8 +311,13 @@ func (c *Commands) forget(r *running) {
 
 func (c *Commands) now() int64 { return c.cfg.Now().UnixMilli() }
 
+// asRoot runs its arguments as root, and never asks for a password.
+const asRoot = `[ "$(id -u)" = 0 ] && exec "$@"
+command -v sudo >/dev/null 2>&1 || { echo "sudo: this sandbox's image has no sudo, and its user is not root" >&2; exit 126; }
+exec sudo -n -E -- "$@"`
+
 // checkExec rejects an invalid request and fills in the defaults.
-func checkExec(req *Request) error {
+func (c *Commands) checkExec(req *Request) error {
 	switch {
 	case req.Command != "" && len(req.Argv) > 0:
 		return fault.New(fault.Invalid, "invalid_command", "Give either argv or command, not both.")
@@ -319,7 +337,7 @@ func checkExec(req *Request) error {
 	case req.TimeoutMs < 0 || req.TimeoutMs > executors.MaxTimeout.Milliseconds():
 		return fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be between 1 and %d.", executors.MaxTimeout.Milliseconds())
 	case req.TimeoutMs == 0:
-		req.TimeoutMs = executors.DefaultTimeout.Milliseconds()
+		req.TimeoutMs = c.cfg.Timeout.Milliseconds()
 	}
 	return nil
 }

@@ -5194,11 +5194,16 @@ type ApiSandboxPurpose string
 // ApiSandboxExec defines model for ApiSandboxExec.
 type ApiSandboxExec struct {
 	// Command A list of the program and its arguments, or a line for /bin/sh
-	Command   interface{}        `json:"command"`
-	Cwd       *string            `json:"cwd,omitempty"`
-	Env       *map[string]string `json:"env,omitempty"`
-	Stdin     *string            `json:"stdin,omitempty"`
-	TimeoutMs *int64             `json:"timeout_ms,omitempty"`
+	Command interface{}        `json:"command"`
+	Cwd     *string            `json:"cwd,omitempty"`
+	Env     *map[string]string `json:"env,omitempty"`
+	Stdin   *string            `json:"stdin,omitempty"`
+
+	// Sudo As root, by the sandbox's own sudo and without a password. Only in places that isolate
+	Sudo *bool `json:"sudo,omitempty"`
+
+	// TimeoutMs Default: sandboxing.commands.timeoutSeconds, 30000 unless it was changed
+	TimeoutMs *int64 `json:"timeout_ms,omitempty"`
 }
 
 // ApiSandboxExtension defines model for ApiSandboxExtension.
@@ -6883,10 +6888,15 @@ type ExecRequest struct {
 	Background *bool     `json:"background,omitempty"`
 
 	// Command Run by /bin/sh; one of argv and command
-	Command   *string            `json:"command,omitempty"`
-	Cwd       *string            `json:"cwd,omitempty"`
-	Env       *map[string]string `json:"env,omitempty"`
-	TimeoutMs *int64             `json:"timeout_ms,omitempty"`
+	Command *string            `json:"command,omitempty"`
+	Cwd     *string            `json:"cwd,omitempty"`
+	Env     *map[string]string `json:"env,omitempty"`
+
+	// Sudo As root, by the sandbox's own sudo and without a password. Only in places that isolate
+	Sudo *bool `json:"sudo,omitempty"`
+
+	// TimeoutMs Default: sandboxing.commands.timeoutSeconds, 30000 unless it was changed
+	TimeoutMs *int64 `json:"timeout_ms,omitempty"`
 }
 
 // Executor defines model for Executor.

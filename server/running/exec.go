@@ -20,9 +20,9 @@ import (
 func (h Commands) ExecCommand(ctx context.Context, req api.ExecCommandRequestObject) (api.ExecCommandResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	r := command.Request{WorkspaceID: req.Id, ActorID: call.Actor.User.ID, Argv: rest.Val(b.Argv), Command: rest.Val(b.Command), Cwd: rest.Val(b.Cwd),
-		Env: rest.Val(b.Env), TimeoutMs: rest.Val(b.TimeoutMs), Background: rest.Val(b.Background)}
+		Env: rest.Val(b.Env), TimeoutMs: rest.Val(b.TimeoutMs), Background: rest.Val(b.Background), Sudo: rest.Val(b.Sudo)}
 	if b.TimeoutMs != nil && *b.TimeoutMs <= 0 {
-		return nil, fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be 1 or more; the default is 30000.").With("field", "timeout_ms")
+		return nil, fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be 1 or more.").With("field", "timeout_ms")
 	}
 	if WantsStream(call.Request) {
 		if r.Background {

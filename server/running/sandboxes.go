@@ -143,7 +143,7 @@ func (h Sandboxes) DeleteApiSandbox(ctx context.Context, req api.DeleteApiSandbo
 func (h Sandboxes) ExecInSandbox(ctx context.Context, req api.ExecInSandboxRequestObject) (api.ExecInSandboxResponseObject, error) {
 	call, b := rest.CallOf(ctx), req.Body
 	r := command.Request{TeamID: call.Sandbox.TeamID, WorkspaceID: call.Sandbox.WorkspaceID, ActorID: call.Actor.User.ID, Cwd: rest.Val(b.Cwd), Env: rest.Val(b.Env), TimeoutMs: rest.Val(b.TimeoutMs),
-		Stdin: []byte(rest.Val(b.Stdin))}
+		Stdin: []byte(rest.Val(b.Stdin)), Sudo: rest.Val(b.Sudo)}
 	if err := commandOf(b.Command, &r); err != nil {
 		return nil, err
 	}

@@ -84,10 +84,10 @@ class Commands:
         self._sandbox = sandbox
 
     def run(self, command: Union[str, List[str]], *, cwd: Optional[str] = None, envs: Optional[Dict[str, str]] = None, timeout_ms: Optional[int] = None,
-            stdin: Optional[str] = None, on_stdout: OnText = None, on_stderr: OnText = None) -> CommandResult:
-        """Runs a command. Raises CommandExitError when its exit code is not 0."""
+            stdin: Optional[str] = None, sudo: Optional[bool] = None, on_stdout: OnText = None, on_stderr: OnText = None) -> CommandResult:
+        """Runs a command; with sudo as root. Raises CommandExitError when its exit code is not 0."""
         s = self._sandbox
-        body = {"command": command, "cwd": cwd, "env": envs, "timeout_ms": timeout_ms, "stdin": stdin}
+        body = {"command": command, "cwd": cwd, "env": envs, "timeout_ms": timeout_ms, "stdin": stdin, "sudo": sudo}
         if not on_stdout and not on_stderr:
             return _finished(s._client.json("POST", s._path + "/exec", body=body))
         decode = {name: codecs.getincrementaldecoder("utf-8")("replace").decode for name in ("stdout", "stderr")}

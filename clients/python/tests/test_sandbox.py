@@ -55,6 +55,8 @@ class SandboxTest(unittest.TestCase):
         self.assertTrue(files.exists("folder"))
         self.sandbox.commands.run("mkdir many && cd many && seq -w 10050 | xargs touch")
         self.assertTrue(files.exists("many/10050"))
+        files.remove(".")  # everything
+        self.assertEqual(files.list(), [])
         self.assertFalse(files.exists("many/10051"))
         with self.assertRaises(ParaworkError) as e:
             files.read("none")

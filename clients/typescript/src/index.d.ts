@@ -34,6 +34,8 @@ export interface CommandOptions {
   envs?: Record<string, string>;
   timeoutMs?: number;
   stdin?: string;
+  /** As root, by the sandbox's own sudo. */
+  sudo?: boolean;
   onStdout?: (text: string) => void | Promise<void>;
   onStderr?: (text: string) => void | Promise<void>;
   signal?: AbortSignal;

@@ -140,10 +140,10 @@ class Commands {
     this.sandbox = sandbox;
   }
 
-  async run(command, { cwd, envs, timeoutMs, stdin, onStdout, onStderr, signal } = {}) {
+  async run(command, { cwd, envs, timeoutMs, stdin, sudo, onStdout, onStderr, signal } = {}) {
     const { client, path } = this.sandbox;
     const answer = await client.send("POST", `${path}/exec`, {
-      body: { command, cwd, env: envs, timeout_ms: timeoutMs, stdin },
+      body: { command, cwd, env: envs, timeout_ms: timeoutMs, stdin, sudo },
       accept: onStdout || onStderr ? "text/event-stream" : undefined,
       signal,
     });

@@ -61,7 +61,8 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 			s.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: b.logOf("sync")})
 	out.commands = command.New(command.Config{Places: s.chosen(), Store: s.records, Secrets: commandSecrets{w.workspaces, p.secrets, out.sessions}.of, Guard: allowed.command,
-		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: b.logOf("commands")})
+		Keep: time.Duration(cfg.Sandboxing.Commands.KeepMinutes) * time.Minute, Queue: time.Duration(cfg.Sandboxing.Commands.QueueMinutes) * time.Minute,
+		Timeout: time.Duration(cfg.Sandboxing.Commands.TimeoutSeconds) * time.Second, Log: b.logOf("commands")})
 	out.reviews = reviews.New(reviews.Config{Store: store.NewReviews(b.db), Trees: reviews.Files{Repo: w.workspaces.Repo, Snapshots: w.workspaces.Snapshots}, Workspaces: w.workspaces.Records,
 		Sessions: reviewqueue.New(out.sessions), Accounts: p.directory, Bus: b.bus, Events: b.events, Log: b.logOf("reviews")})
 	out.checks = checks.New(checks.Config{Store: store.NewChecks(b.db), Records: w.workspaces.Records, Sandboxes: w.workspaces.Ingest, Merges: w.workspaces.Merging, Commands: out.commands, Accounts: p.directory, Events: b.events,

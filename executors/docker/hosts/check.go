@@ -41,9 +41,12 @@ func Check(ctx context.Context, s Settings) ([]Found, error) {
 	answers := each(all, func(en *engine) answer {
 		ctx, cancel := context.WithTimeout(ctx, connectIn)
 		defer cancel()
+		if err := en.link.reach(ctx); err != nil {
+			return answer{err: err}
+		}
 		info, err := en.About(ctx)
 		if err != nil {
-			return answer{err: err}
+			return answer{err: fault.Wrap(err, fault.Unavailable, "docker_host_engine", "The Docker engine of %s does not answer: %s.", en.host.Name, strings.TrimSuffix(plain(err.Error()), "."))}
 		}
 		free, err := en.free(ctx)
 		return answer{Found{en.host.Name, plain(info.ServerVersion), info.NCPU, info.MemTotal, free}, err}

@@ -5,6 +5,7 @@ package hosts
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -85,9 +86,11 @@ func (e *Executor) choose(ctx context.Context, s executors.Spec) (*engine, error
 // free returns how many bytes of memory the host has left. A key that may run nothing but the engine's connection gets no answer about
 // that: what the machine has is divided by the number of containers then.
 func (en *engine) free(ctx context.Context) (int64, error) {
-	if n, err := en.available(ctx); err == nil {
+	n, err := en.available(ctx)
+	if err == nil {
 		return n, nil
-	} else if ctx.Err() != nil {
+	}
+	if _, told := errors.AsType[*fault.Error](err); told || ctx.Err() != nil {
 		return 0, en.link.inWords(err)
 	}
 	info, err := en.About(ctx)
@@ -135,9 +138,12 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	answers := each(all, func(en *engine) executors.Capabilities {
 		ctx, cancel := context.WithTimeout(ctx, askIn)
 		defer cancel()
+		if err := en.link.reach(ctx); err != nil { // Docker's client has words of its own for it
+			return executors.Capabilities{Reason: words(err)}
+		}
 		got, err := en.Capabilities(ctx)
 		if err != nil {
-			got.Available, got.Reason = false, plain(err.Error())
+			got.Available, got.Reason = false, words(err)
 		}
 		return got
 	})
@@ -145,7 +151,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	for i, en := range all {
 		got := answers[i]
 		if !got.Available {
-			fails = append(fails, en.host.Name+": "+got.Reason)
+			fails = append(fails, en.host.Name+": "+strings.TrimSuffix(got.Reason, "."))
 			c.Cure = got.Cure
 			continue
 		}

@@ -67,6 +67,15 @@ func (l *link) run(ctx context.Context, command string) (*stream, error) {
 // dial connects to the host's engine.
 func (l *link) dial(ctx context.Context) (net.Conn, error) { return l.run(ctx, dialStdio) }
 
+// reach logs in, unless that was done.
+func (l *link) reach(ctx context.Context) error {
+	c, err := l.take(ctx)
+	if err == nil {
+		l.give(c)
+	}
+	return err
+}
+
 // take returns a connection with room for another program.
 func (l *link) take(ctx context.Context) (*conn, error) {
 	l.mu.Lock()

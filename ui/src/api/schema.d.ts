@@ -7973,11 +7973,13 @@ export interface components {
                 [key: string]: string;
             };
             stdin?: string;
+            /** @description As root, by the sandbox's own sudo and without a password. Only in places that isolate */
+            sudo?: boolean;
             /**
              * Format: int64
-             * @default 30000
+             * @description Default: sandboxing.commands.timeoutSeconds, 30000 unless it was changed
              */
-            timeout_ms: number;
+            timeout_ms?: number;
         };
         ApiSandboxExtension: {
             /** Format: int64 */
@@ -9367,11 +9369,13 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description As root, by the sandbox's own sudo and without a password. Only in places that isolate */
+            sudo?: boolean;
             /**
              * Format: int64
-             * @default 30000
+             * @description Default: sandboxing.commands.timeoutSeconds, 30000 unless it was changed
              */
-            timeout_ms: number;
+            timeout_ms?: number;
         };
         Executor: {
             /** @description The team allows it */
