@@ -77,6 +77,9 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		case e.cfg.Runtime == "":
 			c.Isolation = "Container: its own processes, file system and network, in Docker's virtual machine"
 		}
+		if e.cfg.Root {
+			c.Isolation = "Container in which agents are " + strings.Join(append([]string{"root"}, e.cfg.Capabilities...), ", ") + ": its own processes and file system, on this " + e.cfg.here() + "'s kernel"
+		}
 	}
 	if e.remoteAsKnown() { // even while the engine does not answer
 		remotely()

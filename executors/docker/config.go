@@ -44,12 +44,16 @@ type Config struct {
 	Prepare   *Prepare       // pulls images and installs what they lack; nil = an image must exist and contain everything
 	Machine   bool           // this is a member's own machine, not a server: messages say so
 	Remote    bool           // the engine does not share this machine's files, although it reports that it does
-	Runtime   string         // the container runtime, as the engine calls it; "" = the engine's default
-	ReadyIn   time.Duration  // how long a guest may take to call and say hello; default 30 s
-	Grace     time.Duration  // the time between SIGTERM and SIGKILL at Destroy; default 2 s
-	Now       func() time.Time
-	Rand      io.Reader // default crypto/rand
-	Log       *slog.Logger
+	// Root has programs be root in their containers, with the engine's usual capabilities and these. Such containers have a disk of their own:
+	// files of this machine would come to belong to root.
+	Root         bool
+	Capabilities []string
+	Runtime      string        // the container runtime, as the engine calls it; "" = the engine's default
+	ReadyIn      time.Duration // how long a guest may take to call and say hello; default 30 s
+	Grace        time.Duration // the time between SIGTERM and SIGKILL at Destroy; default 2 s
+	Now          func() time.Time
+	Rand         io.Reader // default crypto/rand
+	Log          *slog.Logger
 }
 
 // Prepare says how an image gets what it lacks: a new image is derived from it, once.
@@ -58,6 +62,7 @@ type Prepare struct {
 	Network string           // the network of the installation: "" = the engine's default, "host"
 	CA      []byte           // PEM: certificates this machine trusts in addition to the usual ones, as for an intercepting proxy
 	Remote  bool             // the engine is on another machine: this one's proxy means nothing there
+	System  []string         // packages of the image's own package manager, such as nmap
 	Offline string           // why nothing may be pulled, as the end of a sentence; "" = it may
 }
 
@@ -74,6 +79,10 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("docker executor: an agent cannot be installed: %w", err)
 		}
 	}
+	if len(c.Capabilities) > 0 && !c.Root {
+		return errors.New("docker executor: Capabilities are for Root")
+	}
+	c.Remote = c.Remote || c.Root
 	if c.ReadyIn <= 0 {
 		c.ReadyIn = 30 * time.Second
 	}

@@ -38,7 +38,8 @@ type record struct {
 
 	// For a container with a disk of its own.
 	Remote bool   `json:"far,omitempty"`
-	Root   string `json:"root,omitempty"` // inside
+	AsRoot bool   `json:"as_root,omitempty"` // its programs are root
+	Root   string `json:"root,omitempty"`    // inside
 	Home   string `json:"home,omitempty"`
 	Gate   string `json:"gate,omitempty"` // host folder with the socket of the way out
 }

@@ -107,7 +107,7 @@ func (e *Executor) prepared(ctx context.Context, name string, img image.InspectR
 	if err != nil {
 		return img, err
 	}
-	if len(lacks) == 0 {
+	if len(lacks) == 0 && len(p.System) == 0 {
 		e.mu.Lock()
 		e.whole[img.ID] = true
 		e.mu.Unlock()
@@ -132,7 +132,7 @@ func (e *Executor) prepared(ctx context.Context, name string, img image.InspectR
 // tag names the image derived from another. A different recipe, or different agents, change the tag.
 func (p *Prepare) tag(baseID string) string {
 	h := sha256.New()
-	fmt.Fprint(h, recipe.InstallScript, p.Agents, len(p.CA), string(p.CA))
+	fmt.Fprint(h, recipe.InstallScript, p.Agents, len(p.CA), string(p.CA), p.System)
 	return preparedName + ":" + short(baseID) + "-" + hex.EncodeToString(h.Sum(nil)[:6])
 }
 
@@ -153,7 +153,7 @@ func (p *Prepare) names(programs []string) string {
 		}
 		out = append(out, name)
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(append(out, p.System...), ", ")
 }
 
 // lacks checks which programs an image lacks, by starting a container of it without access to this machine.
@@ -267,7 +267,7 @@ func (e *Executor) derive(ctx context.Context, name string, base image.InspectRe
 
 // context returns the build context of the derived image.
 func (p *Prepare) context(base image.InspectResponse, tools bool, agents []recipe.Package) (io.Reader, error) {
-	d := recipe.Derived{Base: base.ID, Root: base.Config != nil && base.Config.User != "", Tools: tools, Packages: agents}
+	d := recipe.Derived{Base: base.ID, Root: base.Config != nil && base.Config.User != "", Tools: tools, System: p.System, Packages: agents}
 	if p.args()[registryArg] != "" {
 		d.Args = []string{registryArg}
 	}

@@ -76,6 +76,14 @@ func goArch(info system.Info) string {
 	return info.Architecture
 }
 
+// owner is the user of a container with a disk of its own.
+func (r record) owner() owner {
+	if r.AsRoot {
+		return owner{}
+	}
+	return owner{remoteUID, remoteUID}
+}
+
 // remoteRoot is the path of the worktree in a container with a disk of its own.
 func remoteRoot(s executors.Spec) string {
 	if s.Inside != "" {
@@ -123,9 +131,9 @@ func (e *Executor) startRemote(ctx context.Context, s executors.Spec) (*sandbox,
 		return nil, err
 	}
 	executors.SayStep(ctx, executors.StepCreate, "", "")
-	sb := &sandbox{e: e, id: s.ID, token: token, rec: record{Engine: info.ID, Image: name, Runtime: e.cfg.Runtime, Remote: true, Root: root, Home: home, Gate: s.Gate}}
+	sb := &sandbox{e: e, id: s.ID, token: token, rec: record{Engine: info.ID, Image: name, Runtime: e.cfg.Runtime, Remote: true, AsRoot: e.cfg.Root, Root: root, Home: home, Gate: s.Gate}}
 	e.opened(sb)
-	p := plan{e: e, spec: s, owner: owner{remoteUID, remoteUID}, home: home, instance: instance, info: info, image: img}
+	p := plan{e: e, spec: s, owner: sb.rec.owner(), home: home, instance: instance, info: info, image: img}
 	cfg, host := p.config(), p.remoteHost()
 	cfg.Cmd = p.remoteArgs(root)
 	made, err := e.api.ContainerCreate(ctx, cfg, host, &network.NetworkingConfig{}, nil, containerName(s.ID))
@@ -152,7 +160,7 @@ func (e *Executor) raise(ctx context.Context, sb *sandbox) error {
 	if err != nil {
 		return err
 	}
-	if err := e.copyIn(ctx, sb, entry{path: remoteBootFile, mode: 0o400, uid: remoteUID, content: content}); err != nil {
+	if err := e.copyIn(ctx, sb, entry{path: remoteBootFile, mode: 0o400, uid: sb.rec.owner().uid, content: content}); err != nil {
 		return err
 	}
 	if err := e.writeRun(sb.id, runRecord{}); err != nil { // another run begins
@@ -234,6 +242,9 @@ func (p *plan) remoteHost() *container.HostConfig {
 	h := p.host()
 	h.Mounts, h.ReadonlyRootfs, h.GroupAdd = nil, false, nil
 	h.Tmpfs = map[string]string{"/run": "rw,nosuid,nodev,size=16m,mode=755"}
+	if p.e.cfg.Root { // the engine's usual walls, and what the machine's owner adds
+		h.CapDrop, h.SecurityOpt, h.CapAdd = nil, nil, p.e.cfg.Capabilities
+	}
 	h.Ulimits = slices.DeleteFunc(h.Ulimits, func(l *container.Ulimit) bool { return l.Name == "nofile" }) // the engine's own settings: this machine's do not apply to it
 	return h
 }
@@ -251,7 +262,7 @@ type entry struct {
 
 // bring copies into a new container what it needs.
 func (e *Executor) bring(ctx context.Context, sb *sandbox) error {
-	o := owner{remoteUID, remoteUID}
+	o := sb.rec.owner()
 	passwd, group := names(o, sb.rec.Home)
 	all := []entry{{path: "/tmp", mode: 0o1777, folder: true}}
 	for _, dir := range []string{sb.rec.Root, sb.rec.Home, remoteDir} {
@@ -260,9 +271,9 @@ func (e *Executor) bring(ctx context.Context, sb *sandbox) error {
 				all = append(all, entry{path: above, mode: 0o755, folder: true})
 			}
 		}
-		all = append(all, entry{path: dir, mode: 0o755, uid: remoteUID, folder: true})
+		all = append(all, entry{path: dir, mode: 0o755, uid: o.uid, folder: true})
 	}
-	all = append(all, entry{path: remoteGuest, mode: 0o700, uid: remoteUID, folder: true},
+	all = append(all, entry{path: remoteGuest, mode: 0o700, uid: o.uid, folder: true},
 		entry{path: path.Dir(executors.InsideGuest), mode: 0o755, folder: true},
 		entry{path: executors.InsideGuest, mode: 0o755, file: e.cfg.GuestPath},
 		entry{path: executors.InsideCommand, mode: 0o777, link: executors.InsideGuest},

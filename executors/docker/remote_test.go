@@ -204,6 +204,31 @@ func TestFarAwayGate(t *testing.T) {
 	}
 }
 
+// Where the machine's owner allows it, programs are root in a container with a disk of its own, and may do what was named and no more.
+func TestAsRoot(t *testing.T) {
+	t.Parallel()
+	e := newWith(t, t.TempDir(), func(c *docker.Config) { c.Root, c.Capabilities = true, []string{"NET_ADMIN"} })
+	c, err := e.Capabilities(t.Context())
+	if err != nil || !c.OwnDisk || !strings.Contains(c.Isolation, "agents are root, NET_ADMIN") {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	s := spec(t)
+	s.Inside = "/work/thing"
+	sb := create(t, e, s)
+	for line, want := range map[string]string{
+		"id -u; touch /etc/x here ~/x && stat -c %u here":                                              "0\n0\n",
+		"for c in 12 21; do echo $(( 0x$(sed -n 's/^CapEff:.//p' /proc/self/status) >> c & 1 )); done": "1\n0\n", // NET_ADMIN, SYS_ADMIN
+		"ls -A " + s.Root + " 2>/dev/null | wc -l":                                                     "0\n",
+	} {
+		if got := run(t, sb, line); got != want {
+			t.Errorf("%s\ngot  %q\nwant %q", line, got, want)
+		}
+	}
+	if _, err := docker.New(docker.Config{Dir: "/x", Image: "x", Capabilities: []string{"NET_RAW"}}); err == nil {
+		t.Error("capabilities without root are taken")
+	}
+}
+
 // What a remote engine cannot mount is refused with a reason, and nothing is left behind.
 func TestFarAwayCannotShowFolders(t *testing.T) {
 	t.Parallel()

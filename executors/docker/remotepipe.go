@@ -42,7 +42,8 @@ const maxSaidWrong = 500
 // exec starts a program in the sandbox's container as the guest's user, connected to the pipe it returns.
 func (s *sandbox) exec(ctx context.Context, args ...string) (*execPipe, error) {
 	api := s.e.api
-	made, err := api.ContainerExecCreate(ctx, s.rec.Container, container.ExecOptions{User: fmt.Sprintf("%d:%d", remoteUID, remoteUID),
+	o := s.rec.owner()
+	made, err := api.ContainerExecCreate(ctx, s.rec.Container, container.ExecOptions{User: fmt.Sprintf("%d:%d", o.uid, o.gid),
 		AttachStdin: true, AttachStdout: true, AttachStderr: true, WorkingDir: "/", Cmd: append([]string{executors.InsideGuest}, args...)})
 	if err != nil {
 		return nil, inWords(fmt.Errorf("starting a program in the container: %w", err))

@@ -2,6 +2,7 @@
 # Installs in an image what Parawork needs and the image lacks. It runs as root while a derived image is built, one step each:
 #
 #   install.sh tools                    a shell, git and what agents and people reach for
+#   install.sh system PACKAGE...        packages that the machine's owner asks for
 #   install.sh node                     Node.js and npm, which the agents' command lines run on
 #   install.sh agent PROGRAM PACKAGE    one agent's command line, from npm
 #
@@ -124,7 +125,8 @@ install_agent() {
 
 case ${1:-} in
 tools) install_tools && trust ;;
+system) shift && packages "$@" || fail "the package manager could not install $*" ;;
 node) trust && install_node ;;
 agent) install_agent "$2" "$3" ;;
-*) fail "tools, node or agent is needed" ;;
+*) fail "tools, system, node or agent is needed" ;;
 esac

@@ -202,6 +202,7 @@ type Derived struct {
 	Root     bool     // that image's commands run as somebody else than root
 	Args     []string // build arguments that the script reads
 	Tools    bool     // git and the tools around it are installed
+	System   []string // packages of the image's own package manager
 	Packages []Package
 }
 
@@ -218,6 +219,9 @@ func (d Derived) Dockerfile() string {
 	fmt.Fprintf(&b, "COPY install %s\n", InstallDir)
 	if d.Tools {
 		fmt.Fprintf(&b, "RUN sh %s/install.sh tools\n", InstallDir)
+	}
+	if len(d.System) > 0 {
+		fmt.Fprintf(&b, "RUN sh %s/install.sh system %s\n", InstallDir, strings.Join(d.System, " "))
 	}
 	if len(d.Packages) > 0 {
 		fmt.Fprintf(&b, "RUN sh %s/install.sh node\n", InstallDir)

@@ -108,12 +108,13 @@ func TestOneNode(t *testing.T) {
 
 func TestADerivedImageHasWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	got := recipe.Derived{Base: "sha256:1", Root: true, Args: []string{"NPM_CONFIG_REGISTRY"}, Tools: true, Packages: []recipe.Package{one}}.Dockerfile()
+	got := recipe.Derived{Base: "sha256:1", Root: true, Args: []string{"NPM_CONFIG_REGISTRY"}, Tools: true, System: []string{"nmap", "wget"}, Packages: []recipe.Package{one}}.Dockerfile()
 	want := `FROM sha256:1
 USER 0:0
 ARG NPM_CONFIG_REGISTRY
 COPY install /opt/parawork-install
 RUN sh /opt/parawork-install/install.sh tools
+RUN sh /opt/parawork-install/install.sh system nmap wget
 RUN sh /opt/parawork-install/install.sh node
 RUN sh /opt/parawork-install/install.sh agent one @scope/one-cli@1.2.3
 `

@@ -31,11 +31,14 @@ usage: parawork runner [flags]            connect this machine and stay connecte
 The first time, run the line that the server's Machines page shows:
   parawork runner --server https://parawork.example.com --token pw_runner_... --name "Work Laptop"
 
-  --server URL        the server
+  --server URL        the server; PARAWORK_SERVER does the same
   --token TOKEN       connects this machine the first time; better in the environment: PARAWORK_RUNNER_TOKEN
   --name NAME         what the machine is called; this host's name unless given
   --mode MODE         docker or bubblewrap; what is there unless given
-  --image IMAGE       what Docker containers are made from
+  --image IMAGE       what Docker containers are made from; DOCKER_IMAGE does the same
+  --packages LIST     packages that are installed in the image, such as nmap,wget,python3-pip
+  --root              agents are root in containers, which have a disk of their own
+  --capabilities LIST what root there may do as well, such as NET_RAW for nmap
   --dangerous         without any isolation: agents can do whatever you can do here
   --network WHAT      what sandboxes reach: open (public addresses), host (this machine's own network too), none, or a list of names
   --folder DIR        a folder whose repositories may be worked on; may be given several times

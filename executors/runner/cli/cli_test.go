@@ -69,13 +69,16 @@ func TestConnectLeaveAndComeBack(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--name box":             "Add --dangerous again",
-		"--name other":           "not connected as",
-		"--dangerous --image x":  "Choose one",
-		"--token x":              "needs --server",
-		"--network \"a b\" --x":  "flag provided but not defined",
-		"--quiet 22 --dangerous": "22:00-07:00",
-		"--access all":           "full, ask or read_only",
+		"--name box":                          "Add --dangerous again",
+		"--name other":                        "not connected as",
+		"--dangerous --image x":               "Choose one",
+		"--token x":                           "needs --server",
+		"--network \"a b\" --x":               "flag provided but not defined",
+		"--quiet 22 --dangerous":              "22:00-07:00",
+		"--access all":                        "full, ask or read_only",
+		"--capabilities NET_RAW":              "need docker.root",
+		"--root --capabilities cap_sys_admin": "lead out of the container",
+		"--packages -x":                       "no name of a package",
 	} {
 		if out, code := b.do(strings.Fields(args)...); code == 0 || !strings.Contains(out, want) {
 			t.Errorf("%s: %d\n%s", args, code, out)

@@ -16,9 +16,10 @@ import (
 type options struct {
 	which
 	token, mode, image, network, access, share, quiet string
+	capabilities, packages                            string
 	file, proxy, ca                                   string
 	folders                                           []string
-	dangerous, remove, service                        bool
+	dangerous, remove, service, root                  bool
 }
 
 const codeFlags = "runner_flags_invalid"
@@ -31,6 +32,9 @@ func (p *Program) parseOptions(args []string) (options, error) {
 	fs.StringVar(&o.token, "token", p.Env("PARAWORK_RUNNER_TOKEN"), "connects this machine the first time")
 	fs.StringVar(&o.mode, "mode", "", "docker or bubblewrap")
 	fs.StringVar(&o.image, "image", "", "the image of containers")
+	fs.BoolVar(&o.root, "root", false, "agents are root in containers")
+	fs.StringVar(&o.capabilities, "capabilities", "", "what root in containers may do as well")
+	fs.StringVar(&o.packages, "packages", "", "packages that are installed in the image")
 	fs.BoolVar(&o.dangerous, "dangerous", false, "without isolation")
 	fs.StringVar(&o.network, "network", "", "open, host, none or names")
 	fs.StringVar(&o.access, "access", "", "full, ask or read_only")
@@ -59,6 +63,12 @@ func (p *Program) parseOptions(args []string) (options, error) {
 	case o.image != "" && o.mode == string(wire.Bubblewrap):
 		return o, fault.New(fault.Invalid, codeFlags, "--image is for Docker, and --mode bubblewrap runs without it. Choose one.")
 	}
+	if o.server == "" && o.token != "" {
+		o.server = p.Env("PARAWORK_SERVER")
+	}
+	if o.image == "" && !o.dangerous && o.mode != string(wire.Bubblewrap) {
+		o.image = p.Env("DOCKER_IMAGE")
+	}
 	if o.image != "" {
 		o.mode = string(wire.Docker)
 	}
@@ -78,6 +88,13 @@ func (p *Program) parseOptions(args []string) (options, error) {
 func (o *options) adjust(p *policy.Policy) {
 	if o.image != "" {
 		p.Image = o.image
+	}
+	p.Docker.Root = p.Docker.Root || o.root
+	if o.capabilities != "" {
+		p.Docker.Capabilities = splitList(o.capabilities)
+	}
+	if o.packages != "" {
+		p.Docker.Packages = splitList(o.packages)
 	}
 	switch o.network {
 	case "":
@@ -120,7 +137,7 @@ func (o *options) check(home string) error {
 // given lists the flags that say what is allowed.
 func (o *options) given() []string {
 	var out []string
-	for _, f := range []struct{ name, value string }{{"image", o.image}, {"network", o.network}, {"access", o.access}, {"share", o.share}, {"quiet", o.quiet},
+	for _, f := range []struct{ name, value string }{{"image", o.image}, {"root", map[bool]string{true: "true"}[o.root]}, {"capabilities", o.capabilities}, {"packages", o.packages}, {"network", o.network}, {"access", o.access}, {"share", o.share}, {"quiet", o.quiet},
 		{"folder", strings.Join(o.folders, ", ")}} {
 		if f.value != "" {
 			out = append(out, fmt.Sprintf("--%s %s", f.name, f.value))

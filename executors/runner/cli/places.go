@@ -86,11 +86,12 @@ func (p *Program) placeOf(m wire.Mode, pol policy.Policy, dir string, log *slog.
 		if err != nil {
 			return nil, err
 		}
-		prepare := &docker.Prepare{Agents: p.Agents, CA: trusted}
+		prepare := &docker.Prepare{Agents: p.Agents, CA: trusted, System: pol.Docker.Packages}
 		if n, err := pol.NetworkFor(m); err == nil && n.Mode == policy.NetworkNone {
 			prepare.Offline = "the owner's policy file of this machine allows no network"
 		}
-		e, err := docker.New(docker.Config{Dir: sandboxes, Host: p.Env("DOCKER_HOST"), GuestPath: guest, Image: pol.Image, Prepare: prepare, Machine: true, Log: log})
+		e, err := docker.New(docker.Config{Dir: sandboxes, Host: p.Env("DOCKER_HOST"), GuestPath: guest, Image: pol.Image, Prepare: prepare, Machine: true,
+			Root: pol.Docker.Root, Capabilities: pol.Docker.Capabilities, Log: log})
 		if err != nil {
 			return nil, err
 		}

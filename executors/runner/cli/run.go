@@ -330,6 +330,9 @@ func (r *runner) greet() {
 		image = pol.Image
 	}
 	p.say("%s: runs %s", r.id.Name, describeMode(r.id.Mode, image))
+	if words := pol.Docker.Words(); words != "" && r.id.Mode == wire.Docker {
+		p.say("  WARNING: %s", words)
+	}
 	net := network.Mode
 	if net == policy.NetworkAllow {
 		net = strings.Join(network.Allow, ", ")

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -51,6 +52,7 @@ const DefaultImage = "ubuntu:latest"
 type Policy struct {
 	Modes         []wire.Mode `json:"modes"` // the first that works is used; direct also needs the flag --dangerous
 	Image         string      `json:"image"`
+	Docker        Docker      `json:"docker"`
 	Paths         []string    `json:"paths"` // program folders and files mounted read-only in process sandboxes, in addition to the system's own
 	Network       Network     `json:"network"`
 	Access        wire.Access `json:"access"`
@@ -60,6 +62,13 @@ type Policy struct {
 	QuietHours    []Quiet     `json:"quietHours"`
 	AnswerMinutes int         `json:"answerMinutes"` // how long a question waits for the owner
 	Log           Log         `json:"log"`
+}
+
+// Docker says what agents may be and find in containers.
+type Docker struct {
+	Root         bool     `json:"root"`         // they are root there
+	Capabilities []string `json:"capabilities"` // and may do this as well, such as NET_RAW; with root only
+	Packages     []string `json:"packages"`     // installed in the image, such as nmap
 }
 
 // Network says which part of the network sandboxes may reach.
@@ -92,7 +101,7 @@ type Log struct {
 
 // Default is the policy of an owner who sets nothing.
 func Default() Policy {
-	return Policy{Modes: []wire.Mode{wire.Docker, wire.Bubblewrap, wire.Direct}, Image: DefaultImage, Paths: []string{}, Network: Network{Allow: []string{}}, Access: wire.Full, Share: ShareOwner,
+	return Policy{Modes: []wire.Mode{wire.Docker, wire.Bubblewrap, wire.Direct}, Image: DefaultImage, Docker: Docker{Capabilities: []string{}, Packages: []string{}}, Paths: []string{}, Network: Network{Allow: []string{}}, Access: wire.Full, Share: ShareOwner,
 		Folders: []Folder{}, Limits: Limits{Sandboxes: 8}, QuietHours: []Quiet{}, AnswerMinutes: 10, Log: Log{KeepMB: 50, KeepDays: 365}}
 }
 
@@ -194,7 +203,43 @@ func (p *Policy) Complete(home string) error {
 		}
 		p.Paths[i] = abs
 	}
-	return errors.Join(p.network(), p.folders(home), p.limits(), p.quiet())
+	return errors.Join(p.docker(), p.network(), p.folders(home), p.limits(), p.quiet())
+}
+
+// capabilities are those a container may be given without a way out of it.
+var capabilities = []string{"IPC_LOCK", "NET_ADMIN", "NET_RAW", "SYS_NICE", "SYS_PTRACE"}
+
+var packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,99}$`)
+
+func (p *Policy) docker() error {
+	d := &p.Docker
+	if len(d.Capabilities) > 0 && !d.Root {
+		return errors.New("docker.capabilities need docker.root: nobody else in a container has any")
+	}
+	for i, c := range d.Capabilities {
+		d.Capabilities[i] = strings.TrimPrefix(strings.ToUpper(c), "CAP_")
+		if !slices.Contains(capabilities, d.Capabilities[i]) {
+			return fmt.Errorf("docker.capabilities: %q must be one of %s; others lead out of the container", c, strings.Join(capabilities, ", "))
+		}
+	}
+	for _, name := range d.Packages {
+		if !packageName.MatchString(name) {
+			return fmt.Errorf("docker.packages: %q is no name of a package", name)
+		}
+	}
+	return nil
+}
+
+// Words say in plain words what is unusual of it, "" = nothing.
+func (d Docker) Words() string {
+	if !d.Root {
+		return ""
+	}
+	words := "agents are root in their containers"
+	if len(d.Capabilities) > 0 {
+		words += ", with " + strings.Join(d.Capabilities, ", ")
+	}
+	return words + ". A fault of the kernel or of Docker that root can use would let them out."
 }
 
 func (p *Policy) network() error {
