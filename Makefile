@@ -72,10 +72,10 @@ bin/parawork.cdx.json: bin/parawork bin/parawork-guest bin/parawork-runner ui/pa
 .PHONY: downloads
 downloads: $(DOWNLOADS)
 
-## clients: the packages for TypeScript and Python, into bin (needs npm, and Python's setuptools)
+## clients: the packages for TypeScript, Python and members' machines, into bin (needs npm, and Python's setuptools)
 .PHONY: clients
 clients:
-	@mkdir -p bin && npm pack --silent --pack-destination bin ./clients/typescript
+	@mkdir -p bin && npm pack --silent --pack-destination bin ./clients/typescript ./clients/runner
 	@cd clients/python && python3 -c 'import setuptools.build_meta as b; b.build_sdist("../../bin")' >/dev/null
 
 ## ui: the web app, into ui/dist (skipped with one line when Node is missing or older than 20.19)
@@ -142,6 +142,7 @@ test-kills: $(GUEST) ui/dist/.built
 .PHONY: test-ui
 test-ui: ui/node_modules/.package-lock.json
 	@echo "==> web app: types, lint, unit tests, size budget" && cd ui && $(UI_NICE) npm run --silent check && $(UI_NICE) npm run --silent test
+	@$(UI_NICE) node --test clients/runner/test/ >/dev/null || node --test clients/runner/test/
 
 ## test-e2e: a real Chromium against the real binary
 .PHONY: test-e2e

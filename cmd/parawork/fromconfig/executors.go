@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/schema"
+	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/tools/demo"
 )
 

@@ -1,4 +1,4 @@
-import { hourly } from "@/format/money";
+import { hourly, usd } from "@/format/money";
 import { sentence } from "@/format/text";
 import { minutes } from "@/format/time";
 import { Check, Choice } from "@/kit/field";
@@ -76,7 +76,9 @@ export function SizeLabel({ size: s }: { size: Size }) {
     <>
       <span className="tabular-nums">{sizeName(s)}</span>
       {s.price_nano_per_hour > 0 && (
-        <span className="text-meta text-fg2 tabular-nums">{hourly(s.price_nano_per_hour)} an hour</span>
+        <span className="text-meta text-fg2 tabular-nums">
+          {hourly(s.price_nano_per_hour)} an hour, {usd(s.price_nano_per_hour * 24)} a day
+        </span>
       )}
       {s.default && <span className="text-meta text-fg3">default</span>}
     </>
