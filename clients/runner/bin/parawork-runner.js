@@ -37,7 +37,10 @@ const offer = list.items?.find((o) => o.os === os && o.arch === cpu);
 if (!offer?.available) fail(`${server} offers no program for this machine. ${offer?.reason ?? ""}`.trim());
 if (!/^[0-9a-f]{64}$/.test(offer.sha256) || !/^[\w.-]+$/.test(offer.file)) fail(`${server} answered nonsense.`);
 
-const sumOf = async (file) => createHash("sha256").update(await readFile(file)).digest("hex");
+const sumOf = async (file) =>
+  createHash("sha256")
+    .update(await readFile(file))
+    .digest("hex");
 const dir = join(homedir(), ".parawork", "bin");
 const program = join(dir, `parawork-${offer.sha256.slice(0, 16)}`);
 if ((await sumOf(program).catch(() => "")) !== offer.sha256) {

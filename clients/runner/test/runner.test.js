@@ -15,7 +15,14 @@ async function offering(sha256, use) {
   let downloads = 0;
   const server = createServer((q, r) => {
     if (q.url === "/api/v1/runner/downloads") {
-      const item = { os: platform(), arch: { x64: "amd64", arm64: "arm64" }[arch()], file: "parawork-x", sha256, available: true, reason: "" };
+      const item = {
+        os: platform(),
+        arch: { x64: "amd64", arm64: "arm64" }[arch()],
+        file: "parawork-x",
+        sha256,
+        available: true,
+        reason: "",
+      };
       return r.setHeader("content-type", "application/json").end(JSON.stringify({ items: [item] }));
     }
     downloads++;
@@ -31,7 +38,9 @@ async function offering(sha256, use) {
 
 const run = (env, ...args) =>
   new Promise((done) =>
-    execFile(process.execPath, [command, ...args], { env: { ...process.env, ...env } }, (e, out, err) => done({ code: e?.code ?? 0, out, err })),
+    execFile(process.execPath, [command, ...args], { env: { ...process.env, ...env } }, (e, out, err) =>
+      done({ code: e?.code ?? 0, out, err }),
+    ),
   );
 
 test("downloads the program once, and runs it with the same arguments", async () => {
