@@ -17,7 +17,7 @@ const Kind executors.Kind = "dockerhosts"
 // Descriptor is the kind for the registry.
 func Descriptor() executors.Descriptor {
 	return executors.Descriptor{
-		Kind: Kind, Label: "Docker hosts", Rank: 5, Boundary: executors.ContainerBoundary, OnServer: true, Settings: settings, Docs: "docs/docker-hosts.md",
+		Kind: Kind, Label: "Docker hosts", Rank: 7, Boundary: executors.ContainerBoundary, OnServer: true, Settings: settings, Docs: "docs/docker-hosts.md",
 		New: newExecutor, Test: test,
 	}
 }
