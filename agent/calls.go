@@ -84,6 +84,8 @@ func (r *running) call(ctx context.Context, c *Call) error {
 		state = CallDone
 	case errors.Is(cause, errClosing), errors.Is(cause, errLost):
 		return cause // it stays as it is: the server that goes on says that nobody knows whether it was done
+	case err != nil && errors.Is(cause, errSession):
+		return r.ended(ctx, c, CallUnknown, textParts("The session ended during this call. "+unknownOutcome), false)
 	case err != nil && cause != nil:
 		return r.ended(ctx, c, CallUnknown, textParts("The person interrupted this call. What it did until then stays done."), false)
 	case err != nil:

@@ -17,28 +17,38 @@ func (s *Service) Enter(ctx context.Context, threadID string, p Prompt) (words s
 	if err != nil {
 		return "", err
 	}
+	words, _, err = s.enter(ctx, t, p)
+	return words, err
+}
+
+// enter returns also the message that the line became; its Seq is 0 where there was one, or it was no prompt.
+func (s *Service) enter(ctx context.Context, t Thread, p Prompt) (words string, m Message, err error) {
 	name, rest, _ := strings.Cut(strings.TrimSpace(p.Text), " ")
 	rest = strings.TrimSpace(rest)
 	switch mode := Mode(strings.TrimPrefix(name, "/")); {
 	case name == "/help":
-		return s.help(ctx, t)
+		words, err = s.help(ctx, t)
+		return words, m, err
+	case name == "/undo" && rest == "" && p.again:
+		return "", m, fault.New(fault.Conflict, "outcome_unknown", "The server was restarted meanwhile. It is unknown whether the turn was undone: look at the conversation.")
 	case name == "/undo" && rest == "":
-		return s.undoLast(ctx, t, p.UserID)
+		words, err = s.undoLast(ctx, t, p.UserID)
+		return words, m, err
 	case name == "/clear":
-		return "", s.Clear(ctx, t)
+		return "", m, s.Clear(ctx, t)
 	case name == "/compact":
-		return "", s.Compact(ctx, t)
+		return "", m, s.Compact(ctx, t)
 	case name == "/model" && rest != "":
-		return "The model is now " + rest + ".", s.Set(ctx, t, rest, "")
+		return "The model is now " + rest + ".", m, s.Set(ctx, t, rest, "")
 	case strings.HasPrefix(name, "/") && slices.Contains(Modes, mode):
-		if err := s.Set(ctx, t, "", mode); err != nil || rest == "" {
-			return fmt.Sprintf("The mode is now %s.", mode), err
+		if err := s.Set(ctx, t, "", mode); err != nil && !(p.again && fault.CodeOf(err) == "turn_running") || rest == "" {
+			return fmt.Sprintf("The mode is now %s.", mode), m, err
 		}
 		p.Text = rest
 	default:
 		expanded, err := s.expand(ctx, t, p.Text)
 		if err != nil {
-			return "", err
+			return "", m, err
 		}
 		if expanded != p.Text {
 			p.Text = expanded
@@ -47,13 +57,10 @@ func (s *Service) Enter(ctx context.Context, threadID string, p Prompt) (words s
 		if !strings.HasPrefix(name, "/") || strings.Contains(name[1:], "/") || rest != "" {
 			break
 		}
-		return "", fault.New(fault.Invalid, "unknown_command", "There is no command %s. /help lists those there are.", name)
+		return "", m, fault.New(fault.Invalid, "unknown_command", "There is no command %s. /help lists those there are.", name)
 	}
-	if t, err = s.cfg.Store.Thread(ctx, threadID); err != nil {
-		return "", err
-	}
-	_, err = s.send(ctx, t, p)
-	return "", err
+	m, err = s.send(ctx, t, p)
+	return "", m, err
 }
 
 const maxModel = 200 // bytes of a name

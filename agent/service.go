@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
 	"github.com/parawork/parawork/sessions/question"
+	"github.com/parawork/parawork/sessions/state"
 	"github.com/parawork/parawork/tools"
 )
 
@@ -235,6 +236,12 @@ func (s *Service) Open(ctx context.Context, row sessions.Session, o Options) (Th
 	case err != nil:
 		return t, err
 	case t.SessionID != row.ID:
+		if s.cfg.Subagents != nil {
+			if err := s.cfg.Subagents.Adopt(ctx, t.SessionID, row.ID); err != nil {
+				return t, err
+			}
+			defer s.takeLeft(row)
+		}
 		if _, err := s.cfg.Store.Apply(ctx, t.ID, Change{At: s.now(), Thread: &ThreadChange{SessionID: row.ID, Model: o.Model, Mode: o.Mode}, NoTurn: true}); err != nil {
 			return t, err
 		}
@@ -243,7 +250,7 @@ func (s *Service) Open(ctx context.Context, row sessions.Session, o Options) (Th
 		}
 		s.changed(ctx, t)
 	}
-	if err := errors.Join(s.adopt(ctx, t), s.showCopied(ctx, t)); err != nil || row.Prompt == "" {
+	if err := errors.Join(s.adopt(ctx, t, row), s.showCopied(ctx, t)); err != nil || row.Prompt == "" {
 		return t, err
 	}
 	text, err := s.expand(ctx, t, row.Prompt)
@@ -256,13 +263,23 @@ func (s *Service) Open(ctx context.Context, row sessions.Session, o Options) (Th
 	return t, err
 }
 
-// adopt goes on with a turn of a thread that runs nowhere, as when the session was not there at the server's start.
-func (s *Service) adopt(ctx context.Context, t Thread) error {
+// adopt goes on with a turn of a thread that runs nowhere, as when the session was not there at the server's start. A session that begins
+// without a prompt waits for one.
+func (s *Service) adopt(ctx context.Context, t Thread, row sessions.Session) error {
 	v, err := s.cfg.Store.View(ctx, t.ID, Window{Limit: 1})
-	if err == nil && v.Turn != nil && v.Turn.State == TurnRunning && !s.runs(*v.Turn) {
-		s.work.Go(func() { s.resume(*v.Turn) })
+	switch {
+	case err != nil:
+		return err
+	case v.Turn != nil && v.Turn.State == TurnRunning:
+		if !s.runs(*v.Turn) {
+			s.work.Go(func() { s.resume(*v.Turn) })
+		}
+	case row.State == state.Starting && row.Prompt == "":
+		if host, ok := s.cfg.Sessions.Hosted(row.ID); ok {
+			host.Observe(agents.Hint{Source: agents.FromHook, Mood: agents.Ready})
+		}
 	}
-	return err
+	return nil
 }
 
 // Options are how a session is started.
@@ -282,8 +299,9 @@ type Prompt struct {
 	Attachments []Attachment
 
 	id    string // "" = a new one
-	first bool   // the session's first one, or one that no person wrote
+	first bool   // the session's first one, one of its queue, or one that no person wrote
 	idle  bool   // only while no turn runs
+	again bool   // it may have been entered before
 }
 
 const (
@@ -369,7 +387,7 @@ func (s *Service) newTurn(t Thread) *Turn {
 func (s *Service) prompted(ctx context.Context, t Thread, host Host, m *Message, p Prompt) {
 	s.changed(ctx, t)
 	host.Record([]item{promptItem(m)})
-	if !p.first { // who started the session knows its own
+	if !p.first { // the session knows its own
 		host.Prompted(promptOf(m))
 	}
 }

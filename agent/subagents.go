@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/conversation"
 	"github.com/parawork/parawork/tools/subagents"
 )
@@ -19,6 +20,8 @@ type Subagents interface {
 	Results(ctx context.Context, sessionID string) ([]subagents.Result, error)
 	// Returned notes that it has a result.
 	Returned(ctx context.Context, sessionID, key string) error
+	// Adopt passes on those of a session to the one that goes on with its conversation.
+	Adopt(ctx context.Context, from, to string) error
 	// InterruptFor interrupts those that work for a session.
 	InterruptFor(ctx context.Context, sessionID string) error
 }
@@ -104,6 +107,15 @@ func (s *Service) Wake(ctx context.Context, sessionID string) error {
 		}
 	}
 	return nil
+}
+
+// takeLeft has a session that was resumed take results that came meanwhile.
+func (s *Service) takeLeft(row sessions.Session) {
+	s.work.Go(func() {
+		if err := s.Wake(tenant.In(s.life, row.TeamID), row.ID); err != nil && s.life.Err() == nil {
+			s.cfg.Log.Warn("results of subagents could not be given to a resumed session", "session_id", row.ID, "error", err)
+		}
+	})
 }
 
 // nothing is nil where what was looked for does not exist.

@@ -20,6 +20,7 @@ type subs struct {
 	returned    []string
 	stay        bool // a result stays although it was taken: the server died before that was stored
 	interrupted chan string
+	adopted     []string
 }
 
 func (s *subs) has(results ...subagents.Result) {
@@ -49,6 +50,14 @@ func (s *subs) Returned(_ context.Context, _, key string) error {
 	if !s.stay {
 		s.results = slices.DeleteFunc(s.results, func(r subagents.Result) bool { return r.Key == key })
 	}
+	return nil
+}
+
+// Adopt implements agent.Subagents.
+func (s *subs) Adopt(_ context.Context, from, to string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.adopted = append(s.adopted, from+">"+to)
 	return nil
 }
 

@@ -205,7 +205,10 @@ func (r *running) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-const unknownWords = "The server was restarted during this call. It is unknown whether it was done. Look at what it would have changed before you repeat it."
+const (
+	unknownOutcome = "It is unknown whether it was done. Look at what it would have changed before you repeat it."
+	unknownWords   = "The server was restarted during this call. " + unknownOutcome
+)
 
 // step asks the model once and makes the calls it wants; false when the turn is complete.
 func (r *running) step(ctx context.Context) (more bool, err error) {

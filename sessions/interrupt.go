@@ -66,7 +66,10 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 	if out.Held = int(held); held > 0 {
 		s.Queue.Moved(ctx, prompt.Prompt{SessionID: id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID})
 	}
-	if err := l.typed(ctx, nil, actor.User.ID, nil); err != nil {
+	if err = l.typed(ctx, nil, actor.User.ID, nil); err == nil && s.cfg.Hosts != nil && s.cfg.Agents.Hosted(row.Agent) {
+		keys.Interrupt, err = nil, s.cfg.Hosts.InterruptSession(ctx, id)
+	}
+	if err != nil {
 		return out, err
 	}
 	l.rec.Note(journal.Interrupt, map[string]any{"user_id": actor.User.ID, "name": safetext.Cut(safetext.Line(actor.User.Name), 64), "keys": keys.Name})

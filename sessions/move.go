@@ -51,7 +51,7 @@ func (s *Service) MovePlan(ctx context.Context, workspaceID string, from, to exe
 		switch {
 		case !s.cfg.Agents.Continues(row.Agent):
 			m.How, m.Busy = workspaces.MoveEnds, false
-		case homeOf(from) == homeOf(to), s.cfg.Agents.Carries(row.Agent) && !from.SharedHome && len(s.cfg.Key) > 0:
+		case homeOf(from) == homeOf(to), s.cfg.Agents.Hosted(row.Agent), s.cfg.Agents.Carries(row.Agent) && !from.SharedHome && len(s.cfg.Key) > 0:
 			m.How = workspaces.MoveResumes
 		default:
 			m.How = workspaces.MoveRestarts

@@ -367,7 +367,7 @@ func (s *Service) deliverLate(l *live, row Session) {
 	if row.Prompt == "" || row.PromptSentAt != 0 {
 		return
 	}
-	if n := len(row.Argv); n > 0 && strings.HasSuffix(row.Argv[n-1], row.Prompt) { // it was on the command line
+	if n := len(row.Argv); s.cfg.Agents.Hosted(row.Agent) || n > 0 && strings.HasSuffix(row.Argv[n-1], row.Prompt) { // the agent has it
 		l.mu.Lock()
 		l.row.PromptSentAt = row.StartedAt
 		l.mu.Unlock()

@@ -164,6 +164,8 @@ type Config struct {
 	Allow func(ctx context.Context, w workspaces.Workspace, kind executors.Kind, argv []string, env map[string]string) error
 	// Tools says how an agent in a workspace reaches Parawork's tools. Nil: agents do not learn of them.
 	Tools func(ctx context.Context, w workspaces.Workspace) (agents.Tools, error)
+	// Hosts are the agents that work in the server. Nil: there are none.
+	Hosts prompt.Hosts
 	// Meter counts requests to models by agents that do not use the gateway. Nil: they are not counted.
 	Meter transcript.Meter
 	// TurnEnded is called when an agent that reports its turns has finished one, with the prompt of the turn, "" where that is
@@ -288,7 +290,7 @@ func New(cfg Config) *Service {
 		stranded: strandings{all: map[string]*stranding{}}}
 	s.Recordings = history.New(history.Config{Sessions: openRecordings{s}, DataDir: cfg.DataDir, Limits: cfg.Limits, TeamHistory: cfg.TeamHistory, MaxLogBytes: cfg.MaxLogBytes,
 		RingBytes: cfg.RingBytes, ScreenSleep: cfg.ScreenSleep, SearchTime: cfg.SearchTime, Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})
-	s.Queue = prompt.New(prompt.Config{Store: cfg.Store, Sessions: promptedSessions{s}, Agents: cfg.Agents, AcceptWithin: cfg.AcceptWithin, Events: cfg.Events, Tasks: s.tasks,
+	s.Queue = prompt.New(prompt.Config{Store: cfg.Store, Sessions: promptedSessions{s}, Agents: cfg.Agents, Hosts: cfg.Hosts, AcceptWithin: cfg.AcceptWithin, Events: cfg.Events, Tasks: s.tasks,
 		Context: hard, Now: cfg.Now, Log: cfg.Log})
 	s.Board = question.New(question.Config{Store: cfg.Store, Sessions: questionedSessions{s}, Agents: cfg.Agents, Accounts: cfg.Accounts, Live: cfg.Places.Live, Events: cfg.Events,
 		Tasks: s.tasks, Context: hard, Now: cfg.Now, Log: cfg.Log})

@@ -78,7 +78,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		}
 	}
 	in, err := s.insideOf(ctx, place)
-	if err != nil {
+	if err = cmp.Or(err, s.relay.Room(place.SandboxID, req.Agent)); err != nil {
 		return Session{}, err
 	}
 	permissions, dropped, err := s.permissions(req, in, resumed != nil)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -20,7 +21,7 @@ func NewRuns(db *DB) *Runs { return &Runs{db} }
 
 const (
 	runColumns     = `id, team_id, project_id, name, prompt, kept, created_by, created_at`
-	attemptColumns = `id, run_id, num, name, agent, account_id, base, executor, workspace_id, made, session_id, state, code, reason, state_at`
+	attemptColumns = `id, run_id, num, name, agent, account_id, args, base, executor, workspace_id, made, session_id, state, code, reason, state_at`
 )
 
 func scanRun(s Scanner) (r runs.Run, err error) {
@@ -34,11 +35,12 @@ func (s *Runs) InsertRun(ctx context.Context, r runs.Run) error {
 		_, err := s.db.Exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,{team?},?,?,?,?,?,?)`, r.ID, r.TeamID, r.ProjectID, r.Name, r.Prompt, r.Kept,
 			r.CreatedBy, r.CreatedAt)
 		for _, a := range r.Attempts {
-			if err != nil {
+			args, jerr := ToJSON(a.Args)
+			if err = cmp.Or(err, jerr); err != nil {
 				return err
 			}
-			_, err = s.db.Exec(ctx, `/* every team: of the run above */ INSERT INTO run_attempts (`+attemptColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, a.ID, r.ID, a.Num, a.Name,
-				a.Agent, a.AccountID, a.Base, a.Executor, a.WorkspaceID, a.Made, a.SessionID, string(a.State), a.Code, a.Reason, a.StateAt)
+			_, err = s.db.Exec(ctx, `/* every team: of the run above */ INSERT INTO run_attempts (`+attemptColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, a.ID, r.ID, a.Num, a.Name,
+				a.Agent, a.AccountID, args, a.Base, a.Executor, a.WorkspaceID, a.Made, a.SessionID, string(a.State), a.Code, a.Reason, a.StateAt)
 		}
 		return err
 	})
@@ -102,13 +104,14 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 	rows, err := s.db.Query(ctx, `SELECT `+attemptColumns+` FROM run_attempts /* every team: of runs that were read under the team */ WHERE run_id IN (?`+strings.Repeat(",?", len(all)-1)+`) ORDER BY run_id, num`, args...)
 	err = Each(rows, err, func(row Scanner) error {
 		var a runs.Attempt
-		if err := row.Scan(&a.ID, &a.RunID, &a.Num, &a.Name, &a.Agent, &a.AccountID, &a.Base, &a.Executor, &a.WorkspaceID, &a.Made, &a.SessionID,
+		var given string
+		if err := row.Scan(&a.ID, &a.RunID, &a.Num, &a.Name, &a.Agent, &a.AccountID, &given, &a.Base, &a.Executor, &a.WorkspaceID, &a.Made, &a.SessionID,
 			&a.State, &a.Code, &a.Reason, &a.StateAt); err != nil {
 			return err
 		}
 		r := &all[at[a.RunID]]
 		r.Attempts = append(r.Attempts, a)
-		return nil
+		return FromJSON(given, &r.Attempts[len(r.Attempts)-1].Args)
 	})
 	return Wrap(err, "reading attempts")
 }

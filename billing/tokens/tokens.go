@@ -160,6 +160,12 @@ type Sum struct {
 	Source                               string // of the latest
 }
 
+// And is what both used together.
+func (s Sum) And(o Sum) Sum {
+	return Sum{s.Input + o.Input, s.Output + o.Output, s.CacheRead + o.CacheRead, s.CacheWrite + o.CacheWrite, s.CostNano + o.CostNano,
+		s.Requests + o.Requests, s.Unknown + o.Unknown, s.Included + o.Included, cmp.Or(s.Source, o.Source)}
+}
+
 // Filter says which requests are listed.
 type Filter struct {
 	TeamID      string

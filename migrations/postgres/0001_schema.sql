@@ -718,6 +718,7 @@ CREATE TABLE run_attempts (
     name         TEXT NOT NULL,            -- of the workspace
     agent        TEXT NOT NULL,
     account_id   TEXT NOT NULL DEFAULT '',
+    args         TEXT NOT NULL DEFAULT '[]', -- JSON: additional arguments of the agent
     base         TEXT NOT NULL DEFAULT '',
     executor     TEXT NOT NULL DEFAULT '',
     workspace_id TEXT NOT NULL DEFAULT '', -- '' until it exists

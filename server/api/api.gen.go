@@ -5332,19 +5332,25 @@ type ArtifactList struct {
 type Attempt struct {
 	Agent     string `json:"agent"`
 	AgentName string `json:"agent_name"`
-	Base      string `json:"base"`
+
+	// Argv Additional arguments of the agent
+	Argv []string `json:"argv"`
+	Base string   `json:"base"`
 
 	// Code Error code of a failed one
 	Code string `json:"code"`
 	Id   string `json:"id"`
 
 	// Made The workspace was created for this run
-	Made      bool         `json:"made"`
-	Name      string       `json:"name"`
-	Reason    string       `json:"reason"`
-	Session   *Session     `json:"session"`
-	State     AttemptState `json:"state"`
-	Workspace *Workspace   `json:"workspace"`
+	Made    bool         `json:"made"`
+	Name    string       `json:"name"`
+	Reason  string       `json:"reason"`
+	Session *Session     `json:"session"`
+	State   AttemptState `json:"state"`
+
+	// Tokens What the agent asked of models in all sessions of its conversation; null if there is nothing, and for users who may not see costs
+	Tokens    *SessionTokens `json:"tokens,omitempty"`
+	Workspace *Workspace     `json:"workspace"`
 }
 
 // AttemptState defines model for AttemptState.
@@ -8645,8 +8651,11 @@ type NewAttempt struct {
 	// AccountId The agent's account; default is your default account, else the team's
 	AccountId *string `json:"account_id,omitempty"`
 	Agent     string  `json:"agent"`
-	Base      *string `json:"base,omitempty"`
-	Executor  *string `json:"executor,omitempty"`
+
+	// Argv Additional arguments, such as --model NAME; command: what to run
+	Argv     *[]string `json:"argv,omitempty"`
+	Base     *string   `json:"base,omitempty"`
+	Executor *string   `json:"executor,omitempty"`
 
 	// Name Name of its workspace; default is made from the run's name and the agent
 	Name *string `json:"name,omitempty"`
@@ -8861,6 +8870,9 @@ type NewRun struct {
 
 	// Agent With workspace_ids: the agent that receives the prompt in each
 	Agent *string `json:"agent,omitempty"`
+
+	// Argv With workspace_ids: the agent's additional arguments
+	Argv *[]string `json:"argv,omitempty"`
 
 	// Attempts A workspace is created for each
 	Attempts *[]NewAttempt `json:"attempts,omitempty"`

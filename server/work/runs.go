@@ -2,12 +2,15 @@ package work
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/server/money"
 	"github.com/parawork/parawork/server/places"
 	"github.com/parawork/parawork/server/rest"
 	"github.com/parawork/parawork/server/running"
@@ -72,7 +75,7 @@ func (h Runs) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (ap
 		if !rest.PlainID(id) || id == "" {
 			return nil, fault.New(fault.NotFound, "workspace_not_found", "The project has no such workspace.").With("field", "workspace_ids")
 		}
-		n.Attempts = append(n.Attempts, runs.AttemptRequest{Agent: rest.Val(b.Agent), AccountID: rest.Val(b.AccountId), WorkspaceID: id})
+		n.Attempts = append(n.Attempts, runs.AttemptRequest{Agent: rest.Val(b.Agent), AccountID: rest.Val(b.AccountId), Args: rest.Val(b.Argv), WorkspaceID: id})
 	}
 	kinds := map[executors.Kind]bool{}
 	for _, a := range rest.Val(b.Attempts) {
@@ -83,7 +86,7 @@ func (h Runs) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (ap
 		if err != nil {
 			return nil, err
 		}
-		one := runs.AttemptRequest{Agent: a.Agent, AccountID: rest.Val(a.AccountId), Base: rest.Val(a.Base), Executor: string(kind), Name: rest.Val(a.Name)}
+		one := runs.AttemptRequest{Agent: a.Agent, AccountID: rest.Val(a.AccountId), Args: rest.Val(a.Argv), Base: rest.Val(a.Base), Executor: string(kind), Name: rest.Val(a.Name)}
 		if one.Base == "" {
 			one.Base = rest.Val(b.Base)
 		}
@@ -169,14 +172,15 @@ func (h Runs) composeRuns(ctx context.Context, teamID string, items []runs.Run) 
 		return nil, err
 	}
 	out := make([]api.Run, 0, len(items))
+	worked := map[string][]string{} // the sessions of each attempt
 	for _, r := range items {
 		one := api.Run{Id: r.ID, ProjectId: r.ProjectID, ProjectName: p.projects[r.ProjectID].Name, Name: r.Name, Prompt: r.Prompt, Kept: rest.Text(r.Kept),
 			CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, Attempts: make([]api.Attempt, 0, len(r.Attempts))}
 		for _, a := range r.Attempts {
-			at := api.Attempt{Id: a.ID, Name: a.Name, Agent: a.Agent, AgentName: h.cfg.Sessions.AgentName(a.Agent), State: api.AttemptState(a.State),
+			at := api.Attempt{Id: a.ID, Name: a.Name, Agent: a.Agent, AgentName: h.cfg.Sessions.AgentName(a.Agent), Argv: rest.List(a.Args, func(s string) string { return s }), State: api.AttemptState(a.State),
 				Code: a.Code, Reason: a.Reason, Made: a.Made, Base: a.Base}
 			if hidden[a.WorkspaceID] {
-				at.Name, at.Reason = "Private", ""
+				at.Name, at.Reason, at.Argv = "Private", "", []string{}
 				one.Attempts = append(one.Attempts, at)
 				continue
 			}
@@ -196,8 +200,11 @@ func (h Runs) composeRuns(ctx context.Context, teamID string, items []runs.Run) 
 					return nil, err
 				}
 				if err == nil && s.TeamID == teamID {
-					s = h.latest(ctx, s)
-					shown := running.SessionOf(s)
+					all := h.conversing(ctx, s)
+					for _, o := range all {
+						worked[a.ID] = append(worked[a.ID], o.ID)
+					}
+					shown := running.SessionOf(all[0])
 					at.Session = &shown
 				}
 			}
@@ -205,24 +212,44 @@ func (h Runs) composeRuns(ctx context.Context, teamID string, items []runs.Run) 
 		}
 		out = append(out, one)
 	}
-	return out, nil
+	return out, h.spent(ctx, out, worked)
 }
 
-// latest is the session that went on with s's conversation, or s.
-func (h Runs) latest(ctx context.Context, s sessions.Session) sessions.Session {
-	if !s.State.Ended() || s.Conversation == "" {
-		return s
+// spent adds what attempts asked of models in their sessions, for who may see costs.
+func (h Runs) spent(ctx context.Context, all []api.Run, worked map[string][]string) error {
+	ids := slices.Concat(slices.Collect(maps.Values(worked))...)
+	if len(ids) == 0 || rest.CallOf(ctx).Can(accounts.ViewCosts) != nil {
+		return nil
 	}
-	all, err := h.cfg.Sessions.List(ctx, s.WorkspaceID)
+	sums, err := h.cfg.Tokens.OfSessions(ctx, ids...)
 	if err != nil {
-		return s
+		return err
 	}
-	for _, o := range all { // newest first
-		if o.Agent == s.Agent && o.Conversation == s.Conversation {
-			return o
+	for _, r := range all {
+		for i := range r.Attempts {
+			var sum tokens.Sum
+			for _, id := range worked[r.Attempts[i].Id] {
+				sum = sum.And(sums[id])
+			}
+			if sum.Requests > 0 {
+				r.Attempts[i].Tokens = new(money.SpentOf(sum))
+			}
 		}
 	}
-	return s
+	return nil
+}
+
+// conversing are the sessions that have or went on with s's conversation, newest first.
+func (h Runs) conversing(ctx context.Context, s sessions.Session) []sessions.Session {
+	if !s.State.Ended() || s.Conversation == "" {
+		return []sessions.Session{s}
+	}
+	all, err := h.cfg.Sessions.List(ctx, s.WorkspaceID)
+	all = slices.DeleteFunc(all, func(o sessions.Session) bool { return o.Agent != s.Agent || o.Conversation != s.Conversation })
+	if err != nil || len(all) == 0 {
+		return []sessions.Session{s}
+	}
+	return all
 }
 
 // ignoreMissing passes on what is wrong, but not that something is gone.

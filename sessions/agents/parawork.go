@@ -20,6 +20,12 @@ func (parawork) facts() facts {
 	return facts{agent: Parawork, name: "Parawork", accounts: true, explicit: true, permissions: true, hosted: true}
 }
 
+// Hosted reports whether an agent works in the server. Its program in the sandbox is only its terminal.
+func (r *Registry) Hosted(name string) bool {
+	a, ok := r.adapters[name]
+	return ok && a.facts().hosted
+}
+
 func (parawork) plan(l Launch) (Plan, error) {
 	if !l.Account.keyed() {
 		return Plan{}, fault.New(fault.Conflict, "agent_needs_key", "Parawork's own agent asks a model with an API key, and none is chosen. Add an account with a key under Settings, Agents.")

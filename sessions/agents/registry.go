@@ -268,7 +268,7 @@ func (r *Registry) Lacks(name string, in *Inside, programs map[string]bool) (pro
 		return "", fault.Words(err, err.Error()), true
 	case err != nil:
 		return "", "", false
-	case in == nil || in.Host:
+	case in == nil || in.Host || r.Hosted(name):
 		return "", "", true
 	}
 	there, known := programs[program]

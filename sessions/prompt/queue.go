@@ -32,11 +32,22 @@ type Sessions interface {
 	InMemory(id string) *Session
 }
 
-// Config configures a Queue. All but Events is required.
+// Hosts are the agents that work in the server: they are given prompts, and nothing is typed for them.
+type Hosts interface {
+	// Give gives a session's agent a prompt, under its ID, as what the person who queued it says. again: it may have been given before,
+	// and is given once. working: the agent works because of it. Errors of kind Invalid, Forbidden, NotFound and Conflict last, except
+	// for turn_running, undo_running and session_not_running.
+	Give(ctx context.Context, p Prompt, again bool) (working bool, err error)
+	// InterruptSession stops the turn of a session's agent, if one runs.
+	InterruptSession(ctx context.Context, sessionID string) error
+}
+
+// Config configures a Queue. All but Hosts and Events is required.
 type Config struct {
 	Store        Store
 	Sessions     Sessions
 	Agents       *agents.Registry
+	Hosts        Hosts
 	AcceptWithin time.Duration // how long an agent may take to start work on a queued prompt
 	Events       events.Publisher
 	Tasks        *tasks.Group

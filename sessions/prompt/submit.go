@@ -138,19 +138,24 @@ func (s *Session) pasteShown(ctx context.Context, pasted bool) bool {
 
 // accept stores that the prompt was typed, and then whether the agent accepted it.
 func (s *Session) accept(ctx context.Context, p Prompt, before stance) {
-	at := s.queue.now()
-	s.mu.Lock()
-	s.steering.sentAt = time.Now()
-	s.mu.Unlock()
-	if _, err := s.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error { q.SentAt = at; return nil }); err != nil && ctx.Err() == nil {
-		s.queue.cfg.Log.Warn("a typed prompt could not be recorded", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
-	}
+	s.markSent(ctx, p)
 	if !s.took(ctx, p, before) {
 		s.closePrompt(p, Failed, "the agent did not start working on it: look at the terminal before you send it again")
 		return
 	}
 	if ctx.Err() == nil {
 		s.closePrompt(p, Sent, "")
+	}
+}
+
+// markSent stores when the prompt was sent.
+func (s *Session) markSent(ctx context.Context, p Prompt) {
+	at := s.queue.now()
+	s.mu.Lock()
+	s.steering.sentAt = time.Now()
+	s.mu.Unlock()
+	if _, err := s.queue.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error { q.SentAt = at; return nil }); err != nil && ctx.Err() == nil {
+		s.queue.cfg.Log.Warn("a sent prompt could not be recorded", "session_id", s.about.ID, "prompt_id", p.ID, "error", err)
 	}
 }
 
@@ -234,7 +239,7 @@ func (s *Session) TakeUp(ctx context.Context) {
 		return
 	case err != nil:
 		s.queue.cfg.Log.Warn("queue of prompts could not be read", "session_id", s.about.ID, "error", err)
-	case p.State == Sending:
+	case p.State == Sending && !s.hosted():
 		s.mu.Lock()
 		s.steering.on = true // resolve first
 		s.mu.Unlock()

@@ -162,6 +162,10 @@ func (s *Session) steer(ctx context.Context) {
 // next waits until p may be sent and sends it. It returns true when the queue is to be checked again: p was sent, or the queue
 // changed; false when the session has ended or the server stops.
 func (s *Session) next(ctx context.Context, p Prompt) bool {
+	if p.State == Sending && s.hosted() {
+		s.give(ctx, p, true)
+		return !s.finished(ctx)
+	}
 	if p.State == Sending { // its sender gave up, or could not store the result
 		s.resolve(ctx, p)
 		return !s.finished(ctx)
@@ -178,7 +182,7 @@ func (s *Session) next(ctx context.Context, p Prompt) bool {
 		}
 		if why == "" {
 			s.explain(p, "")
-			err := s.submit(ctx, p)
+			err := s.sendQueued(ctx, p)
 			if errors.Is(err, errNotNow) {
 				continue
 			}
@@ -264,10 +268,14 @@ func (s *Session) notYet(p Prompt, now time.Time) (why string, wait time.Duratio
 		return "the agent waits for an answer", 0
 	case does == state.Working:
 		return "the agent is working", 0
+	case s.hosted() && s.cfg.Machine.Trouble && !p.Urgent:
+		return troubled, 0
+	case s.hosted(): // nothing is typed
+		return "", 0
 	case s.steering.first, first && p.Text != row.Prompt && s.about.Explicit && !s.steering.worked && started < firstTurn:
 		return "the agent is about to start on its first prompt", lookEvery
 	case s.cfg.Machine.Trouble && !p.Urgent:
-		return "the agent stopped with an error; send it now once that is fixed", 0
+		return troubled, 0
 	case s.steering.draft && !p.Urgent:
 		return "the agent's input field holds unsent text: send or clear it in the terminal", lookEvery
 	case now.Sub(s.steering.typedAt) < keysQuiet && !p.Urgent:
@@ -282,9 +290,11 @@ func (s *Session) notYet(p Prompt, now time.Time) (why string, wait time.Duratio
 	return "", 0
 }
 
+const troubled = "the agent stopped with an error; send it now once that is fixed"
+
 // asks looks at the screen for a question the agent has not reported yet.
 func (s *Session) asks(ctx context.Context) string {
-	if !s.queue.cfg.Agents.Converses(s.about.Agent) {
+	if s.hosted() || !s.queue.cfg.Agents.Converses(s.about.Agent) {
 		return ""
 	}
 	look, cancel := context.WithTimeout(ctx, settleFor)

@@ -123,6 +123,6 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, r Run, a Atte
 			return one.ID, nil
 		}
 	}
-	one, err := s.cfg.Sessions.Start(ctx, actor, a.WorkspaceID, sessions.StartRequest{Agent: a.Agent, AccountID: a.AccountID, Prompt: r.Prompt})
+	one, err := s.cfg.Sessions.Start(ctx, actor, a.WorkspaceID, sessions.StartRequest{Agent: a.Agent, AccountID: a.AccountID, Argv: a.Args, Prompt: r.Prompt})
 	return one.ID, err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/internal/tasks"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/sessions/environ"
 )
 
 // Limits of a run.
@@ -115,7 +116,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	now := s.cfg.Now().UnixMilli()
 	r := Run{ID: id.New("run"), TeamID: teamID, ProjectID: p.ID, Name: n.name(), Prompt: n.Prompt, CreatedBy: actor.User.ID, CreatedAt: now}
 	for i, want := range n.Attempts {
-		a := Attempt{ID: id.New("att"), RunID: r.ID, Num: i + 1, Name: want.Name, Agent: want.Agent, AccountID: want.AccountID, Base: want.Base,
+		a := Attempt{ID: id.New("att"), RunID: r.ID, Num: i + 1, Name: want.Name, Agent: want.Agent, AccountID: want.AccountID, Args: want.Args, Base: want.Base,
 			Executor: want.Executor, WorkspaceID: want.WorkspaceID, Made: want.WorkspaceID == "", State: Making, StateAt: now}
 		if want.WorkspaceID != "" {
 			w, err := s.cfg.Records.Workspace(ctx, want.WorkspaceID)
@@ -177,6 +178,9 @@ func (n Request) check() error {
 			return bad("attempts", "The name of an attempt is longer than %d characters.", maxName)
 		case a.WorkspaceID != "" && seen[a.WorkspaceID]:
 			return bad("workspace_ids", "A workspace is named twice.")
+		}
+		if err := environ.Check(a.Args, nil); err != nil {
+			return bad("attempts", "%s", fault.Words(err, "The arguments of an attempt are invalid."))
 		}
 		seen[a.WorkspaceID] = true
 	}

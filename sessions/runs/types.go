@@ -39,6 +39,7 @@ type Attempt struct {
 	Name         string // of the workspace
 	Agent        string
 	AccountID    string
+	Args         []string // additional arguments of the agent, such as its model
 	Base         string
 	Executor     string
 	WorkspaceID  string
@@ -62,6 +63,7 @@ type Request struct {
 type AttemptRequest struct {
 	Agent       string
 	AccountID   string
+	Args        []string
 	Base        string
 	Executor    string
 	Name        string // "" = of the run and the agent

@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/offered"
 )
 
@@ -88,6 +89,30 @@ func (r *Relay) Admit(sessionID, teamID, workspaceID, userID, agent, sandboxID s
 	a := &admitted{Session: Session{ID: sessionID, TeamID: teamID, WorkspaceID: workspaceID, UserID: userID, Agent: agent}, sandboxID: sandboxID}
 	a.ctx, a.cut = context.WithCancelCause(tenant.In(r.cfg.Context, teamID))
 	r.sessions[sessionID] = a
+}
+
+// Room reports whether a sandbox has a connection left for one more session of this agent. Only Parawork's own agent, whose terminal is
+// one, needs that. Errors: tool_connections_full.
+func (r *Relay) Room(sandboxID, agent string) error {
+	if agent != agents.Parawork {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := 0
+	for _, a := range r.sessions {
+		switch {
+		case a.sandboxID != sandboxID:
+		case a.Agent == agents.Parawork:
+			taken += max(a.open, 1) // one that is about to connect
+		default:
+			taken += a.open
+		}
+	}
+	if taken < guest.MaxToolConns {
+		return nil
+	}
+	return fault.New(fault.Conflict, "tool_connections_full", "This sandbox serves %d sessions of Parawork's agent and connections to tools already, which is the most. End a session there, or use another workspace.", guest.MaxToolConns)
 }
 
 // errEnded is why the calls of an ended session are cut.

@@ -111,6 +111,17 @@ func (s *Subagents) Parents(ctx context.Context, sessionIDs ...string) (map[stri
 	return out, store.Wrap(err, "reading which sessions started subagents")
 }
 
+// AdoptSubagents makes the subagents of a session, and the tree below it, those of another one.
+func (s *Subagents) AdoptSubagents(ctx context.Context, from, to string) error {
+	return store.Wrap(s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.db.Exec(ctx, `UPDATE subagents SET parent_session_id = ? WHERE parent_session_id = ? AND {team}`, to, from); err != nil {
+			return err
+		}
+		_, err := s.db.Exec(ctx, `UPDATE subagents SET root = ? WHERE root = ? AND {team}`, to, from)
+		return err
+	}), "passing on subagents")
+}
+
 func (s *Subagents) one(row store.Scanner) (subagents.Subagent, error) {
 	a, err := scanSubagent(row)
 	if fault.Is(err, fault.NotFound) {

@@ -60,7 +60,7 @@ const (
 	sessionArg   = `"session":{"type":"string","pattern":"^[A-Za-z0-9_-]{1,64}$","description":"Session's id"}`
 	limitArg     = `"limit":{"type":"integer","minimum":1,"maximum":100,"description":"Most entries to return; default 30"}`
 	cursorArg    = `"cursor":{"type":"string","maxLength":512,"description":"next_cursor of the previous page"}`
-	agentText    = `"minLength":1,"maxLength":64,"description":"Kind of agent, such as claude-code or codex; agent_list lists them"`
+	agentText    = `"minLength":1,"maxLength":400,"description":"Kind of agent, such as claude-code or codex; agent_list lists them. Arguments may follow: parawork --model NAME --mode plan --effort high"`
 	promptArg    = `"prompt":{"type":"string","minLength":1,"maxLength":200000,"description":"What the agent is to do"}`
 )
 

@@ -174,6 +174,18 @@ func workspaceRead(ctx context.Context, a *API, in workspaceArgs) (answer, error
 	return answer{text, out}, nil
 }
 
+// withArgs adds an agent that is named with its arguments, such as "parawork --mode plan".
+func withArgs(body map[string]any, line string) map[string]any {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return body
+	}
+	if body["agent"] = words[0]; len(words) > 1 {
+		body["argv"] = words[1:]
+	}
+	return body
+}
+
 type startArgs struct {
 	workspaceArgs
 	Agent  string `json:"agent"`
@@ -186,7 +198,7 @@ func sessionStart(ctx context.Context, a *API, in startArgs) (answer, error) {
 		return answer{}, err
 	}
 	var s session
-	if err := a.do(ctx, http.MethodPost, path("workspaces", id, "sessions"), nil, filled(map[string]string{"agent": in.Agent, "prompt": in.Prompt}), &s); err != nil {
+	if err := a.do(ctx, http.MethodPost, path("workspaces", id, "sessions"), nil, withArgs(filled(map[string]string{"prompt": in.Prompt}), in.Agent), &s); err != nil {
 		return answer{}, err
 	}
 	s = s.bounded(shortText)
@@ -212,9 +224,9 @@ func runStart(ctx context.Context, a *API, in runArgs) (answer, error) {
 		return answer{}, err
 	}
 	body := filled(map[string]string{"project_id": id, "prompt": in.Prompt, "name": in.Name, "base": in.Base})
-	attempts := make([]map[string]string, len(in.Agents))
+	attempts := make([]map[string]any, len(in.Agents))
 	for i, agent := range in.Agents {
-		attempts[i] = map[string]string{"agent": agent}
+		attempts[i] = withArgs(map[string]any{}, agent)
 	}
 	body["attempts"] = attempts
 	var r run

@@ -39,13 +39,14 @@ func (s *Service) step(ctx context.Context, subagentID string) (live bool) {
 	if errors.Is(err, errUnchanged) {
 		err = nil
 	}
+	kept := false
 	if err == nil && a.ToReturn && !a.Status.Busy() {
-		a, err = s.giveBack(ctx, a)
+		a, kept, err = s.giveBack(ctx, a)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.cfg.Log.WarnContext(ctx, "a subagent could not be followed", "subagent_id", subagentID, "error", err)
 	}
-	return err != nil || a.Live || a.ToReturn
+	return err != nil || a.Live || a.ToReturn && !kept
 }
 
 // bound ends a subagent that has used up what its caller allows.

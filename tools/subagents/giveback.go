@@ -80,6 +80,12 @@ func (s *Service) Returned(ctx context.Context, sessionID, key string) error {
 	return nil
 }
 
+// Adopt passes on what a session's agent started to the session that goes on with its conversation, with the results that it was not given
+// yet.
+func (s *Service) Adopt(ctx context.Context, from, to string) error {
+	return s.cfg.Store.AdoptSubagents(ctx, from, to)
+}
+
 // settled notes that the caller needs no message of what a subagent was last asked.
 func (s *Service) settled(ctx context.Context, a Subagent) error {
 	_, err := s.edit(ctx, a.ID, func(now *Subagent) error {
@@ -95,21 +101,25 @@ func (s *Service) settled(ctx context.Context, a Subagent) error {
 	return err
 }
 
-// giveBack has the caller be given a result.
-func (s *Service) giveBack(ctx context.Context, a Subagent) (Subagent, error) {
+// giveBack has the caller be given a result. kept: the caller has ended, and the result stays until its conversation is resumed.
+func (s *Service) giveBack(ctx context.Context, a Subagent) (_ Subagent, kept bool, err error) {
 	caller, err := s.cfg.Sessions.Get(ctx, a.ParentSessionID)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return a, err
+		return a, false, err
 	}
-	if err != nil || caller.State.Ended() || s.cfg.Threads == nil { // nobody is there to take it
+	switch {
+	case err != nil, s.cfg.Threads == nil, caller.State.Ended() && !a.Kept: // nobody will take it
 		err = s.settled(ctx, a)
-	} else {
+	case caller.State.Ended(): // who resumes the conversation is given it
+		return a, true, nil
+	default:
 		err = s.cfg.Threads.Wake(ctx, a.ParentSessionID)
 	}
 	if err != nil {
-		return a, err
+		return a, false, err
 	}
-	return s.cfg.Store.Subagent(ctx, a.ID)
+	a, err = s.cfg.Store.Subagent(ctx, a.ID)
+	return a, false, err
 }
 
 // InterruptFor interrupts the subagents that work for a session, and those below them, because the session's agent was interrupted. Kept

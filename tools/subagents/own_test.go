@@ -69,11 +69,24 @@ func TestResultsGoBackToParaworksOwnAgent(t *testing.T) {
 	if all, err := s.Wait(t.Context(), c, nil, false, 0); err != nil || len(all) != 0 {
 		t.Errorf("waiting finds %+v, %v", all, err)
 	}
-	// Nothing is kept for a caller that has ended.
+	// Of a caller that has ended, the result of one that is kept waits for the session that goes on with its conversation; others' does not.
 	h.rests("ses_own", true)
-	d := h.works(s, h.spawn(s, c, subagents.Request{Name: "last", Kept: true}), "For nobody.")
+	d := h.works(s, h.spawn(s, c, subagents.Request{Name: "last", Kept: true}), "For who resumes.")
+	e := h.works(s, h.spawn(s, c, subagents.Request{Name: "lost"}), "For nobody.")
 	h.state("ses_own", state.Exited)
-	if h.until(s, d.ID, returned); len(h.given()) != 2 {
+	h.until(s, e.ID, returned)
+	if err := s.Adopt(t.Context(), "ses_own", "ses_next"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.Results(t.Context(), "ses_next"); err != nil || len(all) != 1 || !strings.Contains(all[0].Text, "For who resumes.") {
+		t.Errorf("left: %+v, %v", all, err)
+	}
+	next := c
+	next.SessionID = "ses_next"
+	if a, err := s.Find(t.Context(), next, d.ID); err != nil || a.Result != "For who resumes." || a.Root != "ses_next" {
+		t.Errorf("read by the next session: %+v, %v", a, err)
+	}
+	if len(h.given()) != 2 {
 		t.Errorf("given: %q", h.given())
 	}
 }

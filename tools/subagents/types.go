@@ -99,8 +99,14 @@ type Subagent struct {
 	CostNano *int64 // what it has spent on models; nil = unknown; not stored
 }
 
+// Adopter passes on what a session started to the session that goes on with its conversation.
+type Adopter interface {
+	AdoptSubagents(ctx context.Context, from, to string) error
+}
+
 // Store is what the package needs of the storage. Errors: fault.NotFound for an unknown ID.
 type Store interface {
+	Adopter
 	// InsertSubagent stores a new one, unless its tree has atOnce busy ones or total ones already: then fault.Conflict.
 	InsertSubagent(ctx context.Context, a Subagent, atOnce, total int) error
 	Subagent(ctx context.Context, id string) (Subagent, error)

@@ -48,7 +48,7 @@ func newWork(b *base, may *allowance, p *people, w *worktrees, m *money, s *sand
 	}
 	allowed := allowedCommands{w.workspaces.Records, b.placeNow}
 	out.sessions = sessions.New(sessions.Config{Store: store.NewSessions(b.db), Places: s.chosen(), Workspaces: movable{w.workspaces.Records, w.moves},
-		Accounts: sessionAccounts{p.directory, p.agentAccounts}, Agents: b.agents, Events: b.events, DataDir: cfg.DataDir, Key: b.key, Secrets: p.secrets, Gateway: way, ToolServer: &b.later,
+		Accounts: sessionAccounts{p.directory, p.agentAccounts}, Agents: b.agents, Events: b.events, DataDir: cfg.DataDir, Key: b.key, Secrets: p.secrets, Gateway: way, ToolServer: &b.later, Hosts: &b.later,
 		Meter: may.tokens, Exclude: w.workspaces.Repo.Exclude, TurnEnded: func(row sessions.Session, prompt string) {
 			w.workspaces.Snapshots.TurnEnded(row.WorkspaceID, row.ID, prompt)
 		},

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/server/inbox"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/prompt"
 	"github.com/parawork/parawork/sessions/toolrelay"
 	"github.com/parawork/parawork/workspaces"
 	"github.com/parawork/parawork/workspaces/assembly"
@@ -120,6 +121,16 @@ func (l *later) ServeTools(ctx context.Context, of toolrelay.Session, use guest.
 	if err := t.agent.Serve(ctx, of, conn); err != nil && ctx.Err() == nil {
 		slog.DebugContext(ctx, "a terminal of the agent ended", "session_id", of.ID, "error", err)
 	}
+}
+
+// Give and InterruptSession are those of Parawork's own agent.
+func (l *later) Give(ctx context.Context, p prompt.Prompt, again bool) (bool, error) {
+	return l.toolbox.Load().agent.Give(ctx, p, again)
+}
+
+// InterruptSession stops the turn of a session's agent.
+func (l *later) InterruptSession(ctx context.Context, sessionID string) error {
+	return l.toolbox.Load().agent.InterruptSession(ctx, sessionID)
 }
 
 // runningMasks are what hides secrets in what runs.

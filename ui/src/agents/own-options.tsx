@@ -1,41 +1,46 @@
 import { useId, useState } from "react";
 import { Field, inputClass, TextField } from "@/kit/field";
 import { isString, recall, remember } from "@/state/remember";
-import { MODES, type Mode, OWN, ownArgs, rememberModel } from "./own";
+import { EFFORTS, type Effort, MODES, type Mode, OWN, OWN_START, type OwnStart, ownArgs, rememberModel } from "./own";
 import { ModelList, useModels } from "./own-models";
 
 export interface OwnChoice {
-  model: string;
-  mode: Mode;
-  setModel: (model: string) => void;
-  setMode: (mode: Mode) => void;
+  start: OwnStart;
+  set: (start: OwnStart) => void;
   /** The arguments of a session of this agent; undefined for other agents. */
   argv: string[] | undefined;
   /** Remembers the model for the project. */
   keep: () => void;
 }
 
-/** The model and the mode of a new session of Parawork's own agent. */
+/** The model, the mode and the effort of a new session of Parawork's own agent. */
 export function useOwnChoice(agent: string, project: string): OwnChoice {
-  const [written, setModel] = useState<string>();
-  const [mode, setMode] = useState<Mode>("build");
-  const model = written ?? recall(`model.${project}`, isString) ?? "";
+  const [written, set] = useState<OwnStart>();
+  const start = written ?? { ...OWN_START, model: recall(`model.${project}`, isString) ?? "" };
   return {
-    model,
-    mode,
-    setModel,
-    setMode,
-    argv: agent === OWN ? ownArgs(model, mode) : undefined,
+    start,
+    set,
+    argv: agent === OWN ? ownArgs(start) : undefined,
     keep: () => {
       if (agent !== OWN) return;
-      remember(`model.${project}`, model.trim());
-      rememberModel(model);
+      remember(`model.${project}`, start.model.trim());
+      rememberModel(start.model);
     },
   };
 }
 
-/** The fields for them. */
-export function OwnOptions({ choice: c, account }: { choice: OwnChoice; account: string }) {
+/** The fields for them; of: says in their names whose they are, where there are several. */
+export function OwnOptions({
+  start,
+  onChange,
+  account,
+  of = "",
+}: {
+  start: OwnStart;
+  onChange: (start: OwnStart) => void;
+  account: string;
+  of?: string;
+}) {
   const list = useId();
   const models = useModels(account);
   const hint =
@@ -44,29 +49,50 @@ export function OwnOptions({ choice: c, account }: { choice: OwnChoice; account:
       ? "The server of this account has models of its own: name one."
       : models.standard && "Leave empty for the default.");
   return (
-    <div className="grid gap-4 sm:grid-cols-2">
+    <div className="grid w-full gap-4 sm:grid-cols-3">
       <div>
         <TextField
-          label="Model"
+          label={`Model${of}`}
           mono
           list={list}
           maxLength={200}
           spellCheck={false}
           autoCapitalize="none"
           autoComplete="off"
-          value={c.model}
+          value={start.model}
           placeholder={models.standard || (models.loading ? "Asking the provider…" : "Name of a model")}
           hint={hint}
-          onChange={(e) => c.setModel(e.target.value)}
+          onChange={(e) => onChange({ ...start, model: e.target.value })}
         />
         <ModelList id={list} names={models.names} />
       </div>
-      <Field label="Mode" hint={MODES.find((m) => m.mode === c.mode)?.hint}>
+      <Field label={`Mode${of}`} hint={MODES.find((m) => m.mode === start.mode)?.hint}>
         {(ids) => (
-          <select {...ids} className={inputClass} value={c.mode} onChange={(e) => c.setMode(e.target.value as Mode)}>
+          <select
+            {...ids}
+            className={inputClass}
+            value={start.mode}
+            onChange={(e) => onChange({ ...start, mode: e.target.value as Mode })}
+          >
             {MODES.map((m) => (
               <option key={m.mode} value={m.mode}>
                 {m.name}
+              </option>
+            ))}
+          </select>
+        )}
+      </Field>
+      <Field label={`Effort${of}`} hint="How much the model thinks.">
+        {(ids) => (
+          <select
+            {...ids}
+            className={inputClass}
+            value={start.effort}
+            onChange={(e) => onChange({ ...start, effort: e.target.value as Effort })}
+          >
+            {EFFORTS.map((e) => (
+              <option key={e.effort} value={e.effort}>
+                {e.name}
               </option>
             ))}
           </select>

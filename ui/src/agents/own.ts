@@ -21,9 +21,32 @@ export const APIS: readonly { api: Schemas["AgentAccountAPI"]; name: string }[] 
   { api: "chat", name: "Chat Completions, as most other servers" },
 ];
 
-/** The arguments of a session with a model and a mode; "" is the default. */
-export function ownArgs(model: string, mode: Mode): string[] {
-  return [...(model.trim() ? ["--model", model.trim()] : []), ...(mode === "build" ? [] : ["--mode", mode])];
+export type Effort = "" | "low" | "medium" | "high";
+
+/** How much the model thinks. */
+export const EFFORTS: readonly { effort: Effort; name: string }[] = [
+  { effort: "", name: "The model's own" },
+  { effort: "low", name: "Low" },
+  { effort: "medium", name: "Medium" },
+  { effort: "high", name: "High" },
+];
+
+/** What a session of this agent is started with; "" is the default. */
+export interface OwnStart {
+  model: string;
+  mode: Mode;
+  effort: Effort;
+}
+
+export const OWN_START: OwnStart = { model: "", mode: "build", effort: "" };
+
+/** The arguments of such a session. */
+export function ownArgs({ model, mode, effort }: OwnStart): string[] {
+  return [
+    ...(model.trim() ? ["--model", model.trim()] : []),
+    ...(mode === "build" ? [] : ["--mode", mode]),
+    ...(effort ? ["--effort", effort] : []),
+  ];
 }
 
 const RECENT = "own.models";

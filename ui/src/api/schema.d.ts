@@ -8085,6 +8085,8 @@ export interface components {
         Attempt: {
             agent: string;
             agent_name: string;
+            /** @description Additional arguments of the agent */
+            argv: string[];
             base: string;
             /** @description Error code of a failed one */
             code: string;
@@ -8095,6 +8097,8 @@ export interface components {
             reason: string;
             session: components["schemas"]["Session"] | null;
             state: components["schemas"]["AttemptState"];
+            /** @description What the agent asked of models in all sessions of its conversation; null if there is nothing, and for users who may not see costs */
+            tokens?: components["schemas"]["SessionTokens"] | null;
             workspace: components["schemas"]["Workspace"] | null;
         };
         /** @enum {string} */
@@ -10857,6 +10861,8 @@ export interface components {
             /** @description The agent's account; default is your default account, else the team's */
             account_id?: string;
             agent: string;
+            /** @description Additional arguments, such as --model NAME; command: what to run */
+            argv?: string[];
             base?: string;
             executor?: string;
             /** @description Name of its workspace; default is made from the run's name and the agent */
@@ -11015,6 +11021,8 @@ export interface components {
             account_id?: string;
             /** @description With workspace_ids: the agent that receives the prompt in each */
             agent?: string;
+            /** @description With workspace_ids: the agent's additional arguments */
+            argv?: string[];
             /** @description A workspace is created for each */
             attempts?: components["schemas"]["NewAttempt"][];
             /** @description For attempts that name none; default is the project's default branch */

@@ -9,6 +9,7 @@ import { Button, buttonClass } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { Page } from "@/kit/page";
 import { Counts, Failure, Skeleton } from "@/kit/states";
+import { SessionTokens } from "@/sessions/session-tokens";
 import { confirm } from "@/state/confirm";
 import { useTeam } from "@/state/team";
 import { toast, toastError } from "@/state/toasts";
@@ -93,6 +94,7 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
             <th className={TH}>Files</th>
             <th className={TH}>Lines</th>
             <th className={TH}>Time</th>
+            <th className={TH}>Models</th>
             <th className={TH}>
               <span className="sr-only">Actions</span>
             </th>
@@ -109,6 +111,11 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
                   {a.agent_name}
                   {run.kept === a.id && <span className="text-meta text-merged"> · kept</span>}
                   <span className="block text-meta font-normal text-fg3">{w?.key ?? a.name}</span>
+                  {a.argv.length > 0 && (
+                    <span className="block max-w-72 font-mono text-[12px] font-normal break-words text-fg3">
+                      {visible(a.argv.join(" "))}
+                    </span>
+                  )}
                 </th>
                 <td className={TD}>
                   <Mark kind={s.mark} word={s.word} />
@@ -124,6 +131,7 @@ function Attempts({ run, now, may }: { run: Run; now: number; may: boolean }) {
                 >
                   {time === undefined ? "" : duration(time)}
                 </td>
+                <td className={`${TD} whitespace-nowrap`}>{a.tokens && <SessionTokens tokens={a.tokens} />}</td>
                 <td className={TD}>
                   <span className="flex justify-end gap-2">
                     {w && (

@@ -88,7 +88,7 @@ export function SessionForm({ workspace: w, after, prompt: written, onStarted }:
       }}
     >
       <AgentChoice query={agents} choice={choice} withShell />
-      {own.argv && choice.ready && <OwnOptions choice={own} account={choice.account} />}
+      {own.argv && choice.ready && <OwnOptions start={own.start} onChange={own.set} account={choice.account} />}
       {talks && (
         <TextArea
           label="Prompt"

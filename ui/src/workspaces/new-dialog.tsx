@@ -3,6 +3,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { Suspense, useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
 import { COMMAND, SHELL } from "@/agents/built-in";
+import { OWN, ownArgs } from "@/agents/own";
 import { OwnOptions, useOwnChoice } from "@/agents/own-options";
 import { type PermissionChoice, Permissions } from "@/agents/permissions";
 import { type Agent, api, data, type Project } from "@/api/client";
@@ -174,7 +175,11 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             ...(name.trim() ? { name: name.trim() } : {}),
             ...(base ? { base } : {}),
             ...(place ? placeBody(place) : {}),
-            attempts: list.map((t) => ({ agent: t.agent, ...(t.accountId ? { account_id: t.accountId } : {}) })),
+            attempts: list.map((t) => ({
+              agent: t.agent,
+              ...(t.accountId ? { account_id: t.accountId } : {}),
+              ...(t.agent === OWN && t.own ? { argv: ownArgs(t.own) } : {}),
+            })),
           },
         }),
       ),
@@ -275,7 +280,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         ) : (
           <>
             <AgentChoice query={agents} choice={choice} withShell withNone />
-            {own.argv && choice.ready && <OwnOptions choice={own} account={choice.account} />}
+            {own.argv && choice.ready && <OwnOptions start={own.start} onChange={own.set} account={choice.account} />}
           </>
         )}
         <Button

@@ -1,4 +1,6 @@
 import { COMMAND } from "@/agents/built-in";
+import { OWN, OWN_START, type OwnStart } from "@/agents/own";
+import { OwnOptions } from "@/agents/own-options";
 import type { Agent } from "@/api/client";
 import { Button, IconButton } from "@/kit/button";
 import { inputClass } from "@/kit/field";
@@ -8,6 +10,7 @@ import { MAX_ATTEMPTS } from "@/runs/runs";
 export interface Try {
   agent: string;
   accountId: string;
+  own?: OwnStart; // of Parawork's own agent
 }
 
 /** Agents that can take a prompt now. */
@@ -68,6 +71,14 @@ export function Several({
               >
                 <Icon name="close" size={14} />
               </IconButton>
+              {t.agent === OWN && (
+                <OwnOptions
+                  start={t.own ?? OWN_START}
+                  onChange={(own) => set(i, { ...t, own })}
+                  account={t.accountId}
+                  of={` of attempt ${i + 1}`}
+                />
+              )}
             </li>
           );
         })}
