@@ -74,7 +74,7 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 			done = &e // whoever counts what it cost has done so when the stream ends
 		default:
 			r.write(m, e)
-			if now := r.svc.cfg.Now(); now.Sub(kept) >= keepEvery { // what a person saw outlives the server
+			if now := r.svc.cfg.Now(); now.Sub(kept) >= keepAfter(m) { // what a person saw outlives the server
 				kept = now
 				if err := r.keep(ctx, Change{Messages: []*Message{r.draft(m)}}); err != nil { // followers have it
 					return nil, err
@@ -93,8 +93,16 @@ func (r *running) attempt(ctx context.Context) (*Message, error) {
 	return nil, r.discard(ctx, m, &providers.Error{Kind: providers.ErrCut, Message: "The model's answer ended before it was complete."})
 }
 
-// keepEvery is how often an answer that is being written is stored.
-const keepEvery = time.Second
+// keepAfter is how long an answer that is being written is not stored again: a long one, which is stored whole, less often.
+func keepAfter(m *Message) time.Duration {
+	size := 0
+	for _, p := range m.Parts {
+		size += len(p.Text) + len(p.RawArgs)
+	}
+	return time.Second * time.Duration(1+size/keptAtOnce)
+}
+
+const keptAtOnce = 64 << 10 // bytes that are stored a second at most
 
 // newAnswer begins a message of the model. Errors: thread_moved, when there is a prompt that the request does not hold.
 func (r *running) newAnswer(ctx context.Context) (*Message, error) {
@@ -102,7 +110,7 @@ func (r *running) newAnswer(ctx context.Context) (*Message, error) {
 	if err := r.apply(ctx, Change{Messages: []*Message{m}, LastSeq: r.lastSeq()}); err != nil {
 		return nil, err
 	}
-	r.messages, r.streams = append(r.messages, m), map[int]*redact.Masker{}
+	r.messages, r.streams = append(r.messages, m), map[int]*written{}
 	r.mu.Lock()
 	r.writing = m
 	r.mu.Unlock()
@@ -110,15 +118,23 @@ func (r *running) newAnswer(ctx context.Context) (*Message, error) {
 	return m, nil
 }
 
+// written is what there is of a part that is being written. Each piece is appended: an answer costs by its length, not by its square.
+type written struct {
+	mask *redact.Masker
+	text strings.Builder
+}
+
 // write adds a piece of the answer. Followers see it at once.
 func (r *running) write(m *Message, e providers.Event) {
+	part := r.streams[e.Index]
 	if e.Kind == providers.PartDone {
 		e.Part = r.masked(e.Part)
 	} else if e.Text != "" {
-		if r.streams[e.Index] == nil {
-			r.streams[e.Index] = r.host.Stream()
+		if part == nil {
+			part = &written{mask: r.host.Stream()}
+			r.streams[e.Index] = part
 		}
-		e.Text = string(r.streams[e.Index].Write([]byte(e.Text)))
+		part.text.Write(part.mask.Write([]byte(e.Text)))
 	}
 	r.mu.Lock()
 	for len(m.Parts) <= e.Index {
@@ -126,17 +142,19 @@ func (r *running) write(m *Message, e providers.Event) {
 	}
 	p := &m.Parts[e.Index]
 	switch e.Kind {
-	case providers.TextDelta:
-		p.Kind = providers.Text
-		p.Text += e.Text
-	case providers.ReasoningDelta:
-		p.Kind = providers.Reasoning
-		p.Text += e.Text
+	case providers.TextDelta, providers.ReasoningDelta:
+		if p.Kind = providers.Text; e.Kind == providers.ReasoningDelta {
+			p.Kind = providers.Reasoning
+		}
+		if part != nil {
+			p.Text = part.text.String()
+		}
 	case providers.CallBegun:
 		p.Kind, p.Name, p.CallID = providers.ToolCall, e.Part.Name, e.Part.CallID
 	case providers.CallDelta:
-		p.Kind = providers.ToolCall
-		p.RawArgs += e.Text
+		if p.Kind = providers.ToolCall; part != nil {
+			p.RawArgs = part.text.String()
+		}
 	case providers.PartDone:
 		*p = e.Part
 	}

@@ -91,7 +91,7 @@ func TestFollowers(t *testing.T) {
 
 // terminal is a session's terminal in the sandbox.
 type terminal struct {
-	t    *testing.T
+	t    testing.TB
 	conn net.Conn
 	in   *bufio.Scanner
 	text string

@@ -46,7 +46,7 @@ const (
 
 // harness is everything that outlives a server, and stands in for what the agent uses.
 type harness struct {
-	t      *testing.T
+	t      testing.TB
 	ctx    context.Context
 	store  *stored
 	team   string
@@ -79,7 +79,7 @@ type harness struct {
 	stop func()
 }
 
-func newHarness(t *testing.T) *harness {
+func newHarness(t testing.TB) *harness {
 	t.Helper()
 	db := storetest.SQLite(t)
 	user, team := storetest.Seed(t, db)
@@ -346,7 +346,7 @@ func (h *harness) rest(threadID string) *view {
 	return h.until(threadID, func(v *view) bool { return v.turn.ID != "" && v.turn.State != agent.TurnRunning })
 }
 
-func equal(t *testing.T, what string, got, want []string) {
+func equal(t testing.TB, what string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s:\n%q, not\n%q", what, got, want)
@@ -358,7 +358,7 @@ type answer func(ctx context.Context, req providers.Request, say func(providers.
 
 // model answers requests by a script.
 type model struct {
-	t        *testing.T
+	t        testing.TB
 	mu       sync.Mutex
 	script   []answer
 	requests []providers.Request
@@ -482,10 +482,12 @@ func newToolset() *toolset {
 
 // Specs implements agent.Tools.
 func (s *toolset) Specs() []tools.Spec {
-	args := json.RawMessage(`{"type":"object"}`)
+	args, pathArgs := json.RawMessage(`{"type":"object"}`), json.RawMessage(`{"type":"object","properties":{"path":{}}}`)
 	return []tools.Spec{
 		{Name: "file_read", Title: "Read", Group: "files", Arguments: args, Permission: tools.Allow},
-		{Name: "file_write", Title: "Write", Group: "files", Arguments: args, Permission: tools.Ask, Needs: tools.Needs{Writes: true}},
+		{Name: "file_edit", Title: "Edit", Group: "files", Arguments: pathArgs, Permission: tools.Ask, Needs: tools.Needs{Writes: true}},
+		{Name: "file_multi_edit", Title: "Edit", Group: "files", Arguments: pathArgs, Permission: tools.Ask, Needs: tools.Needs{Writes: true}},
+		{Name: "file_write", Title: "Write", Group: "files", Arguments: pathArgs, Permission: tools.Ask, Needs: tools.Needs{Writes: true}},
 		{Name: "run_command", Title: "Run", Group: "commands", Arguments: args, Permission: tools.Ask, Needs: tools.Needs{Writes: true}},
 		{Name: "task_create", Title: "Task", Group: "tasks", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
 		{Name: "task_export", Title: "Export", Group: "tasks", Arguments: args, Permission: tools.Allow, Needs: tools.Needs{Writes: true}},
@@ -666,7 +668,7 @@ func (q asked) choose(id, text string) {
 	q.answer <- agents.Answer{Options: []agents.Option{{ID: id}}, Text: text}
 }
 
-func wait(t *testing.T, what string, c <-chan struct{}) {
+func wait(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:

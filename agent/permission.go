@@ -89,11 +89,15 @@ func (r *running) askPermission(ctx context.Context, c *Call, call permissions.C
 	if d.Effect == permissions.Ask {
 		ask.Detail += fmt.Sprintf("\n\nA permission rule of the %s asks: %s", d.Rule.Scope(), d.Rule)
 	} else { // nothing that is allowed beats a rule that asks
-		session, always := r.grants(call)
-		rules["session"], rules["always"] = session, always
-		ask.Options = append(ask.Options, agents.Option{ID: "session", Label: sessionLabel(session), Role: agents.AllowSession},
-			agents.Option{ID: "always", Label: safetext.Cut(safetext.Line("Always in this project: "+strings.TrimPrefix(always.String(), "allow ")), 200), Role: agents.Plain,
+		if session, ok := r.grants(call, true); ok {
+			rules["session"] = session
+			ask.Options = append(ask.Options, agents.Option{ID: "session", Label: sessionLabel(session), Role: agents.AllowSession})
+		}
+		if always, ok := r.grants(call, false); ok {
+			rules["always"] = always
+			ask.Options = append(ask.Options, agents.Option{ID: "always", Label: safetext.Cut(safetext.Line("Always in this project: "+strings.TrimPrefix(always.String(), "allow ")), 200), Role: agents.Plain,
 				Description: fmt.Sprintf("Adds the permission rule %q to the project. For people who may change the project's settings.", always)})
+		}
 	}
 	ask.Options = append(ask.Options, agents.Option{ID: "deny", Label: "Deny", Role: agents.Deny})
 	answer, err := r.host.Ask(ctx, "call/"+c.ID, ask, func(ctx context.Context, who accounts.Actor, a agents.Answer) error {
@@ -126,14 +130,14 @@ func (r *running) askPermission(ctx context.Context, c *Call, call permissions.C
 	return "", "", r.loadRules(ctx) // what was just allowed counts for the next call
 }
 
-// grants are the rules that a person can add with the answer: for the session, and for the project.
-func (r *running) grants(call permissions.Call) (session, always permissions.Rule) {
-	session, always = permissions.Suggest(call, true), permissions.Suggest(call, false)
-	for _, rule := range []*permissions.Rule{&session, &always} {
-		rule.TeamID, rule.ProjectID = r.thread.TeamID, r.thread.ProjectID
+// grants is the rule that a person can add with the answer: for the session, or for the project. Of some calls there is none.
+func (r *running) grants(call permissions.Call, session bool) (rule permissions.Rule, ok bool) {
+	rule, ok = permissions.Suggest(call, session)
+	rule.TeamID, rule.ProjectID = r.thread.TeamID, r.thread.ProjectID
+	if session {
+		rule.SessionID = r.thread.SessionID
 	}
-	session.SessionID = r.thread.SessionID
-	return session, always
+	return rule, ok
 }
 
 func sessionLabel(r permissions.Rule) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -153,26 +154,58 @@ func (c *Call) Title() string {
 	return ""
 }
 
-// detail is a call's arguments, for people.
+// detail is a call's arguments, for people: a command as it is, a change of a file as its lines, and others one a line.
 func detail(c *Call) string {
-	if cmd := argument(c, "command"); cmd != "" {
+	if cmd := argument(c, "command"); cmd != "" && len(members(c.Args)) == 1 {
 		return cmd
 	}
-	var v any
-	if json.Unmarshal(c.Args, &v) != nil {
+	var a struct {
+		Path, Content, Old, New string
+		Edits                   []struct{ Old, New string }
+	}
+	if path := argument(c, "path"); path != "" && slices.Contains(editTools, c.Tool) && json.Unmarshal(c.Args, &a) == nil {
+		var b strings.Builder
+		b.WriteString(path + "\n" + lines("-", a.Old) + lines("+", a.New) + lines("+", a.Content))
+		for _, e := range a.Edits {
+			b.WriteString(lines("-", e.Old) + lines("+", e.New) + "\n")
+		}
+		return strings.TrimRight(b.String(), "\n")
+	}
+	all := members(c.Args)
+	if all == nil {
 		return string(c.Args)
 	}
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return string(c.Args)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		var s string
+		if json.Unmarshal(all[name], &s) != nil {
+			s = string(all[name])
+		}
+		if strings.Contains(s, "\n") {
+			s = "\n" + strings.TrimRight(s, "\n")
+		}
+		out = append(out, strings.TrimRight(safetext.Line(name)+": "+s, " "))
 	}
-	return string(b)
+	return strings.Join(out, "\n")
+}
+
+// lines puts a mark before each line, as in a diff.
+func lines(mark, text string) string {
+	if text == "" {
+		return ""
+	}
+	return mark + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+mark) + "\n"
+}
+
+// members are those of a JSON object; nil when it is none.
+func members(args json.RawMessage) (all map[string]json.RawMessage) {
+	_ = json.Unmarshal(args, &all)
+	return all
 }
 
 func argument(c *Call, name string) string {
-	var all map[string]json.RawMessage
 	var s string
-	if json.Unmarshal(c.Args, &all) != nil || json.Unmarshal(all[name], &s) != nil {
+	if json.Unmarshal(members(c.Args)[name], &s) != nil {
 		return ""
 	}
 	return s

@@ -101,3 +101,33 @@ func TestAnswersHaveTheirCost(t *testing.T) {
 		t.Errorf("recorded: %+v", it.Usage)
 	}
 }
+
+// People read what a call is about, not its JSON: a change as the lines that go and come, a command with the folder and the variables it
+// runs with, which are never left out.
+func TestQuestionsAreReadable(t *testing.T) {
+	h := newHarness(t)
+	calls := []struct{ tool, args, detail, options string }{
+		{"file_write", `{"path":"src/a.go","content":"one\ntwo\n"}`, "src/a.go\n+one\n+two", "allow session always deny"},
+		{"file_edit", `{"path":"src/a.go","old":"one","new":"1\n2"}`, "src/a.go\n-one\n+1\n+2", "allow session always deny"},
+		{"file_multi_edit", `{"path":"a","edits":[{"old":"x","new":"y"},{"old":"z","new":""}]}`, "a\n-x\n+y\n\n-z", "allow session always deny"},
+		{"run_command", `{"command":"go test ./..."}`, "go test ./...", "allow session always deny"},
+		{"run_command", `{"command":"make","env":{"PATH":"/tmp/x"}}`, "command: make\nenv: {\"PATH\":\"/tmp/x\"}", "allow deny"},
+		{"run_command", `{"command":"X=1","cwd":"/"}`, "command: X=1\ncwd: /", "allow deny"},
+		{"run_command", `{"argv":["git","push"]}`, `argv: ["git","push"]`, "allow session always deny"},
+	}
+	var all []string
+	for _, c := range calls {
+		all = append(all, c.tool, c.args)
+	}
+	h.model.then(wants(all...), says("Done."))
+	th := h.open(agent.Options{})
+	h.send(th.ID, "go")
+	for _, c := range calls {
+		q := h.question()
+		if q.ask.Detail != c.detail || strings.Join(ids(q.ask), " ") != c.options {
+			t.Errorf("%s %s: %q with %q", c.tool, c.args, q.ask.Detail, ids(q.ask))
+		}
+		q.choose("deny", "")
+	}
+	h.rest(th.ID)
+}

@@ -176,8 +176,8 @@ type printer struct {
 
 // printedPart is a part of a message that is being written.
 type printedPart struct {
-	text    string
-	printed int // bytes: whole lines
+	printed int    // bytes: whole lines
+	rest    []byte // what came after them
 }
 
 // delta takes the next piece of a message and returns the lines that are complete with it.
@@ -195,16 +195,21 @@ func (p *printer) delta(d Delta) string {
 		part = &printedPart{}
 		p.parts[d.Part] = part
 		for i := range d.Part { // those before it are complete
-			if o := p.parts[i]; o != nil && o.printed < len(o.text) {
-				b.WriteString(o.text[o.printed:] + "\n")
-				o.printed = len(o.text)
+			if o := p.parts[i]; o != nil && len(o.rest) > 0 {
+				b.Write(append(o.rest, '\n'))
+				o.printed, o.rest = o.printed+len(o.rest), nil
 			}
 		}
 	}
-	part.text = part.text[:min(d.Offset, len(part.text))] + d.Text
-	if whole := strings.LastIndexByte(part.text, '\n') + 1; whole > part.printed {
-		b.WriteString(part.text[part.printed:whole])
-		part.printed = whole
+	text, at := d.Text, d.Offset-part.printed
+	if at < 0 { // it begins again: what was printed stays
+		text, at = text[min(-at, len(text)):], 0
+	}
+	from := min(at, len(part.rest))
+	part.rest = append(part.rest[:from], text...)
+	if whole := from + strings.LastIndexByte(text, '\n') + 1; whole > from {
+		b.Write(part.rest[:whole])
+		part.printed, part.rest = part.printed+whole, append([]byte(nil), part.rest[whole:]...)
 	}
 	return plain(b.String())
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/parawork/parawork/agent/permissions"
 	"github.com/parawork/parawork/agent/providers"
-	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/question"
@@ -42,12 +41,12 @@ type running struct {
 	specs    map[string]tools.Spec
 	offered  []providers.Tool
 	system   []providers.System
-	messages []*Message             // what the model is sent, and what has come since, in order
-	calls    map[string][]*Call     // by message
-	rules    []permissions.Rule     // that apply now
-	recent   [][]string             // signatures of the last steps' calls and results
-	images   map[string][]byte      // that the last request had, and those of newer results
-	streams  map[int]*redact.Masker // of the parts that are being written
+	messages []*Message         // what the model is sent, and what has come since, in order
+	calls    map[string][]*Call // by message
+	rules    []permissions.Rule // that apply now
+	recent   [][]string         // signatures of the last steps' calls and results
+	images   map[string][]byte  // that the last request had, and those of newer results
+	streams  map[int]*written   // the parts that are being written
 
 	mu      sync.Mutex
 	writing *Message // being written by the model

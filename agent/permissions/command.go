@@ -26,21 +26,23 @@ type simple struct {
 type line struct {
 	text     string
 	commands []simple
-	certain  bool   // the commands are all, and nothing else happens: no redirection into files, no variables, no control structure
-	opaque   bool   // it may run something that the commands do not name
-	why      string // it is not certain, as text
+	certain  bool     // the commands are all, and nothing else happens: no redirection into files, no variables, no control structure
+	opaque   bool     // it may run something that the commands do not name
+	why      string   // it is not certain, as text
+	moved    bool     // it runs, from here on, in another folder than the worktree
+	texts    []string // what programs are given to run or to interpret
 }
 
 // parse reads a line for the shell.
-func parse(text string) line {
-	l := line{text: strings.TrimSpace(text), certain: true}
+func parse(text string, moved bool) line {
+	l := line{text: strings.TrimSpace(text), certain: true, moved: moved}
 	l.read(text, 0)
 	return l
 }
 
 // argv is a line of one command, which no shell reads.
-func argv(args []string) line {
-	l := line{certain: true}
+func argv(args []string, moved bool) line {
+	l := line{certain: true, moved: moved}
 	c := simple{}
 	for _, a := range args {
 		c.words = append(c.words, word{text: a, known: true})
@@ -69,7 +71,6 @@ func (l *line) read(text string, depth int) {
 		l.opaque = true
 		return
 	}
-	moved := false
 	syntax.Walk(f, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case nil, *syntax.File, *syntax.Stmt, *syntax.BinaryCmd, *syntax.Subshell, *syntax.Block, *syntax.Word, *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted, *syntax.Comment:
@@ -78,19 +79,13 @@ func (l *line) read(text string, depth int) {
 			for _, w := range n.Args {
 				c.words = append(c.words, literal(w))
 			}
-			if len(n.Assigns) > 0 {
+			for _, a := range n.Assigns {
 				l.uncertain("it sets variables")
+				l.opaque = l.opaque || a.Name == nil || steers(a.Name.Value)
 			}
-			if len(c.words) == 0 {
-				break
+			if len(c.words) > 0 {
+				l.add(c, depth)
 			}
-			if c.words[0].text == "cd" {
-				moved = true
-			}
-			if moved && strings.Contains(c.words[0].text, "/") {
-				l.uncertain("after cd it is unknown which program a relative path is")
-			}
-			l.add(c, depth)
 		case *syntax.Redirect:
 			if !harmless(n) {
 				l.uncertain("it reads or writes files by redirection")
@@ -129,12 +124,26 @@ func (l *line) add(c simple, depth int) {
 		return
 	}
 	name := base(program.text)
+	if l.moved && (strings.Contains(program.text, "/") || name == "git") { // a folder can have settings of Git that run programs
+		l.uncertain("in another folder it is unknown which program a relative path is, and what Git's settings there run")
+	}
+	l.moved = l.moved || slices.Contains(movers, name)
+	if name == "git" && configures(c.words[1:]) || slices.Contains(exporters, name) && slices.ContainsFunc(c.words[1:], func(w word) bool {
+		variable, _, _ := strings.Cut(w.text, "=")
+		return steers(variable)
+	}) {
+		l.opaque = true
+	}
 	switch {
 	case slices.Contains(evaluating, name):
 		l.opaque = true
 	case shells.MatchString(name):
 		l.shell(c, depth)
 	case runs(name, c.words[1:]):
+		l.opaque = l.opaque || interpreters.MatchString(name) && fed(c.words[1:], "cemEpVh")
+		for _, w := range c.words[1:] {
+			l.texts = append(l.texts, w.text)
+		}
 	default:
 		return
 	}
@@ -149,6 +158,7 @@ func (l *line) add(c simple, depth int) {
 
 // shell adds what a shell is given to run by -c.
 func (l *line) shell(c simple, depth int) {
+	l.opaque = l.opaque || fed(c.words[1:], "c")
 	for i, w := range c.words[1:] {
 		if !w.known {
 			l.opaque = true
@@ -156,7 +166,7 @@ func (l *line) shell(c simple, depth int) {
 		if !strings.HasPrefix(w.text, "-") || !strings.Contains(w.text, "c") || i+2 >= len(c.words) {
 			continue
 		}
-		inner := line{certain: true}
+		inner := line{certain: true, moved: l.moved}
 		if text := c.words[i+2]; text.known {
 			inner.read(text.text, depth+1)
 		} else {
@@ -166,9 +176,63 @@ func (l *line) shell(c simple, depth int) {
 			c.inner = true
 			l.commands = append(l.commands, c)
 		}
-		l.opaque = l.opaque || inner.opaque
+		l.opaque, l.texts = l.opaque || inner.opaque, append(l.texts, inner.texts...)
 	}
 }
+
+// fed reports whether a shell or an interpreter is named no file and no text by its arguments, so that it reads what another program, or a
+// here-document, gives it. texts are the letters of options after which it does not.
+func fed(args []word, texts string) bool {
+	for i, a := range args {
+		switch long := strings.HasPrefix(a.text, "--"); {
+		case a.text == "-" || a.text == "-s":
+			return true
+		case i > 0 && (args[i-1].text == "-o" || args[i-1].text == "+o"): // what it sets
+		case !a.known, !strings.HasPrefix(a.text, "-") && !strings.HasPrefix(a.text, "+"):
+			return false
+		case long && slices.ContainsFunc([]string{"--version", "--help", "--eval", "--print"}, func(o string) bool { return strings.HasPrefix(a.text, o) }):
+			return false
+		case !long && strings.ContainsAny(a.text, texts):
+			return false
+		}
+	}
+	return true
+}
+
+// movers are commands after which a line runs in another folder.
+var movers = []string{"cd", "pushd", "popd", "chdir"}
+
+// exporters set variables for what is run after them.
+var exporters = []string{"export", "readonly", "env", "local"}
+
+var (
+	steering = regexp.MustCompile(`^(GIT_.*|LD_.*|DYLD_.*|BASH_.*|PATH|IFS|ENV|SHELL|SHELLOPTS|PS4|CDPATH|PAGER|EDITOR|VISUAL|BROWSER|LESSOPEN|LESSCLOSE|PROMPT_COMMAND|NODE_OPTIONS|NODE_PATH|PYTHON(PATH|HOME|STARTUP|INSPECT)|PERL5(LIB|OPT)|RUBY(LIB|OPT)|MAKEFLAGS|JAVA_TOOL_OPTIONS)$`)
+	signing  = regexp.MustCompile(`^GIT_(AUTHOR|COMMITTER)_`)
+)
+
+// steers reports whether a variable decides which programs are run, or what others mean by their names.
+func steers(variable string) bool {
+	return steering.MatchString(variable) && !signing.MatchString(variable)
+}
+
+// configures reports whether Git is given settings that can run programs, or make a name mean another command.
+func configures(args []word) bool {
+	for i, w := range args {
+		a := strings.ToLower(w.text)
+		switch {
+		case strings.HasPrefix(a, "alias."), strings.HasPrefix(a, "--config-env"), strings.HasPrefix(a, "--exec-path="):
+			return true
+		case i > 0 && args[i-1].text == "-c" && !slices.ContainsFunc(quietSettings, func(s string) bool { return strings.HasPrefix(a, s) }):
+			return true
+		case a != "-c" && !strings.HasPrefix(a, "-") && (i == 0 || args[i-1].text != "-c" && args[i-1].text != "-C"):
+			return a == "config" && slices.ContainsFunc(args[i+1:], func(w word) bool { return strings.HasPrefix(strings.ToLower(w.text), "alias.") })
+		}
+	}
+	return false
+}
+
+// quietSettings of Git run nothing.
+var quietSettings = []string{"user.", "color.", "advice.", "core.quotepath", "init.defaultbranch", "commit.gpgsign", "log.showsignature", "gc.auto", "core.autocrlf"}
 
 // base is the name of a program, in the form in which names are compared.
 func base(program string) string { return strings.ToLower(path.Base(program)) }

@@ -60,16 +60,20 @@ func lineOf(args json.RawMessage) line {
 		return line{opaque: true, why: "its arguments cannot be read"}
 	}
 	var l line
+	moved := path.Clean(a.Cwd) != "." // also for ""
 	if len(a.Argv) > 0 {
-		l = argv(a.Argv)
+		l = argv(a.Argv, moved)
 	} else {
-		l = parse(a.Command)
+		l = parse(a.Command, moved)
 	}
-	if len(a.Env) > 0 {
+	for variable := range a.Env {
 		l.uncertain("it sets variables")
+		l.opaque = l.opaque || steers(variable)
 	}
 	if path.IsAbs(a.Cwd) || !inside(a.Cwd) {
 		l.uncertain("it runs outside the worktree")
+	}
+	if moved || len(a.Env) > 0 { // the same text means something else there
 		l.text = ""
 	}
 	return l
@@ -316,7 +320,7 @@ func (l line) may(pattern string) bool {
 	if !ok {
 		return l.text == pattern
 	}
-	if l.opaque {
+	if l.opaque || slices.ContainsFunc(l.texts, func(text string) bool { return mentions(text, words) }) {
 		return true
 	}
 	return slices.ContainsFunc(l.commands, func(c simple) bool {
@@ -338,6 +342,25 @@ func (l line) may(pattern string) bool {
 		}
 		return true
 	})
+}
+
+// mentions reports whether a text that a program is given, in whatever language, names the program of a pattern and its words.
+func mentions(text string, pattern []patternWord) bool {
+	tokens := strings.FieldsFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-/+:@%", r))
+	})
+	for i, t := range tokens {
+		if len(t) > 2 && t[0] == '-' && t[1] != '-' && i == 0 { // an option with its text
+			tokens = append(tokens, t[2:])
+		}
+	}
+	for i, w := range pattern {
+		found := w.star() || slices.ContainsFunc(tokens, func(t string) bool { return i == 0 && w.matches(base(t), true) || w.matches(t, true) })
+		if !found && (i == 0 || w.wildcards() || !strings.Contains(strings.ToLower(text), strings.ToLower(w.text))) {
+			return false
+		}
+	}
+	return true
 }
 
 // matches reports whether the word of a pattern matches a whole text.

@@ -58,7 +58,7 @@ func TestLinesThatNoRuleAllowsByAccident(t *testing.T) {
 		"git grep -O'rm x' y", "git grep --open-files-in-pager=x y", "git clone --upload-pack=x y", "git fetch 'ext::sh -c x'",
 		"find . -exec rm {} ;", `find . -exec rm {} \;`, "find . -delete", "find . -execdir sh -c x ;", "find . -fprint x", "find . -ok rm ;", "rg --pre x y", "tar --to-command=x -xf y", "tar -I x -xf y",
 		"ls *", "ls ~", "ls {a,b}", "ls ?", "ls [a]", "ls $'a'", `ls $"a"`, "if true; then git status; fi", "for x in a; do ls; done", "ls() { rm x; }; ls", "while ls; do ls; done", "case a in a) ls;; esac", "! ls $(x)",
-		"alias ls=rm; ls x", ". ./x", "source x", "trap 'rm x' EXIT; ls", "cd / && ls", "cd .. && ls", "cd $X && ls", "cd - && ls", "cd sub && ./build x", "(cd /; ls)", "git status 'unclosed", "g''it status; rm x", "ls \x00", "coproc ls", "ls & eval x",
+		"alias ls=rm; ls x", ". ./x", "source x", "trap 'rm x' EXIT; ls", "cd / && ls", "cd .. && ls", "cd $X && ls", "cd - && ls", "cd sub && ./build x", "cd sub && git status", "pushd sub; git log", "(cd /; ls)", "git status 'unclosed", "g''it status; rm x", "ls \x00", "coproc ls", "ls & eval x",
 		"true", "cd sub",
 	} {
 		if d := permissions.Decide(given, command(line), true); d.Effect != "" {
@@ -66,10 +66,40 @@ func TestLinesThatNoRuleAllowsByAccident(t *testing.T) {
 		}
 	}
 	for _, args := range []string{`{"argv":["git"," status"]}`, `{"argv":["sh","-c","git status"]}`, `{"argv":["env","git","status"]}`, `{"argv":[]}`, `{"argv":["find",".","-exec","rm","{}",";"]}`, `{"argv":["/bin/git","status"]}`,
-		`{"command":"git status","env":{"GIT_DIR":"/tmp"}}`, `{"command":"git status","cwd":"/tmp"}`, `{"command":"git status","cwd":"a/../../b"}`, `{"command":1}`, `[]`} {
+		`{"command":"git status","env":{"GIT_DIR":"/tmp"}}`, `{"command":"git status","cwd":"/tmp"}`, `{"command":"git status","cwd":"a/../../b"}`, `{"command":"git status","cwd":"sub"}`, `{"argv":["git","status"],"cwd":"sub"}`, `{"command":1}`, `[]`} {
 		d := permissions.Decide(rules("allow run_command: git status *", "allow run_command: find *"), permissions.NewCall(run, json.RawMessage(args), nil), true)
 		if d.Effect != "" {
 			t.Errorf("%s: %s by %s", args, d.Effect, d.Rule)
+		}
+	}
+}
+
+// A line that is allowed as it stands is another one in another folder, or with variables, and no rule is suggested that would allow more.
+func TestTheSameLineElsewhere(t *testing.T) {
+	t.Parallel()
+	given := rules("allow run_command: make", "allow run_command: ./deploy.sh", "allow run_command: for x in a; do ls $x; done", "allow run_command: ls *")
+	for _, args := range []string{`{"command":"make","env":{"PATH":"/tmp/x"}}`, `{"command":"make","env":{"X":"1"}}`, `{"command":"./deploy.sh","cwd":"sub"}`, `{"argv":["./deploy.sh"],"cwd":"sub"}`, `{"command":"for x in a; do ls $x; done","cwd":"sub"}`} {
+		c := permissions.NewCall(run, json.RawMessage(args), nil)
+		if d := permissions.Decide(given, c, true); d.Effect != "" {
+			t.Errorf("%s: %s by %s", args, d.Effect, d.Rule)
+		}
+		if r, ok := permissions.Suggest(c, true); ok && permissions.Decide([]permissions.Rule{r}, c, true).Effect != permissions.Allow {
+			t.Errorf("%s: the suggestion %q does not allow it", args, r)
+		}
+	}
+	if d := permissions.Decide(given, permissions.NewCall(run, json.RawMessage(`{"command":"ls -l","cwd":"sub"}`), nil), true); d.Effect != permissions.Allow {
+		t.Errorf("ls in a folder: %q", d.Effect)
+	}
+	for _, args := range []string{`{"command":"X=1","cwd":"/"}`, `{"command":1}`, `{"command":"make","env":{"X":"1"}}`, `{"argv":[]}`} {
+		for _, wide := range []bool{true, false} {
+			if r, ok := permissions.Suggest(permissions.NewCall(run, json.RawMessage(args), nil), wide); ok {
+				t.Errorf("%s: suggests %q", args, r)
+			}
+		}
+	}
+	for _, c := range []permissions.Call{permissions.NewCall(fetch, json.RawMessage(`{"url":"nonsense"}`), nil), permissions.NewCall(write, json.RawMessage(`{"path":"../x"}`), nil)} {
+		if r, ok := permissions.Suggest(c, false); ok {
+			t.Errorf("suggests %q", r)
 		}
 	}
 }
@@ -99,18 +129,25 @@ func TestLinesThatRulesDeny(t *testing.T) {
 	for _, line := range []string{"git push", "git push origin main", "/usr/bin/git push", "GIT push", "git -C x push", "git --no-pager -c a=b push -f", "ls && git push", "ls; (git push)", "ls | git push", "echo $(git push)", "echo `git push`",
 		"env git push", "sudo -u x git push", "sh -c 'git push'", `bash -lc "ls; git push"`, `env X=1 sh -c "git push"`, "xargs git push", "echo push | xargs git", "timeout 5 git push", "command git push", "eval git push", "eval \"$X\"", "$X push", "g?t push", "git $X",
 		"git \"$X\"", "if true; then git push; fi", "f() { git push; }; f", "find . -exec git push ;", "X=$(git push) ls", "sh -c \"$X\"", "alias g=git; g push", "ls 'unclosed", "git pu''sh", "ls <(git push)", "nohup git push &", "trap 'git push' EXIT", "while git push; do :; done",
-		"sh -c 'sh -c \"git push\"'"} {
+		"sh -c 'sh -c \"git push\"'", "echo 'git push' | sh", "sh <<EOF\ngit push\nEOF", "sh -s < x", "cat x | bash -e", "python3 <<EOF\nx\nEOF", "echo x | node -", "sh -o errexit <<EOF\ngit push\nEOF",
+		`python3 -c 'import os; os.system("git push")'`, `perl -e 'system("git","push")'`, `awk 'BEGIN{system("git push")}'`, "env -S 'git push'", "env -S'git push'", "env --split-string='git push'", "su -c 'git push' x", "ssh host 'cd x; git push'", "watch 'git push'",
+		"sed -n 'e git push' x", "git -c alias.p=push p", "git -c ALIAS.p=push p", "git -c core.pager='git push' log", "git --config-env=alias.p=X p", "git config alias.p push", "git config --local alias.p '!git push'", "GIT_CONFIG_COUNT=1 git p", "PATH=/tmp/x ls",
+		"export PATH=/tmp/x; ls", "env LD_PRELOAD=x ls"} {
 		if d := permissions.Decide(given, command(line), true); d.Effect != permissions.Deny {
 			t.Errorf("%q: %q", line, d.Effect)
 		}
 	}
-	for line, want := range map[string]permissions.Effect{"git status": permissions.Allow, "git commit -m 'push it'": permissions.Allow, "echo git push": permissions.Allow, "rm x": permissions.Ask, "ls && rm -r x": permissions.Ask, "pushd x": permissions.Allow} {
+	for line, want := range map[string]permissions.Effect{"git status": permissions.Allow, "git commit -m 'push it'": permissions.Allow, "echo git push": permissions.Allow, "rm x": permissions.Ask, "ls && rm -r x": permissions.Ask, "pushd x": permissions.Allow,
+		"python3 build.py": permissions.Allow, "bash build.sh": permissions.Allow, "python3 -c 'print(1)'": permissions.Allow, "sed -n 1p x": permissions.Allow, "CI=1 npm test": permissions.Allow, "git -c user.name=x commit -m y": permissions.Allow, "GIT_AUTHOR_NAME=x git commit": permissions.Allow,
+		"node --version": permissions.Allow} {
 		if d := permissions.Decide(given, command(line), true); d.Effect != want {
 			t.Errorf("%q: %q by %s", line, d.Effect, d.Rule)
 		}
 	}
-	if d := permissions.Decide(given, permissions.NewCall(run, json.RawMessage(`{"argv":["git","push"]}`), nil), true); d.Effect != permissions.Deny {
-		t.Errorf("as argv: %q", d.Effect)
+	for _, args := range []string{`{"argv":["git","push"]}`, `{"command":"git p","env":{"GIT_CONFIG_COUNT":"1","GIT_CONFIG_KEY_0":"alias.p","GIT_CONFIG_VALUE_0":"push"}}`, `{"argv":["sh"]}`} {
+		if d := permissions.Decide(given, permissions.NewCall(run, json.RawMessage(args), nil), true); d.Effect != permissions.Deny {
+			t.Errorf("%s: %q", args, d.Effect)
+		}
 	}
 }
 
@@ -225,7 +262,7 @@ func TestSuggestions(t *testing.T) {
 		"ls && rm x": {"ls && rm x", "ls && rm x"}, "cd sub && npm test": {"npm test *", "npm *"}, "ls $X": {"ls $X", "ls $X"}, "python3 x.py": {"python3 x.py", "python3 x.py"}, "touch 'a b'": {"touch 'a b'", "touch *"},
 	} {
 		for i, wide := range []bool{false, true} {
-			r := permissions.Suggest(command(line), wide)
+			r, _ := permissions.Suggest(command(line), wide)
 			r.ID = "x"
 			if r.Pattern != want[i] || permissions.Check(r, specs) != nil {
 				t.Errorf("%q: %q, %v", line, r.Pattern, permissions.Check(r, specs))
@@ -236,14 +273,14 @@ func TestSuggestions(t *testing.T) {
 		}
 	}
 	argv := permissions.NewCall(run, json.RawMessage(`{"argv":["sh","-c","a b; 'c'"]}`), nil)
-	r := permissions.Suggest(argv, true)
+	r, _ := permissions.Suggest(argv, true)
 	if r.ID = "x"; permissions.Decide([]permissions.Rule{r}, argv, false).Effect != permissions.Allow {
 		t.Errorf("argv: %q", r)
 	}
 	real := permissions.RealIn(t.Context(), disk{"l": "src"}, "/repo")
 	for p, want := range map[string]string{"src/a/b": "src/**", "README.md": "README.md", "l/a": "", "a*b/c": "a?b/**"} {
 		args, _ := json.Marshal(map[string]string{"path": p})
-		if r := permissions.Suggest(permissions.NewCall(write, args, real), false); r.Pattern != want {
+		if r, ok := permissions.Suggest(permissions.NewCall(write, args, real), false); r.Pattern != want || ok != (want != "") {
 			t.Errorf("%q: %q", p, r.Pattern)
 		}
 	}
@@ -251,20 +288,20 @@ func TestSuggestions(t *testing.T) {
 
 func TestReadsOnly(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"git status", "git --no-pager log --oneline -5", "git diff main...HEAD -- src", "ls -la", "cat a | head -5", "cd sub && git show HEAD", "find . -name '*.go'", "git branch -a", "grep -rn 'x' src", "git grep foo", "wc -l a 2>/dev/null", "rg -n x"} {
+	for _, line := range []string{"git status", "git --no-pager log --oneline -5", "git diff main...HEAD -- src", "ls -la", "cat a | head -5", "cd sub && ls", "find . -name '*.go'", "git branch -a", "grep -rn 'x' src", "git grep foo", "wc -l a 2>/dev/null", "rg -n x"} {
 		args, _ := json.Marshal(map[string]string{"command": line})
 		if !permissions.ReadsOnly(args) {
 			t.Errorf("%q is refused", line)
 		}
 	}
-	for _, line := range []string{"", "rm x", "git push", "git branch new", "git branch -D x", "git diff --output=x", "git diff --out x", "git log --ext-diff", "git diff -O x", "git -c a=b log", "git grep -O x", "git cat-file --textconv x", "ls > x", "cat $X", "sort -o x y", "sort --output=x y", "sort -ro x y",
+	for _, line := range []string{"", "rm x", "cd sub && git show HEAD", "git push", "git branch new", "git branch -D x", "git diff --output=x", "git diff --out x", "git log --ext-diff", "git diff -O x", "git -c a=b log", "git grep -O x", "git cat-file --textconv x", "ls > x", "cat $X", "sort -o x y", "sort --output=x y", "sort -ro x y",
 		"find . -exec rm ;", "find . -delete", "find . -fls x", "tail -f x", "sed -n 1p x", "awk 1 x", "env ls", "sh -c ls", "ls; rm x", "git stash", "git checkout x", "git config a b", "/tmp/ls", "./cat x", "X=1 ls", "ls & rm x", "tree -o x", "rg --pre x y", "file -C", "true"} {
 		args, _ := json.Marshal(map[string]string{"command": line})
 		if permissions.ReadsOnly(args) && line != "true" {
 			t.Errorf("%q is let through", line)
 		}
 	}
-	for _, args := range []string{`{"command":"ls","env":{"A":"b"}}`, `{"command":"ls","background":true}`, `{"command":"ls","cwd":"/"}`, `{}`, `x`} {
+	for _, args := range []string{`{"command":"ls","env":{"A":"b"}}`, `{"command":"ls","background":true}`, `{"command":"ls","cwd":"/"}`, `{"command":"git status","cwd":"evil.git"}`, `{}`, `x`} {
 		if permissions.ReadsOnly(json.RawMessage(args)) {
 			t.Errorf("%s is let through", args)
 		}

@@ -10,9 +10,9 @@ import (
 var subcommands = []string{"git", "go", "npm", "pnpm", "yarn", "cargo", "make", "just", "task", "gradle", "mvn", "uv", "pip", "pip3", "poetry", "bundle", "dotnet", "composer", "rake", "mix", "docker", "kubectl", "terraform", "rustup"}
 
 // Suggest makes the rule that allows a call, and the like of it as far as that is harmless. wide makes it about all commands of the program,
-// as people mean it for the time of a session.
-func Suggest(c Call, wide bool) Rule {
-	r := Rule{Tool: c.Spec.Name, Effect: Allow}
+// as people mean it for the time of a session. ok is false where no rule could say which calls are meant.
+func Suggest(c Call, wide bool) (r Rule, ok bool) {
+	r = Rule{Tool: c.Spec.Name, Effect: Allow}
 	switch c.kind {
 	case commands:
 		r.Pattern = c.line.suggest(wide)
@@ -30,7 +30,7 @@ func Suggest(c Call, wide bool) Rule {
 	case hosts:
 		r.Pattern = c.host
 	}
-	return r
+	return r, r.Pattern != "" || c.kind == plain || c.kind == paths && wide
 }
 
 // escapeGlobs replaces wildcards in a name by ?, which matches them.
@@ -38,11 +38,11 @@ func escapeGlobs(name string) string { return strings.ReplaceAll(name, "*", "?")
 
 func (l line) suggest(wide bool) string {
 	exact := l.text
+	if !l.certain || l.opaque {
+		return exact // "", where it runs in another folder or with variables: no pattern says that
+	}
 	if exact == "" {
 		exact = quoted(l.commands)
-	}
-	if !l.certain || l.opaque {
-		return exact
 	}
 	var one *simple
 	for i, c := range l.commands {
