@@ -101,7 +101,7 @@ endif
 .PHONY: test
 test:
 	@$(MAKE) --no-print-directory -j2 test-setup build # one waits for the network, the other computes
-	@$(MAKE) --no-print-directory -j2 test-go test-ui UI_NICE='nice -n 10' # Go's tests wait for much; what they leave is enough for the web app's
+	@$(MAKE) --no-print-directory -j3 test-go test-vet test-ui NICE='nice -n 10' # Go's tests wait for much; what they leave is enough for the others
 	@$(MAKE) --no-print-directory test-e2e mcp-conformance
 
 ## test-setup: install what the tests need (Chromium, PostgreSQL, bubblewrap, Docker, the agents' CLIs)
@@ -116,11 +116,18 @@ TEST_PARALLEL := $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 # Vet looked at everything before. Nobody debugs these binaries: without tables for debuggers each links in half the time.
 TEST_FLAGS := -race -vet=off -ldflags='-s -w' -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 30m
 
+# Everything that go vet and the tests need, so that neither waits for the other.
+.PHONY: test-compile
+test-compile: $(GUEST) ui/dist/.built
+	@echo "==> compiling the tests, on all cores" && $(GO) list -race -test -deps -export ./... >/dev/null
+
+.PHONY: test-vet
+test-vet: test-compile
+	@$(NICE) $(GO) vet -race ./... && echo "==> go vet found nothing" # of what was just compiled: without -race everything would be compiled once more
+
 ## test-go: Go tests with the race detector, stores on both databases; what fails is run again and named
 .PHONY: test-go
-test-go: $(GUEST) ui/dist/.built
-	@echo "==> compiling the tests, on all cores" && $(GO) list -race -test -deps -export ./... >/dev/null
-	@echo "==> go vet" && $(GO) vet -race ./... # of what was just compiled: without -race everything would be compiled once more
+test-go: test-compile
 	@echo "==> go test -race" && $(GO) run ./testing/testpg -- $(GO) run ./testing/testrun $(TEST_FLAGS) $(GOTESTFLAGS)
 
 ## test-gvisor: containers behind gVisor's kernel (builds runsc once, needs root)
@@ -141,8 +148,8 @@ test-kills: $(GUEST) ui/dist/.built
 ## test-ui: type check, lint and unit tests of the web app
 .PHONY: test-ui
 test-ui: ui/node_modules/.package-lock.json
-	@echo "==> web app: types, lint, unit tests, size budget" && cd ui && $(UI_NICE) npm run --silent check && $(UI_NICE) npm run --silent test
-	@$(UI_NICE) node --test clients/runner/test/ >/dev/null || node --test clients/runner/test/
+	@echo "==> web app: types, lint, unit tests, size budget" && cd ui && $(NICE) npm run --silent check && $(NICE) npm run --silent test
+	@$(NICE) node --test clients/runner/test/ >/dev/null || node --test clients/runner/test/
 
 ## test-e2e: a real Chromium against the real binary
 .PHONY: test-e2e

@@ -116,6 +116,7 @@ func newHosts(t *testing.T, dir string, settings func() hosts.Settings) *hosts.E
 	return e
 }
 
+// A container on another machine, at an engine that is reached over SSH. Without a server for SSH the tests of remote engines below remain.
 func TestConformanceOfHosts(t *testing.T) {
 	t.Parallel()
 	s := startSSHServer(t)

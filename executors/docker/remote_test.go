@@ -19,7 +19,6 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
-	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/testing/testdocker"
@@ -59,12 +58,6 @@ func remotely() error {
 func newRemote(t *testing.T, dir string) *docker.Executor {
 	t.Helper()
 	return newWith(t, dir, func(c *docker.Config) { c.Host = remoteHost })
-}
-
-func TestConformanceFarAway(t *testing.T) {
-	t.Parallel()
-	executortest.Run(t, executortest.Config{Abilities: []string{"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"}, SandboxAbilities: []string{"Limiter", "Metered", "Pauser", "SinglePipe"},
-		Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor { return newRemote(t, dir) }})
 }
 
 // A container on a remote engine sees nothing of this machine, has a disk of its own, and runs as an unprivileged user there.
