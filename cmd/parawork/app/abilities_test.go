@@ -31,6 +31,7 @@ func TestExecutorsKeepTheirAbilities(t *testing.T) {
 		executors.Local: {"Destroyer", "RemnantKeeper", "Remover"},
 		"docker":        {"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"},
 		"boxlite":       {"RemnantKeeper", "Sleeper"},
+		"dockerhosts":   {"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"},
 		"e2b":           {"RemnantKeeper", "RunRecorder", "Sleeper", "Warmer"},
 	}
 	for _, e := range h.executors.Own() {

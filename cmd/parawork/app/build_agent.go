@@ -37,10 +37,10 @@ func newAgent(a *App, t *toolbox) *agent.Service {
 		},
 		Rules:  t.permissions,
 		Limits: agent.Limits{Steps: a.cfg.Agent.MaxSteps, Time: time.Duration(a.cfg.Agent.MaxMinutes) * time.Minute, CostNano: int64(a.cfg.Agent.MaxCostUSD * 1e9)}, TurnLimits: threads,
-		Tasks:  planTasks{a}.create,
-		Place:  agentPlaces{a.sandboxes}.of,
-		Cost:   recordedCost{store.NewTokens(a.db)}.of,
-		Guide:  newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later, Files: turnFiles{a},
+		Tasks: planTasks{a}.create,
+		Place: agentPlaces{a.sandboxes}.of,
+		Cost:  recordedCost{store.NewTokens(a.db)}.of,
+		Guide: newGuide(a, t.skills), Briefings: threads, Fork: a.sessions.StartAfter, Checkpoints: &a.later, Files: turnFiles{a},
 		Attach: attached{a.chosen()}.place,
 	})
 }

@@ -1,8 +1,9 @@
 import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { type ReactNode, Suspense } from "react";
+import { type ReactNode, Suspense, useState } from "react";
 import type { Schemas } from "@/api/client";
 import { plain, sentence } from "@/format/text";
+import { Button } from "@/kit/button";
 import { Choice } from "@/kit/field";
 import { lazy } from "@/kit/part";
 import { Failure, Skeleton } from "@/kit/states";
@@ -49,7 +50,9 @@ export function Place({
   onFallback,
   readOnly,
 }: Props) {
+  const [all, setAll] = useState(false);
   const chosen = places.find((e) => placeId(e) === value);
+  const folded = all ? [] : foldable(places, value);
   const terms = chosen && ((onSize && chosen.sizes.length > 0) || (onFallback && chosen.own_disk && chosen.fallback));
   return (
     <div>
@@ -60,7 +63,7 @@ export function Place({
         onChange={onChange}
         options={[
           ...(above ? [{ value: "", label: above.label, hint: above.hint, disabled: readOnly }] : []),
-          ...places.map((e) => ({
+          ...(folded.length > 0 ? places.filter((e) => !folded.includes(e)) : places).map((e) => ({
             value: placeId(e),
             disabled: readOnly || !e.available || !e.allowed,
             label: <Label place={e} cost={costWords(e, chosenSize(e, placeId(e) === value ? size : undefined))} />,
@@ -68,6 +71,11 @@ export function Place({
           })),
         ]}
       />
+      {folded.length > 0 && (
+        <Button look="quiet" className="mt-1" onClick={() => setAll(true)}>
+          {`${folded.length} more places that cannot be used now`}
+        </Button>
+      )}
       {error && <p className="mt-1 text-meta text-failed">{error}</p>}
       {terms && (
         <Suspense fallback={<Skeleton rows={2} label="Loading the sizes" />}>
@@ -85,6 +93,12 @@ export function Place({
       )}
     </div>
   );
+}
+
+/** Places that cannot be used and would only be in the way: the server's own, when there are several of them. */
+function foldable(places: readonly PlaceInfo[], value: string): PlaceInfo[] {
+  const out = places.filter((e) => !e.available && !e.runner_id && placeId(e) !== value);
+  return out.length > 2 && out.length < places.length ? out : [];
 }
 
 function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
