@@ -163,6 +163,8 @@ type Sandboxing struct {
 
 	places map[string]schema.Values `json:"-"` // by kind; see Of
 	tree   reflect.Value            `json:"-"` // of them, as config.json has them
+
+	regions []string `json:"-"` // the names of the kinds that are regions
 }
 
 // Caches are what the workspaces of a team share of downloads and builds.

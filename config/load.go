@@ -27,14 +27,20 @@ func Load(path string, env func(string) string, agents map[string]string, kinds 
 	if err != nil {
 		return nil, err
 	}
-	c := Default(agents, kinds)
-	c.File = file
-	d := &decoder{agents: agents, given: map[string]bool{}, fromFile: map[string]bool{}, kinds: kinds, tree: c.Sandboxing.tree}
+	var n node
 	if file != "" {
-		n, err := parseTree(text)
-		if err != nil {
+		if n, err = parseTree(text); err != nil {
 			return nil, fault.New(fault.Invalid, "invalid_config", "%s is not JSON: %v", file, err)
 		}
+	}
+	all := withRegions(kinds, n)
+	c := Default(agents, all)
+	for _, k := range all[len(kinds):] {
+		c.Sandboxing.regions = append(c.Sandboxing.regions, k.Name)
+	}
+	c.File = file
+	d := &decoder{agents: agents, given: map[string]bool{}, fromFile: map[string]bool{}, kinds: all, tree: c.Sandboxing.tree}
+	if file != "" {
 		d.decode("", n, reflect.ValueOf(c).Elem())
 	}
 	d.twins("", reflect.ValueOf(c).Elem(), env)

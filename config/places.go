@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +16,35 @@ import (
 type Kind struct {
 	Name     string
 	Settings schema.Schema
+	Region   schema.Schema // of each region, whose settings are the object sandboxing.<name>@<region>; nil = it has none
+}
+
+var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// withRegions are the kinds with the regions that the file describes.
+func withRegions(kinds []Kind, file node) []Kind {
+	top, _ := file.value.(object)
+	places, _ := top.values[placesPath].value.(object)
+	out := slices.Clone(kinds)
+	for _, key := range places.keys {
+		place, region, ok := strings.Cut(key, "@")
+		i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == place && k.Region != nil })
+		if ok && i >= 0 && regionName.MatchString(region) && region != "main" {
+			out = append(out, Kind{Name: key, Settings: kinds[i].Region})
+		}
+	}
+	return out
+}
+
+// Regions are the names of the regions of a kind that config.json describes, in its order, such as e2b@eu.
+func (s Sandboxing) Regions(kind string) []string {
+	var out []string
+	for _, name := range s.regions {
+		if strings.HasPrefix(name, kind+"@") {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 const placesPath = "sandboxing"

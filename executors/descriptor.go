@@ -1,9 +1,11 @@
 package executors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"time"
 
@@ -26,6 +28,10 @@ type Descriptor struct {
 	// limits, as soon as several teams do.
 	OnServer bool
 
+	// Regions are the keys of Settings that each region of the place says for itself: addresses, the secret, prices. None: it has no regions.
+	// A region is a place of its own of the kind "<kind>@<region>", with settings of its own in sandboxing.<kind>@<region>. What it leaves
+	// empty is as the place says, but for the secret and the addresses: one that says any of those gets none of the place's.
+	Regions  []string
 	Settings schema.Schema // of sandboxing.<kind>. Where there is a key "enabled", it switches the kind off
 	Docs     string        // its page, such as docs/e2b.md
 	Verbs    []Verb        // of the command line: parawork <kind> <verb>
@@ -36,6 +42,7 @@ type Descriptor struct {
 
 	// What follows is optional.
 
+	Probe     func(schema.Values) string                                           // of a kind with regions: the address that browsers measure
 	Price     func(schema.Values) Price                                            // as it comes with the program and config.json; nil = none
 	Limits    func(schema.Values) Limits                                           // of each of its sandboxes, whatever else says
 	Fallback  func(schema.Values) bool                                             // this server may stand in for it, where people agreed to that
@@ -48,6 +55,7 @@ type Descriptor struct {
 
 // Deps are what executors are made with.
 type Deps struct {
+	Kind      Kind                                // as the Descriptor's, or that of a region
 	Dir       string                              // absolute: one folder for each sandbox below it
 	GuestPath string                              // the guest's binary
 	Agents    []recipe.Package                    // the agents that images are given which lack them
@@ -91,6 +99,12 @@ type Descriptors []Descriptor
 // NewDescriptors puts kinds into their order. It panics on one that contradicts itself, or another.
 func NewDescriptors(all ...Descriptor) Descriptors {
 	out := slices.SortedStableFunc(slices.Values(all), func(a, b Descriptor) int { return a.Rank - b.Rank })
+	for i, d := range out {
+		if d.Regions != nil {
+			out[i].Settings = slices.Concat(d.Settings, regionFields)
+			out[i].Regions = append(slices.Clone(d.Regions), KeyRegionName, KeyProbeURL)
+		}
+	}
 	seen := make(map[Kind]bool)
 	for _, d := range out {
 		err := d.Settings.Validate()
@@ -100,6 +114,8 @@ func NewDescriptors(all ...Descriptor) Descriptors {
 			err = fmt.Errorf("the name of a kind must be its own")
 		case d.Label == "" || d.Docs == "":
 			err = fmt.Errorf("a kind needs a label and a page")
+		case slices.ContainsFunc(d.Regions, func(key string) bool { _, ok := d.Settings.Find(key); return !ok }):
+			err = fmt.Errorf("a region says what the place does not")
 		case d.Family != (d.New == nil):
 			err = fmt.Errorf("a kind needs New, and a family has none")
 		}
@@ -111,13 +127,84 @@ func NewDescriptors(all ...Descriptor) Descriptors {
 	return out
 }
 
-// Find returns a kind, also that of a member of a family.
+// Find returns a kind, also that of a member of a family, and of a region.
 func (ds Descriptors) Find(k Kind) (Descriptor, bool) {
-	i := slices.IndexFunc(ds, func(d Descriptor) bool { return d.Kind == k.Base() })
+	i := slices.IndexFunc(ds, func(d Descriptor) bool { return d.Kind == k.Base().Provider() })
 	if i < 0 {
 		return Descriptor{}, false
 	}
-	return ds[i], true
+	if k.Region() == "" {
+		return ds[i], true
+	}
+	if _, _, ok := SplitRegion(string(k)); !ok || ds[i].Regions == nil {
+		return Descriptor{}, false
+	}
+	d := ds[i]
+	d.Kind, d.Label, d.Settings, d.Verbs, d.Auto = k, d.Label+" · "+k.Region(), d.RegionSettings(), d.Verbs, false
+	return d, true
+}
+
+// The settings that every place with regions has, and each region.
+const (
+	KeyRegionName = "regionName"
+	KeyProbeURL   = "probeUrl"
+)
+
+var regionFields = schema.Schema{
+	{Key: KeyRegionName, Name: "region_name", Type: schema.Text, Label: "Name of the region", Example: "Europe", Rare: true, Hint: "Shown where the place has several regions."},
+	{Key: KeyProbeURL, Name: "probe_url", Type: schema.Text, Label: "Address that browsers measure", Example: "https://eu.example.com/ping", Rare: true,
+		Hint: "Browsers ask it to find the nearest region. Empty for the address of the API.", Check: func(v any) string {
+			if u, err := url.Parse(v.(string)); v != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
+				return "must be an address such as https://eu.example.com/ping"
+			}
+			return ""
+		}},
+}
+
+// RegionSettings are the settings of each region: what it leaves empty is as the place says.
+func (d Descriptor) RegionSettings() schema.Schema {
+	var out schema.Schema
+	for _, f := range d.Settings {
+		if !slices.Contains(d.Regions, f.Key) {
+			continue
+		}
+		check := f.Check
+		f.Default, f.Env, f.Min, f.Rare = nil, "", 0, f.Rare && f.Key != KeyRegionName && !f.Address
+		if check != nil {
+			f.Check = func(v any) string {
+				if v == "" || v == int64(0) {
+					return ""
+				}
+				return check(v)
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// InRegion are the settings by which a region works: the place's own, with what the region says.
+func (d Descriptor) InRegion(place, region schema.Values) schema.Values {
+	elsewhere := false // it has a secret or an address of its own
+	for _, f := range region.Schema() {
+		elsewhere = elsewhere || (f.Type == schema.Secret || f.Address) && region.Text(f.Key) != ""
+	}
+	out := place
+	for _, f := range region.Schema() {
+		v := region.Value(f.Key)
+		if empty := v == nil || v == "" || v == int64(0); !empty || (f.Type == schema.Secret || f.Address) && elsewhere || f.Key == KeyRegionName || f.Key == KeyProbeURL {
+			out = out.With(f.Key, v)
+		}
+	}
+	return out
+}
+
+// RegionLabel is what people call a place or a region of it, by its settings.
+func RegionLabel(label string, k Kind, v schema.Values) string {
+	if name := cmp.Or(v.Text(KeyRegionName), k.Region()); name != "" {
+		return label + " · " + name
+	}
+	return label
 }
 
 // Kinds are the kinds for which is says yes, in their order.

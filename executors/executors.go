@@ -58,6 +58,8 @@ type Capabilities struct {
 	LeaseMs    int64           // how long a sandbox lives unless its lease is extended; 0 = forever
 	MakeMs     int64           // how long making one may take; 0 = three minutes
 	RunMs      int64           // how long one run may last; 0 = unlimited
+	LatencyMs  int64           // the last measured round trip between this server and the place; 0 = not measured
+	ProbeURL   string          // what a browser asks to measure its own round trip; "" = nothing
 }
 
 // Spec describes the sandbox to make. The caller chooses ID: Create is idempotent on it.

@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"regexp"
 	"strings"
 )
 
@@ -31,4 +32,44 @@ func (k Kind) Base() Kind {
 func (k Kind) Member() string {
 	_, name, _ := strings.Cut(string(k), ":")
 	return name
+}
+
+// HomeRegion names the region that a place's own settings are of, where it has others: "e2b@main" is "e2b" itself, named by hand.
+const HomeRegion = "main"
+
+var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// In returns the kind of a region of k, such as "e2b@eu".
+func (k Kind) In(region string) Kind { return k + "@" + Kind(region) }
+
+// Provider returns the kind without its region, and k itself for every other kind.
+func (k Kind) Provider() Kind {
+	provider, _, _ := strings.Cut(string(k), "@")
+	return Kind(provider)
+}
+
+// Region returns the name of a region, "" for every other kind.
+func (k Kind) Region() string {
+	_, region, _ := strings.Cut(string(k), "@")
+	return region
+}
+
+// SplitRegion splits the name of a region's kind such as "e2b@eu"; false when it is none.
+func SplitRegion(name string) (provider, region string, ok bool) {
+	provider, region, ok = strings.Cut(name, "@")
+	return provider, region, ok && provider != "" && region != HomeRegion && regionName.MatchString(region)
+}
+
+type latencyKey struct{}
+
+// WithLatencies adds to ctx the round trips to regions in milliseconds, by kind, as the person's browser measured them. They count before
+// the server's own.
+func WithLatencies(ctx context.Context, ms map[Kind]int64) context.Context {
+	return context.WithValue(ctx, latencyKey{}, ms)
+}
+
+// LatenciesOf returns what WithLatencies added to ctx.
+func LatenciesOf(ctx context.Context) map[Kind]int64 {
+	ms, _ := ctx.Value(latencyKey{}).(map[Kind]int64)
+	return ms
 }

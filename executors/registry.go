@@ -4,16 +4,19 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Registry finds executors by kind: the server's own, which stay the same for the life of the process, and the members of families, which
-// come and go. It does not change after NewRegistry, and is safe for concurrent use.
+// Registry finds executors by kind: the server's own, to which only regions are added while the process lives, and the members of
+// families, which come and go. It is safe for concurrent use.
 type Registry struct {
-	own      []Executor
-	byKind   map[Kind]Executor
 	families map[Kind]Family
+
+	mu     sync.RWMutex
+	own    []Executor
+	byKind map[Kind]Executor
 }
 
 // NewRegistry makes a Registry of a server's own executors, in this order, and of families.
@@ -28,9 +31,21 @@ func NewRegistry(own []Executor, families ...Family) *Registry {
 	return r
 }
 
+// Add adds an executor of the server's own: a region that an operator has just described. One that is there already stays.
+func (r *Registry) Add(e Executor) (added bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byKind[e.Kind()] != nil {
+		return false
+	}
+	r.own = append(slices.Clip(r.own), e)
+	r.byKind[e.Kind()] = e
+	return true
+}
+
 // Find returns the executor of a kind: one of the server's own, or a member of a family.
 func (r *Registry) Find(ctx context.Context, k Kind) (Executor, bool) {
-	if e, ok := r.byKind[k]; ok {
+	if e, ok := r.OwnOf(k); ok {
 		return e, true
 	}
 	if f, ok := r.families[k.Base()]; ok && k.Member() != "" {
@@ -40,17 +55,25 @@ func (r *Registry) Find(ctx context.Context, k Kind) (Executor, bool) {
 }
 
 // Own returns the server's own executors, in the order in which they were given.
-func (r *Registry) Own() []Executor { return slices.Clone(r.own) }
+func (r *Registry) Own() []Executor {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Clone(r.own)
+}
 
 // OwnOf returns the server's own executor of a kind.
 func (r *Registry) OwnOf(k Kind) (Executor, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	e, ok := r.byKind[k]
 	return e, ok
 }
 
 // All returns every executor that exists now, by kind: the server's own and the members of every family.
 func (r *Registry) All(ctx context.Context) map[Kind]Executor {
+	r.mu.RLock()
 	out := maps.Clone(r.byKind)
+	r.mu.RUnlock()
 	for _, f := range r.families {
 		for _, e := range f.Members(ctx, "") {
 			out[e.Kind()] = e
@@ -68,13 +91,28 @@ func (r *Registry) Members(ctx context.Context, teamID string) []Executor {
 	return out
 }
 
+// Regions returns the kinds of a place's regions, its own first; none where it has only one.
+func (r *Registry) Regions(k Kind) []Kind {
+	var out []Kind
+	for _, e := range r.Own() {
+		if e.Kind().Provider() == k.Provider() {
+			out = append(out, e.Kind())
+		}
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
+}
+
 // OfFamily reports whether k is a family of this server, or one of its members.
 func (r *Registry) OfFamily(k Kind) bool { return r.families[k.Base()] != nil }
 
 // Kinds returns the kinds of this server's own executors, and its families.
 func (r *Registry) Kinds() []Kind {
-	out := make([]Kind, 0, len(r.own)+len(r.families))
-	for _, e := range r.own {
+	own := r.Own()
+	out := make([]Kind, 0, len(own)+len(r.families))
+	for _, e := range own {
 		out = append(out, e.Kind())
 	}
 	return slices.AppendSeq(out, maps.Keys(r.families))

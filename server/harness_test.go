@@ -66,6 +66,7 @@ import (
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/jobstore"
 	"github.com/parawork/parawork/store/oauthstore"
+	"github.com/parawork/parawork/store/placestore"
 	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/store/threadstore"
 	"github.com/parawork/parawork/store/toolstore"
@@ -201,7 +202,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	rows := store.NewWorkspaces(h.db)
 	ws := assembly.New(assembly.Config{Store: rows, Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	from, moves := ws.Origin, ws.Moves
-	kept := store.NewExecutors(h.db)
+	kept, people := store.NewExecutors(h.db), placestore.New(h.db)
 	prices := price.New(price.Config{Store: store.NewPrices(h.db), Free: []string{"bubblewrap", "local"}, Now: func() int64 { return time.Now().UnixMilli() }})
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
 		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
@@ -212,7 +213,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)
 	t.Cleanup(far.Close)
 	h.family = fake.NewFamily(far)
-	places := executortest.NewManager(executortest.ManagerConfig{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws.Records, Events: h.bus})
+	places := executortest.NewManager(executortest.ManagerConfig{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, People: people.Person, Workspaces: ws.Records, Events: h.bus})
 	meters, err := places.UseMeters(meter.Config{Limits: ws.Records, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
 	if err != nil {
 		t.Fatal(err)
@@ -270,6 +271,7 @@ func newHarness(t testing.TB, tune ...func(*Config)) *harness {
 		Answers:       store.NewIdempotency(h.db),
 		Audit:         log,
 		Policies:      kept,
+		People:        people,
 		Kinds:         testKinds,
 		Settings:      settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.accounts, Places: testSettings()}),
 		Loopback:      true,

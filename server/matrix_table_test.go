@@ -183,6 +183,11 @@ getTeamCaches           viewer    read
 emptyTeamCaches         admin     admin
 getTeamPlaces           viewer    read
 setTeamPlaces           admin     admin
+explainPlace            viewer    read
+getPlaceWishes          viewer    read
+setPlaceWishes          member    write
+getPlaceRights          admin     admin
+setPlaceRights          admin     admin
 listMembers             viewer    read
 addMember               admin     admin
 updateMember            admin     admin
@@ -238,6 +243,7 @@ archiveWorkspace        member    write
 restoreWorkspace        member    write
 getLoss                 viewer    read
 listWorkspacePlaces     viewer    read
+explainWorkspacePlace   viewer    read
 listActivity            viewer    read
 getChanges              viewer    read
 syncWorkspace           member    write

@@ -29,7 +29,7 @@ var _ api.StrictServerInterface = operations{}
 func (s *Server) operations() operations {
 	cfg := s.cfg
 	shared := rest.Shared{Privacy: s.Privacy, Browsers: s.Browsers, Throttle: s.throttle, Log: cfg.Log}
-	place := places.New(places.Config{Version: cfg.Version, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Choice: cfg.Choice, Executors: cfg.Executors, Machines: cfg.Machines,
+	place := places.New(places.Config{Version: cfg.Version, People: cfg.People, AddRegions: cfg.AddRegions, Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Files: cfg.Files, Places: cfg.Places, Choice: cfg.Choice, Executors: cfg.Executors, Machines: cfg.Machines,
 		Downloads: cfg.Downloads, Network: cfg.Network, Ledger: cfg.Ledger, Quota: cfg.Quota, Policies: cfg.Policies, Caches: cfg.Caches, Settings: cfg.Settings, Kinds: cfg.Kinds}, shared)
 	costs := money.New(money.Config{Directory: cfg.Directory, Ledger: cfg.Ledger, Payments: cfg.Payments, Prices: cfg.Prices, Usage: cfg.Usage, Reports: cfg.Reports, Tokens: cfg.Tokens,
 		Gateway: cfg.Gateway, Quota: cfg.Quota, Places: cfg.Places, Graces: cfg.Graces, GatewayEnabled: cfg.GatewayEnabled, Now: cfg.Now}, shared)
@@ -38,7 +38,7 @@ func (s *Server) operations() operations {
 		Work: work.New(work.Config{Directory: cfg.Directory, Workspaces: cfg.Workspaces, Moves: cfg.Moves, Origin: cfg.Origin, Places: cfg.Places, Choice: cfg.Choice, Meters: cfg.Meters, Ledger: cfg.Ledger,
 			Tokens: cfg.Tokens, Files: cfg.Files, Sandboxes: cfg.Sandboxes, Sessions: cfg.Sessions, Secrets: cfg.Secrets, Runs: cfg.Runs, Tasks: cfg.Tasks, Artifacts: cfg.Artifacts, Report: cfg.Report, Reviews: cfg.Reviews,
 			Forge: cfg.Forge, Disk: cfg.Disk, Images: cfg.Images, Checks: cfg.Checks, Overlap: cfg.Overlap, Network: cfg.Network, Viewed: cfg.Viewed,
-			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, NetworkViews: place.Network,
+			Graces: cfg.Graces, Now: cfg.Now, GraceViews: costs.WorkGraces, MachineViews: place.Machines, PlaceViews: place.Standings, NetworkViews: place.Network,
 			Admission: s.Admission}, shared),
 		People: people.New(people.Config{Directory: cfg.Directory, SignIn: cfg.SignIn, AgentAccounts: cfg.AgentAccounts, SSO: cfg.SSO, Workspaces: cfg.Workspaces, Quota: cfg.Quota, Sessions: cfg.Sessions,
 			Notify: cfg.Notify, Secrets: cfg.Secrets, Mail: cfg.Mail, Audit: cfg.Audit, Settings: cfg.Settings, Now: cfg.Now}, shared),

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -127,5 +130,86 @@ func TestCachesByTheAPI(t *testing.T) {
 	}
 	if r := h.do("DELETE", url, "", bearer(p.tokens["admin"])...); r.StatusCode != 200 {
 		t.Errorf("an admin: %d %s", r.StatusCode, r.body)
+	}
+}
+
+// A place is explained step by step; who may not use this server without isolation is told so, and nothing new starts there.
+func TestWhyAPlaceAndWhoMayUseIt(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.serve()
+	p := h.people(t)
+	base, ws := "/api/v1/teams/"+p.ids["team"], "/api/v1/workspaces/"+p.ids["workspace"]
+	admin, member := bearer(p.tokens["admin"]), bearer(p.tokens["member"])
+
+	decided := func(query string) (out api.PlaceDecision, rule string) {
+		t.Helper()
+		r := h.do("GET", base+"/place-choice"+query, "", member...)
+		r.into(t, &out)
+		for _, s := range out.Steps {
+			if s.Decided {
+				rule += string(s.Rule)
+			}
+		}
+		return out, rule
+	}
+	if d, rule := decided(""); d.Executor != "fake" || rule != "auto" || d.Steps[0].Words != "Nobody named a place for this workspace." {
+		t.Errorf("nobody says anything: %+v", d)
+	}
+	if d, rule := decided("?executor=fake"); d.Executor != "fake" || rule != "named" || !strings.HasSuffix(d.Steps[3].Words, "names none.") {
+		t.Errorf("named: %+v", d)
+	}
+	if d, _ := decided("?executor=balloon"); d.Executor != "" || d.Problem == nil || len(d.Steps) == 0 {
+		t.Errorf("a place that is not there: %+v", d)
+	}
+	var wishes api.PlaceWishes
+	h.do("PUT", base+"/place-wishes", `{"executor":"fake","machine_first":true,"fallback":"fake"}`, member...).into(t, &wishes)
+	if wishes.Executor != "fake" || !wishes.MachineFirst || wishes.Fallback != "fake" || !wishes.Trusted {
+		t.Errorf("wishes: %+v", wishes)
+	}
+	if d, rule := decided(""); rule != "person" || !strings.Contains(d.Steps[1].Words, "no machine of your own") {
+		t.Errorf("their own default: %+v", d)
+	}
+	for _, bad := range []string{`{"executor":"balloon"}`, `{"fallback":"auto"}`} {
+		if r := h.do("PUT", base+"/place-wishes", bad, member...); r.StatusCode < 400 {
+			t.Errorf("%s: %d %s", bad, r.StatusCode, r.body)
+		}
+	}
+
+	var why api.PlaceDecision
+	h.do("GET", ws+"/place-choice", "", member...).into(t, &why)
+	if why.Executor == "" || why.DecidedAt != nil || len(why.Steps) != 0 {
+		t.Errorf("of one that was made before: %+v", why)
+	}
+	steps := []choice.Step{{Rule: choice.RuleNamed, Words: "Nobody named one."}, {Rule: choice.RuleTeam, Kind: "fake", Words: "The team's default.", Decided: true}}
+	if err := h.cfg.People.KeepWhy(tenant.All(t.Context(), "test"), p.team.ID, p.ids["workspace"], choice.Decision{Kind: executors.Kind(why.Executor), Steps: steps, LatencyMs: 31}, 7); err != nil {
+		t.Fatal(err)
+	}
+	h.do("GET", ws+"/place-choice", "", member...).into(t, &why)
+	if why.DecidedAt == nil || *why.DecidedAt != 7 || len(why.Steps) != 2 || why.LatencyMs != 31 || !why.Steps[1].Decided {
+		t.Errorf("why a workspace is there: %+v", why)
+	}
+
+	if r := h.do("PUT", base+"/place-rights", `{"people":[]}`, member...); r.StatusCode != 403 {
+		t.Errorf("a member gives rights: %d", r.StatusCode)
+	}
+	var me api.Me
+	h.do("GET", "/api/v1/me", "", admin...).into(t, &me)
+	var rights api.PlaceRights
+	h.do("PUT", base+"/place-rights", `{"members":false,"people":[{"user_id":"`+me.User.Id+`","trusted":true}]}`, admin...).into(t, &rights)
+	if rights.Members == nil || *rights.Members || len(rights.People) != 1 {
+		t.Errorf("rights: %+v", rights)
+	}
+	for method, to := range map[string]string{"/workspaces": `{"project_id":"` + p.ids["project"] + `","name":"x","executor":"fake"}`, "exec": `{"command":"true"}`} {
+		path := base + method
+		if method == "exec" {
+			path = ws + "/exec"
+		}
+		if r := h.do("POST", path, to, member...); r.StatusCode != 403 || !strings.Contains(string(r.body), "unisolated_not_allowed") {
+			t.Errorf("%s without the right: %d %s", path, r.StatusCode, r.body)
+		}
+		if r := h.do("POST", path, to, admin...); strings.Contains(string(r.body), "unisolated") {
+			t.Errorf("%s with the right: %d %s", path, r.StatusCode, r.body)
+		}
 	}
 }

@@ -257,6 +257,11 @@ var policy = map[string]rule{
 	"emptyTeamCaches": of(accounts.ManageTeam, byTeam).costs(rest.Measuring),
 	"getTeamPlaces":   of(accounts.ViewTeam, byTeam),
 	"setTeamPlaces":   of(accounts.ManageTeam, byTeam),
+	"explainPlace":    of(accounts.ViewTeam, byTeam),
+	"getPlaceWishes":  of(accounts.ViewTeam, byTeam),
+	"setPlaceWishes":  of(accounts.CreateWorkspace, byTeam),
+	"getPlaceRights":  of(accounts.ManageTeam, byTeam),
+	"setPlaceRights":  of(accounts.ManageTeam, byTeam),
 	"listMembers":     of(accounts.ViewTeam, byTeam),
 	"addMember":       of(accounts.ManageMember, byTeam).costs(rest.Mailing), // an invite: see createInvite
 	"updateMember":    of(accounts.ManageMember, byTeam).confirmed(),
@@ -352,7 +357,8 @@ var policy = map[string]rule{
 	"restoreWorkspace": of(accounts.EditWorkspace, byWorkspace),
 	"getLoss":          of(accounts.ViewWorkspace, byWorkspace),
 
-	"listWorkspacePlaces": of(accounts.ViewWorkspace, byWorkspace),
+	"listWorkspacePlaces":   of(accounts.ViewWorkspace, byWorkspace),
+	"explainWorkspacePlace": of(accounts.ViewWorkspace, byWorkspace),
 
 	"listActivity": of(accounts.ViewWorkspace, byWorkspace),
 

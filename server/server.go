@@ -173,6 +173,9 @@ type Config struct {
 	Caches   *caches.Caches        // what teams share; nil = nothing
 	Settings *settings.Service     // what operators say about places
 	Kinds    executors.Descriptors // of places
+	People   places.PeopleStore    // what people may and want of places
+
+	AddRegions func(context.Context) error // makes the executors of regions that have none yet; nil = there are none
 
 	Viewed work.Viewed  // of changes; nil = nobody has viewed any
 	Graces money.Graces // of work that reached a limit; nil = none ever does

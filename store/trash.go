@@ -123,7 +123,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind reclaim.TrashKind, id string)
 			`DELETE FROM subagents WHERE from_workspace_id = ? AND {team} AND (NOT live OR workspace_id = from_workspace_id
 				OR NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = subagents.workspace_id AND {team:w}))`,
 			`UPDATE subagents SET from_workspace_id = workspace_id WHERE from_workspace_id = ? AND {team}`,
-			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`, `DELETE FROM port_links WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM workspace_places WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`, `DELETE FROM port_links WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM workspace_secret_files WHERE workspace_id = ? AND {team}`, `DELETE FROM workspace_secret_values WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM artifact_sources WHERE workspace_id = ? AND {team}`, // artifacts stay

@@ -37,6 +37,8 @@ type Config struct {
 	Dir string
 	// Frames is the origin whose pages the app may frame besides its own, "" = none.
 	Frames string
+	// Measured returns the origins that the app measures its way to besides its own: those of places' regions. Asked for each page; optional.
+	Measured func() []string
 }
 
 // Handler serves the web app: files under /assets/ for a year and never a substitute for a missing one, any other path
@@ -45,7 +47,8 @@ type Handler struct {
 	files fs.FS
 	root  *os.Root // of Config.Dir, else nil
 
-	policy string
+	policy   string
+	measured func() []string
 }
 
 // New opens the build that cfg names. It fails when Dir is not a folder.
@@ -55,13 +58,13 @@ func New(cfg Config) (*Handler, error) {
 		policy += "; frame-src 'self' " + cfg.Frames
 	}
 	if cfg.Dir == "" {
-		return &Handler{files: Dist(), policy: policy}, nil
+		return &Handler{files: Dist(), policy: policy, measured: cfg.Measured}, nil
 	}
 	root, err := os.OpenRoot(cfg.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder of the web app: %w", err)
 	}
-	return &Handler{files: root.FS(), root: root, policy: policy}, nil
+	return &Handler{files: root.FS(), root: root, policy: policy, measured: cfg.Measured}, nil
 }
 
 // Close releases the folder. The handler answers 404 afterwards.
@@ -72,12 +75,23 @@ func (h *Handler) Close() error {
 	return h.root.Close()
 }
 
+// contentPolicy is what a page may reach now.
+func (h *Handler) contentPolicy() string {
+	if h.measured == nil {
+		return h.policy
+	}
+	if origins := h.measured(); len(origins) > 0 {
+		return strings.Replace(h.policy, "connect-src 'self'", "connect-src 'self' "+strings.Join(origins, " "), 1)
+	}
+	return h.policy
+}
+
 // ServeHTTP answers GET and HEAD.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("X-Content-Type-Options", "nosniff")
 	head.Set("Referrer-Policy", "no-referrer")
-	head.Set("Content-Security-Policy", h.policy)
+	head.Set("Content-Security-Policy", h.contentPolicy())
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		head.Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)

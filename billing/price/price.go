@@ -13,6 +13,7 @@ import (
 	"math/bits"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +100,7 @@ func (b *Book) Load(ctx context.Context) error {
 	for _, d := range b.cfg.Defaults {
 		now := b.cfg.Now()
 		have, ok := b.At(d.Executor, now)
+		ok = ok && have.Executor == d.Executor // else it is the place's, of which the region is one
 		if ok && (have.CreatedBy != "" || have.VCPUSecondNano == d.VCPUSecondNano && have.GiBSecondNano == d.GiBSecondNano && have.Metered == d.Metered) {
 			continue
 		}
@@ -143,7 +145,7 @@ func (b *Book) insert(ctx context.Context, r Row) (bool, error) {
 	return fresh, err
 }
 
-var kindName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var kindName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}(@[a-z0-9-]{1,32})?$`)
 
 // Add writes a new price. Without EffectiveFrom it holds from now on. What was is not changed: a price of the past is refused.
 func (b *Book) Add(ctx context.Context, r Row) (Row, error) {
@@ -191,11 +193,20 @@ func (b *Book) List() []Row {
 	return out
 }
 
+// of returns an executor's rows; a region without any costs what its place does. Only with mu.
+func (b *Book) of(executor string) []Row {
+	if rows := b.rows[executor]; len(rows) > 0 {
+		return rows
+	}
+	place, _, _ := strings.Cut(executor, "@")
+	return b.rows[place]
+}
+
 // At is the row that holds at a time; false when there is none.
 func (b *Book) At(executor string, at int64) (Row, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	rows := b.rows[executor]
+	rows := b.of(executor)
 	if i := later(rows, at); i > 0 {
 		return rows[i-1], true
 	}
@@ -206,7 +217,7 @@ func (b *Book) At(executor string, at int64) (Row, bool) {
 func (b *Book) Next(executor string, after int64) (int64, bool) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	rows := b.rows[executor]
+	rows := b.of(executor)
 	if i := later(rows, after); i < len(rows) {
 		return rows[i].EffectiveFrom, true
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/parawork/parawork/cmd/parawork/fromconfig"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/schema"
 	"github.com/parawork/parawork/sessions/agents"
@@ -23,7 +24,7 @@ func (p program) verb(ctx context.Context, d executors.Descriptor, args []string
 				if err != nil {
 					return schema.Values{}, "", err
 				}
-				return cfg.Sandboxing.Of(string(d.Kind)), cfg.DataDir, nil
+				return fromconfig.PlaceValues(cfg, p.kinds, d.Kind), cfg.DataDir, nil
 			}})
 	}
 	fmt.Fprint(p.stderr, d.Verbs[0].Usage)

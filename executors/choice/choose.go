@@ -18,7 +18,8 @@ type Policy struct {
 
 	NoChoice bool // members may not choose an executor for their workspaces: the project's holds, or the team's
 
-	team string // whose it is
+	team string         // whose it is
+	said executors.Kind // the team's own default; "" = none
 }
 
 // Rules are the instance's own decisions about executors.
@@ -41,7 +42,7 @@ func (ch *Chooser) Policy(ctx context.Context, teamID string) (Policy, error) {
 			return Policy{}, fmt.Errorf("reading which places the team may use: %w", err)
 		}
 	}
-	p.team = teamID
+	p.team, p.said = teamID, p.Default
 	p.Weakest = executors.Stronger(p.Weakest, ch.cfg.Weakest)
 	rules := ch.cfg.Rules()
 	if p.Default == "" || rules.Fixed {
@@ -51,44 +52,12 @@ func (ch *Chooser) Policy(ctx context.Context, teamID string) (Policy, error) {
 	return p, nil
 }
 
-// Choose returns where a team's new workspace lives: the first of wishes that is not "", else the team's executor, else the instance's. Auto
-// becomes the strongest that works. An executor that cannot be used is an error that says why and names the alternatives: Choose never falls
-// back to a weaker one. An executor that belongs to somebody is chosen only for those whom it admits: see As.
+// Choose returns where a team's new workspace lives, by the rules of Explain. An executor that cannot be used is an error that says why and
+// names the alternatives: Choose never falls back to a weaker one. An executor that belongs to somebody is chosen only for those whom it
+// admits: see As.
 func (ch *Chooser) Choose(ctx context.Context, teamID string, wishes ...executors.Kind) (executors.Kind, error) {
-	pol, err := ch.Policy(ctx, teamID)
-	if err != nil {
-		return "", err
-	}
-	wish, given := pol.Default, pol.Default // given: what a member gets who names none
-	for i := len(wishes) - 1; i >= 0; i-- {
-		if wishes[i] == "" {
-			continue
-		}
-		if wish = wishes[i]; i > 0 {
-			given = wish
-		}
-	}
-	if pol.NoChoice && wish != given {
-		if e, _, err := ch.Pick(ctx, pol, given); err != nil || e.Kind() != wish {
-			return "", fault.New(fault.Forbidden, "executor_fixed_by_team",
-				"This team's members do not choose places: their workspaces live in %q. Leave out executor, or ask an admin of the team.", given).With("field", "executor")
-		}
-	}
-	if ch.Fixed() {
-		fixed, _, err := ch.Pick(ctx, pol, pol.Default)
-		if err != nil {
-			return "", err
-		}
-		if wish != pol.Default && wish != fixed.Kind() {
-			return "", errFixed(pol.Default)
-		}
-		return fixed.Kind(), nil
-	}
-	e, _, err := ch.Pick(ctx, pol, wish)
-	if err != nil {
-		return "", err
-	}
-	return e.Kind(), ch.admit(ctx, e, executors.AsOf(ctx).UserID)
+	d, err := ch.Explain(ctx, teamID, wishes...)
+	return d.Kind, err
 }
 
 // CheckWish refuses an executor that cannot be a project's or a team's: one this server does not have. One that merely cannot be used now is
@@ -114,7 +83,11 @@ func (ch *Chooser) checkWish(ctx context.Context, pol Policy, kind executors.Kin
 	if ch.cfg.Executors.OfFamily(kind) {
 		return fault.New(fault.Invalid, "executor_personal", "A member's own machine cannot be the place of a whole project or team: choose it for a workspace.").With("field", "executor")
 	}
-	e, ok := ch.cfg.Executors.OwnOf(kind)
+	own := kind
+	if kind.Region() == executors.HomeRegion {
+		own = kind.Provider()
+	}
+	e, ok := ch.cfg.Executors.OwnOf(own)
 	if !ok {
 		return ch.unknown(ctx, pol, kind)
 	}
@@ -131,8 +104,12 @@ func errFixed(kind executors.Kind) error {
 
 // Pick finds the executor of kind: the named one when it works and is allowed, or the strongest such for Auto.
 func (ch *Chooser) Pick(ctx context.Context, pol Policy, kind executors.Kind) (executors.Executor, executors.Capabilities, error) {
+	return ch.pick(ctx, pol, Person{Trusted: true}, kind)
+}
+
+func (ch *Chooser) pick(ctx context.Context, pol Policy, person Person, kind executors.Kind) (executors.Executor, executors.Capabilities, error) {
 	if kind == "" || kind == executors.Auto {
-		return ch.strongest(ctx, pol)
+		return ch.strongest(ctx, pol, person)
 	}
 	e, ok := ch.cfg.Executors.Find(ctx, kind)
 	switch {
@@ -142,6 +119,12 @@ func (ch *Chooser) Pick(ctx context.Context, pol Policy, kind executors.Kind) (e
 		return nil, executors.Capabilities{}, ch.unknown(ctx, pol, kind)
 	}
 	c := ch.CapabilitiesOf(ctx, e)
+	if err := ch.trusts(person, c); err != nil {
+		return nil, c, err
+	}
+	if !c.Available && len(ch.cfg.Executors.Regions(kind)) > 0 {
+		return nil, c, ch.regionDown(ctx, pol, c, fmt.Sprintf("%s cannot be used now: %s. %s", c.Name, strings.TrimSuffix(c.Reason, "."), c.Cure))
+	}
 	if !c.Available {
 		would, words := ch.wouldDo(ctx, pol, kind)
 		return nil, c, fault.New(fault.Unavailable, "executor_unavailable", "%s cannot be used now: %s. %s%s", c.Name,
@@ -181,7 +164,7 @@ func (ch *Chooser) wouldDo(ctx context.Context, pol Policy, not executors.Kind) 
 }
 
 // strongest finds what Auto means now.
-func (ch *Chooser) strongest(ctx context.Context, pol Policy) (executors.Executor, executors.Capabilities, error) {
+func (ch *Chooser) strongest(ctx context.Context, pol Policy, person Person) (executors.Executor, executors.Capabilities, error) {
 	var why []string
 	tried := make(map[executors.Kind]bool)
 	for _, k := range ch.cfg.Order {
@@ -196,6 +179,8 @@ func (ch *Chooser) strongest(ctx context.Context, pol Policy) (executors.Executo
 			why = append(why, fmt.Sprintf("%s: %s. %s", c.Name, strings.TrimSuffix(c.Reason, "."), c.Cure))
 		case !c.Boundary.AtLeast(pol.Weakest):
 			why = append(why, fmt.Sprintf("%s: %s, and the team requires at least %s.", c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.LeastWords()))
+		case ch.trusts(person, c) != nil:
+			why = append(why, fmt.Sprintf("%s: it isolates nothing, and you may not use this server without isolation.", c.Name))
 		case c.Boundary == executors.NoBoundary && ch.crowded(ctx):
 			why = append(why, fmt.Sprintf("%s: it isolates nothing, so with more than one team it is used only when it is named.", c.Name))
 		default:
@@ -249,9 +234,13 @@ func (ch *Chooser) Options(ctx context.Context, teamID string) ([]Option, Policy
 	if err != nil {
 		return nil, pol, err
 	}
+	person, err := ch.person(ctx, teamID, asker(ctx))
+	if err != nil {
+		return nil, pol, err
+	}
 	def := pol.Default
 	if def == executors.Auto {
-		if e, _, err := ch.strongest(ctx, pol); err == nil {
+		if e, _, err := ch.strongest(ctx, pol, person); err == nil {
 			def = e.Kind()
 		}
 	}
@@ -275,6 +264,8 @@ func (ch *Chooser) Options(ctx context.Context, teamID string) ([]Option, Policy
 		}
 		if !s.Allowed {
 			s.Forbidden = fmt.Sprintf("weaker than allowed: at least %s is required", pol.Weakest.LeastWords())
+		} else if ch.trusts(person, c) != nil {
+			s.Allowed, s.Forbidden = false, "you may not use this server without isolation"
 		}
 		out = append(out, s)
 	}
@@ -296,6 +287,13 @@ func (ch *Chooser) PermitIn(ctx context.Context, teamID string, k executors.Kind
 		return err
 	}
 	c := ch.CapabilitiesOf(ctx, e)
+	person, err := ch.person(ctx, teamID, asker(ctx))
+	if err != nil {
+		return err
+	}
+	if err := ch.trusts(person, c); err != nil {
+		return err
+	}
 	if c.Boundary.AtLeast(pol.Weakest) {
 		return nil
 	}
@@ -326,7 +324,11 @@ func (ch *Chooser) ChooseHere(ctx context.Context, teamID string) (executors.Kin
 	if err != nil {
 		return "", err
 	}
-	e, _, err := ch.strongest(ctx, pol)
+	person, err := ch.person(ctx, teamID, asker(ctx))
+	if err != nil {
+		return "", err
+	}
+	e, _, err := ch.strongest(ctx, pol, person)
 	if err != nil {
 		return "", err
 	}

@@ -24,12 +24,14 @@ import (
 // Config configures a Chooser.
 type Config struct {
 	Executors *executors.Registry
-	Order     []executors.Kind                   // what Auto tries, strongest first; default: the order of Executors
-	Default   executors.Kind                     // the executor of a workspace when nobody names one; "" = Auto
-	Fixed     bool                               // every workspace gets Default: nobody may choose
-	Weakest   executors.Boundary                 // the weakest boundary of the instance, whatever teams decide
-	Policies  Policies                           // reads the teams' policies; optional
-	Teams     func(context.Context) (int, error) // counts the teams: with more than one, Auto uses no executor without a boundary; optional
+	Order     []executors.Kind   // what Auto tries, strongest first; default: the order of Executors
+	Default   executors.Kind     // the executor of a workspace when nobody names one; "" = Auto
+	Fixed     bool               // every workspace gets Default: nobody may choose
+	Weakest   executors.Boundary // the weakest boundary of the instance, whatever teams decide
+	Policies  Policies           // reads the teams' policies; optional
+	// People reads what a person may and wants in a team; optional.
+	People func(ctx context.Context, teamID, userID string) (Person, error)
+	Teams  func(context.Context) (int, error) // counts the teams: with more than one, Auto uses no executor without a boundary; optional
 
 	ProbeFresh   time.Duration    // how long an executor's capabilities stay fresh; default 30 s
 	ProbeTimeout time.Duration    // how long an executor may take to answer; default 5 s

@@ -3,8 +3,10 @@ package e2b
 import (
 	"context"
 	"fmt"
+	"net/http/httptrace"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,7 +27,7 @@ const (
 
 // Capabilities asks E2B whether it takes the key, and which sizes have a template.
 func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
-	c := executors.Capabilities{Kind: Kind, Name: "E2B", Isolated: true, Boundary: executors.MachineBoundary, Limits: true, Network: true,
+	c := executors.Capabilities{Kind: e.cfg.Kind, Name: "E2B", Isolated: true, Boundary: executors.MachineBoundary, Limits: true, Network: true,
 		Pause: true, Ports: true, OwnDisk: true, PauseFree: true, LeaseMs: Lease.Milliseconds(), StartMs: usualStart,
 		Isolation: "MicroVM: a machine of its own at E2B, with its own kernel and disk; the code is sent there"}
 	refuse := func(reason, cure string) (executors.Capabilities, error) {
@@ -39,6 +41,10 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	if set, err = set.Normal(); err != nil {
 		return refuse("its settings cannot be used: "+err.Error(), "Fix them in Settings, Places, or in config.json.")
 	}
+	if set.Region != "" {
+		c.Name = "E2B · " + set.Region
+	}
+	c.ProbeURL = probe(set, set.ProbeURL)
 	c.Sizes, c.RunMs = set.Sizes(), set.MaxRun.Milliseconds()
 	c.PriceNano = set.PriceNano(set.CPUs, int64(set.MemoryMB))
 	missing := func(reason, cure string) {
@@ -60,7 +66,9 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	if err != nil {
 		return c, err
 	}
-	if err := a.taken(ctx, e.cfg.Now); err != nil {
+	err = a.taken(ctx, e.cfg.Now)
+	c.LatencyMs = a.latency()
+	if err != nil {
 		if ctx.Err() != nil {
 			return c, context.Cause(ctx)
 		}
@@ -99,13 +107,30 @@ func (a *account) taken(ctx context.Context, now func() time.Time) error {
 	if !asked.IsZero() && now().Sub(asked) < askedFor {
 		return refused
 	}
-	_, err := a.plane.check(ctx)
+	var wrote, answered atomic.Int64 // ns; without the time that connecting takes
+	_, err := a.plane.check(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest:         func(httptrace.WroteRequestInfo) { wrote.Store(time.Now().UnixNano()) },
+		GotFirstResponseByte: func() { answered.Store(time.Now().UnixNano()) },
+	}))
 	if ctx.Err() == nil {
 		a.mu.Lock()
 		a.asked, a.refused = now(), err
+		if d := time.Duration(answered.Load() - wrote.Load()); err == nil && d > 0 && d < time.Hour {
+			a.took = d
+		}
 		a.mu.Unlock()
 	}
 	return err
+}
+
+// latency is the last measured round trip, in whole milliseconds; 0 = none was measured.
+func (a *account) latency() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.took == 0 {
+		return 0
+	}
+	return max(a.took.Milliseconds(), 1)
 }
 
 // fill says of each size whether its template is there.

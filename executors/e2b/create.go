@@ -63,7 +63,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 		return nil, err
 	}
 	if _, err := e.readRecord(s.ID); err == nil {
-		found, err := e.find(ctx, executors.Handle{Kind: Kind, ID: s.ID})
+		found, err := e.find(ctx, executors.Handle{Kind: e.cfg.Kind, ID: s.ID})
 		if err == nil || !errors.Is(err, executors.ErrGone) {
 			return found, err
 		}

@@ -21,13 +21,20 @@ const mostMinutes = 100_000
 func Descriptor() executors.Descriptor {
 	return executors.Descriptor{
 		Kind: Kind, Label: "E2B", Rank: 4, Boundary: executors.MachineBoundary, Settings: settings, Docs: "docs/e2b.md",
-		Verbs: []executors.Verb{buildVerb, listVerb},
+		Regions: []string{"apiKey", "domain", "apiUrl", "sandboxUrl", "template", "priceVcpuSecond", "priceGibSecond"},
+		Verbs:   []executors.Verb{buildVerb, listVerb},
 		Idle: executors.IdleRule{Paid: func(v schema.Values) time.Duration {
 			return time.Duration(v.Number("autoShutdownIdle")) * time.Second
 		}},
 		New: func(d executors.Deps) (executors.Executor, error) {
-			return New(Config{Dir: d.Dir, GuestPath: d.GuestPath, Log: d.Log, Settings: func(ctx context.Context) (Settings, error) { return FromValues(d.Now(ctx)), nil }})
+			return New(Config{Kind: d.Kind, Dir: d.Dir, GuestPath: d.GuestPath, Log: d.Log, Settings: func(ctx context.Context) (Settings, error) {
+				v := d.Now(ctx)
+				s := FromValues(v)
+				s.Region, s.ProbeURL = cmp.Or(v.Text(executors.KeyRegionName), d.Kind.Region()), v.Text(executors.KeyProbeURL)
+				return s, nil
+			}})
 		},
+		Probe: func(v schema.Values) string { return probe(FromValues(v), v.Text(executors.KeyProbeURL)) },
 		Price: func(v schema.Values) executors.Price {
 			s := FromValues(v)
 			return executors.Price{VCPUSecondNano: cmp.Or(s.PriceVCPU, priceVCPU), GiBSecondNano: cmp.Or(s.PriceGiB, priceGiB), Metered: true}
@@ -105,6 +112,18 @@ var settings = schema.Schema{
 	}},
 	{Key: "priceVcpuSecond", Type: schema.Number, Default: priceVCPU},
 	{Key: "priceGibSecond", Type: schema.Number, Default: priceGiB},
+}
+
+// probe is what browsers ask to measure how far a region is; "" where the settings cannot be used.
+func probe(s Settings, said string) string {
+	if said != "" {
+		return said
+	}
+	s, err := s.Normal()
+	if err != nil {
+		return ""
+	}
+	return s.APIURL
 }
 
 func checkURL(v any) string {

@@ -43,6 +43,7 @@ const Lease = 10 * time.Minute
 
 // Config is what an Executor is made of.
 type Config struct {
+	Kind      executors.Kind                          // that of a region; default Kind
 	Dir       string                                  // absolute: one folder per sandbox below it (data/sandboxes)
 	GuestPath string                                  // a guest for Linux
 	Settings  func(context.Context) (Settings, error) // asked before each use
@@ -61,6 +62,7 @@ func (c *Config) Validate() error {
 	if c.Settings == nil {
 		return errors.New("e2b executor: Settings must be set")
 	}
+	c.Kind = cmp.Or(c.Kind, Kind)
 	if c.HTTP == nil {
 		c.HTTP = newHTTP
 	}
@@ -133,8 +135,8 @@ func (e *Executor) Close() error {
 	return nil
 }
 
-// Kind is e2b.
-func (e *Executor) Kind() executors.Kind { return Kind }
+// Kind is e2b, or that of a region.
+func (e *Executor) Kind() executors.Kind { return e.cfg.Kind }
 
 // account is one key at one server, and the clients for it.
 type account struct {
@@ -146,6 +148,7 @@ type account struct {
 	ways      map[string]*inputWay // by address of envd
 	asked     time.Time            // when the key was last tried
 	refused   error                // how that went
+	took      time.Duration        // the last round trip that was measured; 0 = none
 	templates map[string]known
 }
 
@@ -186,7 +189,7 @@ func (e *Executor) account(ctx context.Context) (*account, error) {
 func (a *account) with(set Settings) *account {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return &account{set: set, http: a.http, plane: a.plane, ways: a.ways, asked: a.asked, refused: a.refused, templates: make(map[string]known)}
+	return &account{set: set, http: a.http, plane: a.plane, ways: a.ways, asked: a.asked, refused: a.refused, took: a.took, templates: make(map[string]known)}
 }
 
 // way is how the envd at an address is written to.

@@ -20,7 +20,7 @@ const reachIn = 5 * time.Second
 // Recover finds a sandbox again, and wakes it where it is paused. ErrGone when E2B no longer has it, or when its guest was asked to end. It
 // restarts a guest that died, because the disk still exists. Any other error means that the state is unknown now.
 func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
-	if h.Kind != Kind {
+	if h.Kind != e.cfg.Kind {
 		return nil, fmt.Errorf("handle of kind %q given to the e2b executor", h.Kind)
 	}
 	if h.Version > handleVersion {
@@ -189,7 +189,7 @@ func (f *foreign) Handle() executors.Handle {
 	if err != nil {
 		panic(err) // a struct of strings and numbers always encodes
 	}
-	return executors.Handle{Kind: Kind, ID: f.id, Version: handleVersion, State: b}
+	return executors.Handle{Kind: f.e.cfg.Kind, ID: f.id, Version: handleVersion, State: b}
 }
 
 // Token is not known here.
@@ -301,7 +301,7 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, executors.Handle{Kind: Kind, ID: id, Version: handleVersion, State: b})
+		out = append(out, executors.Handle{Kind: e.cfg.Kind, ID: id, Version: handleVersion, State: b})
 	}
 	return out, nil
 }

@@ -62,7 +62,7 @@ func (e *Executor) makeFolder(id string) error {
 	if err := os.Mkdir(e.dir(id), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(e.dir(id), kindName), []byte(Kind), 0o600)
+	return os.WriteFile(filepath.Join(e.dir(id), kindName), []byte(e.cfg.Kind), 0o600)
 }
 
 // makeToken makes the guest's secret and keeps it.
@@ -95,7 +95,7 @@ func (e *Executor) writeRecord(id string, r record) error {
 func (e *Executor) readRecord(id string) (record, error) {
 	var r record
 	kind, err := readSmall(filepath.Join(e.dir(id), kindName))
-	if err == nil && string(kind) != string(Kind) {
+	if err == nil && string(kind) != string(e.cfg.Kind) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (e *Executor) folders() ([]string, error) {
 		if !entry.IsDir() || checkID(entry.Name()) != nil {
 			continue
 		}
-		if b, err := readSmall(filepath.Join(e.cfg.Dir, entry.Name(), kindName)); err == nil && string(b) == string(Kind) {
+		if b, err := readSmall(filepath.Join(e.cfg.Dir, entry.Name(), kindName)); err == nil && string(b) == string(e.cfg.Kind) {
 			out = append(out, entry.Name())
 		}
 	}
@@ -138,7 +138,7 @@ func (e *Executor) removeFolder(id string) error {
 	if s != nil {
 		s.cutAll(errEnded)
 	}
-	if b, err := readSmall(filepath.Join(e.dir(id), kindName)); err == nil && string(b) != string(Kind) {
+	if b, err := readSmall(filepath.Join(e.dir(id), kindName)); err == nil && string(b) != string(e.cfg.Kind) {
 		return nil // another place's
 	}
 	if err := os.RemoveAll(e.dir(id)); err != nil {
@@ -171,9 +171,14 @@ func (e *Executor) ourInstance() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("naming this instance: %w", err)
 	}
-	if e.instance = strings.TrimSpace(string(b)); !plainID(e.instance) {
+	name := strings.TrimSpace(string(b))
+	if !plainID(name) {
 		return "", fmt.Errorf("naming this instance: %s is no name; remove it", path)
 	}
+	if region := e.cfg.Kind.Region(); region != "" {
+		name += "-" + region // two regions may be two templates of one account: neither takes the other's sandboxes for strays
+	}
+	e.instance = name
 	return e.instance, nil
 }
 

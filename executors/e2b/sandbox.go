@@ -66,7 +66,7 @@ func (s *sandbox) Handle() executors.Handle {
 	if err != nil {
 		panic(err) // a struct of strings and numbers always encodes
 	}
-	return executors.Handle{Kind: Kind, ID: s.id, Version: handleVersion, State: b}
+	return executors.Handle{Kind: s.e.cfg.Kind, ID: s.id, Version: handleVersion, State: b}
 }
 
 // Token is the guest's secret.

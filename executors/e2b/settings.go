@@ -16,6 +16,9 @@ import (
 // Settings say which E2B is used, and how. They are asked for again before each use (Config.Settings), so that what people change holds
 // at once.
 type Settings struct {
+	Region   string // what people call the region; "" = there is only one
+	ProbeURL string // what browsers ask to measure how far it is; "" = the control plane
+
 	APIKey     string // "" = the place is off
 	Domain     string // "" = e2b.app
 	APIURL     string // of the control plane; "" = from the domain

@@ -95,7 +95,7 @@ type takenWarm struct {
 
 // takeWarm makes the warm sandbox that s names the sandbox s.ID, whose folder is then there. nil = there is none to be taken.
 func (e *Executor) takeWarm(ctx context.Context, a *account, s executors.Spec) (*takenWarm, error) {
-	if s.Warm == nil || s.Warm.Kind != Kind || checkID(s.Warm.ID) != nil || s.Warm.ID == s.ID {
+	if s.Warm == nil || s.Warm.Kind != e.cfg.Kind || checkID(s.Warm.ID) != nil || s.Warm.ID == s.ID {
 		return nil, nil
 	}
 	defer e.turns.Lock(s.Warm.ID)()

@@ -40,6 +40,7 @@ type ManagerConfig struct {
 	Rules        func() choice.Rules
 	Weakest      executors.Boundary
 	Policies     choice.Policies
+	People       func(ctx context.Context, teamID, userID string) (choice.Person, error)
 	Teams        func(context.Context) (int, error)
 	Fallback     func(context.Context, executors.Kind) bool
 	ProbeFresh   time.Duration
@@ -72,7 +73,7 @@ func NewManager(c ManagerConfig) *Managed {
 	}
 	m := &Managed{Registry: executors.NewRegistry(c.Executors, c.Families...)}
 	m.Metering = metering.New(metering.Config{Ledger: c.Ledger, Price: c.Price, Executors: m.Registry, Counters: c.Counters, Now: c.Now, Log: c.Log})
-	m.Chooser = choice.New(choice.Config{Executors: m.Registry, Order: c.Order, Default: c.Default, Fixed: c.Fixed, Rules: c.Rules, Weakest: c.Weakest, Policies: c.Policies, Teams: c.Teams,
+	m.Chooser = choice.New(choice.Config{Executors: m.Registry, Order: c.Order, Default: c.Default, Fixed: c.Fixed, Rules: c.Rules, Weakest: c.Weakest, Policies: c.Policies, People: c.People, Teams: c.Teams,
 		ProbeFresh: c.ProbeFresh, ProbeTimeout: c.ProbeTimeout, Price: c.Price, Sizes: c.Sizes, Usual: m.usual, IdleAfter: c.IdleAfter, Fallback: c.Fallback, Now: c.Now, Log: c.Log})
 	if c.PoolRules != nil {
 		m.Warm = pool.New(pool.Config{Executors: m.Registry, Choice: m.Chooser, Metering: m.Metering, Store: c.Warm, Rules: c.PoolRules, DialTimeout: c.DialTimeout,

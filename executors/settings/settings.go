@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,8 +47,11 @@ type Sealer interface {
 	Unseal(name, sealed string) (string, error)
 }
 
-// rowInstance is the row of the settings that are of no kind of place.
-const rowInstance = "instance"
+// rowInstance is the row of the settings that are of no kind of place, rowRegions the one with the names of the regions that operators added.
+const (
+	rowInstance = "instance"
+	rowRegions  = "regions"
+)
 
 // KeyPurpose is what the secret of a kind of place is sealed for: this kind, and the addresses it was entered for. With other addresses the
 // secret cannot be opened, whoever changed them, and on whichever server.
@@ -73,19 +77,21 @@ type Config struct {
 	Sealer   Sealer
 	Instance Group            // of the schema Instance; default its defaults
 	Places   map[string]Group // by kind
-	Now      func() time.Time
-	Log      *slog.Logger
+	// Region returns the settings of a region, which operators may add by name, such as e2b@eu; false when its kind has no regions. Optional.
+	Region func(kind string) (schema.Schema, bool)
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Service keeps the settings. Safe for concurrent use.
 type Service struct {
-	cfg    Config
-	groups map[string]Group // by the name of the row
+	cfg Config
 
-	mu   sync.Mutex
-	at   time.Time
-	read bool
-	held map[string]state
+	mu     sync.Mutex
+	groups map[string]Group // by the name of the row; the map is never changed
+	at     time.Time
+	read   bool
+	held   map[string]state
 }
 
 // state is what holds of one group.
@@ -155,11 +161,84 @@ func (s *Service) now(ctx context.Context) map[string]state {
 	return s.held
 }
 
+// all are the groups that are known now.
+func (s *Service) all() map[string]Group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.groups
+}
+
+// Regions are the names of a kind's regions, such as e2b@eu: those of config.json and those that operators added.
+func (s *Service) Regions(ctx context.Context, kind string) []string {
+	s.now(ctx)
+	var out []string
+	for name := range s.all() {
+		if strings.HasPrefix(name, kind+"@") {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// add makes a region known that an operator has added.
+func (s *Service) add(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if _, ok := s.groups[name]; ok || s.cfg.Region == nil {
+			continue
+		}
+		if sc, ok := s.cfg.Region(name); ok {
+			s.groups = maps.Clone(s.groups)
+			s.groups[name] = Group{Base: sc.Defaults()}
+		}
+	}
+}
+
+// addedRegions reads the names of the regions that operators added.
+func (s *Service) addedRegions(ctx context.Context) ([]string, error) {
+	kept, _, err := s.kept(ctx, rowRegions)
+	return slices.Sorted(maps.Keys(kept)), err
+}
+
+// AddRegion makes a new region by name, such as e2b@eu. One that is there already stays as it is.
+func (s *Service) AddRegion(ctx context.Context, by, name string) error {
+	if _, ok := s.all()[name]; ok {
+		return nil
+	}
+	if s.cfg.Region == nil {
+		return fault.New(fault.Unsupported, "executor_unknown", "This server has no place %q.", name).With("field", "kind")
+	}
+	if _, ok := s.cfg.Region(name); !ok {
+		return fault.New(fault.NotFound, "executor_unknown", "This server has no place %q. A region is named by its place and a short name of lower-case letters, digits and dashes, such as e2b@eu.",
+			name).With("field", "kind")
+	}
+	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		kept, row, err := s.kept(ctx, rowRegions)
+		if err != nil {
+			return err
+		}
+		kept[name] = true
+		text, err := json.Marshal(kept)
+		if err != nil {
+			return err
+		}
+		row.Settings, row.UpdatedBy, row.UpdatedAt = string(text), by, s.cfg.Now().UnixMilli()
+		return s.cfg.Store.SetPlaceSettings(ctx, rowRegions, row)
+	})
+	if err != nil {
+		return fmt.Errorf("keeping the region %s: %w", name, err)
+	}
+	s.cfg.Log.Info("a region was added", "actor_id", by, "place", name)
+	return s.Load(ctx)
+}
+
 // Locked reports whether config.json or the environment says a setting that is of no kind of place.
-func (s *Service) Locked(name string) bool { return s.groups[rowInstance].Locked[name] }
+func (s *Service) Locked(name string) bool { return s.all()[rowInstance].Locked[name] }
 
 // LockedIn reports whether config.json or the environment says a setting of a kind of place.
-func (s *Service) LockedIn(kind, name string) bool { return s.groups[kind].Locked[name] }
+func (s *Service) LockedIn(kind, name string) bool { return s.all()[kind].Locked[name] }
 
 // Said reports whether config.json, the environment or an operator says a setting that is of no kind: else it is what the program came with.
 func (s *Service) Said(ctx context.Context, name string) (bool, error) {
@@ -173,8 +252,16 @@ func (s *Service) Said(ctx context.Context, name string) (bool, error) {
 
 // Load reads what is kept. A kind whose settings cannot be read stays as it was known, and the error names it.
 func (s *Service) Load(ctx context.Context) error {
-	held, wrong := make(map[string]state, len(s.groups)), []error(nil)
-	for name, g := range s.groups {
+	if s.cfg.Region != nil {
+		added, err := s.addedRegions(ctx)
+		if err != nil {
+			return err
+		}
+		s.add(added...)
+	}
+	groups := s.all()
+	held, wrong := make(map[string]state, len(groups)), []error(nil)
+	for name, g := range groups {
 		if len(g.Base.Schema().Shown()) == 0 { // nothing of it is ever kept
 			held[name] = g.start()
 			continue
@@ -192,7 +279,7 @@ func (s *Service) Load(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name := range s.groups {
+	for name := range groups {
 		if _, ok := held[name]; !ok {
 			held[name] = s.held[name]
 		}
@@ -219,7 +306,7 @@ func (s *Service) kept(ctx context.Context, name string) (map[string]any, Row, e
 
 // with puts what is kept over config.json, but for what is locked. Names of a newer version are left alone.
 func (s *Service) with(name string, kept map[string]any, row Row) (state, error) {
-	g := s.groups[name]
+	g := s.all()[name]
 	st := g.start()
 	for _, f := range g.Base.Schema().Shown() {
 		raw, said := kept[f.Name]
@@ -275,7 +362,7 @@ func (s *Service) Check(ctx context.Context, kind string, changes map[string]any
 
 // parse reads changes of one group, as Values hold them, by key.
 func (s *Service) parse(name string, changes map[string]any) (map[string]any, error) {
-	g, ok := s.groups[name]
+	g, ok := s.all()[name]
 	if !ok {
 		return nil, fmt.Errorf("settings: there is no kind of place %q", name)
 	}
@@ -302,7 +389,7 @@ func (s *Service) set(ctx context.Context, by, name string, changes map[string]a
 	if err != nil {
 		return err
 	}
-	secret, hasSecret := s.groups[name].Base.Schema().Secret()
+	secret, hasSecret := s.all()[name].Base.Schema().Secret()
 	err = s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		kept, row, err := s.kept(ctx, name)
 		if err != nil {

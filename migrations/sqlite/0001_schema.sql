@@ -249,6 +249,29 @@ CREATE TABLE chosen_executors (
     PRIMARY KEY (project_id, user_id)
 );
 
+-- What a person may and wants of the places of a team. user_id '' is what holds for members without a row.
+CREATE TABLE place_people (
+    team_id       TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
+    user_id       TEXT NOT NULL,
+    trusted       BOOLEAN,                        -- may use this server without isolation; NULL = as the team says, and all may where it says nothing
+    machine_first BOOLEAN NOT NULL DEFAULT FALSE, -- new workspaces go to their own machine while it is connected
+    executor      TEXT NOT NULL DEFAULT '',       -- their default; '' = none
+    fallback      TEXT NOT NULL DEFAULT '',       -- where work on their machine goes when that goes away; '' = it waits
+    fallback_nano BIGINT NOT NULL DEFAULT 0,      -- what an hour there cost when they agreed
+    PRIMARY KEY (team_id, user_id)
+);
+
+-- Why a workspace lives where it does: the steps of the choice when it was made or moved.
+CREATE TABLE workspace_places (
+    workspace_id TEXT PRIMARY KEY REFERENCES workspaces(id) ON DELETE CASCADE,
+    team_id      TEXT NOT NULL,
+    executor     TEXT NOT NULL,              -- it was decided for
+    steps        TEXT NOT NULL DEFAULT '[]', -- JSON
+    latency_ms   BIGINT NOT NULL DEFAULT 0,  -- the round trip to the region then; 0 = not measured
+    away_from    TEXT NOT NULL DEFAULT '',   -- the machine it left when that went away
+    decided_at   BIGINT NOT NULL
+);
+
 -- An entry of a workspace's activity feed.
 CREATE TABLE activity (
     id           TEXT PRIMARY KEY,

@@ -2393,6 +2393,42 @@ func (e PermissionRuleScope) Valid() bool {
 	}
 }
 
+// Defines values for PlaceStepRule.
+const (
+	PlaceStepRuleAuto     PlaceStepRule = "auto"
+	PlaceStepRuleInstance PlaceStepRule = "instance"
+	PlaceStepRuleMachine  PlaceStepRule = "machine"
+	PlaceStepRuleNamed    PlaceStepRule = "named"
+	PlaceStepRulePerson   PlaceStepRule = "person"
+	PlaceStepRuleProject  PlaceStepRule = "project"
+	PlaceStepRuleRegion   PlaceStepRule = "region"
+	PlaceStepRuleTeam     PlaceStepRule = "team"
+)
+
+// Valid indicates whether the value is a known member of the PlaceStepRule enum.
+func (e PlaceStepRule) Valid() bool {
+	switch e {
+	case PlaceStepRuleAuto:
+		return true
+	case PlaceStepRuleInstance:
+		return true
+	case PlaceStepRuleMachine:
+		return true
+	case PlaceStepRuleNamed:
+		return true
+	case PlaceStepRulePerson:
+		return true
+	case PlaceStepRuleProject:
+		return true
+	case PlaceStepRuleRegion:
+		return true
+	case PlaceStepRuleTeam:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProjectState.
 const (
 	ProjectStateCloning ProjectState = "cloning"
@@ -6968,6 +7004,12 @@ type Executor struct {
 	PriceNanoPerHour int64  `json:"price_nano_per_hour"`
 	Reason           string `json:"reason"`
 
+	// RegionOf For a region such as e2b@eu: the place it is a region of
+	RegionOf *string `json:"region_of,omitempty"`
+
+	// Regions For a place with several regions: all of them, its own first. A workspace that names the place gets the nearest
+	Regions *[]PlaceRegion `json:"regions,omitempty"`
+
 	// RunMs Longest single run: after it the sandbox is saved, suspended and resumed; 0 = unlimited
 	RunMs int64 `json:"run_ms"`
 
@@ -9106,12 +9148,15 @@ type NewWorkspace struct {
 	// Branch Default is prefix + slug of the name; an explicit name that exists is refused
 	Branch *string `json:"branch,omitempty"`
 
-	// Executor Default is the configured place
+	// Executor Default is the configured place. A place with several regions means the nearest; e2b@eu names one
 	Executor *string `json:"executor,omitempty"`
 
 	// FallbackOk It may start on this server if its place cannot serve and the operator allows that: costs and isolation differ, and the code stays here
-	FallbackOk *bool  `json:"fallback_ok,omitempty"`
-	Name       string `json:"name"`
+	FallbackOk *bool `json:"fallback_ok,omitempty"`
+
+	// Latencies Round trips to regions that the browser measured, in ms, by the region's executor; without them the server's own decide
+	Latencies *map[string]int64 `json:"latencies,omitempty"`
+	Name      string            `json:"name"`
 
 	// Private Only its creator sees it and everything in it
 	Private   *bool  `json:"private,omitempty"`
@@ -9434,6 +9479,28 @@ type PlaceChange struct {
 	Executor Executor `json:"executor"`
 }
 
+// PlaceDecision defines model for PlaceDecision.
+type PlaceDecision struct {
+	DecidedAt *int64 `json:"decided_at,omitempty"`
+
+	// Executor Where it runs; empty if no place can be had
+	Executor string `json:"executor"`
+
+	// LatencyMs The round trip to the region; 0 = not measured, or there is only one
+	LatencyMs int64 `json:"latency_ms"`
+
+	// Name The place's name
+	Name *string `json:"name,omitempty"`
+
+	// NextRegion If the region cannot serve: the next, as executor of a new workspace
+	NextRegion *string `json:"next_region,omitempty"`
+
+	// Problem Why no place can be had
+	Problem  *string     `json:"problem,omitempty"`
+	RunnerId *string     `json:"runner_id,omitempty"`
+	Steps    []PlaceStep `json:"steps"`
+}
+
 // PlaceMetrics defines model for PlaceMetrics.
 type PlaceMetrics struct {
 	// Active Sandboxes that run now
@@ -9477,6 +9544,40 @@ type PlaceMetrics struct {
 	Workspaces int64 `json:"workspaces"`
 }
 
+// PlaceRegion defines model for PlaceRegion.
+type PlaceRegion struct {
+	Available bool `json:"available"`
+
+	// Executor What names it in a new workspace, such as e2b@eu; e2b@main for the place's own
+	Executor string `json:"executor"`
+	Hint     string `json:"hint"`
+
+	// LatencyMs The round trip from this server as last measured; 0 = not measured
+	LatencyMs        int64  `json:"latency_ms"`
+	Name             string `json:"name"`
+	PriceNanoPerHour int64  `json:"price_nano_per_hour"`
+
+	// ProbeUrl What a browser may ask to measure its own round trip; empty = nothing
+	ProbeUrl string `json:"probe_url"`
+	Reason   string `json:"reason"`
+}
+
+// PlaceRight defines model for PlaceRight.
+type PlaceRight struct {
+	// Trusted May use this server without isolation; null = as members
+	Trusted *bool  `json:"trusted,omitempty"`
+	UserId  string `json:"user_id"`
+}
+
+// PlaceRights defines model for PlaceRights.
+type PlaceRights struct {
+	// Members Members to whom nobody gave or took the right; null = they may, as far as the minimum isolation allows
+	Members *bool `json:"members,omitempty"`
+
+	// People When it is set, only those it lists change
+	People []PlaceRight `json:"people"`
+}
+
 // PlaceSettings defines model for PlaceSettings.
 type PlaceSettings struct {
 	// Boundary How strongly a place isolates an agent, weakest first; empty = not known or not set
@@ -9494,7 +9595,10 @@ type PlaceSettings struct {
 	Label string `json:"label"`
 
 	// Rank Its place in lists
-	Rank     int        `json:"rank"`
+	Rank int `json:"rank"`
+
+	// Regional It can have regions, which are named <kind>@<region>
+	Regional *bool      `json:"regional,omitempty"`
 	Settings []Setting  `json:"settings"`
 	Test     *PlaceTest `json:"test,omitempty"`
 
@@ -9524,6 +9628,20 @@ type PlaceSize struct {
 	Refused *SizeRefusal `json:"refused,omitempty"`
 }
 
+// PlaceStep defines model for PlaceStep.
+type PlaceStep struct {
+	// Decided The place is this one's
+	Decided bool `json:"decided"`
+
+	// Executor What it names; empty = nothing. A machine is runner:<id>
+	Executor string        `json:"executor"`
+	Rule     PlaceStepRule `json:"rule"`
+	Words    string        `json:"words"`
+}
+
+// PlaceStepRule defines model for PlaceStep.Rule.
+type PlaceStepRule string
+
 // PlaceTest defines model for PlaceTest.
 type PlaceTest struct {
 	// Account Whose key it is, or what it may do, in words
@@ -9533,6 +9651,31 @@ type PlaceTest struct {
 
 	// Reason In words, when not ok
 	Reason *string `json:"reason,omitempty"`
+}
+
+// PlaceWishes defines model for PlaceWishes.
+type PlaceWishes struct {
+	// Executor Your default place; empty = none
+	Executor string `json:"executor"`
+
+	// Fallback Where work on your machine goes when that goes away; empty = it waits for the machine
+	Fallback string `json:"fallback"`
+
+	// FallbackNano What an hour there cost when you agreed
+	FallbackNano int64 `json:"fallback_nano"`
+
+	// MachineFirst New workspaces that name no place go to your own machine while it is connected
+	MachineFirst bool `json:"machine_first"`
+
+	// Trusted You may use this server without isolation
+	Trusted bool `json:"trusted"`
+}
+
+// PlaceWishesPatch defines model for PlaceWishesPatch.
+type PlaceWishesPatch struct {
+	Executor     *string `json:"executor,omitempty"`
+	Fallback     *string `json:"fallback,omitempty"`
+	MachineFirst *bool   `json:"machine_first,omitempty"`
 }
 
 // Plan defines model for Plan.
@@ -14281,6 +14424,18 @@ type CreateTeamPermissionRuleParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ExplainPlaceParams defines parameters for ExplainPlace.
+type ExplainPlaceParams struct {
+	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
+
+	// Executor As in a new workspace
+	Executor *string `form:"executor,omitempty" json:"executor,omitempty"`
+	RunnerId *string `form:"runner_id,omitempty" json:"runner_id,omitempty"`
+
+	// Latencies Round trips to regions that the browser measured, in ms: e2b@main:120,e2b@eu:31
+	Latencies *string `form:"latencies,omitempty" json:"latencies,omitempty"`
+}
+
 // ListProjectsParams defines parameters for ListProjects.
 type ListProjectsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -15107,6 +15262,12 @@ type CreateTeamPermissionRuleJSONRequestBody = NewPermissionRule
 
 // TryTeamPermissionRulesJSONRequestBody defines body for TryTeamPermissionRules for application/json ContentType.
 type TryTeamPermissionRulesJSONRequestBody = TriedCall
+
+// SetPlaceRightsJSONRequestBody defines body for SetPlaceRights for application/json ContentType.
+type SetPlaceRightsJSONRequestBody = PlaceRights
+
+// SetPlaceWishesJSONRequestBody defines body for SetPlaceWishes for application/json ContentType.
+type SetPlaceWishesJSONRequestBody = PlaceWishesPatch
 
 // SetTeamPlacesJSONRequestBody defines body for SetTeamPlaces for application/json ContentType.
 type SetTeamPlacesJSONRequestBody = TeamPlacesPatch
@@ -16166,6 +16327,21 @@ type ServerInterface interface {
 	// TryTeamPermissionRules Say what a call would get by a team's rules alone
 	// (POST /teams/{team}/permission-rules/try)
 	TryTeamPermissionRules(ctx echo.Context, team TeamSlug) error
+	// ExplainPlace Where a new workspace of yours would run, and why
+	// (GET /teams/{team}/place-choice)
+	ExplainPlace(ctx echo.Context, team TeamSlug, params ExplainPlaceParams) error
+	// GetPlaceRights Who may use this server without isolation; owners and admins
+	// (GET /teams/{team}/place-rights)
+	GetPlaceRights(ctx echo.Context, team TeamSlug) error
+	// SetPlaceRights Give or take the right to use this server without isolation; owners and admins
+	// (PUT /teams/{team}/place-rights)
+	SetPlaceRights(ctx echo.Context, team TeamSlug) error
+	// GetPlaceWishes Where you want your new workspaces in this team
+	// (GET /teams/{team}/place-wishes)
+	GetPlaceWishes(ctx echo.Context, team TeamSlug) error
+	// SetPlaceWishes Set where you want your new workspaces in this team
+	// (PUT /teams/{team}/place-wishes)
+	SetPlaceWishes(ctx echo.Context, team TeamSlug) error
 	// GetTeamPlaces Get the team's rules for where workspaces run
 	// (GET /teams/{team}/places)
 	GetTeamPlaces(ctx echo.Context, team TeamSlug) error
@@ -16514,6 +16690,9 @@ type ServerInterface interface {
 	// PauseSandbox Pause the sandbox, if its place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx echo.Context, id Id) error
+	// ExplainWorkspacePlace Why the workspace runs where it does
+	// (GET /workspaces/{id}/place-choice)
+	ExplainWorkspacePlace(ctx echo.Context, id Id) error
 	// ListWorkspacePlaces List where the workspace runs and could move, and what each move would change
 	// (GET /workspaces/{id}/places)
 	ListWorkspacePlaces(ctx echo.Context, id Id) error
@@ -22077,6 +22256,116 @@ func (w *ServerInterfaceWrapper) TryTeamPermissionRules(ctx echo.Context) error 
 	return err
 }
 
+// ExplainPlace converts echo context to params.
+func (w *ServerInterfaceWrapper) ExplainPlace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainPlaceParams
+	// ------------- Optional query parameter "project_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project_id", ctx.QueryParams(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter project_id: %s", err))
+	}
+
+	// ------------- Optional query parameter "executor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "executor", ctx.QueryParams(), &params.Executor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter executor: %s", err))
+	}
+
+	// ------------- Optional query parameter "runner_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "runner_id", ctx.QueryParams(), &params.RunnerId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter runner_id: %s", err))
+	}
+
+	// ------------- Optional query parameter "latencies" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "latencies", ctx.QueryParams(), &params.Latencies, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter latencies: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExplainPlace(ctx, team, params)
+	return err
+}
+
+// GetPlaceRights converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPlaceRights(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPlaceRights(ctx, team)
+	return err
+}
+
+// SetPlaceRights converts echo context to params.
+func (w *ServerInterfaceWrapper) SetPlaceRights(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetPlaceRights(ctx, team)
+	return err
+}
+
+// GetPlaceWishes converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPlaceWishes(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPlaceWishes(ctx, team)
+	return err
+}
+
+// SetPlaceWishes converts echo context to params.
+func (w *ServerInterfaceWrapper) SetPlaceWishes(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetPlaceWishes(ctx, team)
+	return err
+}
+
 // GetTeamPlaces converts echo context to params.
 func (w *ServerInterfaceWrapper) GetTeamPlaces(ctx echo.Context) error {
 	var err error
@@ -25137,6 +25426,22 @@ func (w *ServerInterfaceWrapper) PauseSandbox(ctx echo.Context) error {
 	return err
 }
 
+// ExplainWorkspacePlace converts echo context to params.
+func (w *ServerInterfaceWrapper) ExplainWorkspacePlace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExplainWorkspacePlace(ctx, id)
+	return err
+}
+
 // ListWorkspacePlaces converts echo context to params.
 func (w *ServerInterfaceWrapper) ListWorkspacePlaces(ctx echo.Context) error {
 	var err error
@@ -26602,6 +26907,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/teams/:team/tools", wrapper.ListTools, options.OperationMiddlewares["listTools"]...)
 	router.GET(options.BaseURL+"/teams/:team/places", wrapper.GetTeamPlaces, options.OperationMiddlewares["getTeamPlaces"]...)
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
+	router.GET(options.BaseURL+"/teams/:team/place-choice", wrapper.ExplainPlace, options.OperationMiddlewares["explainPlace"]...)
+	router.GET(options.BaseURL+"/teams/:team/place-wishes", wrapper.GetPlaceWishes, options.OperationMiddlewares["getPlaceWishes"]...)
+	router.PUT(options.BaseURL+"/teams/:team/place-wishes", wrapper.SetPlaceWishes, options.OperationMiddlewares["setPlaceWishes"]...)
+	router.GET(options.BaseURL+"/teams/:team/place-rights", wrapper.GetPlaceRights, options.OperationMiddlewares["getPlaceRights"]...)
+	router.PUT(options.BaseURL+"/teams/:team/place-rights", wrapper.SetPlaceRights, options.OperationMiddlewares["setPlaceRights"]...)
 	router.GET(options.BaseURL+"/instance/places", wrapper.GetInstancePlaces, options.OperationMiddlewares["getInstancePlaces"]...)
 	router.PUT(options.BaseURL+"/instance/places", wrapper.SetInstancePlaces, options.OperationMiddlewares["setInstancePlaces"]...)
 	router.GET(options.BaseURL+"/instance/places/:kind", wrapper.GetPlaceSettings, options.OperationMiddlewares["getPlaceSettings"]...)
@@ -26646,6 +26956,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/workspaces/:id/port-links/:link", wrapper.RevokePortLink, options.OperationMiddlewares["revokePortLink"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/ports/:port/open", wrapper.OpenPort, options.OperationMiddlewares["openPort"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/places", wrapper.ListWorkspacePlaces, options.OperationMiddlewares["listWorkspacePlaces"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/place-choice", wrapper.ExplainWorkspacePlace, options.OperationMiddlewares["explainWorkspacePlace"]...)
 	router.POST(options.BaseURL+"/agent-accounts/:id/test", wrapper.TestAgentAccount, options.OperationMiddlewares["testAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams/:team/agent-accounts", wrapper.ListTeamAgentAccounts, options.OperationMiddlewares["listTeamAgentAccounts"]...)
 	router.POST(options.BaseURL+"/teams/:team/agent-accounts", wrapper.AddTeamAgentAccount, options.OperationMiddlewares["addTeamAgentAccount"]...)
@@ -38587,6 +38898,204 @@ func (response TryTeamPermissionRulesdefaultApplicationProblemPlusJSONResponse) 
 	return err
 }
 
+type ExplainPlaceRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ExplainPlaceParams
+}
+
+type ExplainPlaceResponseObject interface {
+	VisitExplainPlaceResponse(w http.ResponseWriter) error
+}
+
+type ExplainPlace200JSONResponse PlaceDecision
+
+func (response ExplainPlace200JSONResponse) VisitExplainPlaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainPlacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExplainPlacedefaultApplicationProblemPlusJSONResponse) VisitExplainPlaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlaceRightsRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetPlaceRightsResponseObject interface {
+	VisitGetPlaceRightsResponse(w http.ResponseWriter) error
+}
+
+type GetPlaceRights200JSONResponse PlaceRights
+
+func (response GetPlaceRights200JSONResponse) VisitGetPlaceRightsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlaceRightsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetPlaceRightsdefaultApplicationProblemPlusJSONResponse) VisitGetPlaceRightsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetPlaceRightsRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SetPlaceRightsJSONRequestBody
+}
+
+type SetPlaceRightsResponseObject interface {
+	VisitSetPlaceRightsResponse(w http.ResponseWriter) error
+}
+
+type SetPlaceRights200JSONResponse PlaceRights
+
+func (response SetPlaceRights200JSONResponse) VisitSetPlaceRightsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetPlaceRightsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetPlaceRightsdefaultApplicationProblemPlusJSONResponse) VisitSetPlaceRightsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlaceWishesRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetPlaceWishesResponseObject interface {
+	VisitGetPlaceWishesResponse(w http.ResponseWriter) error
+}
+
+type GetPlaceWishes200JSONResponse PlaceWishes
+
+func (response GetPlaceWishes200JSONResponse) VisitGetPlaceWishesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPlaceWishesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetPlaceWishesdefaultApplicationProblemPlusJSONResponse) VisitGetPlaceWishesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetPlaceWishesRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SetPlaceWishesJSONRequestBody
+}
+
+type SetPlaceWishesResponseObject interface {
+	VisitSetPlaceWishesResponse(w http.ResponseWriter) error
+}
+
+type SetPlaceWishes200JSONResponse PlaceWishes
+
+func (response SetPlaceWishes200JSONResponse) VisitSetPlaceWishesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetPlaceWishesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetPlaceWishesdefaultApplicationProblemPlusJSONResponse) VisitSetPlaceWishesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTeamPlacesRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -43421,6 +43930,45 @@ func (response PauseSandboxdefaultApplicationProblemPlusJSONResponse) VisitPause
 	return err
 }
 
+type ExplainWorkspacePlaceRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ExplainWorkspacePlaceResponseObject interface {
+	VisitExplainWorkspacePlaceResponse(w http.ResponseWriter) error
+}
+
+type ExplainWorkspacePlace200JSONResponse PlaceDecision
+
+func (response ExplainWorkspacePlace200JSONResponse) VisitExplainWorkspacePlaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainWorkspacePlacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExplainWorkspacePlacedefaultApplicationProblemPlusJSONResponse) VisitExplainWorkspacePlaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWorkspacePlacesRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -46435,6 +46983,21 @@ type StrictServerInterface interface {
 	// TryTeamPermissionRules Say what a call would get by a team's rules alone
 	// (POST /teams/{team}/permission-rules/try)
 	TryTeamPermissionRules(ctx context.Context, request TryTeamPermissionRulesRequestObject) (TryTeamPermissionRulesResponseObject, error)
+	// ExplainPlace Where a new workspace of yours would run, and why
+	// (GET /teams/{team}/place-choice)
+	ExplainPlace(ctx context.Context, request ExplainPlaceRequestObject) (ExplainPlaceResponseObject, error)
+	// GetPlaceRights Who may use this server without isolation; owners and admins
+	// (GET /teams/{team}/place-rights)
+	GetPlaceRights(ctx context.Context, request GetPlaceRightsRequestObject) (GetPlaceRightsResponseObject, error)
+	// SetPlaceRights Give or take the right to use this server without isolation; owners and admins
+	// (PUT /teams/{team}/place-rights)
+	SetPlaceRights(ctx context.Context, request SetPlaceRightsRequestObject) (SetPlaceRightsResponseObject, error)
+	// GetPlaceWishes Where you want your new workspaces in this team
+	// (GET /teams/{team}/place-wishes)
+	GetPlaceWishes(ctx context.Context, request GetPlaceWishesRequestObject) (GetPlaceWishesResponseObject, error)
+	// SetPlaceWishes Set where you want your new workspaces in this team
+	// (PUT /teams/{team}/place-wishes)
+	SetPlaceWishes(ctx context.Context, request SetPlaceWishesRequestObject) (SetPlaceWishesResponseObject, error)
 	// GetTeamPlaces Get the team's rules for where workspaces run
 	// (GET /teams/{team}/places)
 	GetTeamPlaces(ctx context.Context, request GetTeamPlacesRequestObject) (GetTeamPlacesResponseObject, error)
@@ -46783,6 +47346,9 @@ type StrictServerInterface interface {
 	// PauseSandbox Pause the sandbox, if its place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx context.Context, request PauseSandboxRequestObject) (PauseSandboxResponseObject, error)
+	// ExplainWorkspacePlace Why the workspace runs where it does
+	// (GET /workspaces/{id}/place-choice)
+	ExplainWorkspacePlace(ctx context.Context, request ExplainWorkspacePlaceRequestObject) (ExplainWorkspacePlaceResponseObject, error)
 	// ListWorkspacePlaces List where the workspace runs and could move, and what each move would change
 	// (GET /workspaces/{id}/places)
 	ListWorkspacePlaces(ctx context.Context, request ListWorkspacePlacesRequestObject) (ListWorkspacePlacesResponseObject, error)
@@ -56475,6 +57041,178 @@ func (sh *strictHandler) TryTeamPermissionRules(ctx echo.Context, team TeamSlug)
 	return nil
 }
 
+// ExplainPlace operation middleware
+func (sh *strictHandler) ExplainPlace(ctx echo.Context, team TeamSlug, params ExplainPlaceParams) error {
+	var request ExplainPlaceRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExplainPlace(ctx.Request().Context(), request.(ExplainPlaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExplainPlace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExplainPlaceResponseObject); ok {
+		return validResponse.VisitExplainPlaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetPlaceRights operation middleware
+func (sh *strictHandler) GetPlaceRights(ctx echo.Context, team TeamSlug) error {
+	var request GetPlaceRightsRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlaceRights(ctx.Request().Context(), request.(GetPlaceRightsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlaceRights")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPlaceRightsResponseObject); ok {
+		return validResponse.VisitGetPlaceRightsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetPlaceRights operation middleware
+func (sh *strictHandler) SetPlaceRights(ctx echo.Context, team TeamSlug) error {
+	var request SetPlaceRightsRequestObject
+
+	request.Team = team
+
+	var body SetPlaceRightsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetPlaceRights(ctx.Request().Context(), request.(SetPlaceRightsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetPlaceRights")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetPlaceRightsResponseObject); ok {
+		return validResponse.VisitSetPlaceRightsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetPlaceWishes operation middleware
+func (sh *strictHandler) GetPlaceWishes(ctx echo.Context, team TeamSlug) error {
+	var request GetPlaceWishesRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPlaceWishes(ctx.Request().Context(), request.(GetPlaceWishesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPlaceWishes")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPlaceWishesResponseObject); ok {
+		return validResponse.VisitGetPlaceWishesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetPlaceWishes operation middleware
+func (sh *strictHandler) SetPlaceWishes(ctx echo.Context, team TeamSlug) error {
+	var request SetPlaceWishesRequestObject
+
+	request.Team = team
+
+	var body SetPlaceWishesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetPlaceWishes(ctx.Request().Context(), request.(SetPlaceWishesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetPlaceWishes")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetPlaceWishesResponseObject); ok {
+		return validResponse.VisitSetPlaceWishesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetTeamPlaces operation middleware
 func (sh *strictHandler) GetTeamPlaces(ctx echo.Context, team TeamSlug) error {
 	var request GetTeamPlacesRequestObject
@@ -60303,6 +61041,31 @@ func (sh *strictHandler) PauseSandbox(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(PauseSandboxResponseObject); ok {
 		return validResponse.VisitPauseSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExplainWorkspacePlace operation middleware
+func (sh *strictHandler) ExplainWorkspacePlace(ctx echo.Context, id Id) error {
+	var request ExplainWorkspacePlaceRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExplainWorkspacePlace(ctx.Request().Context(), request.(ExplainWorkspacePlaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExplainWorkspacePlace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExplainWorkspacePlaceResponseObject); ok {
+		return validResponse.VisitExplainWorkspacePlaceResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -4,6 +4,8 @@
 package places
 
 import (
+	"context"
+
 	"github.com/parawork/parawork/accounts/directory"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/quota"
@@ -40,6 +42,9 @@ type Config struct {
 	Caches     *caches.Caches        // what teams share; nil = nothing
 	Settings   *settings.Service     // what operators say about places
 	Kinds      executors.Descriptors // of places
+	People     PeopleStore           // what people may and want of places
+
+	AddRegions func(context.Context) error // makes the executors of regions that have none yet; nil = there are none
 }
 
 // group is what all operations of the package stand on.

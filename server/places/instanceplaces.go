@@ -50,6 +50,11 @@ func (h Instance) SetPlaceSettings(ctx context.Context, req api.SetPlaceSettings
 	if err != nil {
 		return nil, err
 	}
+	if d.Kind.Region() != "" {
+		if err := h.cfg.Settings.AddRegion(ctx, rest.CallOf(ctx).Actor.User.ID, string(d.Kind)); err != nil {
+			return nil, err
+		}
+	}
 	with, err := h.trial(ctx, d, req.Body.Values, "use")
 	if err != nil {
 		return nil, err
@@ -65,6 +70,11 @@ func (h Instance) SetPlaceSettings(ctx context.Context, req api.SetPlaceSettings
 	audit.Note(ctx, "place", string(d.Kind))
 	if err := h.cfg.Settings.SetPlace(ctx, rest.CallOf(ctx).Actor.User.ID, string(d.Kind), req.Body.Values); err != nil {
 		return nil, err
+	}
+	if d.Kind.Region() != "" && h.cfg.AddRegions != nil {
+		if err := h.cfg.AddRegions(ctx); err != nil {
+			return nil, err
+		}
 	}
 	h.cfg.Choice.Reprobe()
 	out := h.placeSettings(ctx, d)
@@ -119,6 +129,10 @@ func (h Instance) trial(ctx context.Context, d executors.Descriptor, changes map
 
 // test says in words what came of trying a kind.
 func (h Instance) test(ctx context.Context, d executors.Descriptor, with schema.Values) (api.PlaceTest, error) {
+	if base, ok := h.cfg.Kinds.Find(d.Kind.Provider()); ok && d.Kind.Region() != "" {
+		place, _ := h.cfg.Settings.Place(ctx, string(base.Kind))
+		with = base.InRegion(place, with)
+	}
 	account, err := d.Test(ctx, with)
 	if err == nil {
 		return api.PlaceTest{Ok: true, Account: rest.Text(account)}, nil
@@ -146,6 +160,11 @@ func (h Instance) instancePlaces(ctx context.Context) api.InstancePlaces {
 	}
 	for _, d := range h.cfg.Kinds {
 		out.Places = append(out.Places, h.placeSettings(ctx, d))
+		for _, name := range h.cfg.Settings.Regions(ctx, string(d.Kind)) {
+			if r, ok := h.cfg.Kinds.Find(executors.Kind(name)); ok {
+				out.Places = append(out.Places, h.placeSettings(ctx, r))
+			}
+		}
 	}
 	return out
 }
@@ -164,7 +183,12 @@ func (h Instance) choices() []schema.Option {
 func (h Instance) placeSettings(ctx context.Context, d executors.Descriptor) api.PlaceSettings {
 	v, lastFour := h.cfg.Settings.Place(ctx, string(d.Kind))
 	out := api.PlaceSettings{Kind: string(d.Kind), Label: d.Label, Docs: d.Docs, Rank: d.Rank, Boundary: api.Boundary(d.Boundary), Free: d.Free, Family: d.Family,
-		Testable: d.Test != nil, Settings: []api.Setting{}}
+		Testable: d.Test != nil, Settings: []api.Setting{}, Regional: new(d.Regions != nil && d.Kind.Region() == "")}
+	if d.Kind.Region() != "" {
+		if base, ok := h.cfg.Kinds.Find(d.Kind.Provider()); ok && v.Schema() != nil {
+			out.Label = executors.RegionLabel(base.Label, d.Kind, v)
+		}
+	}
 	for _, f := range d.Settings.Shown() {
 		out.Settings = append(out.Settings, settingOf(f, v.Value(f.Key), lastFour, h.cfg.Settings.LockedIn(string(d.Kind), f.Name)))
 	}

@@ -301,6 +301,14 @@ func (h Standings) executorsOf(ctx context.Context) func(choice.Option) api.Exec
 	}
 	return func(s choice.Option) api.Executor {
 		out := executorOf(s)
+		if s.Kind.Region() != "" {
+			out.RegionOf = new(string(s.Kind.Provider()))
+		} else if all := h.cfg.Choice.Regions(ctx, s.Kind); len(all) > 0 {
+			list := rest.List(all, func(r choice.Region) api.PlaceRegion {
+				return api.PlaceRegion{Executor: string(r.By()), Name: r.Name, Available: r.Available, Reason: r.Reason, Hint: r.Cure, LatencyMs: r.LatencyMs, ProbeUrl: r.ProbeURL, PriceNanoPerHour: r.PriceNano}
+			})
+			out.Regions = &list
+		}
 		if s.PriceNano > 0 || len(s.Sizes) > 0 && s.Sizes[len(s.Sizes)-1].PriceNano > 0 {
 			out.BudgetLeftNano = left
 		}

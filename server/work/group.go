@@ -67,6 +67,7 @@ type Config struct {
 	Now          func() time.Time
 	GraceViews   money.WorkGraces
 	MachineViews places.Machines
+	PlaceViews   places.Standings
 	NetworkViews places.Network
 	Admission    *running.Admission
 }

@@ -52,8 +52,13 @@ func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspace
 	if !rest.PlainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}
+	ctx = places.Latencies(ctx, b.Latencies)
 	if err := h.checkPlace(ctx, b.ProjectId, kind, rest.Val(b.FallbackOk)); err != nil {
 		return nil, err
+	}
+	chosen, err := h.cfg.Choice.Explain(executors.As(ctx, "", call.Actor.User.ID), call.Team.ID, kind, h.projectPlace(ctx, b.ProjectId))
+	if err == nil {
+		kind = h.cfg.PlaceViews.ByHand(chosen.Kind) // what is made is what was explained
 	}
 	if err := h.checkSize(ctx, b.ProjectId, kind, limitsOf(b.Resources)); err != nil {
 		return nil, err
@@ -67,6 +72,9 @@ func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspace
 	audit.Note(ctx, "place", string(kind))
 	h.Reread()
 	h.cfg.MachineViews.Remember(ctx, b.ProjectId, kind)
+	if string(chosen.Kind) == w.Executor {
+		h.cfg.PlaceViews.KeepWhy(ctx, w.ID, chosen)
+	}
 	one, err := h.one(ctx, w)
 	return api.CreateWorkspace201JSONResponse(one), err
 }

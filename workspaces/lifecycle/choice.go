@@ -55,6 +55,9 @@ func (s *Service) CheckPlace(ctx context.Context, teamID string, wish, project e
 func (s *Service) chooseOrFallBack(ctx context.Context, c workspaces.Chooser, teamID string, wish, project executors.Kind, fallbackOK bool) (executors.Kind, error) {
 	kind, err := c.Choose(ctx, teamID, wish, project)
 	asked := cmp.Or(wish, project)
+	if asked.Region() == executors.HomeRegion {
+		asked = asked.Provider()
+	}
 	if fault.CodeOf(err) != "executor_unavailable" || !fallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx, asked) {
 		return kind, err
 	}

@@ -77,6 +77,9 @@ func Build(ctx context.Context, o Options) (_ *App, err error) {
 	if err := a.settings.Load(ctx); err != nil {
 		return nil, err
 	}
+	if err := a.addRegions(ctx, a.base); err != nil {
+		return nil, err
+	}
 	return a, nil
 }
 

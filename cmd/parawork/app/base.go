@@ -90,14 +90,18 @@ func (b *base) logOf(name string) *slog.Logger { return b.log.With("component", 
 // plan is the plan of teams that have none of their own.
 func (b *base) plan(ctx context.Context) string { return b.settings.Values(ctx).DefaultPlan }
 
-// placeNow is what holds of the settings of a kind of place now.
+// placeNow is what holds of the settings of a kind of place now; of a region, with what its place says.
 func (b *base) placeNow(ctx context.Context, k executors.Kind) schema.Values {
-	v, _ := b.settings.Place(ctx, string(k))
+	v, _ := b.settings.Place(ctx, string(k.Provider()))
+	if d, ok := b.kinds.Find(k.Provider()); ok && k.Region() != "" {
+		region, _ := b.settings.Place(ctx, string(k))
+		return d.InRegion(v, region)
+	}
 	return v
 }
 
 // fallback reports whether work goes on on this server when its sandbox elsewhere cannot be made.
 func (b *base) fallback(ctx context.Context, k executors.Kind) bool {
 	d, _ := b.kinds.Find(k)
-	return d.Fallback != nil && d.Fallback(b.placeNow(ctx, d.Kind))
+	return d.Fallback != nil && d.Fallback(b.placeNow(ctx, k))
 }

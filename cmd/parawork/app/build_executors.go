@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/cmd/parawork/fromconfig"
@@ -27,11 +28,14 @@ import (
 	"github.com/parawork/parawork/internal/schema"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/counterstore"
+	"github.com/parawork/parawork/store/placestore"
 )
 
 // sandboxes are where work runs: the executors, the sandboxes they make, and what those may use and reach.
 type sandboxes struct {
 	made      fromconfig.Executors // the server's own
+	site      fromconfig.Site      // what they were made with
+	people    *placestore.Places   // what people may and want of places
 	groups    *cgroup.Tree
 	records   *store.Executors
 	executors *executors.Registry
@@ -44,6 +48,7 @@ type sandboxes struct {
 	gate      *gate.Gate
 	network   *network.Service
 	images    *images.Service
+	regions   regions
 }
 
 func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, guest string) (_ *sandboxes, err error) {
@@ -60,7 +65,8 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	if err := fromconfig.CheckSupport(cfg, b.kinds, s.groups.Support()); err != nil {
 		return nil, err
 	}
-	s.made, err = fromconfig.NewExecutors(cfg, b.kinds, fromconfig.Site{Guest: guest, Groups: s.groups, Teams: p.directory.CountTeams, Settings: b.placeNow, Log: b.log})
+	s.site = fromconfig.Site{Guest: guest, Groups: s.groups, Teams: p.directory.CountTeams, Settings: b.placeNow, Log: b.log}
+	s.made, err = fromconfig.NewExecutors(cfg, b.kinds, s.site)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +77,8 @@ func newSandboxes(b *base, may *allowance, p *people, w *worktrees, m *money, gu
 	s.metering = metering.New(metering.Config{Ledger: m.ledger, Price: price, Executors: s.executors, Counters: counters, Log: log})
 	cc := b.placeRules(p.directory.CountTeams)
 	cc.Executors, cc.Policies, cc.Price, cc.Sizes, cc.Log = s.executors, s.records, price, may.quota.Sizes, log
+	s.people = placestore.New(b.db)
+	cc.People = s.people.Person
 	cc.Usual = func(ctx context.Context, k executors.Kind) executors.Limits { return s.meters.Usual(ctx, k) } // meters are made of the Manager, which is made of the choice
 	s.choice = choice.New(cc)
 	warm := pool.New(pool.Config{Executors: s.executors, Choice: s.choice, Metering: s.metering, Store: s.records, Rules: b.poolRules, Counters: counters, Log: log})
@@ -123,9 +131,48 @@ func (s *sandboxes) close(log *slog.Logger) {
 	if err := s.made.Close(); err != nil {
 		log.Debug("executors not closed", "error", err)
 	}
+	s.regions.close(log)
 	if s.groups != nil {
 		s.groups.Clear()
 	}
+}
+
+// regions are the executors of regions that operators added since the server started.
+type regions struct {
+	mu   sync.Mutex
+	made fromconfig.Executors
+}
+
+func (r *regions) close(log *slog.Logger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.made.Close(); err != nil {
+		log.Debug("executors of regions not closed", "error", err)
+	}
+}
+
+// addRegions makes the executors of the regions that are described and have none.
+func (s *sandboxes) addRegions(ctx context.Context, b *base) error {
+	s.regions.mu.Lock()
+	defer s.regions.mu.Unlock()
+	for _, d := range b.kinds {
+		if d.Regions == nil {
+			continue
+		}
+		for _, name := range b.settings.Regions(ctx, string(d.Kind)) {
+			if _, there := s.executors.OwnOf(executors.Kind(name)); there {
+				continue
+			}
+			e, err := fromconfig.NewExecutor(b.cfg, d, executors.Kind(name), s.site)
+			if err != nil {
+				return fmt.Errorf("making the region %s: %w", name, err)
+			}
+			if e != nil && s.executors.Add(e) {
+				s.regions.made = append(s.regions.made, e)
+			}
+		}
+	}
+	return nil
 }
 
 // inUse reports whether a sandbox of the team lives.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/accounts/suspension"
@@ -64,11 +65,28 @@ func frames(cfg *config.Config) string {
 	return strings.Join(all, " ")
 }
 
+// measured are the origins of the addresses that browsers measure to find the nearest region: none while no place has several.
+func (a *App) measured() []string {
+	var out []string
+	ctx := context.Background()
+	for _, d := range a.kinds {
+		if d.Probe == nil || len(a.executors.Regions(d.Kind)) == 0 {
+			continue
+		}
+		for _, k := range a.executors.Regions(d.Kind) {
+			if u, err := url.Parse(d.Probe(a.placeNow(ctx, k))); err == nil && u.Host != "" && !slices.Contains(out, u.Scheme+"://"+u.Host) {
+				out = append(out, u.Scheme+"://"+u.Host)
+			}
+		}
+	}
+	return out
+}
+
 // newFront takes all the rest: the API shows it.
 func newFront(a *App) (f *front, err error) {
 	f = &front{}
 	f.watch = watch.New(watch.Config{Store: store.NewWatch(a.db), Subject: server.Watched(a.sessions, a.workspaces), Actor: a.directory.Actor, Audit: a.audit, Ended: a.later.linkEnded})
-	if f.web, err = ui.New(ui.Config{Dir: a.cfg.UI.Dir, Frames: frames(a.cfg)}); err != nil {
+	if f.web, err = ui.New(ui.Config{Dir: a.cfg.UI.Dir, Frames: frames(a.cfg), Measured: a.measured}); err != nil {
 		return nil, err
 	}
 	web := f.web // a return with an error clears f
@@ -78,7 +96,7 @@ func newFront(a *App) (f *front, err error) {
 		Workspaces: a.workspaces, Moves: a.moves, Origin: a.origin, Files: a.files, Disk: a.disk, Forge: a.forge, Checks: a.checks, Overlap: a.overlap,
 		Reviews: a.reviews, Viewed: a.reviews,
 		Places: a.places, Choice: a.choice, Metering: a.metering, Executors: a.executors, Meters: a.meters, Network: a.network, Images: a.images, Image: fromconfig.ImageRules(a.cfg, a.kinds).Default, Caches: a.caches, Policies: a.records,
-		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, Kinds: a.kinds, PreviewDomain: a.cfg.Preview.BaseDomain, PreviewListen: a.cfg.Preview.Listen, ContentURL: a.cfg.Preview.ContentURL,
+		Machines: a.machines, Downloads: a.downloads, Settings: a.settings, AddRegions: func(ctx context.Context) error { return a.addRegions(ctx, a.base) }, People: a.sandboxes.people, Kinds: a.kinds, PreviewDomain: a.cfg.Preview.BaseDomain, PreviewListen: a.cfg.Preview.Listen, ContentURL: a.cfg.Preview.ContentURL,
 		Sessions: a.sessions, History: a.sessions.Recordings, Runs: a.runs, Report: a.report, Commands: a.commands, Browsers: a.browsers, Desktops: a.desktops, Code: a.code, Sandboxes: a.toolbox.sandboxes, Demo: a.toolbox.demo, Agent: a.toolbox.agent, Models: a.toolbox.models, Permissions: a.toolbox.permissions, Jobs: a.jobs, Tools: a.tools, Subagents: a.subagents, Artifacts: a.artifacts, Tasks: a.tasks, Issues: a.issues, Checkpoints: a.checkpoints, ToolCalls: a.toolCalls,
 		ToolGroups: a.toolbox.groups, Memory: a.toolbox.memory, Skills: a.toolbox.skills, Edits: a.toolbox.edits, Languages: a.toolbox.languages,
 		Ledger: a.ledger, Payments: a.payments, Reports: a.reports, Prices: a.prices, Usage: a.usage, Quota: a.quota, Graces: a.enforcer,

@@ -42,7 +42,7 @@ func (r *report) places(ctx context.Context, cfg *config.Config, kinds executors
 		}
 		r.place(s)
 		if d, _ := kinds.Find(s.Kind); d.Examine != nil && s.Available && s.Allowed {
-			for _, f := range d.Examine(ctx, cfg.Sandboxing.Of(string(d.Kind)), s.Capabilities) {
+			for _, f := range d.Examine(ctx, fromconfig.PlaceValues(cfg, kinds, s.Kind), s.Capabilities) {
 				r.say(minor, "place", fmt.Sprintf("%s: %s", s.Kind, f.Found), f.Cure)
 			}
 		}

@@ -23,9 +23,21 @@ import (
 func Kinds(all executors.Descriptors) []config.Kind {
 	var out []config.Kind
 	for _, d := range all {
-		out = append(out, config.Kind{Name: string(d.Kind), Settings: d.Settings})
+		k := config.Kind{Name: string(d.Kind), Settings: d.Settings}
+		if d.Regions != nil {
+			k.Region = d.RegionSettings()
+		}
+		out = append(out, k)
 	}
 	return out
+}
+
+// PlaceValues are what config.json says of a kind of place; of a region, with what the place says.
+func PlaceValues(cfg *config.Config, kinds executors.Descriptors, k executors.Kind) schema.Values {
+	if d, ok := kinds.Find(k.Provider()); ok && k.Region() != "" {
+		return d.InRegion(cfg.Sandboxing.Of(string(d.Kind)), cfg.Sandboxing.Of(string(k)))
+	}
+	return cfg.Sandboxing.Of(string(k))
 }
 
 // Executors are the executors of this server, in the order of rank.
@@ -64,23 +76,31 @@ func NewExecutors(cfg *config.Config, kinds executors.Descriptors, s Site) (_ Ex
 		if d.Family {
 			continue
 		}
-		said := cfg.Sandboxing.Of(string(d.Kind))
-		now := func(ctx context.Context) schema.Values {
-			if s.Settings == nil {
-				return said
+		names := append([]string{string(d.Kind)}, cfg.Sandboxing.Regions(string(d.Kind))...)
+		for _, name := range names {
+			e, err := NewExecutor(cfg, d, executors.Kind(name), s)
+			if err != nil {
+				return all, err
 			}
-			return s.Settings(ctx, d.Kind)
-		}
-		e, err := d.New(executors.Deps{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: s.Guest, Agents: agents.Packages(), Groups: s.Groups, Teams: s.Teams,
-			Settings: said, Now: now, Log: s.Log.With("component", string(d.Kind))})
-		if err != nil {
-			return all, err
-		}
-		if e != nil {
-			all = append(all, e)
+			if e != nil {
+				all = append(all, e)
+			}
 		}
 	}
 	return all, nil
+}
+
+// NewExecutor makes that of a kind, or of one of its regions; nil where its settings say that there is none. d is the kind's.
+func NewExecutor(cfg *config.Config, d executors.Descriptor, k executors.Kind, s Site) (executors.Executor, error) {
+	said := PlaceValues(cfg, executors.Descriptors{d}, k)
+	now := func(ctx context.Context) schema.Values {
+		if s.Settings == nil {
+			return said
+		}
+		return s.Settings(ctx, k)
+	}
+	return d.New(executors.Deps{Kind: k, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: s.Guest, Agents: agents.Packages(), Groups: s.Groups, Teams: s.Teams,
+		Settings: said, Now: now, Log: s.Log.With("component", string(k))})
 }
 
 // PlaceRules are the instance's own words about places.
@@ -88,7 +108,7 @@ func PlaceRules(cfg *config.Config, kinds executors.Descriptors, teams func(cont
 	s := cfg.Sandboxing
 	return choice.Config{Order: kinds.Kinds(func(d executors.Descriptor) bool { return d.Auto }), Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
 		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams,
-		IdleAfter: IdleRules(cfg, kinds, func(k executors.Kind) schema.Values { return s.Of(string(k)) }).After}
+		IdleAfter: IdleRules(cfg, kinds, func(k executors.Kind) schema.Values { return PlaceValues(cfg, kinds, k) }).After}
 }
 
 // IdleRules say how long sandboxes may be idle. settings is what holds of a kind now.
@@ -108,7 +128,7 @@ func CheckDefault(ctx context.Context, cfg *config.Config, kinds executors.Descr
 		return nil
 	}
 	d, ok := kinds.Find(kind)
-	why, cure := d.Off(cfg.Sandboxing.Of(string(kind)))
+	why, cure := d.Off(cfg.Sandboxing.Of(string(d.Kind)))
 	switch {
 	case !ok:
 		why, cure = "is not part of this version", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`

@@ -16,6 +16,11 @@ func Prices(cfg *config.Config, kinds executors.Descriptors) price.Config {
 		if d.Price != nil {
 			p := d.Price(cfg.Sandboxing.Of(string(d.Kind)))
 			c.Defaults = append(c.Defaults, price.Row{Executor: string(d.Kind), VCPUSecondNano: p.VCPUSecondNano, GiBSecondNano: p.GiBSecondNano, Metered: p.Metered})
+			for _, region := range cfg.Sandboxing.Regions(string(d.Kind)) { // one that says no price costs what the place does
+				if r := d.Price(PlaceValues(cfg, kinds, executors.Kind(region))); r != p {
+					c.Defaults = append(c.Defaults, price.Row{Executor: region, VCPUSecondNano: r.VCPUSecondNano, GiBSecondNano: r.GiBSecondNano, Metered: r.Metered})
+				}
+			}
 		}
 	}
 	return c

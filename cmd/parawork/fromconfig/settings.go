@@ -21,6 +21,13 @@ func Settings(cfg *config.Config, kinds executors.Descriptors) settings.Config {
 	out := settings.Config{Instance: group(cfg, v, ""), Places: make(map[string]settings.Group)}
 	for _, d := range kinds {
 		out.Places[string(d.Kind)] = group(cfg, s.Of(string(d.Kind)), "sandboxing."+string(d.Kind)+".")
+		for _, region := range s.Regions(string(d.Kind)) {
+			out.Places[region] = group(cfg, s.Of(region), "sandboxing."+region+".")
+		}
+	}
+	out.Region = func(kind string) (schema.Schema, bool) {
+		d, ok := kinds.Find(executors.Kind(kind))
+		return d.Settings, ok && d.Kind.Region() != ""
 	}
 	return out
 }

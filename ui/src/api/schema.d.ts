@@ -4800,6 +4800,77 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/place-choice": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Where a new workspace of yours would run, and why
+         * @description The rules of docs/places.md in their order, with what each says now and which one decides. It makes nothing.
+         */
+        get: operations["explainPlace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/place-rights": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Who may use this server without isolation; owners and admins */
+        get: operations["getPlaceRights"];
+        /**
+         * Give or take the right to use this server without isolation; owners and admins
+         * @description What runs goes on. Without the right nothing new starts in a place of this server without isolation.
+         */
+        put: operations["setPlaceRights"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/place-wishes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Where you want your new workspaces in this team */
+        get: operations["getPlaceWishes"];
+        /**
+         * Set where you want your new workspaces in this team
+         * @description What is left out stays.
+         */
+        put: operations["setPlaceWishes"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/places": {
         parameters: {
             query?: never;
@@ -6833,6 +6904,28 @@ export interface paths {
         put?: never;
         /** Pause the sandbox, if its place can */
         post: operations["pauseSandbox"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/place-choice": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Why the workspace runs where it does
+         * @description The steps of the choice as they were when it was made; empty where it was moved by hand since, or is older than this record.
+         */
+        get: operations["explainWorkspacePlace"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -9436,6 +9529,10 @@ export interface components {
              */
             price_nano_per_hour: number;
             reason: string;
+            /** @description For a region such as e2b@eu: the place it is a region of */
+            region_of?: string;
+            /** @description For a place with several regions: all of them, its own first. A workspace that names the place gets the nearest */
+            regions?: components["schemas"]["PlaceRegion"][];
             /**
              * Format: int64
              * @description Longest single run: after it the sandbox is saved, suspended and resumed; 0 = unlimited
@@ -11202,10 +11299,14 @@ export interface components {
             base?: string;
             /** @description Default is prefix + slug of the name; an explicit name that exists is refused */
             branch?: string;
-            /** @description Default is the configured place */
+            /** @description Default is the configured place. A place with several regions means the nearest; e2b@eu names one */
             executor?: string;
             /** @description It may start on this server if its place cannot serve and the operator allows that: costs and isolation differ, and the code stays here */
             fallback_ok?: boolean;
+            /** @description Round trips to regions that the browser measured, in ms, by the region's executor; without them the server's own decide */
+            latencies?: {
+                [key: string]: number;
+            };
             name: string;
             /** @description Only its creator sees it and everything in it */
             private?: boolean;
@@ -11437,6 +11538,25 @@ export interface components {
             changes: string[];
             executor: components["schemas"]["Executor"];
         };
+        PlaceDecision: {
+            /** Format: int64 */
+            decided_at?: number;
+            /** @description Where it runs; empty if no place can be had */
+            executor: string;
+            /**
+             * Format: int64
+             * @description The round trip to the region; 0 = not measured, or there is only one
+             */
+            latency_ms: number;
+            /** @description The place's name */
+            name?: string;
+            /** @description If the region cannot serve: the next, as executor of a new workspace */
+            next_region?: string;
+            /** @description Why no place can be had */
+            problem?: string;
+            runner_id?: string;
+            steps: components["schemas"]["PlaceStep"][];
+        };
         PlaceMetrics: {
             /**
              * Format: int64
@@ -11505,6 +11625,34 @@ export interface components {
              */
             workspaces: number;
         };
+        PlaceRegion: {
+            available: boolean;
+            /** @description What names it in a new workspace, such as e2b@eu; e2b@main for the place's own */
+            executor: string;
+            hint: string;
+            /**
+             * Format: int64
+             * @description The round trip from this server as last measured; 0 = not measured
+             */
+            latency_ms: number;
+            name: string;
+            /** Format: int64 */
+            price_nano_per_hour: number;
+            /** @description What a browser may ask to measure its own round trip; empty = nothing */
+            probe_url: string;
+            reason: string;
+        };
+        PlaceRight: {
+            /** @description May use this server without isolation; null = as members */
+            trusted?: boolean | null;
+            user_id: string;
+        };
+        PlaceRights: {
+            /** @description Members to whom nobody gave or took the right; null = they may, as far as the minimum isolation allows */
+            members?: boolean | null;
+            /** @description When it is set, only those it lists change */
+            people: components["schemas"]["PlaceRight"][];
+        };
         PlaceSettings: {
             boundary: components["schemas"]["Boundary"];
             /** @description Its page, such as docs/e2b.md */
@@ -11540,6 +11688,15 @@ export interface components {
             reason: string;
             refused?: components["schemas"]["SizeRefusal"];
         };
+        PlaceStep: {
+            /** @description The place is this one's */
+            decided: boolean;
+            /** @description What it names; empty = nothing. A machine is runner:<id> */
+            executor: string;
+            /** @enum {string} */
+            rule: "named" | "machine" | "person" | "project" | "team" | "instance" | "auto" | "region";
+            words: string;
+        };
         PlaceTest: {
             /** @description Whose key it is, or what it may do, in words */
             account?: string;
@@ -11547,6 +11704,26 @@ export interface components {
             ok: boolean;
             /** @description In words, when not ok */
             reason?: string;
+        };
+        PlaceWishes: {
+            /** @description Your default place; empty = none */
+            executor: string;
+            /** @description Where work on your machine goes when that goes away; empty = it waits for the machine */
+            fallback: string;
+            /**
+             * Format: int64
+             * @description What an hour there cost when you agreed
+             */
+            fallback_nano: number;
+            /** @description New workspaces that name no place go to your own machine while it is connected */
+            machine_first: boolean;
+            /** @description You may use this server without isolation */
+            trusted: boolean;
+        };
+        PlaceWishesPatch: {
+            executor?: string;
+            fallback?: string;
+            machine_first?: boolean;
         };
         Plan: {
             /** Format: int64 */
@@ -22738,6 +22915,141 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    explainPlace: {
+        parameters: {
+            query?: {
+                /** @description As in a new workspace */
+                executor?: string;
+                /** @description Round trips to regions that the browser measured, in ms: e2b@main:120,e2b@eu:31 */
+                latencies?: string;
+                project_id?: string;
+                runner_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The steps */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceDecision"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getPlaceRights: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rights */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceRights"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setPlaceRights: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaceRights"];
+            };
+        };
+        responses: {
+            /** @description The rights */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceRights"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getPlaceWishes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Your wishes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceWishes"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setPlaceWishes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlaceWishesPatch"];
+            };
+        };
+        responses: {
+            /** @description Your wishes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceWishes"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getTeamPlaces: {
         parameters: {
             query?: never;
@@ -25918,6 +26230,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    explainWorkspacePlace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The steps */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceDecision"];
                 };
             };
             default: components["responses"]["Problem"];
