@@ -140,7 +140,7 @@ func (ds Descriptors) Find(k Kind) (Descriptor, bool) {
 		return Descriptor{}, false
 	}
 	d := ds[i]
-	d.Kind, d.Label, d.Settings, d.Verbs, d.Auto = k, d.Label+" · "+k.Region(), d.RegionSettings(), d.Verbs, false
+	d.Kind, d.Label, d.Settings, d.Auto = k, d.Label+" · "+k.Region(), d.RegionSettings(), false
 	return d, true
 }
 

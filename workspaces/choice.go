@@ -25,14 +25,20 @@ type LocalChooser interface {
 	ChooseHere(ctx context.Context, teamID string) (executors.Kind, error)
 }
 
+// AwayChooser is an optional ability of a Chooser: it returns where a person agreed that their work goes while their machine is away, "" for
+// nowhere.
+type AwayChooser interface {
+	ChooseAway(ctx context.Context, teamID, userID string, from executors.Kind) (executors.Kind, error)
+}
+
 // OnRemoteDisk reports whether an executor has its own disk, on another machine.
 func OnRemoteDisk(ctx context.Context, c Chooser, kind string) bool {
 	caps, ok := c.Place(ctx, executors.Kind(kind))
 	return ok && caps.OwnDisk
 }
 
-// Personal reports whether an executor is a member's own machine. Work on it depends on its files and hardware, so the server never moves
-// it elsewhere on its own.
+// Personal reports whether an executor is a member's own machine. Work on it depends on its files and hardware, so the server moves it
+// elsewhere on its own only where its owner agreed; see AwayChooser.
 func Personal(kind string) bool { return executors.Kind(kind).Base() == executors.Runner }
 
 // RemoteSandboxes is an optional ability of Places whose executors have their own disk.

@@ -104,7 +104,11 @@ func errFixed(kind executors.Kind) error {
 
 // Pick finds the executor of kind: the named one when it works and is allowed, or the strongest such for Auto.
 func (ch *Chooser) Pick(ctx context.Context, pol Policy, kind executors.Kind) (executors.Executor, executors.Capabilities, error) {
-	return ch.pick(ctx, pol, Person{Trusted: true}, kind)
+	person, err := ch.person(ctx, pol.team, asker(ctx))
+	if err != nil {
+		return nil, executors.Capabilities{}, err
+	}
+	return ch.pick(ctx, pol, person, kind)
 }
 
 func (ch *Chooser) pick(ctx context.Context, pol Policy, person Person, kind executors.Kind) (executors.Executor, executors.Capabilities, error) {

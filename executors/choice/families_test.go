@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/choice"
 	"github.com/parawork/parawork/executors/fake"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -83,5 +84,58 @@ func TestMachinesStandBesideTheTeamsPlaces(t *testing.T) {
 	}
 	if n := len(v.ch.Capabilities(t.Context())); n != 3 {
 		t.Errorf("%d places of the server", n)
+	}
+}
+
+// A person's own machine comes first where they said so, and never isolates less than what it replaces. While it is away, work goes where
+// they agreed, at the cost they agreed to.
+func TestAPersonsOwnMachineFirstAndWhereWorkGoesWithoutIt(t *testing.T) {
+	var wants choice.Person
+	v := newStreet(t, func(c *choice.Config) {
+		c.People = func(context.Context, string, string) (choice.Person, error) { return wants, nil }
+	})
+	m := v.laptop()
+	m.Set(fake.Knobs{Boundary: executors.ProcessBoundary})
+	wants.Trusted = true
+	if k, err := v.ch.Choose(as(t, "ann"), team); err != nil || k != "process" {
+		t.Errorf("nothing said: %q, %v", k, err)
+	}
+	wants.MachineFirst = true
+	d, err := v.ch.Explain(as(t, "ann"), team, "", "none")
+	if err != nil || d.Kind != laptop || !d.Steps[1].Decided || d.Steps[3].Words != "The project's place. Not reached." {
+		t.Errorf("the machine first: %+v, %v", d, err)
+	}
+	if d, err := v.ch.Explain(as(t, "ann"), team, "", "container"); err != nil || d.Kind != "container" || !strings.Contains(d.Steps[1].Words, "isolates less") {
+		t.Errorf("never a weaker boundary: %+v, %v", d, err)
+	}
+	if k, err := v.ch.Choose(as(t, "bob"), team); err != nil || k != "process" {
+		t.Errorf("somebody else's: %q, %v", k, err)
+	}
+	wants.Trusted = false
+	if _, err := v.ch.Choose(as(t, "bob"), team, "none"); fault.CodeOf(err) != "unisolated_not_allowed" {
+		t.Errorf("who may not work without isolation: %v", err)
+	}
+	wants.Trusted = true
+
+	wants.Fallback = "container"
+	if k, err := v.ch.ChooseAway(t.Context(), team, "ann", laptop); k != "" || err != nil {
+		t.Errorf("it is there: %q, %v", k, err)
+	}
+	m.GoAway("offline since 14:02")
+	for fallback, want := range map[executors.Kind]string{"container": "container", "process": "process", "none": "", "": ""} {
+		wants.Fallback = fallback
+		k, err := v.ch.ChooseAway(t.Context(), team, "ann", laptop)
+		if string(k) != want || (fault.CodeOf(err) == "fallback_too_weak") != (fallback == "none") {
+			t.Errorf("away, agreed to %q: %q, %v", fallback, k, err)
+		}
+	}
+	wants.Fallback = "container"
+	if k, _ := v.ch.ChooseAway(t.Context(), team, "bob", laptop); k != "" {
+		t.Errorf("for somebody else: %q", k)
+	}
+	v.places["container"].Set(fake.Knobs{Kind: "container", Boundary: executors.ContainerBoundary, PriceNano: 5})
+	v.ch.Reprobe()
+	if _, err := v.ch.ChooseAway(t.Context(), team, "ann", laptop); fault.CodeOf(err) != "fallback_costs_more" {
+		t.Errorf("dearer than agreed: %v", err)
 	}
 }

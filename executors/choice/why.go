@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
@@ -229,4 +230,42 @@ func (ch *Chooser) boundaryOf(ctx context.Context, pol Policy, wish executors.Ki
 	}
 	c, _ := ch.Place(ctx, wish.Provider())
 	return c.Boundary
+}
+
+// awayFor is how long a machine must be away before work leaves it: a cut line or a laptop that wakes up is no reason.
+const awayFor = time.Minute
+
+// ChooseAway returns where work of a person goes that lives on their own machine, while that is away: the place they agreed to, if it
+// serves, isolates no less and costs no more than when they agreed. "" = it waits for the machine.
+func (ch *Chooser) ChooseAway(ctx context.Context, teamID, userID string, from executors.Kind) (executors.Kind, error) {
+	e, ok := ch.cfg.Executors.Find(ctx, from)
+	if !ok || executors.OwnerOf(e).UserID != userID || userID == "" {
+		return "", nil
+	}
+	machine := ch.CapabilitiesOf(ctx, e)
+	if !machine.Away || machine.AwaySince != 0 && ch.now()-machine.AwaySince < awayFor.Milliseconds() {
+		return "", nil
+	}
+	person, err := ch.person(ctx, teamID, userID)
+	if err != nil || person.Fallback == "" {
+		return "", err
+	}
+	pol, err := ch.Policy(ctx, teamID)
+	if err != nil {
+		return "", err
+	}
+	to, _, err := ch.inRegion(ctx, pol, person.Fallback)
+	if err != nil {
+		return "", err
+	}
+	_, c, err := ch.pick(ctx, pol, person, to)
+	switch {
+	case err != nil:
+		return "", err
+	case !c.Boundary.AtLeast(machine.Boundary):
+		return "", fault.New(fault.Forbidden, "fallback_too_weak", "%s isolates less than %s: work does not go there by itself.", c.Name, machine.Name)
+	case c.PriceNano > person.FallbackNano:
+		return "", fault.New(fault.Conflict, "fallback_costs_more", "%s costs more an hour than when you agreed to it: agree again.", c.Name)
+	}
+	return to, nil
 }

@@ -55,10 +55,11 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 // it had one, also with an error.
 func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, sent **executors.Place) (*executors.Place, guest.Process, error) {
 	asked := r.snapshot()
-	if err := c.cfg.Places.Permit(ctx, asked.WorkspaceID); err != nil {
+	as := executors.As(ctx, executors.ForExecution, asked.ActorID)
+	if err := c.cfg.Places.Permit(as, asked.WorkspaceID); err != nil {
 		return nil, guest.Process{}, err
 	}
-	place, err := c.cfg.Places.Ensure(executors.As(ctx, executors.ForExecution, asked.ActorID), asked.WorkspaceID)
+	place, err := c.cfg.Places.Ensure(as, asked.WorkspaceID)
 	if err != nil {
 		return nil, guest.Process{}, err
 	}

@@ -92,6 +92,30 @@ func (f *farm) until(what string, ok func() bool) {
 	}
 }
 
+// Work leaves a machine that is away only where that was agreed, and what the machine alone holds comes home when it is back.
+func TestWorkLeavesAMachineThatIsAwayWhereThatWasAgreed(t *testing.T) {
+	f := newFarm(t)
+	f.machine.GoAway("offline since 14:02")
+	agreed := false
+	f.m.UseFallback(func(_ context.Context, workspaceID string, cause error) (bool, error) {
+		if agreed {
+			f.kind = "process"
+		}
+		return agreed, nil
+	})
+	if _, err := f.m.Ensure(f.as("ann"), f.ws); fault.CodeOf(err) != "runner_offline" {
+		t.Errorf("nobody agreed: %v", err)
+	}
+	agreed = true
+	p, err := f.m.Ensure(f.as("ann"), f.ws)
+	if err != nil || p.Kind != "process" || p == f.p {
+		t.Fatalf("agreed: %+v, %v", p, err)
+	}
+	f.run()
+	f.machine.ComeBack()
+	f.until("what only the machine held is kept", func() bool { return f.keptNow() == 1 })
+}
+
 func TestAMachineThatIsAwayKeepsItsSandboxes(t *testing.T) {
 	f := newFarm(t)
 	f.machine.GoAway("offline since 14:02")

@@ -34,9 +34,9 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*executors.Pl
 		return p.Place, nil
 	}
 	s := m.slot(workspaceID)
-	if p, err := s.usable(ctx); err != nil {
+	if p, err := s.usable(ctx); err != nil && !s.leaveMachine(ctx, err) {
 		return nil, err
-	} else if p != nil {
+	} else if err == nil && p != nil {
 		return p.Place, nil
 	}
 	s.mu.Lock()

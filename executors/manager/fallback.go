@@ -36,6 +36,28 @@ func leadsHere(err error) bool {
 	return !ok || slices.Contains(ways, executors.FreePlace)
 }
 
+// leaveMachine moves a workspace away from a machine that cannot be reached, where its owner agreed to that, and abandons its sandbox there:
+// what only that holds comes home once the machine is back.
+func (s *slot) leaveMachine(ctx context.Context, away error) bool {
+	s.m.mu.Lock()
+	fallBack := s.m.fallBack
+	s.m.mu.Unlock()
+	if fallBack == nil || fault.CodeOf(away) != codeMachineAway {
+		return false
+	}
+	moved, err := fallBack(ctx, s.workspaceID, away)
+	if moved {
+		err = s.m.Leave(ctx, s.workspaceID)
+	}
+	if err != nil {
+		s.m.cfg.Log.WarnContext(ctx, "a workspace could not leave a machine that is away", "workspace_id", s.workspaceID, "error", err)
+	}
+	return moved && err == nil
+}
+
+// codeMachineAway is the code of the error that a member's machine cannot be reached now.
+const codeMachineAway = "runner_offline"
+
 // makeOrFallBack is make, and a second attempt if the workspace was moved to another executor meanwhile.
 func (s *slot) makeOrFallBack(ctx context.Context) (*place, error) {
 	p, err := s.make(ctx)
@@ -54,6 +76,9 @@ func (s *slot) makeOrFallBack(ctx context.Context) (*place, error) {
 		s.m.cfg.Log.WarnContext(ctx, "a workspace could not be moved to another executor", "workspace_id", s.workspaceID, "error", ferr)
 	}
 	if !moved {
+		if spec, kind, serr := s.m.cfg.Workspaces.Spec(ctx, s.workspaceID); serr == nil {
+			err = s.m.cfg.Choice.OfferNext(ctx, spec.TeamID, kind, err)
+		}
 		return nil, err
 	}
 	s.m.cfg.Counters.FellBack(from)

@@ -56,6 +56,7 @@ func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspace
 	if err := h.checkPlace(ctx, b.ProjectId, kind, rest.Val(b.FallbackOk)); err != nil {
 		return nil, err
 	}
+	asked := kind
 	chosen, err := h.cfg.Choice.Explain(executors.As(ctx, "", call.Actor.User.ID), call.Team.ID, kind, h.projectPlace(ctx, b.ProjectId))
 	if err == nil {
 		kind = h.cfg.PlaceViews.ByHand(chosen.Kind) // what is made is what was explained
@@ -71,7 +72,7 @@ func (h Workspaces) CreateWorkspace(ctx context.Context, req api.CreateWorkspace
 	audit.Target(ctx, "workspace", w.ID, rest.ShownName(w))
 	audit.Note(ctx, "place", string(kind))
 	h.Reread()
-	h.cfg.MachineViews.Remember(ctx, b.ProjectId, kind)
+	h.cfg.MachineViews.Remember(ctx, b.ProjectId, asked) // who asked for the nearest region is asked for no other next time
 	if string(chosen.Kind) == w.Executor {
 		h.cfg.PlaceViews.KeepWhy(ctx, w.ID, chosen)
 	}

@@ -25,8 +25,11 @@ func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error)
 		return false, err
 	}
 	c := s.records.Chooser()
+	if workspaces.Personal(w.Executor) {
+		return s.fromMachine(ctx, c, w, cause)
+	}
 	here, ok := c.(workspaces.LocalChooser)
-	if !ok || !w.FallbackOK || workspaces.Personal(w.Executor) || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx, executors.Kind(w.Executor)) || !workspaces.OnRemoteDisk(ctx, c, w.Executor) {
+	if !ok || !w.FallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx, executors.Kind(w.Executor)) || !workspaces.OnRemoteDisk(ctx, c, w.Executor) {
 		return false, nil
 	}
 	to, err := here.ChooseHere(ctx, w.TeamID)
@@ -40,6 +43,39 @@ func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error)
 		return false, fmt.Errorf("storing the workspace's executor: %w", err)
 	}
 	s.fellBack(ctx, "", w, from, to, git.Reason(cause)+" Its owner agreed beforehand that it runs on this server then.", changes)
+	return true, nil
+}
+
+// fromMachine is FallBack of a workspace on its creator's own machine. Sessions that run there go on, and keep it there.
+func (s *Service) fromMachine(ctx context.Context, c workspaces.Chooser, w workspaces.Workspace, cause error) (bool, error) {
+	away, ok := c.(workspaces.AwayChooser)
+	if !ok {
+		return false, nil
+	}
+	to, err := away.ChooseAway(ctx, w.TeamID, w.CreatedBy, executors.Kind(w.Executor))
+	if err != nil || to == "" {
+		return false, err
+	}
+	_, sessions, err := s.records.Connected()
+	if err != nil {
+		return false, err
+	}
+	if n, err := sessions.Running(ctx, w.ID); err != nil || n > 0 {
+		return false, err
+	}
+	from := w.Executor
+	changes := s.changes(ctx, c, executors.Kind(from), to)
+	w, err = s.records.Edit(ctx, w.ID, func(w *workspaces.Workspace) error {
+		w.Executor, w.Folder = string(to), ""
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("storing the workspace's executor: %w", err)
+	}
+	why := git.Reason(cause) + " Its owner agreed beforehand. What only the machine holds comes to the server once it is back; you can move the workspace back then."
+	s.cfg.Log.InfoContext(ctx, "workspace left a machine that is away", "workspace_id", w.ID, "from", from, "to", to)
+	s.records.Note(ctx, workspaces.Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.fell_back",
+		Text: fmt.Sprintf("Now runs in %s, because its machine is away. %s", to, why), Data: map[string]any{"from": from, "to": string(to), "changes": changes}})
 	return true, nil
 }
 

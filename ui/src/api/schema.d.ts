@@ -885,7 +885,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description A kind of place, such as e2b */
+                /** @description A kind of place, such as e2b, or a region of one, such as e2b@eu: the first PUT adds it */
                 kind: components["parameters"]["PlaceKind"];
             };
             cookie?: never;
@@ -909,7 +909,7 @@ export interface paths {
             query?: never;
             header?: never;
             path: {
-                /** @description A kind of place, such as e2b */
+                /** @description A kind of place, such as e2b, or a region of one, such as e2b@eu: the first PUT adds it */
                 kind: components["parameters"]["PlaceKind"];
             };
             cookie?: never;
@@ -11665,6 +11665,8 @@ export interface components {
             label: string;
             /** @description Its place in lists */
             rank: number;
+            /** @description It can have regions, which are named <kind>@<region> */
+            regional?: boolean;
             settings: components["schemas"]["Setting"][];
             test?: components["schemas"]["PlaceTest"];
             /** @description Its settings can be tried */
@@ -15291,7 +15293,7 @@ export interface components {
         /** @description Ignore lines that differ only in white space */
         IgnoreSpace: boolean;
         Limit: number;
-        /** @description A kind of place, such as e2b */
+        /** @description A kind of place, such as e2b, or a region of one, such as e2b@eu: the first PUT adds it */
         PlaceKind: string;
         RevFrom: string;
         RevTo: string;
@@ -16613,7 +16615,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A kind of place, such as e2b */
+                /** @description A kind of place, such as e2b, or a region of one, such as e2b@eu: the first PUT adds it */
                 kind: components["parameters"]["PlaceKind"];
             };
             cookie?: never;
@@ -16637,7 +16639,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A kind of place, such as e2b */
+                /** @description A kind of place, such as e2b, or a region of one, such as e2b@eu: the first PUT adds it */
                 kind: components["parameters"]["PlaceKind"];
             };
             cookie?: never;
@@ -16665,7 +16667,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description A kind of place, such as e2b */
+                /** @description A kind of place, such as e2b, or a region of one, such as e2b@eu: the first PUT adds it */
                 kind: components["parameters"]["PlaceKind"];
             };
             cookie?: never;

@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
+import { Suspense } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
 import { useNow } from "@/format/now";
@@ -7,6 +8,7 @@ import { count, plural, sentence } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody } from "@/kit/dialog";
+import { lazy } from "@/kit/part";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { DANGER, Danger, onDangerous } from "@/machines/danger";
 import { useTeam } from "@/state/team";
@@ -22,6 +24,8 @@ import { RemotePanel } from "./remote-panel";
 import { StepRow } from "./steps";
 import { findPlace } from "./which";
 import { limitsInWords, whole } from "./words";
+
+const WhyHere = lazy(() => import("./why").then((m) => ({ default: m.WhyHere })));
 
 /** A workspace's place: its isolation, use of resources and network access. */
 export default function PlaceDialog({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
@@ -72,6 +76,14 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
         )}
         {place?.warning && <p className="text-needs">{place.warning}</p>}
         <Now workspace={w} name={place?.name ?? (w.runner_name || w.executor)} />
+        <section aria-labelledby="place-why">
+          <h2 id="place-why" className="mb-2 text-title font-semibold">
+            Why here?
+          </h2>
+          <Suspense fallback={<Skeleton rows={3} label="Loading why it is here" />}>
+            <WhyHere workspaceId={w.id} />
+          </Suspense>
+        </section>
         <PortsOf workspace={w} />
         <section aria-labelledby="place-network">
           <h2 id="place-network" className="mb-2 text-title font-semibold">

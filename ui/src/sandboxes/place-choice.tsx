@@ -141,7 +141,7 @@ export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query:
   const machines = items.filter((e) => e.runner_id);
   return (
     <div>
-      <Place places={items} {...rest} />
+      <Place places={items.filter((e) => !e.region_of)} {...rest} />
       {suggested?.ask && rest.value === "" ? (
         <p className="mt-1 text-needs">
           <span aria-hidden>◆ </span>

@@ -1,12 +1,25 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { executorsQuery, keys } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { TextField } from "@/kit/field";
 import { SettingsForm } from "@/kit/settings/form";
 import { Failure, Skeleton } from "@/kit/states";
+import { useAction } from "@/kit/use-action";
 import { placeKeys } from "@/sandboxes/queries";
 import { remoteKeys } from "@/sandboxes/remote";
 import { useTeam } from "@/state/team";
-import { fieldsOf, instanceQuery, poolCostWords, priceOf, saveInstance, type Values, valuesOf } from "./instance-api";
+import {
+  fieldsOf,
+  instanceQuery,
+  type PlaceSettings,
+  poolCostWords,
+  priceOf,
+  saveInstance,
+  savePlace,
+  type Values,
+  valuesOf,
+} from "./instance-api";
 import { PlaceForm } from "./place-form";
 
 /** What operators say of the places of the whole server. What config.json says is shown and cannot be changed here. */
@@ -38,7 +51,10 @@ export default function InstancePlacesSettings() {
       {places
         .filter((p) => p.settings.length > 0)
         .map((p) => (
-          <PlaceForm key={p.kind} place={p} executor={executors.data?.find((x) => x.kind === p.kind)} />
+          <div key={p.kind} className="flex flex-col gap-3">
+            <PlaceForm place={p} executor={executors.data?.find((x) => x.kind === p.kind)} />
+            {p.regional && <AddRegion place={p} />}
+          </div>
         ))}
       <Part
         labelledBy="instance-pool"
@@ -51,6 +67,43 @@ export default function InstancePlacesSettings() {
         </h3>
       </Part>
     </section>
+  );
+}
+
+const REGION = "[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?";
+
+/** Adds a region to a place: its form then stands below. */
+function AddRegion({ place: p }: { place: PlaceSettings }) {
+  const [name, setName] = useState("");
+  const team = useTeam();
+  const add = useAction({
+    act: () => savePlace(`${p.kind}@${name}`, {}),
+    refresh: [remoteKeys.instance, keys.executors(team.slug)],
+    done: () => setName(""),
+    failed: "The region was not added",
+  });
+  return (
+    <form
+      className="flex flex-wrap items-end gap-3"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (name) void add.run();
+      }}
+    >
+      <TextField
+        label={`Another region of ${p.label}`}
+        hint="A short name; its address and key are entered next."
+        mono
+        placeholder="eu"
+        pattern={REGION}
+        maxLength={32}
+        value={name}
+        onChange={(e) => setName(e.target.value)}
+      />
+      <Button type="submit" disabled={!name} busy={add.busy && "Adding"}>
+        Add region
+      </Button>
+    </form>
   );
 }
 

@@ -16,6 +16,8 @@ import { BOUNDARIES } from "@/sandboxes/words";
 import { useMe, useTeam } from "@/state/team";
 
 const InstancePlacesSettings = lazy(() => import("./instance-places"));
+const PlaceWishes = lazy(() => import("./place-people").then((m) => ({ default: m.PlaceWishes })));
+const PlaceRights = lazy(() => import("./place-people").then((m) => ({ default: m.PlaceRights })));
 
 type Policy = Schemas["TeamPlaces"];
 
@@ -31,6 +33,10 @@ export default function PlacesSettings() {
     <div className="flex flex-col gap-7">
       <PlaceList places={policy.data.executors.filter((p) => !p.runner_id)} />
       <Rules key={team.id} policy={policy.data} />
+      <Suspense fallback={<Skeleton rows={3} label="Loading your places" />}>
+        {team.can("workspace.create") && <PlaceWishes key={`wishes-${team.id}`} places={policy.data.executors} />}
+        {team.can("team.manage") && <PlaceRights key={`rights-${team.id}`} />}
+      </Suspense>
       <Below policy={policy.data} />
       <Caches />
       {me.user.operator && (

@@ -17,6 +17,7 @@ import { Check, Field, TextArea, TextField } from "@/kit/field";
 import { lazy } from "@/kit/part";
 import { Empty, Failure, FormError, Skeleton } from "@/kit/states";
 import { PlaceChoice } from "@/sandboxes/place-choice";
+import { useLatencies } from "@/sandboxes/regions";
 import type { Place as PlaceInfo } from "@/sandboxes/remote";
 import { chosenSize, sizeId } from "@/sandboxes/remote-words";
 import { firstPlace, placeBody, placeId } from "@/sandboxes/which";
@@ -28,6 +29,8 @@ import { Several, type Try, usable } from "./several";
 import { useSettled } from "./use-settled";
 
 const MachineTerms = lazy(() => import("@/sandboxes/machine-terms"));
+const RegionChoice = lazy(() => import("@/sandboxes/region-choice"));
+const WhyNew = lazy(() => import("@/sandboxes/why").then((m) => ({ default: m.WhyNew })));
 
 /** A new workspace: what, by whom, from where, in which place. */
 export default function NewWorkspaceDialog({ projectId }: { projectId: string }) {
@@ -95,6 +98,8 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const [command, setCommand] = useState("");
   const [chosen, setChosen] = useState<PermissionChoice | undefined>(undefined); // undefined: as config.json says
   const [executor, setExecutor] = useState<string | undefined>(undefined);
+  const [region, setRegion] = useState<string | undefined>(undefined); // of the place; undefined: the nearest
+  const [why, setWhy] = useState(false);
   const [size, setSize] = useState<string | undefined>(undefined); // undefined: the last one here, else the place's own
   const [fallback, setFallback] = useState(false);
   const [secret, setSecret] = useState(false); // only its owner sees it
@@ -110,7 +115,10 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const suggestion = useQuery(branchNameQuery(project.id, settled));
   const place =
     executor ?? firstPlace(executors.data?.items, executors.data?.suggested, recall(`place.${project.id}`, isString));
-  const there: PlaceInfo | undefined = executors.data?.items.find((e) => placeId(e) === place);
+  const said: PlaceInfo | undefined = executors.data?.items.find((e) => placeId(e) === place);
+  const there = said?.region_of ? (executors.data?.items.find((e) => e.kind === said.region_of) ?? said) : said;
+  const mine = useLatencies(executors.data?.items);
+  const wish = region ?? place; // a region by hand, else the place, which means its nearest
   const machine = there?.runner_id || "";
   const wanted = chosenSize(there, size ?? recall(`size.${project.id}.${place}`, isString));
   const argv = splitCommand(command);
@@ -127,7 +135,8 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             name: name.trim(),
             ...(base ? { base } : {}),
             ...(branch?.trim() ? { branch: branch.trim() } : {}),
-            ...(place ? placeBody(place) : {}),
+            ...(wish ? placeBody(wish) : {}),
+            ...(there?.regions && mine ? { latencies: mine } : {}),
             ...(machine && folder ? { runner_folder: folder } : {}),
             ...(wanted ? { resources: { cpus: wanted.cpus, memory_mb: wanted.memory_mb } } : {}),
             ...(there?.own_disk && there.fallback && fallback ? { fallback_ok: true } : {}),
@@ -313,9 +322,10 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         )}
         <PlaceChoice
           query={executors}
-          value={place}
+          value={there ? placeId(there) : place}
           onChange={(chosenPlace) => {
             setExecutor(chosenPlace);
+            setRegion(undefined);
             setSize(undefined);
             setFolder("");
             setFallback(false); // agreed for the place it was asked about
@@ -326,6 +336,32 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           fallback={fallback}
           onFallback={several ? undefined : setFallback}
         />
+        {there?.regions && !several && (
+          <Suspense>
+            <RegionChoice
+              place={there.kind}
+              name={there.name}
+              regions={there.regions}
+              mine={mine}
+              value={wish}
+              onChange={(chosen) => setRegion(chosen)}
+            />
+          </Suspense>
+        )}
+        {!several && (
+          <Button className="self-start" aria-expanded={why} onClick={() => setWhy(!why)}>
+            Why here?
+          </Button>
+        )}
+        {why && !several && (
+          <Suspense>
+            <WhyNew
+              projectId={project.id}
+              place={executor === undefined && region === undefined ? "" : wish}
+              mine={mine}
+            />
+          </Suspense>
+        )}
         {machine && !several && (
           <Suspense>
             <MachineTerms

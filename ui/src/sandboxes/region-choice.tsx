@@ -1,0 +1,58 @@
+import { sentence } from "@/format/text";
+import { Choice } from "@/kit/field";
+import { type Latencies, nearest, type Region, regionWords } from "./regions";
+
+interface Props {
+  /** The place, which means the nearest of its regions. */
+  place: string;
+  name: string;
+  regions: Region[];
+  mine: Latencies | undefined;
+  value: string;
+  onChange: (place: string) => void;
+}
+
+/** Chooses a region of a place: the nearest by itself, another by hand. One that is down is shown and offers the next in words. */
+export default function RegionChoice({ place, name, regions, mine, value, onChange }: Props) {
+  const near = nearest(regions, mine);
+  const next =
+    near && !near.available
+      ? nearest(
+          regions.filter((r) => r.available),
+          mine,
+        )
+      : undefined;
+  return (
+    <div className="mt-3">
+      <Choice
+        name={`region-${place}`}
+        legend="Region"
+        value={value}
+        onChange={onChange}
+        options={[
+          {
+            value: place,
+            label: "The nearest",
+            hint: near ? `${near.name}: ${regionWords(near, mine)}.` : `Of the regions of ${name}.`,
+            disabled: near?.available === false,
+          },
+          ...regions.map((r) => ({
+            value: r.executor,
+            label: r.name,
+            hint: r.available
+              ? `${regionWords(r, mine)}.`
+              : [sentence(r.reason), sentence(r.hint)].filter(Boolean).join(" "),
+            disabled: !r.available,
+          })),
+        ]}
+      />
+      {next && (
+        <p role="status" className="mt-1 text-needs">
+          <span aria-hidden>◆ </span>
+          {near?.name} is the nearest and cannot be used now. The next region is {next.name} ({regionWords(next, mine)}
+          ): choose it to go on there.
+        </p>
+      )}
+    </div>
+  );
+}
