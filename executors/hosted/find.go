@@ -197,31 +197,40 @@ func (e *Executor) handle(id string, rec record) executors.Handle {
 	return executors.Handle{Kind: e.cfg.Kind, ID: id, Version: handleVersion, State: b}
 }
 
-// IsStopped reports whether the machine of a sandbox has stopped, without waking it: a kind whose sandboxes pause has it as Asleep. ErrGone when
-// the service no longer has it.
-func (e *Executor) IsStopped(ctx context.Context, h executors.Handle) (bool, error) {
+// Latest is how the machine of a sandbox stands, without waking it. ErrGone when the service no longer has it.
+func (e *Executor) Latest(ctx context.Context, h executors.Handle) (Machine, error) {
 	if err := checkID(h.ID); err != nil {
-		return false, err
+		return Machine{}, err
 	}
 	rec, err := e.about(h)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, executors.ErrGone
+		return Machine{}, executors.ErrGone
 	}
 	if err != nil {
-		return false, err
+		return Machine{}, err
 	}
 	a, err := e.cfg.Account(ctx)
 	if err != nil {
-		return false, err
+		return Machine{}, err
 	}
 	m, err := a.Service.Look(ctx, rec.Machine)
 	switch {
 	case errors.Is(err, ErrNoMachine) && rec.Account != a.ID:
-		return false, e.errForeign()
+		return m, e.errForeign()
 	case errors.Is(err, ErrNoMachine):
-		return false, e.goneThere()
+		return m, e.goneThere()
 	case err != nil:
-		return false, e.cfg.Troubles.InWords(err)
+		return m, e.cfg.Troubles.InWords(err)
+	}
+	return m, nil
+}
+
+// IsStopped reports whether the machine of a sandbox has stopped, without waking it: a kind whose sandboxes pause has it as Asleep. ErrGone when
+// the service no longer has it.
+func (e *Executor) IsStopped(ctx context.Context, h executors.Handle) (bool, error) {
+	m, err := e.Latest(ctx, h)
+	if err != nil {
+		return false, err
 	}
 	if s := e.known(h.ID); s != nil && m.State == Stopped {
 		s.setPaused(true)

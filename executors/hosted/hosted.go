@@ -52,7 +52,8 @@ type Machine struct {
 	State    State
 	CPUs     int
 	MemoryMB int64
-	BeganAt  int64 // when its present run began, ms UTC; 0 = not known
+	BeganAt  int64 // when its latest run began, ms UTC; 0 = not known
+	EndedAt  int64 // when that ended; 0 = not known, or it lasts
 }
 
 // File is a file for a machine.
@@ -192,6 +193,32 @@ func (e *Executor) later(do func(context.Context)) {
 		ctx, cancel := context.WithTimeout(e.life, laterWithin)
 		defer cancel()
 		do(ctx)
+	})
+}
+
+// Persist does something about a sandbox's machine in the background, and again until it has worked or nobody here has to do with the sandbox.
+func (e *Executor) Persist(sandboxID string, do func(ctx context.Context, machine string) error) {
+	e.work.Go(func() {
+		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+			s := e.known(sandboxID)
+			if s == nil {
+				return
+			}
+			ctx, cancel := context.WithTimeout(e.life, laterWithin)
+			err := do(ctx, s.Machine())
+			cancel()
+			if err == nil || e.life.Err() != nil {
+				return
+			}
+			e.cfg.Log.Warn("what a sandbox may reach could not be changed yet", "sandbox_id", sandboxID, "error", err)
+			t := time.NewTimer(wait)
+			select {
+			case <-t.C:
+			case <-e.life.Done():
+				t.Stop()
+				return
+			}
+		}
 	})
 }
 

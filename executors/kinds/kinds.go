@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/executors/runner"
+	"github.com/parawork/parawork/executors/vercel"
 )
 
 // All are the kinds of places this program has.
@@ -22,6 +23,7 @@ func All() executors.Descriptors {
 		hosts.Descriptor(),
 		e2b.Descriptor(),
 		boxlite.Descriptor(),
+		vercel.Descriptor(),
 		runner.Descriptor(),
 	)
 }

@@ -32,6 +32,7 @@ func TestExecutorsKeepTheirAbilities(t *testing.T) {
 		"docker":        {"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"},
 		"boxlite":       {"RemnantKeeper", "Sleeper"},
 		"dockerhosts":   {"Destroyer", "RemnantKeeper", "Remover", "RunRecorder", "Stopper"},
+		"vercel":        {"RemnantKeeper", "RunRecorder", "Sleeper"},
 		"e2b":           {"RemnantKeeper", "RunRecorder", "Sleeper", "Warmer"},
 	}
 	for _, e := range h.executors.Own() {
